@@ -1,9 +1,11 @@
 """The kernels: every filter and score that reads only numbers, over all nodes in one call. No I/O, no Python objects.
 
 `NodeColumns` holds the nodes as columns, `Verdicts` and `Scores` hold what is decided about them for one pod, and the
-functions read the first and write the others. Each name exists twice: compiled from the .pyx files, and in plain
-Python in the files below reference/, which are the specification. The compiled form is taken where it has
-been built, unless KSCHEDULER_NO_EXTENSIONS=1; `COMPILED` says which one this is.
+functions read the first and write the others. Each name exists twice: compiled, from the .pyx files here, and in plain
+Python, from the modules of the same names in `reference`, which are the specification. The compiled form is taken where
+it has been built, unless KSCHEDULER_NO_EXTENSIONS=1; `COMPILED` is whether it is.
+
+Three compiled modules have no reference, since only kernels call them: `chunks`, `row_ranking` and `worker_threads`.
 
 Rows are counted from 0; freed rows stay in the tables as dead rows, which no kernel ever chooses. One thread writes
 at a time. Nothing here imports the rest of kscheduler.
@@ -12,7 +14,9 @@ at a time. Nothing here imports the rest of kscheduler.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
 
 from kscheduler._fast.codes import (
     CPU,
@@ -34,8 +38,6 @@ from kscheduler._fast.codes import (
     UNRESOLVABLE,
     entry_bit,
 )
-
-COMPILED: bool
 
 if TYPE_CHECKING:
     from kscheduler._fast.answers import RowAnswers
@@ -91,145 +93,17 @@ if TYPE_CHECKING:
     )
     from kscheduler._fast.trimaran import rate_load_variation, rate_target_load, score_rated
     from kscheduler._fast.verdicts import Verdicts
-else:
-    from importlib.util import find_spec
 
-    COMPILED = os.environ.get("KSCHEDULER_NO_EXTENSIONS") != "1" and all(
-        find_spec(f"kscheduler._fast.{name}")
-        for name in (
-            "answers",
-            "chunks",
-            "classes",
-            "columns",
-            "filtering",
-            "spread_affinity",
-            "metric_rules",
-            "packing",
-            "placement",
-            "preemption",
-            "scoring",
-            "selection",
-            "worker_threads",
-            "row_ranking",
-            "tallies",
-            "topology",
-            "trimaran",
-            "verdicts",
-        )
-    )
-    if COMPILED:
-        from kscheduler._fast.answers import RowAnswers
-        from kscheduler._fast.classes import PodClass
-        from kscheduler._fast.columns import NodeColumns, PodRequest
-        from kscheduler._fast.filtering import RowNominated, filter_fit, filter_profiles, filter_with_nominated
-        from kscheduler._fast.metric_rules import MetricRules, copy_use, mean_use
-        from kscheduler._fast.packing import (
-            changes_so_far,
-            pack_alive,
-            pack_amounts,
-            pack_feasible,
-            pack_usage,
-            reject_marked,
-            rows_changed_since,
-            set_raws,
-            take_metric,
-            values_by_profile,
-        )
-        from kscheduler._fast.placement import Placer
-        from kscheduler._fast.preemption import Conditions, Residents, clear_nodes, spare_pods
-        from kscheduler._fast.scoring import (
-            Scores,
-            accumulate,
-            add_to_rows,
-            clear_raw,
-            normalize,
-            score_balanced,
-            score_images,
-            score_least_allocated,
-            score_most_allocated,
-            score_profiles,
-            score_requested_to_capacity_ratio,
-        )
-        from kscheduler._fast.selection import best_total, select_host
-        from kscheduler._fast.spread_affinity import Joiner, JoinTerms
-        from kscheduler._fast.tallies import DomainTally
-        from kscheduler._fast.topology import (
-            DomainSums,
-            RowMask,
-            RowTotals,
-            add_domain_sums,
-            add_spread,
-            add_spread_by_row,
-            filter_inside,
-            filter_outside,
-            filter_skew,
-            filter_without_domain,
-            normalize_range,
-            normalize_spread,
-            score_spread,
-            sum_by_domain,
-        )
-        from kscheduler._fast.trimaran import rate_load_variation, rate_target_load, score_rated
-        from kscheduler._fast.verdicts import Verdicts
-    else:
-        from kscheduler._fast.reference.answers import RowAnswers
-        from kscheduler._fast.reference.classes import PodClass
-        from kscheduler._fast.reference.columns import NodeColumns, PodRequest
-        from kscheduler._fast.reference.filtering import (
-            RowNominated,
-            filter_fit,
-            filter_profiles,
-            filter_with_nominated,
-        )
-        from kscheduler._fast.reference.metric_rules import MetricRules, copy_use, mean_use
-        from kscheduler._fast.reference.packing import (
-            changes_so_far,
-            pack_alive,
-            pack_amounts,
-            pack_feasible,
-            pack_usage,
-            reject_marked,
-            rows_changed_since,
-            set_raws,
-            take_metric,
-            values_by_profile,
-        )
-        from kscheduler._fast.reference.placement import Placer
-        from kscheduler._fast.reference.preemption import Conditions, Residents, clear_nodes, spare_pods
-        from kscheduler._fast.reference.scoring import (
-            Scores,
-            accumulate,
-            add_to_rows,
-            clear_raw,
-            normalize,
-            score_balanced,
-            score_images,
-            score_least_allocated,
-            score_most_allocated,
-            score_profiles,
-            score_requested_to_capacity_ratio,
-        )
-        from kscheduler._fast.reference.selection import best_total, select_host
-        from kscheduler._fast.reference.spread_affinity import Joiner, JoinTerms
-        from kscheduler._fast.reference.tallies import DomainTally
-        from kscheduler._fast.reference.topology import (
-            DomainSums,
-            RowMask,
-            RowTotals,
-            add_domain_sums,
-            add_spread,
-            add_spread_by_row,
-            filter_inside,
-            filter_outside,
-            filter_skew,
-            filter_without_domain,
-            normalize_range,
-            normalize_spread,
-            score_spread,
-            sum_by_domain,
-        )
-        from kscheduler._fast.reference.trimaran import rate_load_variation, rate_target_load, score_rated
-        from kscheduler._fast.reference.verdicts import Verdicts
+# Modules of both forms, and those of the compiled form alone.
+_TWINS: Final = (
+    "answers", "classes", "columns", "filtering", "metric_rules", "packing", "placement", "preemption", "scoring",
+    "selection", "spread_affinity", "tallies", "topology", "trimaran", "verdicts",
+)  # fmt: skip
+_PLUMBING: Final = ("chunks", "row_ranking", "worker_threads")
+
+COMPILED: Final = os.environ.get("KSCHEDULER_NO_EXTENSIONS") != "1" and all(
+    find_spec(f"{__name__}.{name}") for name in (*_TWINS, *_PLUMBING)
+)
 
 __all__ = [
     "COMPILED",
@@ -312,3 +186,8 @@ __all__ = [
     "take_metric",
     "values_by_profile",
 ]
+
+if not TYPE_CHECKING:
+    for _name in _TWINS:
+        _module = import_module(f"{__name__}.{_name}" if COMPILED else f"{__name__}.reference.{_name}")
+        globals().update((name, value) for name, value in vars(_module).items() if name in __all__)

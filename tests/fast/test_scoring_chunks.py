@@ -27,7 +27,7 @@ Score = Callable[[Any, "Scene"], None]
 
 
 class Scene:
-    """A table with full, empty and dead rows, some lacking a resource; in the first batch amounts may be large."""
+    """A table with full, empty and dead rows, some lacking a resource; in the first chunk amounts may be large."""
 
     def __init__(self, fast: Any, seed: int, has_large: bool) -> None:
         rng = random.Random(seed)
