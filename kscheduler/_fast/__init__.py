@@ -7,8 +7,8 @@ it has been built, unless KSCHEDULER_NO_EXTENSIONS=1; `COMPILED` is whether it i
 
 Three compiled modules have no reference, since only kernels call them: `chunks`, `row_ranking` and `worker_threads`.
 
-Rows are counted from 0; freed rows stay in the tables as dead rows, which no kernel ever chooses. One thread writes
-at a time. Nothing here imports the rest of kscheduler.
+Rows are counted from 0; freed rows stay in the tables as dead rows, which no kernel ever chooses. A `profile` in names
+here is the number of a row's node class. One thread writes at a time. Nothing here imports the rest of kscheduler.
 """
 
 from __future__ import annotations

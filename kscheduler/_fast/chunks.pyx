@@ -1,4 +1,4 @@
-"""Filters and scores of many rows at once for one class of pods, in doubles. See chunks.pxd for why that is exact.
+"""Filters and scores of up to 256 rows at once for one pod class, in doubles. chunks.pxd explains why that is exact.
 
 Nothing here checks an index: counts are at most CHUNK, and the caller lays out what is read.
 """
@@ -7,8 +7,8 @@ cimport cython
 from libc.math cimport fabs, sqrt
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from kscheduler._fast.simd cimport as_double, cloned, in_doubles, in_longs, out_bits, out_doubles, out_ints
 from kscheduler._fast.scoring cimport TermC
+from kscheduler._fast.simd cimport as_double, cloned, in_doubles, in_longs, out_bits, out_doubles, out_ints
 from kscheduler._fast.strategies cimport LEAST, MOST, RATIO, Strategy
 from kscheduler._fast.typedefs cimport amount_t, score_t
 
@@ -27,7 +27,7 @@ cdef bint fill_resource(
     double* numbers, Py_ssize_t stride, const amount_t* allocatable, const amount_t* used, const amount_t* scored,
     Py_ssize_t count,
 ) noexcept nogil:
-    """The FIELDS of one resource. False if an amount is not small, and then they are of no use."""
+    """Write the FIELDS of one resource. Returns False, and they are of no use, if an amount is not small."""
     cdef uint64_t large = 0
     _convert(
         numbers + HAS * stride, numbers + PRESENT * stride, numbers + FREE * stride, numbers + USED * stride,
@@ -59,7 +59,7 @@ cdef cloned _convert(
 cdef bint fill_room(
     double* numbers, const amount_t* pods_allowed, const amount_t* pods, Py_ssize_t count
 ) noexcept nogil:
-    """ROOM. False if a number is not small, and then it is of no use."""
+    """Write the ROOM of each row. Returns False, and it is of no use, if a number is not small."""
     cdef uint64_t large = 0
     _subtract(numbers, pods_allowed, pods, count, &large)
     return large == 0
@@ -81,7 +81,7 @@ cdef cloned _subtract(
 
 
 cdef int score_chunk(const DemandC* demand, const ChunkC* chunk, Py_ssize_t count, int32_t* scores) noexcept nogil:
-    """For each row -1 if it has no room for the pod, else its weighted score of resources; or ALONE."""
+    """Write for each row -1 if it has no room for the pod, else its weighted score of resources, or ALONE."""
     cdef double room[CHUNK]
     cdef double score[CHUNK]
     cdef double total[CHUNK]
@@ -126,7 +126,7 @@ cdef cloned _room_for_one(out_doubles room, in_doubles pods, Py_ssize_t count) n
 
 
 cdef cloned _room_for(out_doubles room, in_doubles free, double amount, Py_ssize_t count) noexcept nogil:
-    """`room` stays at or above zero only while nothing lacks."""
+    """Make `room` negative where the resource is short."""
     cdef Py_ssize_t i
     cdef double left
     for i in range(count):
@@ -196,7 +196,7 @@ cdef cloned _ratio(
     out_doubles total, out_doubles weights, in_doubles has, in_doubles present, in_doubles used,
     double amount, double weight, const score_t* line, Py_ssize_t count,
 ) noexcept nogil:
-    """A score of zero on the line counts neither for nor against."""
+    """Add RequestedToCapacityRatio's scores; a score of zero counts neither in the sum nor in the weights."""
     cdef Py_ssize_t i
     cdef double taken, score
     for i in range(count):
@@ -218,7 +218,7 @@ cdef cloned _mean(
 cdef cloned _mean_up(
     out_doubles score, in_doubles total, in_doubles weights, double weight, Py_ssize_t count
 ) noexcept nogil:
-    """Halves round up."""
+    """Add the weighted mean, halves rounded up."""
     cdef Py_ssize_t i
     cdef double twice
     for i in range(count):
@@ -233,7 +233,7 @@ cdef cloned _mean_up(
 cdef int _balanced(
     const DemandC* demand, const ChunkC* chunk, double* score, double* work, double* present, Py_ssize_t count
 ) noexcept nogil:
-    """Add to `score`. With more than two resources `present` counts those of them that a node has."""
+    """Add the weighted balance to `score`; with more than two resources count in `present` those that a node has."""
     cdef double weight = <double>demand.balanced_weight
     cdef const TermC* one = demand.balanced
     cdef const TermC* other = demand.balanced + 1
@@ -263,7 +263,7 @@ cdef cloned _balanced_pair(
     in_doubles other_has, in_doubles other_present, in_doubles other_used,
     double amount, double other_amount, double weight, Py_ssize_t count,
 ) noexcept nogil:
-    """Two resources, as by default: half their difference is the deviation, and there is none without both."""
+    """Add the balance of two resources, as by default: half their difference is the deviation, 0 without both."""
     cdef Py_ssize_t i
     cdef double before, after, both, taken, other
     for i in range(count):
@@ -284,7 +284,7 @@ cdef cloned _balanced_pair(
 cdef int _balanced_many(
     const DemandC* demand, const ChunkC* chunk, double* score, double* work, double* present, Py_ssize_t count
 ) noexcept nogil:
-    """Three resources or more, for rows that have them all; `present` counts how many a row has."""
+    """Add the balance of three resources or more, for rows that have all; count in `present` how many a row has."""
     cdef double before[CHUNK]
     cdef double after[CHUNK]
     cdef Py_ssize_t i
@@ -300,7 +300,7 @@ cdef int _balanced_many(
 cdef int _evenness(
     const DemandC* demand, const ChunkC* chunk, double* evenness, double* average, double share, Py_ssize_t count
 ) noexcept nogil:
-    """100 less the standard deviation in percent, with this share of what the pod asks for."""
+    """Write 100 less the standard deviation in percent, with `share` of the pod's request added."""
     cdef Py_ssize_t i
     cdef const TermC* term
     _clear(average, count)

@@ -14,12 +14,14 @@ INT64_MAX = (1 << 63) - 1
 
 
 def within(what: str, value: int, low: int, high: int) -> int:
+    """Return the value; ValueError unless it is in low..high."""
     if not low <= value <= high:
         raise ValueError(f"{what}: expected {low}..{high}, got {value}")
     return value
 
 
 def index(what: str, value: int, count: int) -> int:
+    """Return the value; IndexError unless 0 <= value < count."""
     if not 0 <= value < count:
         raise IndexError(f"{what} {value} outside 0..{count - 1}" if count else f"{what} {value}: the table is empty")
     return value

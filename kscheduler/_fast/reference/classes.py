@@ -1,7 +1,4 @@
-"""Where pods of known classes go, in plain Python: every pod looks at every row, with the kernels in scoring.py.
-
-So it keeps nothing between two pods, and counts no bytes; what placement.pyx answers must be the same.
-"""
+"""Pod classes. Each pod of a class is judged on every row by the kernels over tables, and nothing is kept of a row."""
 
 from __future__ import annotations
 
@@ -38,10 +35,10 @@ _Score = Callable[[Verdicts, Scores], None]  # leaves 0..100 as the raw score of
 
 @final
 class PodClass:
-    """Pods that are alike: what they ask for, which profiles they may go to, and how rows are scored for them.
+    """Pods that are equal in request, in the node classes that they may go to, and in how rows are scored for them.
 
-    Scores are added before the first use; weights and normalisation are the plugins'. A change of any of it, or a new
-    profile, is a new class.
+    Scores are added before the first use; weights and normalisation are those of the plugins. When any of it changes,
+    or there is a new node class, make a new pod class.
     """
 
     def __init__(
@@ -116,7 +113,7 @@ class PodClass:
         self._add("balance", weight, score)
 
     def score_profiles(self, value_by_profile: array[int], reverse: bool, weight: int) -> None:
-        """Each row's raw score is its profile's value, normalised by default or in reverse."""
+        """Score each row by the value of its node class, normalised by default or in reverse."""
         self._begin()
         if len(value_by_profile) != len(self._verdicts):
             raise ValueError(f"value_by_profile: expected {len(self._verdicts)} values, got {len(value_by_profile)}")
@@ -131,7 +128,7 @@ class PodClass:
         self._add("", weight, score)
 
     def score_rows(self, score_by_row: bytes | bytearray, weight: int) -> None:
-        """Scores 0..100 that stay as they are, one byte a row; a row past the end has 0."""
+        """Score each row by its byte, 0..100, without normalisation; a row past the end gets 0."""
         self._begin()
         values = bytes(score_by_row)
         for row, value in enumerate(values):
@@ -144,7 +141,7 @@ class PodClass:
         self._add("", weight, score)
 
     def ask_rows(self, answers: RowAnswers, weight: int = 0) -> None:
-        """Marked rows are out; scores stay as they are. Asked anew before a pod is placed, if the row has changed."""
+        """Reject marked rows, or add scores without normalisation. A placement asks again for changed rows."""
         self._begin()
         if answers.columns is not self._columns:
             raise ValueError("the answers are about another table")
@@ -160,7 +157,7 @@ class PodClass:
         self._answers.append(answers)
 
     def follow_rules(self, rules: MetricRules, filters: bool, weight: int = 0) -> None:
-        """Rows with a mark are out, if it `filters`; points are scores that stay as they are. As it is at any time."""
+        """Reject rows with a mark if `filters`, and add points without normalisation, as of each placement."""
         self._begin()
         if rules.columns is not self._columns:
             raise ValueError("the rules are about another table")
@@ -200,7 +197,7 @@ class PodClass:
         self._kinds |= {kind} - {""}
 
     def _judge(self, terms: Sequence[JoinTerms] = ()) -> tuple[Verdicts, Scores]:
-        """`terms`: what is asked of other pods beside."""
+        """Filter and score all rows for one pod of the class, with its terms about other pods."""
         self._is_used = True
         for answers in self._answers:
             answers.refresh()

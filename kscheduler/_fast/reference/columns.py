@@ -1,8 +1,4 @@
-"""The tables that kernels read and write, in plain Python: nodes and requests, verdicts, scores.
-
-What columns.pyx, verdicts.pyx and the class in scoring.pyx must do, including how they refuse. scoring.py has the
-kernels.
-"""
+"""Nodes and requests of pods as integers, one object a row, including how bad arguments are refused."""
 
 from __future__ import annotations
 
@@ -15,9 +11,10 @@ from kscheduler._fast.reference.checks import INT32_MAX, index, within
 
 @final
 class PodRequest:
-    """What one pod asks for: (resource column, amount above zero) in column order. Equal by value, immutable.
+    """The request of one pod: (resource column, amount above zero) in column order. Immutable, equal by value.
 
-    `non_zero_cpu` (milli) and `non_zero_memory` (bytes) count the scoring defaults for containers without a request.
+    `non_zero_cpu` (milli-cores) and `non_zero_memory` (bytes) include scoring's defaults for containers without a
+    request.
     """
 
     __slots__ = ("_amounts", "_entries", "_non_zero_cpu", "_non_zero_memory")
@@ -63,7 +60,7 @@ class PodRequest:
 
 
 class _Row:
-    """One node: what is asked of it so far, and what it has."""
+    """One node: what its pods request, and what it has."""
 
     __slots__ = (
         "alive",
@@ -89,9 +86,9 @@ class _Row:
 
 @final
 class NodeColumns:
-    """All nodes as integers, one row a node. The only place where these numbers are kept; one writer.
+    """All nodes as integers, a row each. These numbers are kept nowhere else, and written by one thread.
 
-    A new row is empty: everything 0, no profile (-1). Resource columns 0..2 exist from the start.
+    A new row is empty: everything 0, no node class (-1). Resource columns 0..2 exist from the start.
     """
 
     def __init__(self, capacity: int = 64) -> None:
@@ -104,7 +101,7 @@ class NodeColumns:
 
     @property
     def rows(self) -> int:
-        """Rows ever in use at once, dead ones included; what kernels scan."""
+        """Number of rows ever in use at once, dead ones included; kernels scan so many."""
         return len(self._table)
 
     @property
@@ -117,16 +114,16 @@ class NodeColumns:
 
     @property
     def capacity(self) -> int:
-        """Rows there is memory for; doubles when it is used up."""
+        """Number of rows there is memory for; it doubles when they are used up."""
         return self._capacity
 
     @property
     def generation(self) -> int:
-        """Bumped by every change."""
+        """Counter that every change increments."""
         return self._generation
 
     def add_resource(self) -> int:
-        """A new resource column, zero everywhere; returns its index."""
+        """Add a resource column, zero on every row, and return its index."""
         for node in self._table:
             node.allocatable.append(0)
             node.requested.append(0)
@@ -135,7 +132,7 @@ class NodeColumns:
         return self._resource_count - 1
 
     def add_row(self) -> int:
-        """A row for a new node: the lowest freed one, or else one more at the end."""
+        """Add a row for a new node, the lowest freed one or else one at the end, and return it."""
         row = next((row for row, node in enumerate(self._table) if not node.alive), len(self._table))
         fresh = _Row(self._resource_count, alive=True)
         if row < len(self._table):
@@ -148,7 +145,7 @@ class NodeColumns:
         return row
 
     def free_row(self, row: int) -> None:
-        """The node is gone, with whatever was counted on it."""
+        """Free the row of a node that is gone, with all that was counted on it."""
         self._alive(row)
         self._table[row] = _Row(self._resource_count, alive=False)
         self._generation += 1
@@ -170,7 +167,7 @@ class NodeColumns:
         self._generation += 1
 
     def add_pod(self, row: int, request: PodRequest) -> None:
-        """Count a pod on a node, fitting or not. OverflowError, and no change, if a sum passes MAX_AMOUNT."""
+        """Count a pod on a node, fitting or not. OverflowError, without a change, if a sum would pass MAX_AMOUNT."""
         node = self._alive(row)
         self._check_resources(request)
         sums = [(f"resource {resource}", node.requested[resource], amount) for resource, amount in request.entries]
@@ -182,7 +179,7 @@ class NodeColumns:
         self._count(node, request, 1)
 
     def remove_pod(self, row: int, request: PodRequest) -> None:
-        """Take off what add_pod counted. ValueError, and no change, if that much was never counted."""
+        """Subtract what add_pod counted. ValueError, without a change, if that much is not counted."""
         node = self._alive(row)
         self._check_resources(request)
         left = [("pod count", node.pods, 1)]

@@ -1,4 +1,4 @@
-"""Which rows have room, and which profiles may: what filtering.pyx must do."""
+"""Filters by room and by node class. They look only at rows that are still feasible."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kscheduler._fast.reference.verdicts import Verdicts
 def filter_profiles(
     columns: NodeColumns, verdicts: Verdicts, verdict_by_profile: bytes | bytearray | array[int], code: int
 ) -> int:
-    """Put out the nodes whose profile has a verdict other than 0, with that verdict as detail.
+    """Reject the nodes whose node class has a verdict other than 0, with that verdict as detail.
 
-    `verdict_by_profile` holds one byte a profile, 0..127. Returns the feasible nodes left.
+    `verdict_by_profile` has a byte, 0..127, for each node class. Returns the number of feasible nodes left.
     """
     check_columns(columns, verdicts)
     within("code", code, 1, MAX_CODE)
@@ -35,10 +35,10 @@ def filter_profiles(
 
 
 def filter_fit(columns: NodeColumns, verdicts: Verdicts, request: PodRequest, code: int) -> int:
-    """Put out the nodes that have no room for the pod. Returns the feasible nodes left.
+    """Reject the nodes that have no room for the pod. Returns the number of feasible nodes left.
 
-    The detail says which room: TOO_MANY_PODS, `entry_bit(i)` for the i-th entry of the request, and UNRESOLVABLE if an
-    entry asks for more than the whole node has.
+    The detail is a sum of bits: TOO_MANY_PODS, `entry_bit(i)` if there is too little for the i-th entry of the request,
+    and UNRESOLVABLE if an entry is more than the whole node has.
     """
     check_columns(columns, verdicts)
     within("code", code, 1, MAX_CODE)
@@ -51,7 +51,7 @@ def filter_fit(columns: NodeColumns, verdicts: Verdicts, request: PodRequest, co
 
 
 def _shortage(node: _Row, request: PodRequest, beside: Sequence[PodRequest]) -> int:
-    """`beside`: what further pods take there."""
+    """Return the detail of `filter_fit`, with the pods of `beside` on the node; 0 if there is room."""
     taken = Counter[int]()  # resource -> what they take of it
     for other in beside:
         taken.update(dict(other.entries))
@@ -66,20 +66,24 @@ def _shortage(node: _Row, request: PodRequest, beside: Sequence[PodRequest]) -> 
 
 @final
 class RowNominated:
-    """Pods that are expected on the node in a row, as (uid, priority, request). Immutable.
+    """The pods nominated to the node in a row, as (uid, priority, request). Immutable.
 
-    `here`: uid -> pod, of those that are there at the moment; a pod that is there already takes no room a second time.
+    `here` has the uids of the pods on the node at the moment; a nominated pod among them takes no room a second time.
     """
 
     def __init__(self, row: int, here: Mapping[str, object], pods: Sequence[tuple[str, int, PodRequest]]) -> None:
-        self.row = within("row", row, 0, INT32_MAX)
+        self._row = within("row", row, 0, INT32_MAX)
         self._here = here
         self._pods = tuple(pods)
         for _, priority, _ in self._pods:
             within("priority", priority, -INT32_MAX - 1, INT32_MAX)
 
-    def beside(self, priority: int, uid: str) -> list[PodRequest]:
-        """What those pods take that a pod of this priority must leave their room."""
+    @property
+    def row(self) -> int:
+        return self._row
+
+    def _beside(self, priority: int, uid: str) -> list[PodRequest]:
+        """List the requests of the pods for which a pod of this priority must leave room."""
         return [
             request
             for other, others_priority, request in self._pods
@@ -97,10 +101,10 @@ def filter_with_nominated(
     code: int,
     last: int,
 ) -> None:
-    """Put out the nodes without room for the pod beside those nominated to them, with the detail that `filter_fit` has.
+    """Reject the nodes without room for the pod beside the pods nominated to them, with the detail of `filter_fit`.
 
     Nominated pods count from the pod's priority on, the pod itself left out. To be called after all filters, of which
-    the highest has the code `last`: a rejection beside the nominated pods replaces one by `code` or a later filter.
+    the last has the code `last`: a rejection beside the nominated pods replaces one by `code` or a later filter.
     """
     check_columns(columns, verdicts)
     within("code", code, 1, MAX_CODE)
@@ -110,7 +114,7 @@ def filter_with_nominated(
     for nominated in nominated_by_node:
         index("row", nominated.row, verdicts.rows)
         before = verdicts.code(nominated.row)
-        beside = nominated.beside(priority, uid)
+        beside = nominated._beside(priority, uid)
         if not beside or (before != FEASIBLE and not code <= before <= last):
             continue
         short = _shortage(columns._table[nominated.row], request, beside)

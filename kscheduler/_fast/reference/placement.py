@@ -1,4 +1,4 @@
-"""Where pods of known classes go: what placement.pyx must do."""
+"""Placement of pods of known classes. Every pod looks at every row, and no bytes are held."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kscheduler._fast.reference.selection import select_host
 
 @final
 class Placer:
-    """Finds rows for pods of known classes, on one table.
+    """Places pods of known classes on the rows of one table.
 
-    What classes know of the rows takes at most `max_bytes`; or what so many of one size take as are `kept` at any rate,
-    but then not more than 2 GiB. Whoever was not used for the longest time forgets. A class read anew is split over
-    `threads` where the table is large.
+    The memory for what classes know of the rows is at most `max_bytes`, or that of `kept` classes of one size if it is
+    more, but then not more than 2 GiB. The class that was not used for the longest time is forgotten first. A class
+    that has to look at all rows does so in up to `threads` threads if the table is large.
     """
 
     def __init__(self, columns: NodeColumns, max_bytes: int, threads: int = 1, kept: int = 1) -> None:
@@ -37,20 +37,20 @@ class Placer:
 
     @property
     def held_bytes(self) -> int:
-        """What the classes know takes so many bytes: here they know nothing."""
+        """Bytes that the knowledge of classes takes: here they know nothing."""
         return 0
 
     @property
     def rebuilds(self) -> int:
-        """How often a class had to look at every row; not counted here, where each pod does."""
+        """Number of times that a class had to look at every row: not counted here, where each pod does."""
         return 0
 
     def count_feasible(self, pod_class: PodClass) -> int:
-        """How many rows a pod of the class fits on."""
+        """Return the number of rows on which a pod of the class fits."""
         return self._check(pod_class)._judge()[0].feasible_count()
 
     def place(self, pod_class: PodClass, random_bits: int | None) -> int:
-        """The row to take, as select_host would tell; -1 if none is feasible. Counts nothing on the row."""
+        """Return the row to take, chosen like select_host; -1 if none is feasible. Counts nothing on the row."""
         return select_host(*self._check(pod_class)._judge(), random_bits)
 
     def place_many(
@@ -60,11 +60,12 @@ class Placer:
         rows: array[int],
         feasible: array[int],
     ) -> tuple[int, int]:
-        """Place pods in order, each seeing those before it: count each on its row. Ends before one that fits nowhere.
+        """Place pods in order, each counted on its row before the next. Ends before one that fits nowhere.
 
-        For pod i sets rows[i] and feasible[i], how many rows it fitted on; rows of pods that were not placed are -1.
-        Where a pod fits on more than one row the next of `random_bits` (array('Q')) is used as in `place`, or the first
-        row taken if that is None. Returns (pods placed, bits used). After an error, too, the pods before it stay.
+        For pod i sets rows[i], and feasible[i] to the number of rows on which it fitted; rows of pods not placed are
+        -1. Where a pod fits on more than one row the next of `random_bits` (array('Q')) is used as in `place`, or the
+        first row taken if that is None. Returns (pods placed, bits used). After an error, too, the pods before it stay
+        placed.
         """
         pods = list(classes)
         for what, room in (("rows", rows), ("feasible", feasible)):
@@ -89,7 +90,7 @@ class Placer:
         return len(pods), used_bits
 
     def drop(self, pod_class: PodClass) -> None:
-        """Forget what a class knows: nobody will ask for it soon."""
+        """Forget what a class knows of the rows, as no pod of it is expected soon."""
         if pod_class._owner is self:
             pod_class._owner = None
 

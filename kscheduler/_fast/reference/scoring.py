@@ -1,8 +1,7 @@
-"""The kernels in plain Python: what the compiled ones must answer, and what runs where those are not built.
+"""Scores of feasible rows, by kube-scheduler 1.36's formulas, whose results they give bit for bit.
 
 Integer division here is on non-negative numbers unless a comment says otherwise, so Python's floor equals Go's
-truncation. A filter touches only rows that are still feasible; a score writes only those. Formulas are
-kube-scheduler 1.36's and must come out bit for bit. The tables they work on are in reference/columns.py.
+truncation.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Scores:
         return len(self._raw)
 
     def reset(self, columns: NodeColumns) -> None:
-        """Begin with a new pod: raw and total are 0 everywhere."""
+        """Begin with a new pod: raw and total become 0 everywhere."""
         self._raw = [0] * columns.rows
         self._total = [0] * columns.rows
 
@@ -46,7 +45,7 @@ class Scores:
         self._raw[row] = within("value", value, -MAX_RAW, MAX_RAW)
 
     def add_total(self, row: int, value: int) -> None:
-        """For what no plugin scores: it counts as it is, without a weight."""
+        """Add to a row's total without a weight, for a score that is no plugin's."""
         index("row", row, len(self._total))
         self._total[row] += within("value", value, -MAX_AMOUNT, MAX_AMOUNT)
 
@@ -57,9 +56,9 @@ _Weighted = Sequence[tuple[int, int]]
 def score_least_allocated(
     columns: NodeColumns, verdicts: Verdicts, scores: Scores, request: PodRequest, resources: _Weighted
 ) -> None:
-    """NodeResourcesFit, LeastAllocated: the weighted mean of the free percentages with the pod there.
+    """Score like NodeResourcesFit's LeastAllocated: the weighted mean of the free percentages with the pod there.
 
-    `resources` are (resource column, weight). cpu and memory count the scoring defaults.
+    `resources` are (resource column, weight). cpu and memory include the scoring defaults.
     """
     _score_each(columns, verdicts, scores, resources, lambda node: _least(node, request, resources))
 
@@ -67,7 +66,7 @@ def score_least_allocated(
 def score_most_allocated(
     columns: NodeColumns, verdicts: Verdicts, scores: Scores, request: PodRequest, resources: _Weighted
 ) -> None:
-    """NodeResourcesFit, MostAllocated: the weighted mean of the used percentages with the pod there."""
+    """Score like NodeResourcesFit's MostAllocated: the weighted mean of the used percentages with the pod there."""
     _score_each(columns, verdicts, scores, resources, lambda node: _most(node, request, resources))
 
 
@@ -79,9 +78,9 @@ def score_requested_to_capacity_ratio(
     resources: _Weighted,
     shape: Sequence[tuple[int, int]],
 ) -> None:
-    """NodeResourcesFit, RequestedToCapacityRatio: used percentages through a broken line, then the weighted mean.
+    """Score like NodeResourcesFit's RequestedToCapacityRatio: the weighted mean of used percentages mapped by `shape`.
 
-    `shape` are (utilization 0..100 ascending, score 0..10), as configured.
+    `shape` are the points of a broken line, (utilization 0..100 ascending, score 0..10), as configured.
     """
     table = _shape_table(shape)
     _score_each(columns, verdicts, scores, resources, lambda node: _ratio(node, request, resources, table))
@@ -102,7 +101,7 @@ def _score_each(
 
 
 def _use(node: _Row, request: PodRequest, resources: _Weighted) -> Iterator[tuple[int, int, int]]:
-    """(used with the pod, allocatable, weight) of each resource that counts on this node."""
+    """Yield (used with the pod, allocatable, weight) of each resource that counts on this node."""
     for resource, weight in resources:
         allocatable = node.allocatable[resource]
         amount = request._amounts.get(resource, 0)
@@ -143,7 +142,7 @@ def _ratio(node: _Row, request: PodRequest, resources: _Weighted, table: Sequenc
 
 
 def _shape_table(shape: Sequence[tuple[int, int]]) -> list[int]:
-    """Utilization 0..100 -> score 0..100 on the broken line; flat outside its ends."""
+    """Return the score, 0..100, of each utilization 0..100 on the broken line, which is flat outside its ends."""
     if not shape:
         raise ValueError("shape: expected at least one point, got none")
     previous = -1
@@ -171,9 +170,9 @@ def _on_line(shape: Sequence[tuple[int, int]], utilization: int) -> int:
 def score_balanced(
     columns: NodeColumns, verdicts: Verdicts, scores: Scores, request: PodRequest, resources: Sequence[int]
 ) -> None:
-    """NodeResourcesBalancedAllocation: does the pod make the node's used fractions more alike or less? 50..100.
+    """Score like NodeResourcesBalancedAllocation: 50..100, more if the pod makes the node's used fractions more equal.
 
-    75 is neutral. Amounts are as requested, without scoring defaults. Doubles in kube-scheduler's order.
+    75 is neutral. Amounts are as requested, without scoring defaults. Doubles are in kube-scheduler's order.
     """
     weighted = [(resource, 1) for resource in resources]
     _score_each(columns, verdicts, scores, weighted, lambda node: _balanced(node, request, resources))
@@ -200,7 +199,7 @@ def _fraction(used: int, allocatable: int) -> float:
 
 
 def _evenness(fractions: Sequence[float]) -> int:
-    """100 less the standard deviation in percent, cut to an integer."""
+    """Return 100 less the standard deviation in percent, truncated."""
     deviation = 0.0
     if len(fractions) == 2:
         deviation = abs((fractions[0] - fractions[1]) / 2)
@@ -217,7 +216,7 @@ def _evenness(fractions: Sequence[float]) -> int:
 
 
 def score_profiles(columns: NodeColumns, verdicts: Verdicts, scores: Scores, value_by_profile: array[int]) -> None:
-    """Each node's raw score is its profile's value; `value_by_profile` is array('q')."""
+    """Set the raw score of every feasible row to the value of its node class; `value_by_profile` is array('q')."""
     check_columns(columns, verdicts)
     check_scores(verdicts, scores)
     for profile, value in enumerate(value_by_profile):
@@ -230,7 +229,7 @@ def score_profiles(columns: NodeColumns, verdicts: Verdicts, scores: Scores, val
 
 
 def clear_raw(verdicts: Verdicts, scores: Scores) -> None:
-    """Raw is 0 on every row, before a plugin that adds to some."""
+    """Set the raw score of every row to 0, before a plugin that adds to some."""
     check_scores(verdicts, scores)
     scores._raw = [0] * scores.rows
 
@@ -238,7 +237,7 @@ def clear_raw(verdicts: Verdicts, scores: Scores) -> None:
 def add_to_rows(scores: Scores, rows: array[int], amount: int) -> None:
     """Add to the raw scores of some rows, feasible or not; `rows` is array('i').
 
-    After a ValueError, for a sum beyond MAX_RAW, the rows before that one have been added to.
+    After a ValueError for a sum beyond MAX_RAW, the rows before that one have been added to.
     """
     within("amount", amount, -MAX_RAW, MAX_RAW)
     for row in rows:
@@ -248,7 +247,7 @@ def add_to_rows(scores: Scores, rows: array[int], amount: int) -> None:
 
 
 def score_images(verdicts: Verdicts, scores: Scores, min_threshold: int, max_threshold: int) -> None:
-    """ImageLocality: raw holds the bytes a node need not pull; becomes 0..100 between the two thresholds."""
+    """Score like ImageLocality: raw scores, in bytes that a node need not pull, become 0..100 between thresholds."""
     check_scores(verdicts, scores)
     within("min_threshold", min_threshold, 0, MAX_RAW)
     within("max_threshold", max_threshold, min_threshold + 1, MAX_RAW)
@@ -258,9 +257,9 @@ def score_images(verdicts: Verdicts, scores: Scores, min_threshold: int, max_thr
 
 
 def normalize(verdicts: Verdicts, scores: Scores, reverse: bool) -> None:
-    """kube-scheduler's default: raw * 100 / the highest raw, cut toward zero; `reverse` takes that from 100.
+    """Normalise like kube-scheduler's default: raw * 100 / the highest raw, truncated; `reverse` takes that from 100.
 
-    If no raw is above 0 they stay as they are, or all become 100 with `reverse`.
+    If no raw score is above 0 they stay as they are, or all become 100 with `reverse`.
     """
     check_scores(verdicts, scores)
     rows = verdicts.feasible_rows()
@@ -276,7 +275,7 @@ def normalize(verdicts: Verdicts, scores: Scores, reverse: bool) -> None:
 
 
 def accumulate(verdicts: Verdicts, scores: Scores, weight: int) -> int:
-    """Add weight * raw to the totals. Returns -1, or the first row whose raw is outside 0..100; then adds nothing."""
+    """Add weight * raw to the totals and return -1; or add nothing and return the first row whose raw is not 0..100."""
     check_scores(verdicts, scores)
     within("weight", weight, 0, MAX_WEIGHT)
     rows = verdicts.feasible_rows()

@@ -1,4 +1,4 @@
-"""Which row to take: what selection.pyx must do."""
+"""The choice of a node: the best total, and one of the rows that share it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kscheduler._fast.reference.verdicts import Verdicts
 
 
 def best_total(verdicts: Verdicts, scores: Scores) -> tuple[int, int]:
-    """(highest total, feasible nodes that have it); (-1, 0) if none is feasible."""
+    """Return (highest total, number of feasible nodes that have it); (-1, 0) if none is feasible."""
     check_scores(verdicts, scores)
     totals = [scores._total[row] for row in verdicts.feasible_rows()]
     best = max(totals, default=-1)
@@ -16,7 +16,7 @@ def best_total(verdicts: Verdicts, scores: Scores) -> tuple[int, int]:
 
 
 def select_host(verdicts: Verdicts, scores: Scores, random_bits: int | None) -> int:
-    """The row to take: among those with the best total the lowest, or number `random_bits` modulo their count.
+    """Return the row to take: among those with the best total the lowest, or number `random_bits` modulo their count.
 
     -1 if none is feasible.
     """

@@ -1,4 +1,4 @@
-"""Sums of a counter by topology domain: what tallies.pyx must do."""
+"""Sums of a counter by topology domain, updated row by row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_SUM = 1 << 30
 
 @final
 class DomainTally:
-    """Sums by domain of a counter's rows; `rebuild` before anything else, and when domains or the mask have changed."""
+    """Sums of a counter by domain. Call `rebuild` before anything else, and when domains or the mask have changed."""
 
     def __init__(self) -> None:
         self._ids = array("i")
@@ -22,7 +22,7 @@ class DomainTally:
         self._mask = RowMask()
         self._each_row = False
         self._sums: dict[int, int] = {}  # domain that is present -> sum
-        self._reach = 0
+        self._largest = 0
         self._went_below = False
         self._is_good = False
 
@@ -43,7 +43,7 @@ class DomainTally:
         self._domains = domains
         self._each_row = each_row
         self._sums = {self._slot(row): 0 for row in range(mask.rows) if row in mask and ids[row] >= 0}
-        self._reach = 0
+        self._largest = 0
         self._went_below = False
         self._is_good = True
         for row in range(mask.rows):
@@ -51,7 +51,7 @@ class DomainTally:
                 self.add(row, counts[row])
 
     def add(self, row: int, amount: int) -> None:
-        """So many more are counted on a row. A tally that does not know the row is no longer good."""
+        """Count `amount` more on a row. A tally that does not know the row is no longer good."""
         if not 0 <= row < self.rows or abs(amount) > _MAX_SUM:
             self._is_good = False
         if not self._is_good or row not in self._mask or self._ids[row] < 0:
@@ -62,11 +62,11 @@ class DomainTally:
             return
         self._counts[row] += amount
         self._sums[self._slot(row)] = found
-        self._reach = max(self._reach, abs(found))
+        self._largest = max(self._largest, abs(found))
         self._went_below = self._went_below or found < 0
 
     def give_up(self) -> None:
-        """It is no longer told of changes, so nobody must ask it."""
+        """Make the tally not good, as it does not follow further changes."""
         self._is_good = False
 
     @property
@@ -75,26 +75,26 @@ class DomainTally:
 
     @property
     def is_good(self) -> bool:
-        """Can it be asked?"""
+        """Whether the sums are valid."""
         return self._is_good
 
     @property
     def present(self) -> int:
-        """How many domains have a row that is looked at."""
+        """Number of domains with a row that is looked at."""
         return len(self._sums)
 
     @property
     def occupied(self) -> int:
-        """How many domains have a sum other than 0."""
+        """Number of domains with a sum other than 0."""
         return sum(found != 0 for found in self._sums.values())
 
     @property
     def minimum(self) -> int:
-        """The lowest sum of a domain that is present; 0 if none is."""
+        """Lowest sum of a domain that is present; 0 if none is."""
         return min(self._sums.values(), default=0)
 
     def sum_of(self, row: int) -> int | None:
-        """The sum of a row's domain; None if it has none."""
+        """Return the sum of a row's domain; None if it has none."""
         within("row", row, 0, self.rows - 1)
         return None if self._ids[row] < 0 else self._sums.get(self._slot(row), 0)
 
@@ -102,7 +102,7 @@ class DomainTally:
         return row if self._each_row else self._ids[row]
 
     def _summed(self) -> tuple[DomainSums, array[int]]:
-        """As the kernels over tables have it, with the domain of each row."""
+        """Return the sums as the kernels over tables take them, and the domain of each row."""
         ids, domains = self._ids, self._domains
         if self._each_row:
             ids, domains = array("i", (row if ids[row] >= 0 else -1 for row in range(self.rows))), self.rows

@@ -1,8 +1,4 @@
-"""Trimaran's scores for all rows at once, in plain Python: what trimaran.pyx must do.
-
-The formulas are those of scheduler-plugins, operation by operation. Utilisations are in percent of a node; one that is
-not finite is not known.
-"""
+"""Trimaran's scores for all rows at once, by the formulas of trimaran_formulas.py."""
 
 from __future__ import annotations
 
@@ -21,10 +17,10 @@ _Doubles: TypeAlias = "array[float] | memoryview"
 
 
 def rate_target_load(rows: int, used: _Doubles, whole: _Doubles, missing: array[int], own: int, target: int) -> bytes:
-    """0..100 for each row: packed up to `target` percent of CPU, with what is not in the utilisation yet.
+    """Rate each row 0..100 like TargetLoadPacking: best where predicted use is at `target` percent of CPU.
 
-    `whole`: the milli-cores of the node; `missing`: of pods that came lately; `own`: of the pod. What is past the end
-    of one of them is not known, or zero.
+    `used` is in percent, `whole` the milli-cores of the node, `missing` those of pods that came lately, `own` those of
+    the pod. Values past the end are unknown, or zero.
     """
     within("target", target, 1, 100)
     within("own", own, 0, MAX_AMOUNT)
@@ -51,7 +47,7 @@ def rate_load_variation(
     margin: float,
     sensitivity: float,
 ) -> bytes:
-    """0..100 for each row: less where use is high or varies, of CPU or of memory, whichever is worse."""
+    """Rate each row 0..100 like LoadVariationRiskBalancing: less where use of CPU or memory is high or varies."""
     within("own_cpu", own_cpu, 0, MAX_AMOUNT)
     within("own_memory", own_memory, 0, MAX_AMOUNT)
 
@@ -75,7 +71,7 @@ def rate_load_variation(
 
 
 def score_rated(verdicts: Verdicts, scores: Scores, rates: bytes) -> None:
-    """Set the raw score of every feasible row to its byte; a row past the end has 0."""
+    """Set the raw score of every feasible row to its byte; a row past the end gets 0."""
     check_scores(verdicts, scores)
     for row in verdicts.feasible_rows():
         scores.set_raw(row, rates[row] if row < len(rates) else 0)

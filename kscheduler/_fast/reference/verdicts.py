@@ -1,4 +1,4 @@
-"""Why each row is out, or that it is not: what verdicts.pyx must do."""
+"""The verdict on each row for one pod at a time: that it is feasible, or a code and a detail why it is rejected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kscheduler._fast.reference.columns import NodeColumns
 
 @final
 class Verdicts:
-    """Why each row is out, or that it is not: a code and a detail a row, for one pod at a time."""
+    """The verdict on each row for one pod at a time: that it is feasible, or a code and a detail why it is rejected."""
 
     def __init__(self) -> None:
         self._code: list[int] = []  # row -> FEASIBLE, 1..MAX_CODE, NOT_EXAMINED or NO_NODE
@@ -38,21 +38,21 @@ class Verdicts:
         return self._code.count(FEASIBLE)
 
     def feasible_rows(self) -> list[int]:
-        """Ascending."""
+        """List the feasible rows in ascending order."""
         return [row for row, code in enumerate(self._code) if code == FEASIBLE]
 
     def rows_with(self, code: int, detail: int) -> list[int]:
-        """Ascending."""
+        """List the rows with this code and detail in ascending order."""
         pairs = zip(self._code, self._detail, strict=True)
         return [row for row, pair in enumerate(pairs) if pair == (code, detail)]
 
     def histogram(self) -> dict[tuple[int, int], int]:
-        """(code, detail) -> nodes, the feasible ones included; in no particular order."""
+        """Return (code, detail) -> number of nodes, the feasible ones included, in no particular order."""
         pairs = zip(self._code, self._detail, strict=True)
         return dict(Counter(pair for pair in pairs if pair[0] != NO_NODE))
 
     def reject(self, row: int, code: int, detail: int = 0) -> None:
-        """Put a row out, if it is still in: the first reason stands."""
+        """Reject a row if it is still feasible: the first reason stands."""
         _check_reason(code, detail)
         index("row", row, len(self._code))
         if self._code[row] == FEASIBLE:
@@ -67,7 +67,7 @@ class Verdicts:
             self.reject(row, code, detail)
 
     def keep_only(self, rows: Sequence[int], code: int, detail: int = 0) -> None:
-        """Put out every feasible row that is not among `rows`."""
+        """Reject every feasible row that is not among `rows`."""
         _check_reason(code, detail)
         kept = {index("row", row, len(self._code)) for row in rows}
         for row in self.feasible_rows():
@@ -75,9 +75,9 @@ class Verdicts:
                 self.reject(row, code, detail)
 
     def limit_feasible(self, start: int, limit: int) -> int:
-        """Examine nodes in a circle from row `start`, and stop before the feasible one that is one too many.
+        """Examine nodes in a circle from row `start`, and stop before the feasible one that is more than `limit`.
 
-        It and all after it become NOT_EXAMINED, whatever they were. Returns the nodes examined.
+        That one and all after it become NOT_EXAMINED, whatever they were. Returns the number of nodes examined.
         """
         rows = len(self._code)
         index("start", start, rows) if rows else within("start", start, 0, 0)
