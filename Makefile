@@ -18,7 +18,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt test-fast check lint types stubs contracts format bench campaign profile controlplane lock clean
+.PHONY: help build debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt test-fast check lint types stubs stubs-write contracts format bench campaign profile controlplane lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -79,8 +79,12 @@ types: build
 	$(BIN)/mypy
 
 stubs: build
+	$(BIN)/python -m tests.fast.stubs
 	$(BIN)/python -m mypy.stubtest --allowlist tests/stubtest-allowlist.txt \
 	  $$(find kscheduler -name '*.pyx' | sed 's/\.pyx$$//; s,/,.,g')
+
+stubs-write: build ## write the kernels' stubs from their references
+	$(BIN)/python -m tests.fast.stubs --write
 
 contracts: build
 	$(BIN)/lint-imports --no-logo
