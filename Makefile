@@ -23,7 +23,7 @@ run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build dev debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt test-fast check lint types stubs contracts format bench campaign profile controlplane lock clean
+.PHONY: help build dev debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt test-fast check lint types stubs stubs-write contracts format bench campaign profile controlplane lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -93,8 +93,12 @@ types: dev
 	$(BIN)/mypy
 
 stubs: dev
+	$(BIN)/python -m tests.fast.stubs
 	$(BIN)/python -m mypy.stubtest --allowlist tests/stubtest-allowlist.txt \
 	  $$(find kscheduler -name '*.pyx' | sed 's/\.pyx$$//; s,/,.,g')
+
+stubs-write: dev ## write the kernels' stubs from their references
+	$(BIN)/python -m tests.fast.stubs --write
 
 contracts: dev
 	$(BIN)/lint-imports --no-logo

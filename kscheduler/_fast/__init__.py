@@ -1,12 +1,14 @@
 """The kernels: every filter and score that reads only numbers, over all nodes in one call. No I/O, no Python objects.
 
 `NodeColumns` holds the nodes as columns, `Verdicts` and `Scores` hold what is decided about them for one pod, and the
-functions read the first and write the others. Each name exists twice: compiled from the .pyx files, and in plain
-Python in `reference`, which is the specification. The compiled form is taken where it was built, unless
-KSCHEDULER_NO_EXTENSIONS=1; `COMPILED` says which one this is.
+functions read the first and write the others. Each name exists twice: compiled, from the .pyx files here, and in plain
+Python, from the modules of the same names in `reference`, which are the specification. The compiled form is taken where
+it has been built, unless KSCHEDULER_NO_EXTENSIONS=1; `COMPILED` is whether it is.
 
-Rows are counted from 0; freed rows stay in the tables as dead rows, which no kernel ever chooses. One thread writes
-at a time. Nothing here imports the rest of kscheduler.
+Three compiled modules have no reference, since only kernels call them: `chunks`, `row_ranking` and `worker_threads`.
+
+Rows are counted from 0; freed rows stay in the tables as dead rows, which no kernel ever chooses. A `profile` in names
+here is the number of a row's node class. One thread writes at a time. Nothing here imports the rest of kscheduler.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import os
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kscheduler._fast.codes import (
     CPU,
@@ -91,6 +93,17 @@ if TYPE_CHECKING:
     )
     from kscheduler._fast.trimaran import rate_load_variation, rate_target_load, score_rated
     from kscheduler._fast.verdicts import Verdicts
+
+# Modules of both forms, and those of the compiled form alone.
+_TWINS: Final = (
+    "answers", "classes", "columns", "filtering", "metric_rules", "packing", "placement", "preemption", "scoring",
+    "selection", "spread_affinity", "tallies", "topology", "trimaran", "verdicts",
+)  # fmt: skip
+_PLUMBING: Final = ("chunks", "row_ranking", "worker_threads")
+
+COMPILED: Final = os.environ.get("KSCHEDULER_NO_EXTENSIONS") != "1" and all(
+    find_spec(f"{__name__}.{name}") for name in (*_TWINS, *_PLUMBING)
+)
 
 __all__ = [
     "COMPILED",
@@ -174,20 +187,7 @@ __all__ = [
     "values_by_profile",
 ]
 
-_REFERENCES = (
-    "rows", "tables", "topology", "spread_affinity", "preemption", "placement", "packing", "answers", "metric_rules",
-    "trimaran",
-)  # fmt: skip
-_MODULES = (
-    "columns", "verdicts", "filtering", "scoring", "selection", "topology", "tallies", "spread_affinity", "preemption",
-    "classes", "placement", "packing", "answers", "metric_rules", "trimaran",
-)  # fmt: skip
-_WITHOUT_NAMES = ("batches", "row_ranking", "worker_threads")  # which other kernels use
-
-COMPILED = os.environ.get("KSCHEDULER_NO_EXTENSIONS") != "1" and all(
-    find_spec(f"{__name__}.{name}") for name in (*_MODULES, *_WITHOUT_NAMES)
-)
 if not TYPE_CHECKING:
-    for _path in _MODULES if COMPILED else [f"reference.{name}" for name in _REFERENCES]:
-        _found = vars(import_module(f"{__name__}.{_path}"))
-        globals().update({name: _found[name] for name in __all__ if name in _found})
+    for _name in _TWINS:
+        _module = import_module(f"{__name__}.{_name}" if COMPILED else f"{__name__}.reference.{_name}")
+        globals().update((name, value) for name, value in vars(_module).items() if name in __all__)

@@ -14,7 +14,7 @@ cdef struct AnswersC:
     Py_ssize_t seen  # changes of the columns that they follow; -1: nothing is known
     bint follows_amounts
     bint has_doubts
-    uint64_t version  # bumped when other rows' entries may have changed than the columns tell of
+    uint64_t version  # bumped when other rows' entries may have changed than the columns log
 
 
 cdef class RowAnswers:
@@ -22,7 +22,7 @@ cdef class RowAnswers:
     cdef readonly NodeColumns columns
     cdef object ask  # (packed rows, or None for all) -> their entries, packed
     cdef bytearray data
-    cdef set doubts  # rows to be asked about, whatever the columns tell
+    cdef set doubts  # rows to be asked about, whatever the columns log
     cdef bint is_marks
     cdef score_t low
     cdef score_t high

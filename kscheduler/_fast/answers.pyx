@@ -1,4 +1,4 @@
-"""What somebody else says of each row: kept, and asked again about rows that have changed. See reference/answers.py."""
+"""Answers of plugins about each row, kept and asked for again where rows have changed."""
 
 from array import array
 
@@ -20,11 +20,12 @@ cdef enum:
 
 @cython.final
 cdef class RowAnswers:
-    """A mark, or a score, of each row of a table.
+    """The answers of a plugin about each row of a table: a mark or a score a row, asked for again when rows change.
 
-    `ask(rows)` says it of rows, packed int32 in ascending order, or of all if that is None: one byte a mark, an int64 a
-    score, packed. What it raises passes, and then nothing has changed. `follows_amounts`: an entry may be another one
-    when the numbers of its row have changed. Scores of nodes are within `low` and `high`, or else ValueError.
+    `ask(rows)` returns the answers for these rows (packed int32, ascending), or for all if that is None: one byte a
+    mark, one int64 a score, packed. Its exceptions propagate and leave the answers as they were. With
+    `follows_amounts`, rows whose amounts have changed are asked for again. A score of a node outside `low`..`high` is a
+    ValueError.
     """
 
     def __cinit__(
@@ -42,11 +43,11 @@ cdef class RowAnswers:
 
     @property
     def entries(self):
-        """Packed, of all rows, as they were found last. Valid until the next question."""
+        """The answers for all rows, packed, as of the last refresh; valid until the next one."""
         return memoryview(self.data).toreadonly()
 
     def doubt(self, rows):
-        """These rows (packed; None: all) are to be asked about again. Among them are all that are new."""
+        """Have the next refresh ask for these rows (packed int32; None: all). New rows must be among them."""
         if rows is None:
             self.c.seen = -1
         elif len(rows):
@@ -54,14 +55,14 @@ cdef class RowAnswers:
             self.c.has_doubts = True
 
     def refresh(self):
-        """Ask about rows in doubt, and those whose numbers changed if that matters; about all if that is cheaper."""
+        """Ask for rows in doubt and, with `follows_amounts`, for changed rows; for all rows where that is cheaper."""
         if is_behind(&self.c, self.columns):
             self._ask_about(self._rows_to_ask())
 
     # --- inside ---
 
     cdef bytes _rows_to_ask(self):
-        """None for all."""
+        """Return the rows to ask for, packed; None for all."""
         cdef bytes rows = b""
         if self.c.seen < 0:
             return None
@@ -76,7 +77,7 @@ cdef class RowAnswers:
         return rows
 
     cdef int _ask_about(self, bytes rows) except -1:
-        """Of these rows, or of all. Nothing is kept if the answer is refused."""
+        """Ask for these rows (None: all) and keep the answers; keep the old ones if these are refused."""
         cdef Py_ssize_t now = self.columns.changes, count = self.columns.rows, i
         cdef const int32_t* picked = NULL
         if rows is not None:
@@ -90,7 +91,7 @@ cdef class RowAnswers:
                 self._keep_marks(picked, count, entries)
             else:
                 self._keep_scores(picked, count, entries)
-        if rows is None or self.c.has_doubts:  # the columns need not tell of all these rows
+        if rows is None or self.c.has_doubts:  # the columns need not log all these rows
             self.c.version += 1
             self.c.has_doubts = False
             self.doubts.clear()
@@ -128,12 +129,12 @@ cdef class RowAnswers:
         return 0
 
     cdef int _hold(self, Py_ssize_t rows) except -1:
-        """Room for so many rows. What was kept stays, and rows that are new have 0."""
+        """Make room for the answers of so many rows. Kept ones stay, and new ones are 0."""
         cdef Py_ssize_t width = 1 if self.is_marks else sizeof(score_t)
         cdef bytearray grown
         if rows == self.c.rows:
             return 0
-        grown = bytearray(rows * width)  # a new one: somebody may be looking at the old one
+        grown = bytearray(rows * width)  # a new one: the old one may be in view
         memcpy(PyByteArray_AS_STRING(grown), PyByteArray_AS_STRING(self.data), min(rows, self.c.rows) * width)
         self.data = grown
         self.c.rows = rows

@@ -1,10 +1,10 @@
-# Invariants. A class that need not be rebuilt says of every row -1 (no room, or no node there) or its total, as of
+# Invariants. A class that need not be rebuilt has for every row -1 (no room, or no node there) or its total, as of
 # change `cursor` of the columns, and what is the best of each block. Rows past the last one are -1.
 
 from libc.stdint cimport int32_t, uint64_t
 
 from kscheduler._fast.answers cimport AnswersC
-from kscheduler._fast.batches cimport DemandC
+from kscheduler._fast.chunks cimport DemandC
 from kscheduler._fast.columns cimport NodeColumns, PodRequest
 from kscheduler._fast.metric_rules cimport RulesC
 from kscheduler._fast.typedefs cimport amount_t, resource_t, row_t, score_t
@@ -39,20 +39,20 @@ cdef struct RowListC:
 
 
 cdef struct AskedC:
-    # What somebody says of each row, and may say otherwise when the row has changed.
+    # A plugin's answers about rows, which may be others when a row has changed.
     const AnswersC* answers
     score_t weight
 
 
 cdef struct RuledC:
-    # What rules on live metrics say of each row, kept up without anybody being asked.
+    # Rules on live metrics, evaluated as rows change.
     RulesC* rules
     bint filters  # marked rows are out
     score_t weight
 
 
 cdef struct ClassC:
-    # What the pods of the class are.
+    # The pods of the class.
     DemandC demand
     amount_t cpu  # non-zero: with the scoring defaults
     amount_t memory  # non-zero
@@ -96,7 +96,7 @@ cdef class PodClass:
     cdef ClassC c
     cdef readonly NodeColumns columns
     cdef readonly PodRequest request
-    cdef object owner  # who keeps its memory in count; None while it has none
+    cdef object owner  # the placer that counts its memory; None while it has none
     cdef object verdicts  # bytes that c.verdicts points to
     cdef list row_scores  # bytes that c.row_lists point to
     cdef list answers  # that c.asked point into

@@ -1,4 +1,4 @@
-"""Classes of pods, and the memory for what is known of each row for them. See reference/placement.py."""
+"""Pod classes, and the memory for what is known of each row for them."""
 
 cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
@@ -7,8 +7,8 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from kscheduler._fast.answers cimport RowAnswers
-from kscheduler._fast.batches cimport BATCH, is_small
 from kscheduler._fast.checks cimport within
+from kscheduler._fast.chunks cimport CHUNK, is_small
 from kscheduler._fast.codes cimport MAX_CLASS_WEIGHT, MAX_RAW, MAX_SCORED_RESOURCES, MAX_WEIGHT
 from kscheduler._fast.columns cimport NodeColumns, PodRequest
 from kscheduler._fast.metric_rules cimport MetricRules
@@ -39,10 +39,10 @@ cdef extern from *:
 
 @cython.final
 cdef class PodClass:
-    """Pods that are alike: what they ask for, which profiles they may go to, and how rows are scored for them.
+    """Pods that are equal in request, in the node classes that they may go to, and in how rows are scored for them.
 
-    Scores are added before the first use; weights and normalisation are the plugins'. A change of any of it, or a new
-    profile, is a new class.
+    Scores are added before the first use; weights and normalisation are those of the plugins. When any of it changes,
+    or there is a new node class, make a new pod class.
     """
 
     def __cinit__(self, NodeColumns columns not None, PodRequest request not None, verdict_by_profile):
@@ -106,7 +106,7 @@ cdef class PodClass:
         self.has_balanced = True
 
     def score_profiles(self, const score_t[::1] value_by_profile not None, bint reverse, weight):
-        """Each row's raw score is its profile's value, normalised by default or in reverse."""
+        """Score each row by the value of its node class, normalised by default or in reverse."""
         self._begin()
         cdef Py_ssize_t profile, count = value_by_profile.shape[0]
         if count != self.c.profile_count:
@@ -134,7 +134,7 @@ cdef class PodClass:
         self.c.list_count += 1
 
     def score_rows(self, score_by_row, weight):
-        """Scores 0..100 that stay as they are, one byte a row; a row past the end has 0."""
+        """Score each row by its byte, 0..100, without normalisation; a row past the end gets 0."""
         self._begin()
         scores = bytes(score_by_row)
         for row, score in enumerate(scores):
@@ -153,7 +153,7 @@ cdef class PodClass:
         self.c.row_list_count += 1
 
     def ask_rows(self, RowAnswers answers not None, weight=0):
-        """Marked rows are out; scores stay as they are. Asked anew before a pod is placed, if the row has changed."""
+        """Reject marked rows, or add scores without normalisation. A placement asks again for changed rows."""
         self._begin()
         if answers.columns is not self.columns:
             raise ValueError("the answers are about another table")
@@ -170,7 +170,7 @@ cdef class PodClass:
         self.c.asked_count += 1
 
     def follow_rules(self, MetricRules rules not None, bint filters, weight=0):
-        """Rows with a mark are out, if it `filters`; points are scores that stay as they are. As it is at any time."""
+        """Reject rows with a mark if `filters`, and add points without normalisation, as of each placement."""
         self._begin()
         if rules.columns is not self.columns:
             raise ValueError("the rules are about another table")
@@ -218,7 +218,7 @@ cdef class PodClass:
         return 0
 
     cdef int ask(self) except -1:
-        """Bring what is asked of rows up to date. What is raised by those who are asked passes."""
+        """Refresh the answers of plugins about rows; their exceptions propagate."""
         cdef RowAnswers answers
         cdef MetricRules rules
         for answers in self.answers:
@@ -228,7 +228,7 @@ cdef class PodClass:
         return 0
 
     cdef int allocate(self) except -1:
-        """Memory for what is known of every row; what was known is forgotten."""
+        """Allocate memory for what is known of every row, and forget what was known."""
         cdef ShapeC shape = shape_for(self.columns.capacity)
         cdef Py_ssize_t profiles = self.c.profile_count
         self.release()
@@ -258,7 +258,7 @@ cdef class PodClass:
         return 0
 
     cdef int _list_resources(self) except -1:
-        """The resources that are read of a row."""
+        """List the resources that are read of a row."""
         cdef Py_ssize_t i
         cdef Py_ssize_t most = self.c.demand.entry_count + self.c.demand.fit_count + self.c.demand.balanced_count
         self.c.resources = <resource_t*>PyMem_Malloc(max(1, most) * sizeof(resource_t))
@@ -316,9 +316,9 @@ cdef TermC* _kept(const TermC* terms, Py_ssize_t count) except NULL:
 
 
 cdef ShapeC shape_for(row_t rows) noexcept nogil:
-    """Whole batches of rows, and whole groups of blocks."""
+    """Return the shape of the memory for so many rows: whole chunks of rows, and whole groups of blocks."""
     cdef ShapeC shape
-    shape.rows = (rows + BATCH - 1) // BATCH * BATCH
+    shape.rows = (rows + CHUNK - 1) // CHUNK * CHUNK
     shape.groups = (rows + GROUP * BLOCK - 1) // (GROUP * BLOCK)
     shape.blocks = shape.groups * GROUP
     return shape

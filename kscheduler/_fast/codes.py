@@ -1,4 +1,4 @@
-"""The numbers that kernels and their callers agree on; codes.pxd says the same to the compiler."""
+"""The numbers that kernels and their callers agree on; codes.pxd has the same for the compiler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EPHEMERAL_STORAGE: Final = 2  # bytes
 # What Verdicts.code says of a row. 1..MAX_CODE belong to the caller: usually the position of a filter plugin.
 FEASIBLE: Final = 0
 MAX_CODE: Final = 200
-NOBODY: Final = 252  # clear_nodes: nobody on the node is of lower priority
+NOBODY: Final = 252  # clear_nodes: no pod on the node is of lower priority
 NOT_EXAMINED: Final = 254  # left out by limit_feasible
 NO_NODE: Final = 255  # a dead row
 
@@ -32,5 +32,5 @@ MAX_RAW: Final = 1 << 53
 
 
 def entry_bit(position: int) -> int:
-    """The bit of a detail that says: too little of the request's entry at this position, from 0."""
+    """Return the bit of a detail that stands for too little of the request's entry at this position, from 0."""
     return 1 << min(1 + position, ENTRY_BITS)

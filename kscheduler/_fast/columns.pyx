@@ -1,7 +1,6 @@
-"""Nodes as columns of integers, and the requests of pods in terms of those columns.
+"""Nodes as columns of integers, and requests of pods in terms of those columns.
 
-Sole owner of this memory: Python writes rows here and nowhere else, kernels only read. See reference/tables.py for what
-each method means.
+Sole owner of this memory: Python writes rows through these methods only, and kernels only read them.
 """
 
 cimport cython
@@ -22,9 +21,10 @@ cdef enum:
 
 @cython.final
 cdef class PodRequest:
-    """What one pod asks for: (resource column, amount above zero) in column order. Equal by value, immutable.
+    """The request of one pod: (resource column, amount above zero) in column order. Immutable, equal by value.
 
-    `non_zero_cpu` (milli) and `non_zero_memory` (bytes) count the scoring defaults for containers without a request.
+    `non_zero_cpu` (milli-cores) and `non_zero_memory` (bytes) include scoring's defaults for containers without a
+    request.
     """
 
     def __cinit__(self, entries, non_zero_cpu, non_zero_memory):
@@ -59,7 +59,7 @@ cdef class PodRequest:
         return self.memory
 
     cdef amount_t amount_of(self, resource_t resource) noexcept nogil:
-        """What is asked of one resource column; 0 if nothing."""
+        """Return the amount requested of one resource column; 0 if none."""
         cdef Py_ssize_t i
         for i in range(self.count):
             if self.c[i].resource == resource:
@@ -81,9 +81,9 @@ cdef class PodRequest:
 
 @cython.final
 cdef class NodeColumns:
-    """All nodes as integers, one row a node. The only place where these numbers are kept; one writer.
+    """All nodes as integers, a row each. These numbers are kept nowhere else, and written by one thread.
 
-    A new row is empty: everything 0, no profile (-1). Resource columns 0..2 exist from the start.
+    A new row is empty: everything 0, no node class (-1). Resource columns 0..2 exist from the start.
     """
 
     def __cinit__(self, capacity=64):
@@ -96,7 +96,7 @@ cdef class NodeColumns:
     # --- shape ---
 
     def add_resource(self):
-        """A new resource column, zero everywhere; returns its index."""
+        """Add a resource column, zero on every row, and return its index."""
         if self.resource_count == self.allocated.shape[0]:
             self._grow(2 * self.resource_count, self.capacity)
         self.resource_count += 1
@@ -104,7 +104,7 @@ cdef class NodeColumns:
         return self.resource_count - 1
 
     def add_row(self):
-        """A row for a new node: the lowest freed one, or else one more at the end."""
+        """Add a row for a new node, the lowest freed one or else one at the end, and return it."""
         cdef row_t row = self.lowest_free
         while row < self.rows and self.alive[row]:
             row += 1
@@ -120,7 +120,7 @@ cdef class NodeColumns:
         return row
 
     def free_row(self, row):
-        """The node is gone, with whatever was counted on it."""
+        """Free the row of a node that is gone, with all that was counted on it."""
         self._check_alive(row)
         cdef profile_t before = self.profiles[<row_t>row]
         self._clear(row)
@@ -149,7 +149,7 @@ cdef class NodeColumns:
         self._changed(row, before)
 
     def add_pod(self, row, PodRequest request not None):
-        """Count a pod on a node, fitting or not. OverflowError, and no change, if a sum passes MAX_AMOUNT."""
+        """Count a pod on a node, fitting or not. OverflowError, without a change, if a sum would pass MAX_AMOUNT."""
         self._check_alive(row)
         self._check_resources(request)
         cdef row_t at = row
@@ -166,7 +166,7 @@ cdef class NodeColumns:
         self._count(at, request, 1)
 
     def remove_pod(self, row, PodRequest request not None):
-        """Take off what add_pod counted. ValueError, and no change, if that much was never counted."""
+        """Subtract what add_pod counted. ValueError, without a change, if that much is not counted."""
         self._check_alive(row)
         self._check_resources(request)
         cdef row_t at = row
@@ -223,7 +223,7 @@ cdef class NodeColumns:
     # --- inside ---
 
     cdef int _allocate(self, Py_ssize_t resources, Py_ssize_t capacity) except -1:
-        """Empty columns, in place of those there are."""
+        """Allocate empty columns in place of the present ones."""
         allocated = _table(resources, capacity)
         used = _table(resources, capacity)
         used_cpu = _column(capacity)
@@ -247,7 +247,7 @@ cdef class NodeColumns:
         return 0
 
     cdef int _grow(self, Py_ssize_t resources, Py_ssize_t capacity) except -1:
-        """Larger columns with the same content."""
+        """Replace the columns by larger ones with the same content."""
         allocated, used = self.allocated, self.used
         used_cpu, used_memory = self.used_cpu, self.used_memory
         pods, pods_allowed = self.pods, self.pods_allowed
@@ -279,7 +279,7 @@ cdef class NodeColumns:
         return 0
 
     cdef int _allocate_ring(self, Py_ssize_t capacity) except -1:
-        """Room for a change in every fourth row: to read more of them one by one takes longer than to read all rows."""
+        """Make room for a change in every fourth row: reading more one by one takes longer than reading all rows."""
         cdef Py_ssize_t length = SHORTEST_RING, change
         while length < capacity // 4 and length < LONGEST_RING:
             length *= 2
@@ -296,7 +296,7 @@ cdef class NodeColumns:
         return 0
 
     cdef int _changed(self, row_t row, profile_t before) except -1:
-        """Every change to a row ends here; `before` is the profile that the row had."""
+        """Log a change of a row, which had the node class `before`. Every change ends here."""
         self.log_change(row, before)
         self.generation += 1
         return 0
@@ -326,7 +326,7 @@ cdef class NodeColumns:
     cdef bint holds(
         self, row_t row, const EntryC* entries, Py_ssize_t count, amount_t cpu, amount_t memory
     ) except -1 nogil:
-        """Do the sums stay within MAX_AMOUNT with this pod counted?"""
+        """Return whether all sums stay within MAX_AMOUNT with this pod counted."""
         cdef Py_ssize_t i
         for i in range(count):
             if self.used[entries[i].resource, row] > MAX_AMOUNT - entries[i].amount:
@@ -336,7 +336,7 @@ cdef class NodeColumns:
     cdef int add_amounts(
         self, row_t row, const EntryC* entries, Py_ssize_t count, amount_t cpu, amount_t memory, int sign
     ) except -1 nogil:
-        """Count a pod that `holds`, or take one off. Without the GIL: the caller bumps the generation."""
+        """Count a pod that `holds`, or subtract one, without the GIL: the caller increments the generation."""
         cdef Py_ssize_t i
         for i in range(count):
             self.used[entries[i].resource, row] = self.used[entries[i].resource, row] + sign * entries[i].amount

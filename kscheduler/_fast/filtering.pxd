@@ -6,7 +6,7 @@ from kscheduler._fast.typedefs cimport amount_t, detail_t, row_t
 
 
 cdef inline detail_t entry_bit(Py_ssize_t position) noexcept nogil:
-    """As in codes.py."""
+    """Return the bit of a detail for the request's entry at this position, like codes.entry_bit."""
     return <detail_t>1 << min(1 + position, <Py_ssize_t>ENTRY_BITS)
 
 
@@ -19,7 +19,7 @@ cdef inline detail_t lacking_of_row(
     Py_ssize_t count,
     row_t row,
 ) except? -1 nogil:
-    """The detail that filter_fit gives, or 0 if there is room."""
+    """Return the detail of filter_fit for a row, or 0 if there is room."""
     cdef Py_ssize_t i
     cdef amount_t has, amount
     cdef detail_t lacking = TOO_MANY_PODS if pods[row] >= pods_allowed[row] else 0

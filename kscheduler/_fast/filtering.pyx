@@ -1,4 +1,4 @@
-"""Which rows have room, and which profiles may: columns and one pod in, verdicts out. See reference/rows.py."""
+"""Filters by room and by node class: columns and one pod in, verdicts out."""
 
 cimport cython
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBuffer_Release, PyObject_GetBuffer
@@ -14,9 +14,9 @@ cdef object _INT32_MAX = (1 << 31) - 1
 
 
 def filter_profiles(NodeColumns columns not None, Verdicts verdicts not None, verdict_by_profile, code):
-    """Put out the nodes whose profile has a verdict other than 0, with that verdict as detail.
+    """Reject the nodes whose node class has a verdict other than 0, with that verdict as detail.
 
-    `verdict_by_profile` holds one byte a profile, 0..127. Returns the feasible nodes left.
+    `verdict_by_profile` has a byte, 0..127, for each node class. Returns the number of feasible nodes left.
     """
     verdicts.check_columns(columns)
     cdef code_t c_code = <code_t>within("code", code, 1, MAX_CODE)
@@ -44,10 +44,10 @@ def filter_profiles(NodeColumns columns not None, Verdicts verdicts not None, ve
 
 
 def filter_fit(NodeColumns columns not None, Verdicts verdicts not None, PodRequest request not None, code):
-    """Put out the nodes that have no room for the pod. Returns the feasible nodes left.
+    """Reject the nodes that have no room for the pod. Returns the number of feasible nodes left.
 
-    The detail says which room: TOO_MANY_PODS, `entry_bit(i)` for the i-th entry of the request, and UNRESOLVABLE if an
-    entry asks for more than the whole node has.
+    The detail is a sum of bits: TOO_MANY_PODS, `entry_bit(i)` if there is too little for the i-th entry of the request,
+    and UNRESOLVABLE if an entry is more than the whole node has.
     """
     verdicts.check_columns(columns)
     cdef code_t c_code = <code_t>within("code", code, 1, MAX_CODE)
@@ -77,9 +77,9 @@ cdef struct ExpectedC:
 
 @cython.final
 cdef class RowNominated:
-    """Pods that are expected on the node in a row, as (uid, priority, request). Immutable.
+    """The pods nominated to the node in a row, as (uid, priority, request). Immutable.
 
-    `here`: uid -> pod, of those that are there at the moment; a pod that is there already takes no room a second time.
+    `here` has the uids of the pods on the node at the moment; a nominated pod among them takes no room a second time.
     """
 
     cdef readonly Py_ssize_t row
@@ -113,13 +113,13 @@ cdef class RowNominated:
 
 
 def filter_with_nominated(
-    NodeColumns columns not None, Verdicts verdicts not None, PodRequest request not None, nominated_by_node, priority, uid, code,
-    last,
+    NodeColumns columns not None, Verdicts verdicts not None, PodRequest request not None, nominated_by_node, priority,
+    uid, code, last,
 ):
-    """Put out the nodes without room for the pod beside those nominated to them, with the detail that `filter_fit` has.
+    """Reject the nodes without room for the pod beside the pods nominated to them, with the detail of `filter_fit`.
 
     Nominated pods count from the pod's priority on, the pod itself left out. To be called after all filters, of which
-    the highest has the code `last`: a rejection beside the nominated pods replaces one by `code` or a later filter.
+    the last has the code `last`: a rejection beside the nominated pods replaces one by `code` or a later filter.
     """
     verdicts.check_columns(columns)
     cdef code_t c_code = <code_t>within("code", code, 1, MAX_CODE)
@@ -149,13 +149,13 @@ def filter_with_nominated(
 cdef detail_t _lacking_beside(
     NodeColumns columns, RowNominated nominated, PodRequest request, amount_t priority, uid
 ) except? -1:
-    """What lacks beside the pods of at least this priority; with a `uid`, without that one and those that are there."""
+    """Return what is short beside pods of at least this priority; with a `uid`, not beside it and those there."""
     cdef amount_t beside[MAX_ENTRIES]  # what they take of each entry of the request
     cdef amount_t has, left, amount
     cdef amount_t pods = columns.pods[nominated.row]
     cdef Py_ssize_t position, i
     cdef bint is_picky = uid is not None
-    cdef bint is_anybody = False
+    cdef bint is_any = False
     for i in range(request.count):
         beside[i] = 0
     for position in range(nominated.count):
@@ -163,10 +163,10 @@ cdef detail_t _lacking_beside(
             continue
         if is_picky and (nominated.uids[position] == uid or nominated.uids[position] in nominated.here):
             continue
-        is_anybody = True
+        is_any = True
         pods += 1
         _add_entries(beside, request.c, request.count, nominated.c[position].entries, nominated.c[position].count)
-    if not is_anybody:
+    if not is_any:
         return 0
     cdef detail_t lacking = TOO_MANY_PODS if pods >= columns.pods_allowed[nominated.row] else 0
     for i in range(request.count):
@@ -183,7 +183,7 @@ cdef detail_t _lacking_beside(
 cdef int _add_entries(
     amount_t* sums, const EntryC* asked, Py_ssize_t asked_count, const EntryC* entries, Py_ssize_t count
 ) except -1 nogil:
-    """Add the amounts of those resources that are asked for, up to MAX_AMOUNT; both ascend by resource."""
+    """Add the amounts of the requested resources, up to MAX_AMOUNT; both lists ascend by resource."""
     cdef Py_ssize_t i = 0, j = 0
     while i < asked_count and j < count:
         if asked[i].resource < entries[j].resource:

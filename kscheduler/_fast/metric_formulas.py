@@ -1,7 +1,7 @@
-"""How rules on live metrics judge one node, in plain Python: the formulas, of which metric_rules.pyx has the same.
+"""The formulas by which rules on live metrics judge one node, in plain Python; metric_rules.pyx has the same.
 
-All arithmetic is in doubles, each operation rounded by itself and in this order, so that every form gives the same.
-An input that is not finite is absent.
+All arithmetic is in doubles, each operation rounded by itself and in this order, so that every form gives the same. An
+input that is not finite is absent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Use = Callable[[int], tuple[int, int]]  # resource column, or PODS -> (in use no
 
 
 class Load(NamedTuple):
-    """What a value is expected to have grown by, since its sample was taken."""
+    """The growth to expect of a value since its sample was taken."""
 
     resource: int  # column, or PODS
     gain: float  # for all that the node has of the resource; or for each pod
@@ -60,10 +60,10 @@ class MetricGoal(NamedTuple):
 
 
 def mark_of(groups: Sequence[Sequence[MetricTest]], goals: Sequence[MetricGoal], inputs: Inputs, use: Use) -> int:
-    """0 if the node is in. Else 1 + the number of the first group of which no test holds.
+    """Return 0 if the node is accepted, else 1 + the number of the first group of which no test holds.
 
-    Plus the number of groups if there was no value for any of them; 1 + twice the groups + the number of the goal if
-    that has no value and excludes nodes without.
+    The number of groups is added if there was no value for any test of that group. The mark is 1 + twice the groups +
+    the number of the goal if that has no value and excludes nodes without.
     """
     for number, group in enumerate(groups):
         holds = lacks_all = False
@@ -85,7 +85,7 @@ def mark_of(groups: Sequence[Sequence[MetricTest]], goals: Sequence[MetricGoal],
 
 
 def points_of(goals: Sequence[MetricGoal], ranges: Sequence[tuple[float, float]], inputs: Inputs, use: Use) -> int:
-    """0..100: the mean of the goals by weight, rounded; 0 without goals."""
+    """Return the mean of the goals by weight, 0..100, rounded; 0 without goals."""
     total = weights = 0.0
     for goal, (low, high) in zip(goals, ranges, strict=True):
         total += goal.weight * points_for(goal, low, high, inputs, use)
@@ -96,7 +96,7 @@ def points_of(goals: Sequence[MetricGoal], ranges: Sequence[tuple[float, float]]
 
 
 def points_for(goal: MetricGoal, low: float, high: float, inputs: Inputs, use: Use) -> float:
-    """`low` and `high`: what 0 and 1 of the range are."""
+    """Return the points for one goal; `low` and `high` are the values that are 0 and 1 of its range."""
     if lacks(goal, inputs) or not low <= high:
         return goal.neutral
     value = expected(goal.value, goal.load, inputs, use)
@@ -119,7 +119,7 @@ def lacks(goal: MetricGoal, inputs: Inputs) -> bool:
 
 
 def expected(number: int, load: Load | None, inputs: Inputs, use: Use) -> float | None:
-    """The value with what has come and gone since; not below zero for that. None if there is no value."""
+    """Return the value with what has come and gone since its sample, not below zero; None if there is no value."""
     value = inputs(number)
     if not math.isfinite(value):
         return None
@@ -147,14 +147,14 @@ def compare(operator: int, value: float, bound: float) -> bool:
 
 
 def share(value: float, low: float, high: float) -> float:
-    """How far along the range it is: 0 at its lower end or below, 1 at its upper end, more past it."""
+    """Return how far along the range a value is: 0 at its lower end or below, 1 at its upper end, more past it."""
     if value <= low:
         return 0.0
     return (value - low) / (high - low) if high > low else 2.0
 
 
 def _packed(used: float, target: float) -> float:
-    """In percent: the best is to be at the target; below it, fuller is better; past it, worse, the fuller."""
+    """Return points for a use in percent: 100 at the target; below it, more the fuller; past it, less the fuller."""
     if used > target:
         return 0.0 if used > 100.0 else target * (100.0 - used) / (100.0 - target)
     return (100.0 - target) * used / target + target if target > 0.0 else 100.0

@@ -53,7 +53,7 @@ cdef struct RulesC:
     Py_ssize_t rows  # there is room for
     Py_ssize_t judged  # rows
     Py_ssize_t seen  # changes of the columns that were read; -1: nothing is known
-    uint64_t version  # bumped when other rows may have changed than the columns tell of
+    uint64_t version  # bumped when other rows may have changed than the columns log
     bint uses_amounts
 
 

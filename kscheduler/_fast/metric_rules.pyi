@@ -10,7 +10,6 @@ from kscheduler._fast.verdicts import Verdicts
 MAX_REASONS: Final[int]
 MAX_INPUTS: Final[int]
 MAX_RULE_WEIGHT: Final[int]
-
 _Doubles = array[float] | memoryview
 
 @final

@@ -1,7 +1,7 @@
-"""Rules on live metrics for all rows of a table, kept up as rows change. See reference/metric_rules.py.
+"""Rules on live metrics for all rows of a table, evaluated again as rows change.
 
-The formulas are those of metric_formulas.py, operation by operation. What pods of many classes have in common is so
-worked out once a row, not once a class.
+The formulas are those of metric_formulas.py, operation by operation. Rules that pods of many classes share are so
+evaluated once a row, not once a class.
 """
 
 from array import array
@@ -38,15 +38,15 @@ cdef enum:
 
 cdef enum:
     PODS = -1
-    FEW = 8  # where less than one row in so many says otherwise, readers are told of each
+    FEW = 8  # where less than one row in so many changes, readers learn of each
 
 
 @cython.final
 cdef class MetricRules:
-    """What tests and goals say of each row of a table: a mark, if it is out, and points from 0 to 100.
+    """Tests and goals on live metrics for each row of a table: a mark if the row is rejected, and points from 0 to 100.
 
-    Of each group of `groups` one test has to hold. What they go by is given by `feed`, and the amounts in use are read
-    off the columns at any time.
+    Of each of `groups` one test has to hold. `feed` sets the inputs; amounts in use are read off the columns at any
+    time.
     """
 
     def __cinit__(self, NodeColumns columns not None, groups, goals, inputs):
@@ -102,9 +102,9 @@ cdef class MetricRules:
         PyMem_Free(self.c.points)
 
     def feed(self, inputs, ranges):
-        """All inputs, doubles by row, NaN past their end; and of each goal what 0 and 1 of its range are.
+        """Set all inputs, doubles by row, NaN past their end; and for each goal the ends 0 and 1 of its range.
 
-        Rows that the table does not have yet have none, whatever is given for them.
+        Values for rows that the table does not have yet are ignored.
         """
         cdef Py_ssize_t i, row, count, changed = 0, rows
         cdef const double[::1] values
@@ -131,7 +131,7 @@ cdef class MetricRules:
                 self.c.inputs[i * self.c.rows + row] = NAN
         was_known = self.c.seen >= 0
         _judge_all(&self.c, self.columns)
-        # 2. Tell readers of the rows that say otherwise now; or that it may be any.
+        # 2. Note for readers the rows that have changed; or that it may be any.
         cdef const unsigned char* old_marks = known
         cdef const char* old_bytes = before
         cdef const score_t* old_points = <const score_t*>old_bytes
@@ -146,7 +146,7 @@ cdef class MetricRules:
         self.c.seen = self.columns.changes
 
     def mark(self, row):
-        """0 if the row is in; see `mark_of`."""
+        """Return 0 if the row is accepted, else the mark that `mark_of` defines."""
         index("row", row, self.columns.rows)
         self.refresh()
         return self.c.marks[<row_t>row]
@@ -157,7 +157,7 @@ cdef class MetricRules:
         return self.c.points[<row_t>row]
 
     def absent(self, number):
-        """How many nodes do not have this input?"""
+        """Return the number of nodes without this input."""
         index("input", number, self.c.input_count)
         cdef Py_ssize_t start = <Py_ssize_t>number * self.c.rows, count = 0
         cdef row_t row
@@ -166,7 +166,7 @@ cdef class MetricRules:
         return count
 
     def filter(self, Verdicts verdicts not None, code):
-        """Put out the nodes with a mark, under detail mark - 1. Returns the feasible nodes left."""
+        """Reject the nodes with a mark, under detail mark - 1. Returns the number of feasible nodes left."""
         cdef code_t chosen = <code_t>within("code", code, 1, MAX_CODE)
         cdef row_t row, left = 0
         self._check(verdicts)
@@ -206,13 +206,13 @@ cdef class MetricRules:
         return self.refresh()
 
     cdef int refresh(self) except -1:
-        """Know all rows as they are now."""
+        """Evaluate all rows as they are now."""
         if needs_room(&self.c, self.columns):
             self._hold(self.columns.capacity)
         return follow(&self.c, self.columns)
 
     cdef int _hold(self, Py_ssize_t rows) except -1:
-        """Room for so many rows. Inputs of rows that are new are absent."""
+        """Make room for so many rows. Inputs of new rows are absent."""
         cdef Py_ssize_t old = self.c.rows, i, row
         if rows <= old and self.c.inputs is not NULL:
             return 0
@@ -250,7 +250,7 @@ cdef bint needs_room(const RulesC* c, NodeColumns columns) noexcept nogil:
 
 
 cdef int follow(RulesC* c, NodeColumns columns) except -1 nogil:
-    """Read the changes since the last time; there is room for all rows."""
+    """Read the changes since the last call. There must be room for all rows."""
     cdef Py_ssize_t behind = columns.changes - c.seen, change
     if c.seen < 0:
         _judge_all(c, columns)
@@ -261,7 +261,7 @@ cdef int follow(RulesC* c, NodeColumns columns) except -1 nogil:
         c.judged += 1
     if c.uses_amounts and behind:
         if behind > columns.ring_mask + 1 or behind > columns.rows // FEW + 1:
-            _judge_all(c, columns)  # whoever reads this has the same changes to read
+            _judge_all(c, columns)  # readers have the same changes to read
         else:
             for change in range(c.seen, columns.changes):
                 _judge(c, columns, columns.changed_rows[change & columns.ring_mask])
@@ -406,7 +406,7 @@ cdef double _without_risk(const GoalC* goal, double mean, double deviation) noex
 
 
 def copy_use(NodeColumns columns not None, resource):
-    """What is in use of a resource column (or PODS), as doubles by row; NaN where there is no node."""
+    """Return the use of a resource column (or PODS) as doubles by row; NaN where there is no node."""
     cdef resource_t chosen = <resource_t>within("resource", resource, PODS, columns.resource_count - 1)
     cdef row_t row
     found = array("d", bytes(columns.rows * sizeof(double)))
@@ -424,10 +424,10 @@ def copy_use(NodeColumns columns not None, resource):
 
 
 def mean_use(times, uses, sampled, double window_s, now):
-    """What was in use, by row, on the mean of the time that a sample is about: `window_s` up to `sampled`.
+    """Return by row the mean use over the time that a sample covers: `window_s` up to `sampled`.
 
-    `uses[i]` was in use after times[i] (ascending) up to the next one; a row's first also before. NaN: the row was
-    another node's, which counts for nothing. Where that leaves nothing, what is in use `now`.
+    `uses[i]` was in use after times[i] (ascending) up to the next one; a row's first also before. NaN, where the row
+    was another node's, counts for nothing. Where that leaves nothing, the result is what is in use `now`.
     """
     cdef Py_ssize_t i, row, count = len(uses), rows
     if len(times) != count:

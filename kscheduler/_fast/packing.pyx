@@ -1,6 +1,6 @@
-"""Columns as bytes and bytes as columns, for guests that keep the table in a memory of their own.
+"""Columns as bytes and bytes as columns, for guests of the batch ABI, which have a node table of their own.
 
-See reference/packing.py for what each function means. Numbers are little-endian on every machine this is built for.
+Packed columns are little-endian, as is every machine that this is built for.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -31,17 +31,17 @@ cdef enum:
 
 
 def changes_so_far(NodeColumns columns not None):
-    """A place in the history of the rows, to be given to `rows_changed_since` later."""
+    """Return the present place in the log of changed rows, for a later `rows_changed_since`."""
     return columns.changes
 
 
 def rows_changed_since(NodeColumns columns not None, cursor):
-    """The rows whose numbers may have changed since, ascending; None if nobody knows any more: it may be any."""
+    """Return the rows that may have changed since, packed and ascending; None if the log does not go back so far."""
     return changed_rows(columns, within("cursor", cursor, 0, columns.changes))
 
 
 cdef bytes changed_rows(NodeColumns columns, Py_ssize_t since):
-    """The same, without a check of the place."""
+    """Return `rows_changed_since` without a check of the place."""
     cdef Py_ssize_t change, at, count = 0
     cdef int32_t few[FEW]
     cdef int32_t row
@@ -69,7 +69,7 @@ cdef bytes changed_rows(NodeColumns columns, Py_ssize_t since):
 
 
 def pack_amounts(NodeColumns columns not None, what, resource=0, rows=None):
-    """A column of amounts, of all rows or of those given. `resource` says which allocatable or requested amount."""
+    """Pack a column of amounts, of all rows or of those given. `resource` is for allocatable and requested."""
     index("resource", resource, columns.resource_count)
     cdef const amount_t[::1] column
     if what == "allocatable":
@@ -104,9 +104,9 @@ def pack_amounts(NodeColumns columns not None, what, resource=0, rows=None):
 
 
 def pack_usage(NodeColumns columns not None, gen, bytes rows not None, resources):
-    """What a guest is told of pods that came and went: a table message in msgpack, about these packed rows.
+    """Pack the use of these packed rows as a table message in msgpack, for a guest to learn of pods that came and went.
 
-    `resources`: (name in msgpack, resource or -1 for one that no node has), at most 15.
+    `resources`: (name in msgpack, resource column or -1 for one that no node has), at most 15.
     """
     cdef const int32_t[::1] picked
     cdef Py_ssize_t i, count = len(rows) // sizeof(int32_t), size
@@ -145,7 +145,7 @@ def pack_usage(NodeColumns columns not None, gen, bytes rows not None, resources
 
 
 def pack_alive(NodeColumns columns not None, rows=None):
-    """1 for a node, 0 for a dead row."""
+    """Pack a byte for each row: 1 for a node, 0 for a dead row."""
     cdef Py_ssize_t i, count
     cdef const int32_t[::1] picked
     cdef object packed
@@ -164,7 +164,7 @@ def pack_alive(NodeColumns columns not None, rows=None):
 
 
 def pack_feasible(Verdicts verdicts not None):
-    """The rows that are still in, ascending."""
+    """Pack the feasible rows in ascending order."""
     cdef row_t row
     cdef Py_ssize_t count = 0
     for row in range(verdicts.rows):
@@ -182,10 +182,10 @@ def pack_feasible(Verdicts verdicts not None):
 
 
 def take_metric(values, bytearray packed not None):
-    """Write doubles (None: there are none) into a packed int64 column, in thousandths; the rows that are others now.
+    """Write doubles into a packed int64 column, in thousandths. Returns the rows that changed, packed and ascending.
 
-    What is NaN or past the end of the values is NO_METRIC, the lowest int64; what is out of range is as near as can be.
-    Rows are packed int32, ascending.
+    `values` None means that there are none. NaN and rows past the end of the values become NO_METRIC, the lowest int64;
+    values out of range the nearest int64 to them.
     """
     cdef const double[::1] given
     cdef int64_t[::1] column
@@ -219,9 +219,9 @@ def take_metric(values, bytearray packed not None):
 
 
 def reject_marked(Verdicts verdicts not None, marks, code, reasons):
-    """Put out the feasible rows with a mark, under detail mark - 1. -1, or the first of them whose mark has no reason.
+    """Reject the feasible rows with a mark, under detail mark - 1. Returns -1, or the first whose mark has no reason.
 
-    In that case nothing has changed. Marks of other rows are not looked at.
+    In the latter case nothing has changed. Marks of other rows are not looked at.
     """
     within("code", code, 1, MAX_CODE)
     cdef int most = <int>within("reasons", reasons, 0, 255)
@@ -242,9 +242,9 @@ def reject_marked(Verdicts verdicts not None, marks, code, reasons):
 
 
 def set_raws(Verdicts verdicts not None, Scores scores not None, values, low, high):
-    """Set the raw score of every feasible row, and 0 elsewhere. -1, or the first feasible row outside low..high.
+    """Set the raw score of every feasible row, and 0 elsewhere. Returns -1, or the first of them outside low..high.
 
-    In that case nothing has changed. Values of other rows are not looked at.
+    In the latter case nothing has changed. Values of other rows are not looked at.
     """
     cdef score_t least = within("low", low, -MAX_RAW, MAX_RAW)
     cdef score_t most = within("high", high, -MAX_RAW, MAX_RAW)
@@ -263,7 +263,7 @@ def set_raws(Verdicts verdicts not None, Scores scores not None, values, low, hi
 
 
 def values_by_profile(NodeColumns columns not None, values, profile_count):
-    """The value that all rows of each profile have, 0 for profiles without rows; None if some rows disagree."""
+    """Return the value of all rows of each node class, packed, 0 without rows; None if some rows of a class differ."""
     cdef Py_ssize_t profiles = within("profile_count", profile_count, 0, _INT32_MAX)
     _check_length("values", len(values), columns.rows * sizeof(score_t))
     packed = PyBytes_FromStringAndSize(NULL, profiles * sizeof(score_t))
@@ -304,7 +304,7 @@ cdef unsigned char* _put_big_endian(unsigned char* out, unsigned char kind, uint
 
 
 cdef unsigned char* _put_integer(unsigned char* out, uint64_t value) noexcept:
-    """In msgpack's shortest form."""
+    """Write an integer in msgpack's shortest form."""
     if value < 0x80:
         out[0] = <unsigned char>value
         return out + 1
@@ -318,7 +318,7 @@ cdef unsigned char* _put_integer(unsigned char* out, uint64_t value) noexcept:
 
 
 cdef unsigned char* _put_bin(unsigned char* out, uint64_t size) noexcept:
-    """The head of a bin."""
+    """Write the head of a bin of `size` bytes."""
     if size < 0x100:
         return _put_big_endian(out, 0xC4, size, 1)
     if size < 0x10000:
@@ -327,7 +327,7 @@ cdef unsigned char* _put_bin(unsigned char* out, uint64_t size) noexcept:
 
 
 cdef unsigned char* _put_amounts(unsigned char* out, const int32_t[::1] rows, const amount_t* column) noexcept:
-    """Of these rows; zeros without a column."""
+    """Write the amounts of these rows; zeros without a column."""
     cdef Py_ssize_t i, count = rows.shape[0]
     out = _put_bin(out, count * sizeof(amount_t))
     if column is NULL:
@@ -348,7 +348,7 @@ cdef bytes _pack_rows(list rows):
 
 
 cdef const int32_t[::1] _rows_in(object rows, Py_ssize_t limit):
-    """Packed rows, each of them in the table."""
+    """View packed rows as integers, and check that each is in the table."""
     cdef const int32_t[::1] picked = memoryview(rows).cast("B").cast("i")
     cdef Py_ssize_t i
     for i in range(picked.shape[0]):

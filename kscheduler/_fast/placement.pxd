@@ -16,9 +16,9 @@ cdef class Placer:
     cdef uint64_t clock  # uses so far
     cdef set held  # classes with memory
     cdef TableC table
-    cdef double* parts  # [thread] a batch
+    cdef double* parts  # [thread] a chunk
     cdef Py_ssize_t part_resources
-    # The ring of changes as a batch: what each changed row looked like when it was copied, or since.
+    # The ring of changes as a chunk: what each changed row looked like when it was copied, or since.
     cdef double* recent
     cdef profile_t* recent_profiles  # [change & ring_mask]
     cdef Py_ssize_t recent_length

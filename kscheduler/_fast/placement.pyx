@@ -1,8 +1,8 @@
-"""Where pods of known classes go: each class keeps what it knows of every row, and reads only what has changed since.
+"""Placement of pods of known classes. A class keeps what it knows of every row, and reads only what has changed since.
 
-Pods of one class are alike in all that filters and scores look at. For each row a class keeps its total, and of each
-block of rows the best; the columns log which rows change. So a pod costs a look at the rows that changed since the
-last one of its class, and a look at the best. See reference/placement.py for what is answered.
+Pods of one class are equal in all that filters and scores look at. A class keeps the total of each row and the best of
+each block of rows; the columns log which rows change. So a pod costs a look at the rows that changed since the last pod
+of its class, and a look at the best.
 """
 
 cimport cython
@@ -12,9 +12,10 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from kscheduler._fast.answers cimport is_behind
-from kscheduler._fast.batches cimport (
+from kscheduler._fast.checks cimport within
+from kscheduler._fast.chunks cimport (
     ALONE,
-    BATCH,
+    CHUNK,
     FIELDS,
     FREE,
     HAS,
@@ -22,17 +23,15 @@ from kscheduler._fast.batches cimport (
     ROOM,
     SCORED,
     USED,
-    BatchC,
+    ChunkC,
     is_small,
-    score_batch,
+    score_chunk,
 )
-from kscheduler._fast.checks cimport within
 from kscheduler._fast.classes cimport BLOCK, ClassC, PodClass, ShapeC, bytes_needed, shape_for
 from kscheduler._fast.codes cimport CPU, MEMORY
 from kscheduler._fast.columns cimport NodeColumns
 from kscheduler._fast.filtering cimport lacking_of_row
 from kscheduler._fast.metric_rules cimport follow, needs_room
-from kscheduler._fast.scoring cimport balanced_of_row, fit_of_row
 from kscheduler._fast.row_ranking cimport (
     PartC,
     TableC,
@@ -52,6 +51,7 @@ from kscheduler._fast.row_ranking cimport (
     take_out,
     with_row_score,
 )
+from kscheduler._fast.scoring cimport balanced_of_row, fit_of_row
 from kscheduler._fast.typedefs cimport amount_t, profile_t, row_t, score_t
 
 cdef extern from *:
@@ -72,7 +72,7 @@ cdef enum:
     FEW = 6  # changes; so many are read row by row
     FAR = 8  # a row among all costs an eighth of one that is looked up: a class further behind looks at all
     AHEAD = 16  # changes; so far ahead rows are fetched into the cache
-    WORTH_A_THREAD = 16_384  # rows; they take 60 us, or 45 us with a helper that has to be woken; 12,000 gain nothing
+    WORTH_A_THREAD = 16_384  # rows; they take 60 us, or 45 us with a worker that has to be woken; 12,000 gain nothing
     MAX_THREADS = 64
 
 # What ended a run.
@@ -87,11 +87,11 @@ cdef enum:
 
 @cython.final
 cdef class Placer:
-    """Finds rows for pods of known classes, on one table.
+    """Places pods of known classes on the rows of one table.
 
-    What classes know of the rows takes at most `max_bytes`; or what so many of one size take as are `kept` at any rate,
-    but then not more than 2 GiB. Whoever was not used for the longest time forgets. A class read anew is split over
-    `threads` where the table is large.
+    The memory for what classes know of the rows is at most `max_bytes`, or that of `kept` classes of one size if it is
+    more, but then not more than 2 GiB. The class that was not used for the longest time is forgotten first. A class
+    that has to look at all rows does so in up to `threads` threads if the table is large.
     """
 
     def __cinit__(self, NodeColumns columns not None, max_bytes, threads=1, kept=1):
@@ -107,12 +107,12 @@ cdef class Placer:
         free(self.recent_profiles)
 
     def count_feasible(self, PodClass pod_class not None):
-        """How many rows a pod of the class fits on."""
+        """Return the number of rows on which a pod of the class fits."""
         self._catch_up(pod_class)
         return pod_class.c.feasible
 
     def place(self, PodClass pod_class not None, random_bits):
-        """The row to take, as select_host would tell; -1 if none is feasible. Counts nothing on the row."""
+        """Return the row to take, chosen like select_host; -1 if none is feasible. Counts nothing on the row."""
         self._catch_up(pod_class)
         cdef ClassC* c = &pod_class.c
         cdef Py_ssize_t ties = 0
@@ -127,11 +127,12 @@ cdef class Placer:
     def place_many(
         self, classes, const unsigned long long[::1] random_bits, int[::1] rows not None, int[::1] feasible not None
     ):
-        """Place pods in order, each seeing those before it: count each on its row. Ends before one that fits nowhere.
+        """Place pods in order, each counted on its row before the next. Ends before one that fits nowhere.
 
-        For pod i sets rows[i] and feasible[i], how many rows it fitted on; rows of pods that were not placed are -1.
-        Where a pod fits on more than one row the next of `random_bits` (array('Q')) is used as in `place`, or the first
-        row taken if that is None. Returns (pods placed, bits used). After an error, too, the pods before it stay.
+        For pod i sets rows[i], and feasible[i] to the number of rows on which it fitted; rows of pods not placed are
+        -1. Where a pod fits on more than one row the next of `random_bits` (array('Q')) is used as in `place`, or the
+        first row taken if that is None. Returns (pods placed, bits used). After an error, too, the pods before it stay
+        placed.
         """
         cdef list pods = list(classes)
         cdef Py_ssize_t count = len(pods), done = 0, used_bits = 0, before, i
@@ -178,7 +179,7 @@ cdef class Placer:
         return done, used_bits
 
     def drop(self, PodClass pod_class not None):
-        """Forget what a class knows: nobody will ask for it soon."""
+        """Forget what a class knows of the rows, as no pod of it is expected soon."""
         if pod_class.owner is self:
             self.held.discard(pod_class)
             self.held_bytes -= pod_class.c.bytes
@@ -222,7 +223,7 @@ cdef class Placer:
         return 0
 
     cdef int prepare(self, PodClass pod_class) except -1:
-        """Memory for a class whose pod is to be placed now."""
+        """Allocate memory for a class of which a pod is to be placed now."""
         self.drop(pod_class)
         pod_class.is_used = True
         cdef ShapeC shape = shape_for(self.columns.capacity)
@@ -247,7 +248,7 @@ cdef class Placer:
         return 0
 
     cdef int look(self) except -1:
-        """Note where the columns are, and see to it that there is memory to work with."""
+        """Note where the columns are, and allocate memory to work with."""
         cdef NodeColumns columns = self.columns
         self.table.allocated = &columns.allocated[0, 0]
         self.table.used = &columns.used[0, 0]
@@ -263,7 +264,7 @@ cdef class Placer:
         if self.part_resources < columns.resource_count:
             free(self.parts)
             self.part_resources = 0
-            self.parts = <double*>malloc(self.threads * (1 + columns.resource_count * FIELDS) * BATCH * sizeof(double))
+            self.parts = <double*>malloc(self.threads * (1 + columns.resource_count * FIELDS) * CHUNK * sizeof(double))
             if self.parts is NULL:
                 raise MemoryError()
             self.part_resources = columns.resource_count
@@ -287,7 +288,7 @@ cdef class Placer:
         self, ClassC** classes, Py_ssize_t start, Py_ssize_t count,
         const unsigned long long* bits, Py_ssize_t* used_bits, int* rows, int* feasible, int* outcome,
     ) except? -2 nogil:
-        """Place pods from number `start` on. Returns the number of the first that is not placed; `outcome` says why."""
+        """Place pods from number `start` on. Returns the number of the first not placed; `outcome` is the reason."""
         cdef Py_ssize_t at, ties, skipped
         cdef ClassC* c
         cdef int32_t best
@@ -337,7 +338,7 @@ cdef class Placer:
         return False
 
     cdef int catch_up(self, ClassC* c) except? -2 nogil:
-        """Know all rows as they are now."""
+        """Update what a class knows of the rows to what they are now."""
         cdef Py_ssize_t behind = self.columns.changes - c.cursor, i
         cdef int outcome = DONE
         cdef uint64_t version = 0
@@ -349,7 +350,7 @@ cdef class Placer:
             c.answers_version = version
             c.must_rebuild = True
         if not c.must_rebuild and behind:
-            if behind > self.columns.ring_mask + 1 or (behind > BATCH and behind > self.table.rows // FAR):
+            if behind > self.columns.ring_mask + 1 or (behind > CHUNK and behind > self.table.rows // FAR):
                 c.must_rebuild = True
             else:
                 c.must_rebuild = self.replay(c) != DONE
@@ -369,22 +370,22 @@ cdef class Placer:
         return self.replay_all(c)
 
     cdef int replay_amounts(self, ClassC* c) except? -2 nogil:
-        """Where no row has changed its profile, nor come or gone.
+        """Read changes of amounts alone: no row has changed its node class, nor come or gone.
 
         Copies of a row may be of several states, but the last is of the present one.
         """
-        cdef int32_t totals[BATCH]
+        cdef int32_t totals[CHUNK]
         cdef Py_ssize_t mask = self.columns.ring_mask, start = c.cursor, count, at, i
-        cdef BatchC batch
-        batch.stride = self.recent_length
+        cdef ChunkC chunk
+        chunk.stride = self.recent_length
         while start < self.columns.changes:
             # As many as lie side by side in the ring.
             at = start & mask
-            count = min(<Py_ssize_t>BATCH, self.columns.changes - start, mask + 1 - at)
+            count = min(<Py_ssize_t>CHUNK, self.columns.changes - start, mask + 1 - at)
             for i in range(count):
                 fetch(&c.totals[self.columns.changed_rows[at + i]])
-            batch.numbers = self.recent + at
-            score_batch(&c.demand, &batch, count, totals)
+            chunk.numbers = self.recent + at
+            score_chunk(&c.demand, &chunk, count, totals)
             add_profiles(c, totals, self.recent_profiles + at, count)
             if c.row_list_count or c.asked_count or c.ruled_count:
                 for i in range(count):
@@ -399,7 +400,7 @@ cdef class Placer:
         return DONE
 
     cdef int replay_all(self, ClassC* c) except? -2 nogil:
-        """Whatever has changed."""
+        """Read changes of any kind."""
         cdef Py_ssize_t change, mask = self.columns.ring_mask, end = self.columns.changes, block
         cdef row_t row
         cdef int32_t total
@@ -430,7 +431,7 @@ cdef class Placer:
         return DONE
 
     cdef int copy_changes(self) except? -2 nogil:
-        """Changed rows into the batch of recent ones."""
+        """Copy changed rows into the columns of recent ones."""
         cdef Py_ssize_t change, mask = self.columns.ring_mask, stride = self.recent_length, resource, at
         cdef double* fields
         cdef amount_t has, used, scored, allowed, pods
@@ -465,7 +466,7 @@ cdef class Placer:
         return 0
 
     cdef int32_t score_row(self, const ClassC* c, row_t row) except? -4 nogil:
-        """The total of one row, by integers; -1 if it is not feasible, -2 if its profile has no verdict."""
+        """Return the total of one row, by integers; -1 if it is not feasible, -2 if its node class has no verdict."""
         cdef profile_t profile = self.columns.profiles[row]
         cdef score_t total
         if not self.columns.alive[row]:
@@ -510,7 +511,7 @@ cdef class Placer:
             parts[part].c = c
             parts[part].table = &self.table
             parts[part].next = &next
-            parts[part].numbers = self.parts + part * (1 + self.part_resources * FIELDS) * BATCH
+            parts[part].numbers = self.parts + part * (1 + self.part_resources * FIELDS) * CHUNK
             parts[part].feasible_in = c.feasible_in
             begun[part] = part > 0 and begin_part(part - 1, &parts[part])
         look_at_part(&parts[0])

@@ -5,6 +5,8 @@ from typing import final
 from kscheduler._fast.columns import NodeColumns, PodRequest
 from kscheduler._fast.verdicts import Verdicts
 
+_Tally = tuple[int, int, int, array[int], array[int], array[int] | None]
+
 @final
 class Residents:
     def __new__(cls, members: Iterable[object], pods: Sequence[tuple[int, PodRequest, int]]) -> Residents: ...
@@ -19,7 +21,7 @@ class Conditions:
         priority: int,
         request: PodRequest,
         room_place: int,
-        tallies: Sequence[tuple[int, int, int, array[int], array[int], array[int] | None]],
+        tallies: Sequence[_Tally],
         may_be_first: bool,
     ) -> Conditions: ...
     @property

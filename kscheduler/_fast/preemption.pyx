@@ -1,4 +1,4 @@
-"""Which pods would have to leave a node so that another fits there, in numbers. See reference/preemption.py."""
+"""Dry runs of preemption in numbers: which pods would have to leave a node so that another fits there."""
 
 cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
@@ -47,8 +47,8 @@ cdef struct TrialC:
 cdef class Residents:
     """The pods of one node, as (priority, request, kind), the most important first. Immutable.
 
-    The caller numbers the kinds: pods of one kind count for the same.
-    `members`: the same pods as the caller knows them, in the caller's order, so that `are` can tell if they still are.
+    The caller numbers the kinds: pods of one kind have the same `weights`. `members` are the same pods as objects of
+    the caller, in the caller's order, so that `are` can compare them.
     """
 
     cdef ResidentC* c
@@ -88,7 +88,7 @@ cdef class Residents:
         return self.count
 
     def are(self, dict pods not None):
-        """Are the values of this dict the members: the same objects in the same order?"""
+        """Return whether the values of this dict are the members: the same objects in the same order."""
         cdef Py_ssize_t position = 0
         if len(pods) != len(self.members):
             return False
@@ -101,12 +101,13 @@ cdef class Residents:
 
 @cython.final
 cdef class Conditions:
-    """What a pod of some priority asks of a node, in terms that a dry run can follow. Good for one state of the table.
+    """The conditions of a pod on a node, as numbers that a dry run can follow. Valid for one state of the table.
 
-    In order of their places, ascending from 1: its request has the place `room_place`, or there is none (0); and each
-    of the `tallies` has one. A tally with limits is fine while a node's domain counts at most so many; those without
-    limits, which must share a place, are fine if each counts somebody, or with `may_be_first`, if they count nobody
-    in any domain. `detail` says why not; so does `missing` where there is no domain, which is fine if `missing` is 0.
+    They are in order of their places, ascending from 1: the request has the place `room_place`, or there is none (0);
+    and each of the `tallies` has one. A tally with limits holds while a node's domain counts no more than its limit.
+    Those without limits, which must share a place, hold if each counts a pod, or with `may_be_first`, if they count
+    none in any domain. `detail` is the reason where a tally does not hold; `missing` where there is no domain, or 0 if
+    that is fine.
     """
 
     cdef Py_ssize_t rows
@@ -115,7 +116,7 @@ cdef class Conditions:
     cdef PodRequest request
     cdef code_t room_place
     cdef bint may_be_first
-    cdef Py_ssize_t pairs  # domains in which tallies without limits count somebody
+    cdef Py_ssize_t pairs  # domains in which tallies without limits count a pod
     cdef TallyC* c  # [tally]
     cdef amount_t[:, ::1] counts  # [tally, row] what the row's domain counts
     cdef amount_t[:, ::1] limits  # [tally, row]
@@ -171,7 +172,7 @@ cdef class Conditions:
         return 0
 
     cdef int _lay_out(self, const int[::1] ids, const int64_t[::1] counts, const int64_t[::1] limits) except -1:
-        """From domains to rows."""
+        """Spread counts and limits from domains to rows."""
         cdef row_t row
         cdef Py_ssize_t domain, at = self.tallies
         if ids.shape[0] < self.rows:
@@ -193,7 +194,7 @@ cdef class Conditions:
 
 @cython.final
 cdef class _Trials:
-    """Nodes to be tried, as C sees them."""
+    """Nodes to be tried, as C structs."""
 
     cdef TrialC* c
     cdef Py_ssize_t count
@@ -246,16 +247,16 @@ cdef class _Trials:
 
 
 def clear_nodes(
-    NodeColumns columns not None, Verdicts verdicts not None, Conditions conditions not None, rows, residents, nominated_by_node,
-    const int64_t[::1] weights not None, const unsigned char[::1] counted not None,
+    NodeColumns columns not None, Verdicts verdicts not None, Conditions conditions not None, rows, residents,
+    nominated_by_node, const int64_t[::1] weights not None, const unsigned char[::1] counted not None,
 ):
-    """Would the pod fit on these nodes if all pods of lower priority left?
+    """Return for each node whether the pod would fit there if all pods of lower priority left.
 
-    For each node (0, 0) if so; else the place and detail of what stands in the way first, where `verdicts` have their
-    place too: the code; or (NOBODY, 0) where nobody is of lower priority. `nominated_by_node`: the
-    pods nominated to each node: the pod has to fit with them, and without them. `weights` say what each tally counts a
-    pod for that comes or leaves: kind by kind, tally by tally. `counted` has a byte for each tally, node by node: 0 if
-    pods that come there, or leave, do not count.
+    For each node (0, 0) if so; else place and detail of the first obstacle, where `verdicts` have their place, too: the
+    code; or (NOBODY, 0) if no pod there is of lower priority. The pod has to fit both with and without the pods
+    nominated to the node, `nominated_by_node`. `weights` are what a pod that comes or leaves counts for: kind by kind,
+    tally by tally. `counted` has a byte for each tally, node by node: 0 if pods that come there, or leave, do not
+    count.
     """
     verdicts.check_columns(columns)
     cdef _Trials trials = _Trials(columns, conditions, rows, residents, nominated_by_node, weights, counted)
@@ -267,15 +268,15 @@ def clear_nodes(
 
 
 def spare_pods(
-    NodeColumns columns not None, Conditions conditions not None, rows, residents, nominated_by_node,
-    const int64_t[::1] weights not None, const unsigned char[::1] counted not None,
+    NodeColumns columns not None, Conditions conditions not None, rows, residents,
+    nominated_by_node, const int64_t[::1] weights not None, const unsigned char[::1] counted not None,
     const unsigned char[::1] violating not None,
 ):
-    """Who cannot stay? For nodes that `clear_nodes` has found to help; arguments as there.
+    """Return the victims on nodes where `clear_nodes` has found that the pod would fit; arguments as there.
 
     `violating` has a byte for each resident, node by node: other than 0 if its end would violate a budget. Those come
-    back first, then the others, each in the residents' order. For each node (positions of the violating that cannot,
-    of the others that cannot).
+    back first, then the others, each in the residents' order. Returns for each node (positions of the violating pods
+    that cannot stay, positions of the others that cannot).
     """
     cdef _Trials trials = _Trials(columns, conditions, rows, residents, nominated_by_node, weights, counted)
     cdef Py_ssize_t position
@@ -343,7 +344,7 @@ cdef int _spare_on_node(
     const unsigned char[::1] violating,
     code_t[::1] victims,
 ) except -1 nogil:
-    """Mark those that cannot come back."""
+    """Let pods come back where possible, and mark those that cannot."""
     cdef Py_ssize_t position, turn
     _clear(columns, conditions, trial, weights, counted)
     for turn in range(2):  # the violating, then the others
@@ -364,7 +365,7 @@ cdef int _clear(
     const int64_t[::1] weights,
     const unsigned char[::1] counted,
 ) except -1 nogil:
-    """The node without its pods of lower priority, and what its nominated pods add."""
+    """Compute the node without its pods of lower priority, and what its nominated pods add."""
     cdef row_t row = trial.row
     cdef Py_ssize_t i, position
     cdef const EntryC* entries = conditions.request.c
@@ -398,7 +399,7 @@ cdef int _move(
     const unsigned char[::1] counted,
     int by,
 ) except -1 nogil:
-    """A resident comes (1), or leaves (-1)."""
+    """Add a resident (1), or take it away (-1)."""
     cdef const ResidentC* pod = &trial.pods[position]
     _add_amounts(conditions.left, conditions.request.c, conditions.request.count, pod.entries, pod.count, -by)
     conditions.room = conditions.room - by
@@ -415,7 +416,7 @@ cdef int _count(
     const unsigned char[::1] counted,
     int by,
 ) except -1 nogil:
-    """What a pod of a kind counts for is added (1), or taken away (-1)."""
+    """Add what a pod of a kind counts for (1), or take it away (-1)."""
     cdef Py_ssize_t i
     for i in range(conditions.tallies):
         if counted[trial.counted + i]:
@@ -426,7 +427,7 @@ cdef int _count(
 cdef int _add_amounts(
     amount_t[::1] sums, const EntryC* asked, Py_ssize_t asked_count, const EntryC* entries, Py_ssize_t count, int sign
 ) except -1 nogil:
-    """Add a pod's amounts of those resources that are asked for; both are in ascending order of resource."""
+    """Add a pod's amounts of the requested resources; both lists ascend by resource."""
     cdef Py_ssize_t i = 0, j = 0
     while i < asked_count and j < count:
         if asked[i].resource < entries[j].resource:
@@ -444,7 +445,7 @@ cdef int _add_amounts(
 
 
 cdef int _obstacle(NodeColumns columns, Conditions conditions, const TrialC* trial, detail_t* detail) except -1 nogil:
-    """Place and detail of what keeps the pod out, with the nominated pods first and then without; 0 if it fits."""
+    """Return the place of what keeps the pod out, with nominated pods and then without; 0 if it fits. Sets `detail`."""
     cdef int place
     if trial.nominated_count:
         place = _first_obstacle(columns, conditions, trial, True, detail)
@@ -491,7 +492,7 @@ cdef int _first_obstacle(
 cdef detail_t _lacking(
     NodeColumns columns, Conditions conditions, const TrialC* trial, bint has_nominated
 ) except -1 nogil:
-    """As `filter_fit` has it; 0 if there is room."""
+    """Return the detail of `filter_fit`; 0 if there is room."""
     cdef Py_ssize_t i
     cdef amount_t amount, left
     cdef const EntryC* entries = conditions.request.c
@@ -509,9 +510,9 @@ cdef detail_t _lacking(
 
 
 cdef detail_t _unmet(Conditions conditions, const TrialC* trial, bint has_nominated) except -1 nogil:
-    """Of the tallies without limits; 0 if they are fine."""
+    """Return the detail of the first tally without limits that does not hold; 0 if all hold."""
     cdef Py_ssize_t i
-    cdef Py_ssize_t here = 0  # how many of the node's own domains they count somebody in, as the table has it
+    cdef Py_ssize_t here = 0  # how many of the node's own domains they count a pod in, as the table has it
     cdef Py_ssize_t counting = 0  # the same at this moment
     cdef Py_ssize_t needs = 0
     cdef detail_t detail = 0

@@ -1,4 +1,4 @@
-# How the rows of a table stand for a class: its totals, and the best of them by blocks of rows and groups of blocks.
+# The ranking of a table's rows for a pod class: totals, and the best of them by blocks of rows and groups of blocks.
 
 from libc.stdint cimport int32_t
 
@@ -26,8 +26,8 @@ cdef struct PartC:
     # What one thread needs to look at rows of a class, a share at a time until none is left, and what it has found.
     ClassC* c
     const TableC* table
-    row_t* next  # the first row that nobody has taken; of all threads
-    double* numbers  # a batch
+    row_t* next  # the first row that no thread has taken
+    double* numbers  # a chunk
     Py_ssize_t* feasible_in
     Py_ssize_t feasible
     bint has_alone  # some row needs the integer formulas
@@ -35,8 +35,8 @@ cdef struct PartC:
     char apart[64]  # what threads write is never in one cache line
 
 
-cdef bint begin_part(Py_ssize_t helper, PartC* part) noexcept nogil
-cdef bint end_part(Py_ssize_t helper, PartC* part) noexcept nogil
+cdef bint begin_part(Py_ssize_t worker, PartC* part) noexcept nogil
+cdef bint end_part(Py_ssize_t worker, PartC* part) noexcept nogil
 cdef void look_at_part(void* part) noexcept nogil
 cdef int assume_all_feasible(ClassC* c) noexcept nogil
 cdef int renormalize(ClassC* c, const TableC* table) noexcept nogil
@@ -54,8 +54,8 @@ cdef row_t nth_best(const ClassC* c, int32_t best, Py_ssize_t skipped) noexcept 
 # --- one row more or less ---
 
 
-cdef inline row_t rows_said(const ClassC* c, row_t end) noexcept nogil:
-    """Of rows before `end`: nothing is said of those from here on."""
+cdef inline row_t own_scores_end(const ClassC* c, row_t end) noexcept nogil:
+    """Return the row, `end` at most, from which on rows have no scores or marks of their own."""
     cdef Py_ssize_t i
     cdef row_t most = end if c.asked_count or c.ruled_count else 0
     for i in range(c.row_list_count):
@@ -64,7 +64,7 @@ cdef inline row_t rows_said(const ClassC* c, row_t end) noexcept nogil:
 
 
 cdef inline score_t row_score(const ClassC* c, row_t row) noexcept nogil:
-    """What is said of the row itself, weighted; -1 if it is out."""
+    """Return the weighted scores of the row itself; -1 if it is marked."""
     cdef Py_ssize_t i
     cdef score_t total = 0
     cdef const AnswersC* answers
@@ -87,9 +87,9 @@ cdef inline score_t row_score(const ClassC* c, row_t row) noexcept nogil:
 
 
 cdef inline int32_t with_row_score(const ClassC* c, row_t row, int32_t total) noexcept nogil:
-    """The total of a feasible row with what is said of it; -1 if it is out."""
-    cdef score_t said = row_score(c, row)
-    return total + <int32_t>said if said >= 0 else -1
+    """Return the total of a feasible row with its own scores; -1 if it is marked."""
+    cdef score_t own = row_score(c, row)
+    return total + <int32_t>own if own >= 0 else -1
 
 
 cdef inline void mark_stale(ClassC* c, row_t row) noexcept nogil:
@@ -101,7 +101,7 @@ cdef inline void mark_stale(ClassC* c, row_t row) noexcept nogil:
 
 
 cdef inline void take_out(ClassC* c, row_t row, int32_t total, profile_t profile) noexcept nogil:
-    """The row counts no more. A block without ties is to be surveyed, once no more rows come or go."""
+    """Count a row no more. A block without ties is to be surveyed, once no more rows come or go."""
     cdef Py_ssize_t block = row // BLOCK
     c.feasible = c.feasible - 1
     if total == c.best[block]:

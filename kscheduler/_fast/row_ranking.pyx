@@ -1,4 +1,4 @@
-"""What a class says of each row, all at once or as some rows change, and which row is the best. No Python objects.
+"""The ranking of rows for a pod class: the totals of all rows or of changed ones, and the best row. No Python objects.
 
 Nothing here checks an index: a class has memory for every row of the table, in whole blocks.
 """
@@ -7,13 +7,13 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from kscheduler._fast.batches cimport ALONE, BATCH, FIELDS, BatchC, fill_resource, fill_room, score_batch
+from kscheduler._fast.chunks cimport ALONE, CHUNK, FIELDS, ChunkC, fill_resource, fill_room, score_chunk
 from kscheduler._fast.classes cimport BLOCK, BLOCK_SHIFT, GROUP, GROUP_SHIFT, ClassC
-from kscheduler._fast.clones cimport cloned, in_ints, out_ints
 from kscheduler._fast.codes cimport CPU, MEMORY
 from kscheduler._fast.scoring cimport normalized
-from kscheduler._fast.worker_threads cimport hand_over, take_back
+from kscheduler._fast.simd cimport cloned, in_ints, out_ints
 from kscheduler._fast.typedefs cimport amount_t, profile_t, row_t, score_t
+from kscheduler._fast.worker_threads cimport hand_over, take_back
 
 cdef extern from *:
     """
@@ -30,28 +30,28 @@ cdef extern from *:
 
 cdef enum:
     LINE = 16  # totals in a cache line
-    SHARE = 2_048  # rows, whole batches, some 8 us; a thread that begins late or is held up leaves the rest to others
+    SHARE = 2_048  # rows, whole chunks, some 8 us; a thread that begins late or is held up leaves the rest to others
     NEAR = 32_768  # rows whose totals, of many classes, are in the L2 cache; those of more have to be fetched in time
 
 # --- all rows ---
 
 
-cdef bint begin_part(Py_ssize_t helper, PartC* part) noexcept nogil:
-    """Have a part done by another thread, with tallies of its own; False if that cannot be."""
+cdef bint begin_part(Py_ssize_t worker, PartC* part) noexcept nogil:
+    """Have another thread do a part, with tallies of its own. Returns False if none can."""
     cdef Py_ssize_t* shared = part.feasible_in
     # With a cache line to spare: the tallies are written at every row.
     part.feasible_in = <Py_ssize_t*>calloc(part.c.profile_count + 2 * LINE, sizeof(Py_ssize_t))
-    if part.feasible_in is not NULL and hand_over(helper, look_at_part, part):
+    if part.feasible_in is not NULL and hand_over(worker, look_at_part, part):
         return True
     free(part.feasible_in)
     part.feasible_in = shared
     return False
 
 
-cdef bint end_part(Py_ssize_t helper, PartC* part) noexcept nogil:
-    """Wait for a part that has begun, and add its tallies to those of the class. False: it has come too late."""
+cdef bint end_part(Py_ssize_t worker, PartC* part) noexcept nogil:
+    """Wait for a part that has begun, and add its tallies to those of the class. Returns False if it came too late."""
     cdef Py_ssize_t profile
-    cdef bint is_done = take_back(helper)
+    cdef bint is_done = take_back(worker)
     if is_done:
         for profile in range(part.c.profile_count):
             part.c.feasible_in[profile] = part.c.feasible_in[profile] + part.feasible_in[profile]
@@ -60,7 +60,7 @@ cdef bint end_part(Py_ssize_t helper, PartC* part) noexcept nogil:
 
 
 cdef void look_at_part(void* argument) noexcept nogil:
-    """May run in another thread: writes only the rows that it has taken and its own tallies."""
+    """Look at shares of rows until none is left. Any thread may: it writes the rows that it takes and its tallies."""
     cdef PartC* part = <PartC*>argument
     cdef row_t start, end, rows = part.table.rows
     part.feasible = 0
@@ -69,17 +69,17 @@ cdef void look_at_part(void* argument) noexcept nogil:
     while start < rows:
         end = min(start + SHARE, rows)
         while start < end:
-            _look_at_batch(part, start, min(<row_t>BATCH, end - start))
-            start += BATCH
+            _look_at_chunk(part, start, min(<row_t>CHUNK, end - start))
+            start += CHUNK
         start = take_rows(part.next, SHARE, RELAXED)
 
 
 cdef int clear_rest(ClassC* c, row_t rows) noexcept nogil:
-    """There is nothing past the last row, and all groups are to be looked at."""
-    cdef row_t batches_end = (rows + BATCH - 1) // BATCH * BATCH
+    """Clear the totals past the last row, and have all groups looked at again."""
+    cdef row_t chunks_end = (rows + CHUNK - 1) // CHUNK * CHUNK
     cdef Py_ssize_t block
-    memset(c.totals + batches_end, -1, (c.shape.rows - batches_end) * sizeof(int32_t))
-    for block in range(batches_end // BLOCK, c.shape.blocks):
+    memset(c.totals + chunks_end, -1, (c.shape.rows - chunks_end) * sizeof(int32_t))
+    for block in range(chunks_end // BLOCK, c.shape.blocks):
         c.best[block] = -1
         c.ties[block] = 0
     return _mark_all(c)
@@ -94,28 +94,28 @@ cdef int _mark_all(ClassC* c) noexcept nogil:
     return 0
 
 
-cdef int _look_at_batch(PartC* part, row_t start, Py_ssize_t count) noexcept nogil:
+cdef int _look_at_chunk(PartC* part, row_t start, Py_ssize_t count) noexcept nogil:
     cdef ClassC* c = part.c
     cdef const TableC* table = part.table
     cdef int32_t* totals = c.totals + start
     cdef const profile_t* profiles = table.profiles + start
     cdef int32_t wrong = 0, alone = 0, feasible = 0
-    cdef BatchC batch
+    cdef ChunkC chunk
     cdef Py_ssize_t i
     if c.demand.is_small and _fill(part, start, count):
-        batch.numbers = part.numbers
-        batch.stride = BATCH
-        score_batch(&c.demand, &batch, count, totals)
+        chunk.numbers = part.numbers
+        chunk.stride = CHUNK
+        score_chunk(&c.demand, &chunk, count, totals)
     else:
         for i in range(count):
             totals[i] = ALONE
-    memset(totals + count, -1, (BATCH - count) * sizeof(int32_t))
+    memset(totals + count, -1, (CHUNK - count) * sizeof(int32_t))
     _check_profiles(profiles, table.alive + start, <int32_t>c.profile_count, count, &wrong)
     if wrong:
         part.is_bad = True
         return 0
     _add_profiles(totals, profiles, c.by_profile, count)
-    for i in range(start, rows_said(c, start + count)):
+    for i in range(start, own_scores_end(c, start + count)):
         if c.totals[i] >= 0:
             c.totals[i] = with_row_score(c, i, c.totals[i])
     _tally(totals, count, &feasible, &alone)
@@ -125,13 +125,13 @@ cdef int _look_at_batch(PartC* part, row_t start, Py_ssize_t count) noexcept nog
         for i in range(count):
             if totals[i] >= 0:
                 part.feasible_in[profiles[i]] = part.feasible_in[profiles[i]] + 1
-    for i in range(start // BLOCK, (start + BATCH) // BLOCK):
+    for i in range(start // BLOCK, (start + CHUNK) // BLOCK):
         survey(c, i)
     return 0
 
 
 cdef bint _fill(PartC* part, row_t start, Py_ssize_t count) noexcept nogil:
-    """The rows as a batch; False if some amount is not small."""
+    """Write the rows as a chunk. Returns False if some amount is not small."""
     cdef const TableC* table = part.table
     cdef ClassC* c = part.c
     cdef Py_ssize_t i, resource
@@ -148,7 +148,7 @@ cdef bint _fill(PartC* part, row_t start, Py_ssize_t count) noexcept nogil:
         elif resource == MEMORY:
             scored = table.used_memory + start
         if not fill_resource(
-            part.numbers + (1 + resource * FIELDS) * BATCH, BATCH,
+            part.numbers + (1 + resource * FIELDS) * CHUNK, CHUNK,
             table.allocated + resource * table.stride + start, used, scored, count,
         ):
             return False
@@ -166,13 +166,13 @@ cdef cloned _check_profiles(
 
 
 cdef int add_profiles(const ClassC* c, int32_t* totals, const profile_t* profiles, Py_ssize_t count) noexcept nogil:
-    """Resources are scored: add what the profiles are worth, or take out those that are out."""
+    """Add the scores of node classes to totals of resources; rows of rejected classes become -1."""
     _add_profiles(totals, profiles, c.by_profile, count)
     return 0
 
 
 cdef cloned _add_profiles(out_ints totals, in_ints profiles, in_ints by_profile, Py_ssize_t count) noexcept nogil:
-    """A dead row has profile -1, and there is a -1 before the first profile."""
+    """Add scores by row. A dead row has node class -1, and there is a -1 before the first of `by_profile`."""
     cdef Py_ssize_t i
     cdef int32_t added, total
     for i in range(count):
@@ -195,7 +195,7 @@ cdef cloned _tally(in_ints totals, Py_ssize_t count, out_ints feasible, out_ints
 
 
 cdef bint matters(const ClassC* c, profile_t profile) noexcept nogil:
-    """May the highest raw score change with this profile's coming or going?"""
+    """Return whether the highest raw score may change with this node class's coming or going."""
     cdef Py_ssize_t i
     for i in range(c.list_count):
         if c.lists[i].raws[profile] >= c.lists[i].highest:
@@ -204,7 +204,7 @@ cdef bint matters(const ClassC* c, profile_t profile) noexcept nogil:
 
 
 cdef int assume_all_feasible(ClassC* c) noexcept nogil:
-    """Normalise as if every profile that may be had a feasible row: that is how it mostly is."""
+    """Normalise as if every node class that is accepted had a feasible row, which is mostly so."""
     cdef Py_ssize_t i, profile
     for i in range(c.list_count):
         c.lists[i].highest = 0
@@ -217,7 +217,7 @@ cdef int assume_all_feasible(ClassC* c) noexcept nogil:
 
 
 cdef int32_t _sum_of_lists(const ClassC* c, Py_ssize_t profile) noexcept nogil:
-    """A profile without a feasible row may have a higher raw score than the highest: it has no say, nor a meaning."""
+    """Return the weighted scores of a node class, or -1. Raws above the highest feasible one count as that."""
     cdef Py_ssize_t i
     cdef score_t total = 0, raw
     if c.verdicts[profile]:
@@ -229,7 +229,7 @@ cdef int32_t _sum_of_lists(const ClassC* c, Py_ssize_t profile) noexcept nogil:
 
 
 cdef int renormalize(ClassC* c, const TableC* table) noexcept nogil:
-    """After a profile has come or gone: if that changes a highest raw score, totals move by what their profiles do."""
+    """Normalise after a node class has come or gone: if a highest raw score changes, totals move accordingly."""
     cdef Py_ssize_t i, profile, block
     cdef score_t highest
     cdef bint is_new = False
@@ -265,11 +265,11 @@ cdef cloned _move(out_ints totals, in_ints profiles, in_ints moves, Py_ssize_t r
 cdef int apply_totals(
     ClassC* c, const int32_t* rows, const int32_t* totals, const profile_t* profiles, Py_ssize_t count
 ) noexcept nogil:
-    """At most BATCH rows have these totals now, under the profiles that they had. The last word on one counts.
+    """Set the totals of at most CHUNK rows, under the node classes that they had. Of a row's totals the last counts.
 
-    Rows are those that were best a moment ago, or not: no processor foresees which, so there is no branch about it.
+    No processor can predict which rows were best a moment ago, so there is no branch about it.
     """
-    cdef int32_t lost[BATCH]
+    cdef int32_t lost[CHUNK]
     cdef Py_ssize_t lost_count = 0, stale_count = c.stale_count, i, line
     cdef int32_t row, block, group, old, new, best, ties
     cdef int32_t touches, is_lost
@@ -321,7 +321,7 @@ cdef int _count_feasible(ClassC* c, profile_t profile, bint is_feasible) noexcep
 
 
 cdef int survey(ClassC* c, Py_ssize_t block) noexcept nogil:
-    """What is the best total of a block, and how many rows have it?"""
+    """Find the best total of a block, and how many rows have it."""
     _survey_rows(c.totals + block * BLOCK, &c.best[block], &c.ties[block])
     return 0
 
@@ -351,7 +351,7 @@ cdef cloned _survey_blocks(
 
 
 cdef int32_t find_best(ClassC* c, Py_ssize_t* ties) noexcept nogil:
-    """The highest total of all, or -1; and how many rows have it."""
+    """Return the highest total of all rows, or -1. Sets `ties` to how many rows have it."""
     cdef Py_ssize_t i, group
     cdef int32_t best, found
     for i in range(c.stale_count):
@@ -367,7 +367,7 @@ cdef int32_t find_best(ClassC* c, Py_ssize_t* ties) noexcept nogil:
 
 
 cdef row_t nth_best(const ClassC* c, int32_t best, Py_ssize_t skipped) noexcept nogil:
-    """The row with the best total that has `skipped` such rows before it, if there are more than `skipped`."""
+    """Return the row with the best total that has `skipped` such rows before it, if there are more than `skipped`."""
     cdef Py_ssize_t group = 0, block
     cdef row_t row
     while c.group_best[group] != best or skipped >= c.group_ties[group]:

@@ -40,10 +40,10 @@ cdef int draw_line(score_t* line, object shape) except -1
 # Unsigned products wrap, which is meant; the debug build would call it an overflow.
 @cython.overflowcheck(False)
 cdef inline score_t percent(amount_t part, amount_t whole) noexcept nogil:
-    """part * 100 // whole, exactly, for 0 <= part <= whole <= 2^62 and whole > 0, without an integer division.
+    """Return part * 100 // whole, exactly, for 0 <= part <= whole <= 2^62 and whole > 0, without an integer division.
 
-    The quotient of doubles is off by less than one, so its integer part by at most one. The remainder it leaves,
-    taken modulo 2^64, lies in -whole .. 2 * whole - 1 and so reads correctly as a signed number.
+    The quotient of doubles is off by less than one, so its integer part by at most one. The remainder it leaves, taken
+    modulo 2^64, lies in -whole .. 2 * whole - 1 and so reads correctly as a signed number.
     """
     cdef score_t quotient = <score_t>(100.0 * <double>part / <double>whole)
     cdef amount_t rest = <amount_t>(<uint64_t>part * 100 - <uint64_t>quotient * <uint64_t>whole)
@@ -51,7 +51,7 @@ cdef inline score_t percent(amount_t part, amount_t whole) noexcept nogil:
 
 
 cdef inline score_t mean(score_t total, score_t weights) noexcept nogil:
-    """total // weights for 0 <= total < 2^53: a correctly rounded quotient of such integers never passes up one."""
+    """Return total // weights for 0 <= total < 2^53: rounding never lifts such a quotient to the next integer."""
     return <score_t>(<double>total / <double>weights) if weights else 0
 
 
@@ -65,7 +65,7 @@ cdef inline amount_t used_by_pods(
     resource_t resource,
     row_t row,
 ) except? -1 nogil:
-    """What is requested on a row as scoring counts it."""
+    """Return what is requested on a row as scoring counts it."""
     if resource == CPU:
         return used_cpu[row]
     if resource == MEMORY:
@@ -84,7 +84,7 @@ cdef inline score_t fit_of_row(
     const score_t* line,
     row_t row,
 ) except? -1 nogil:
-    """The weighted mean over the resources that the node has; `line` is for RATIO."""
+    """Return the weighted mean over the resources that the node has; `line` is for RATIO."""
     cdef Py_ssize_t i
     cdef amount_t has, free
     cdef score_t score, total = 0, weights = 0
@@ -114,7 +114,7 @@ cdef inline double fraction(amount_t free, amount_t has) noexcept nogil:
 
 
 cdef inline score_t evenness(const double* fractions, Py_ssize_t count) noexcept nogil:
-    """100 less the standard deviation in percent, cut to an integer."""
+    """Return 100 less the standard deviation in percent, truncated."""
     cdef double total = 0.0, squares = 0.0, deviation = 0.0, average
     cdef Py_ssize_t i
     if count == 2:
@@ -151,7 +151,7 @@ cdef inline score_t balanced_of_row(
 
 
 cdef inline score_t normalized(score_t raw, score_t highest, bint reverse) noexcept nogil:
-    """For raw <= highest, the highest raw or 0."""
+    """Return a raw score normalised, for raw <= highest, the highest raw or 0."""
     if highest == 0:
         raw = 0 if reverse else raw
     elif raw >= 0:

@@ -7,7 +7,6 @@ from kscheduler._fast.verdicts import Verdicts
 
 @final
 class Scores:
-    def __init__(self) -> None: ...
     @property
     def rows(self) -> int: ...
     def reset(self, columns: NodeColumns) -> None: ...
@@ -16,26 +15,20 @@ class Scores:
     def set_raw(self, row: int, value: int) -> None: ...
     def add_total(self, row: int, value: int) -> None: ...
 
+_Weighted = Sequence[tuple[int, int]]
+
 def score_least_allocated(
-    columns: NodeColumns,
-    verdicts: Verdicts,
-    scores: Scores,
-    request: PodRequest,
-    resources: Sequence[tuple[int, int]],
+    columns: NodeColumns, verdicts: Verdicts, scores: Scores, request: PodRequest, resources: _Weighted
 ) -> None: ...
 def score_most_allocated(
-    columns: NodeColumns,
-    verdicts: Verdicts,
-    scores: Scores,
-    request: PodRequest,
-    resources: Sequence[tuple[int, int]],
+    columns: NodeColumns, verdicts: Verdicts, scores: Scores, request: PodRequest, resources: _Weighted
 ) -> None: ...
 def score_requested_to_capacity_ratio(
     columns: NodeColumns,
     verdicts: Verdicts,
     scores: Scores,
     request: PodRequest,
-    resources: Sequence[tuple[int, int]],
+    resources: _Weighted,
     shape: Sequence[tuple[int, int]],
 ) -> None: ...
 def score_balanced(

@@ -1,6 +1,6 @@
-"""How good each feasible row is: columns and one pod in, a raw score a row out; then normalised, weighted, summed.
+"""Scores of feasible rows: columns and one pod in, a raw score a row out; then normalised, weighted, summed.
 
-Formulas are kube-scheduler 1.36's, bit for bit; reference/rows.py says them plainly.
+The results are those of kube-scheduler 1.36's formulas, bit for bit.
 """
 
 cimport cython
@@ -8,9 +8,8 @@ from cython cimport view
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
-from kscheduler._fast.batches cimport ALONE, BATCH, FIELDS, BatchC, DemandC, fill_resource, is_small, score_batch
 from kscheduler._fast.checks cimport index, within
-from kscheduler._fast.clones cimport as_double, cloned, in_bytes, in_ints, in_longs, out_longs
+from kscheduler._fast.chunks cimport ALONE, CHUNK, FIELDS, ChunkC, DemandC, fill_resource, is_small, score_chunk
 from kscheduler._fast.codes cimport (
     CPU,
     EPHEMERAL_STORAGE,
@@ -22,12 +21,13 @@ from kscheduler._fast.codes cimport (
     MEMORY,
 )
 from kscheduler._fast.columns cimport NodeColumns, PodRequest
+from kscheduler._fast.simd cimport as_double, cloned, in_bytes, in_ints, in_longs, out_longs
 from kscheduler._fast.strategies cimport LEAST, MOST, RATIO, Strategy
 from kscheduler._fast.typedefs cimport amount_t, code_t, profile_t, resource_t, row_t, score_t
 from kscheduler._fast.verdicts cimport Verdicts
 
 cdef enum:
-    WIDTH = 4  # resources that are scored by batches; a batch of these stays in the L1 cache
+    WIDTH = 4  # resources that are scored by chunks; a chunk of these stays in the L1 cache
 
 
 @cython.final
@@ -44,7 +44,7 @@ cdef class Scores:
         return 0
 
     def reset(self, NodeColumns columns not None):
-        """Begin with a new pod: raw and total are 0 everywhere."""
+        """Begin with a new pod: raw and total become 0 everywhere."""
         if self.raws.shape[0] < columns.rows:
             self._allocate(columns.capacity)
         self.rows = columns.rows
@@ -64,7 +64,7 @@ cdef class Scores:
         self.raws[<row_t>row] = within("value", value, -MAX_RAW, MAX_RAW)
 
     def add_total(self, row, value):
-        """For what no plugin scores: it counts as it is, without a weight."""
+        """Add to a row's total without a weight, for a score that is no plugin's."""
         index("row", row, self.rows)
         self.totals[<row_t>row] += <score_t>within("value", value, -MAX_AMOUNT, MAX_AMOUNT)
 
@@ -80,7 +80,7 @@ cdef class Scores:
 cdef Py_ssize_t fill_terms(
     TermC* terms, NodeColumns columns, PodRequest request, object resources, bint with_defaults
 ) except -1:
-    """Fill `terms` from (resource, weight) pairs; leaves out scalars the pod does not ask for. Returns how many."""
+    """Fill `terms` from (resource, weight) pairs, less the scalars that are not requested. Returns their number."""
     if len(resources) > MAX_SCORED_RESOURCES:
         raise ValueError(f"resources: expected at most {MAX_SCORED_RESOURCES}, got {len(resources)}")
     cdef Py_ssize_t count = 0
@@ -111,9 +111,9 @@ def score_least_allocated(
     NodeColumns columns not None, Verdicts verdicts not None, Scores scores not None,
     PodRequest request not None, resources,
 ):
-    """NodeResourcesFit, LeastAllocated: the weighted mean of the free percentages with the pod there.
+    """Score like NodeResourcesFit's LeastAllocated: the weighted mean of the free percentages with the pod there.
 
-    `resources` are (resource column, weight). cpu and memory count the scoring defaults.
+    `resources` are (resource column, weight). cpu and memory include the scoring defaults.
     """
     _score_fit(columns, verdicts, scores, request, resources, LEAST, NULL)
 
@@ -122,7 +122,7 @@ def score_most_allocated(
     NodeColumns columns not None, Verdicts verdicts not None, Scores scores not None,
     PodRequest request not None, resources,
 ):
-    """NodeResourcesFit, MostAllocated: the weighted mean of the used percentages with the pod there."""
+    """Score like NodeResourcesFit's MostAllocated: the weighted mean of the used percentages with the pod there."""
     _score_fit(columns, verdicts, scores, request, resources, MOST, NULL)
 
 
@@ -130,9 +130,9 @@ def score_requested_to_capacity_ratio(
     NodeColumns columns not None, Verdicts verdicts not None, Scores scores not None,
     PodRequest request not None, resources, shape,
 ):
-    """NodeResourcesFit, RequestedToCapacityRatio: used percentages through a broken line, then the weighted mean.
+    """Score like NodeResourcesFit's RequestedToCapacityRatio: the weighted mean of used percentages mapped by `shape`.
 
-    `shape` are (utilization 0..100 ascending, score 0..10), as configured.
+    `shape` are the points of a broken line, (utilization 0..100 ascending, score 0..10), as configured.
     """
     cdef score_t line[101]
     draw_line(line, shape)
@@ -164,11 +164,11 @@ cdef int _score_rows(
     NodeColumns columns, TermC* terms, Py_ssize_t count, DemandC* demand,
     const code_t[::1] codes, score_t[::1] raws, row_t rows,
 ) except -1 nogil:
-    """Batch by batch; or row by row where an amount is large, or resources are many."""
-    cdef double numbers[(1 + WIDTH * FIELDS) * BATCH]
-    cdef int32_t scored[BATCH]
-    cdef TermC dense[WIDTH]  # the terms, of a batch that has only their resources
-    cdef BatchC batch
+    """Score chunk by chunk; row by row where an amount is large, or resources are many."""
+    cdef double numbers[(1 + WIDTH * FIELDS) * CHUNK]
+    cdef int32_t scored[CHUNK]
+    cdef TermC dense[WIDTH]  # the terms, of a chunk that has only their resources
+    cdef ChunkC chunk
     cdef row_t start = 0, row
     cdef Py_ssize_t i, size
     cdef bint by_fit = demand.fit_weight != 0, is_narrow = count <= WIDTH, is_alone
@@ -178,19 +178,19 @@ cdef int _score_rows(
         for i in range(count):
             dense[i] = terms[i]
             dense[i].resource = <resource_t>i
-        for i in range(BATCH):
+        for i in range(CHUNK):
             numbers[i] = 1.0  # there is room for a pod: that is not asked here
     demand.entry_count = 0
-    batch.numbers = numbers
-    batch.stride = BATCH
+    chunk.numbers = numbers
+    chunk.stride = CHUNK
     while start < rows:
-        size = min(<row_t>BATCH, rows - start)
+        size = min(<row_t>CHUNK, rows - start)
         if is_narrow and _fill(columns, terms, count, by_fit, numbers, start, size):
             if by_fit:
                 demand.fit = dense
             else:
                 demand.balanced = dense
-            score_batch(demand, &batch, size, scored)
+            score_chunk(demand, &chunk, size, scored)
             _take(&codes[start], scored, &raws[start], size)
             is_alone = not by_fit and count > 2
         else:
@@ -222,7 +222,7 @@ cdef bint _fill(
     NodeColumns columns, const TermC* terms, Py_ssize_t count, bint with_defaults,
     double* numbers, row_t start, Py_ssize_t size,
 ) noexcept nogil:
-    """The rows as a batch of the terms' resources; False if some amount is not small."""
+    """Write the rows as a chunk of the terms' resources. Returns False if some amount is not small."""
     cdef Py_ssize_t i
     cdef resource_t resource
     cdef const amount_t* used
@@ -234,14 +234,14 @@ cdef bint _fill(
         elif with_defaults and resource == MEMORY:
             used = &columns.used_memory[start]
         if not fill_resource(
-            numbers + (1 + i * FIELDS) * BATCH, BATCH, &columns.allocated[resource, start], used, used, size
+            numbers + (1 + i * FIELDS) * CHUNK, CHUNK, &columns.allocated[resource, start], used, used, size
         ):
             return False
     return True
 
 
 cdef int draw_line(score_t* line, object shape) except -1:
-    """Utilization 0..100 -> score 0..100 on the broken line; flat outside its ends."""
+    """Write the score, 0..100, of each utilization 0..100 on the broken line, which is flat outside its ends."""
     if not shape:
         raise ValueError("shape: expected at least one point, got none")
     cdef int left = -1, right, at
@@ -269,9 +269,9 @@ def score_balanced(
     NodeColumns columns not None, Verdicts verdicts not None, Scores scores not None,
     PodRequest request not None, resources,
 ):
-    """NodeResourcesBalancedAllocation: does the pod make the node's used fractions more alike or less? 50..100.
+    """Score like NodeResourcesBalancedAllocation: 50..100, more if the pod makes the node's used fractions more equal.
 
-    75 is neutral. Amounts are as requested, without scoring defaults. Doubles in kube-scheduler's order.
+    75 is neutral. Amounts are as requested, without scoring defaults. Doubles are in kube-scheduler's order.
     """
     cdef TermC terms[MAX_SCORED_RESOURCES]
     verdicts.check_columns(columns)
@@ -293,7 +293,7 @@ def score_profiles(
     NodeColumns columns not None, Verdicts verdicts not None, Scores scores not None,
     const score_t[::1] value_by_profile not None,
 ):
-    """Each node's raw score is its profile's value; `value_by_profile` is array('q')."""
+    """Set the raw score of every feasible row to the value of its node class; `value_by_profile` is array('q')."""
     verdicts.check_columns(columns)
     scores.check_verdicts(verdicts)
     cdef Py_ssize_t profile, count = value_by_profile.shape[0]
@@ -314,7 +314,7 @@ def score_profiles(
 cdef row_t _without_value(
     const profile_t[::1] profiles, const code_t[::1] codes, row_t rows, Py_ssize_t count
 ) except? -2 nogil:
-    """The first feasible row whose profile has no value, or -1."""
+    """Return the first feasible row whose node class has no value, or -1."""
     cdef row_t row
     for row in range(rows):
         if codes[row] == FEASIBLE and not 0 <= profiles[row] < count:
@@ -333,7 +333,7 @@ cdef int _gather(
 
 
 def clear_raw(Verdicts verdicts not None, Scores scores not None):
-    """Raw is 0 on every row, before a plugin that adds to some."""
+    """Set the raw score of every row to 0, before a plugin that adds to some."""
     scores.check_verdicts(verdicts)
     memset(&scores.raws[0], 0, scores.rows * sizeof(score_t))
 
@@ -341,7 +341,7 @@ def clear_raw(Verdicts verdicts not None, Scores scores not None):
 def add_to_rows(Scores scores not None, const int[::1] rows not None, amount):
     """Add to the raw scores of some rows, feasible or not; `rows` is array('i').
 
-    After a ValueError, for a sum beyond MAX_RAW, the rows before that one have been added to.
+    After a ValueError for a sum beyond MAX_RAW, the rows before that one have been added to.
     """
     cdef score_t added = within("amount", amount, -MAX_RAW, MAX_RAW)
     cdef Py_ssize_t i
@@ -357,7 +357,7 @@ def add_to_rows(Scores scores not None, const int[::1] rows not None, amount):
 
 
 def score_images(Verdicts verdicts not None, Scores scores not None, min_threshold, max_threshold):
-    """ImageLocality: raw holds the bytes a node need not pull; becomes 0..100 between the two thresholds."""
+    """Score like ImageLocality: raw scores, in bytes that a node need not pull, become 0..100 between thresholds."""
     scores.check_verdicts(verdicts)
     cdef score_t low = within("min_threshold", min_threshold, 0, MAX_RAW)
     cdef score_t high = within("max_threshold", max_threshold, min_threshold + 1, MAX_RAW)
@@ -381,9 +381,10 @@ cdef int _images(const code_t[::1] codes, score_t[::1] raws, row_t rows, score_t
 cdef cloned _shares(
     in_bytes codes, out_longs raws, row_t rows, score_t low, score_t high, bint reverse
 ) noexcept nogil:
-    """Where between the two a raw score is, in percent, cut; what is outside counts as the nearer. Both are small.
+    """Turn raw scores into percentages from `low` to `high`, truncated; those outside count as the nearer end.
 
-    Of feasible rows; without a branch, so that it becomes vector instructions.
+    `low` and `high` are small. Only feasible rows are written, without a branch, so that it becomes vector
+    instructions.
     """
     cdef row_t row
     cdef score_t held, share
@@ -400,9 +401,9 @@ cdef cloned _shares(
 
 
 def normalize(Verdicts verdicts not None, Scores scores not None, bint reverse):
-    """kube-scheduler's default: raw * 100 / the highest raw, cut toward zero; `reverse` takes that from 100.
+    """Normalise like kube-scheduler's default: raw * 100 / the highest raw, truncated; `reverse` takes that from 100.
 
-    If no raw is above 0 they stay as they are, or all become 100 with `reverse`.
+    If no raw score is above 0 they stay as they are, or all become 100 with `reverse`.
     """
     scores.check_verdicts(verdicts)
     with nogil:
@@ -426,7 +427,7 @@ cdef int _normalize(const code_t[::1] codes, score_t[::1] raws, row_t rows, bint
 
 
 def accumulate(Verdicts verdicts not None, Scores scores not None, weight):
-    """Add weight * raw to the totals. Returns -1, or the first row whose raw is outside 0..100; then adds nothing."""
+    """Add weight * raw to the totals and return -1; or add nothing and return the first row whose raw is not 0..100."""
     scores.check_verdicts(verdicts)
     cdef score_t c_weight = within("weight", weight, 0, MAX_WEIGHT)
     cdef row_t bad
@@ -438,7 +439,7 @@ def accumulate(Verdicts verdicts not None, Scores scores not None, weight):
 
 
 cdef row_t _out_of_range(const code_t[::1] codes, const score_t[::1] raws, row_t rows) except? -2 nogil:
-    """The first feasible row whose raw is outside 0..100, or -1."""
+    """Return the first feasible row whose raw is outside 0..100, or -1."""
     cdef row_t row
     for row in range(rows):
         if codes[row] == FEASIBLE and not 0 <= raws[row] <= 100:

@@ -1,4 +1,4 @@
-"""Which row to take: the best total, and one of those that share it. See reference/rows.py."""
+"""The choice of a node: the best total, and one of the rows that share it."""
 
 from kscheduler._fast.codes cimport FEASIBLE
 from kscheduler._fast.scoring cimport Scores
@@ -13,13 +13,13 @@ cdef struct BestC:
 
 
 def best_total(Verdicts verdicts not None, Scores scores not None):
-    """(highest total, feasible nodes that have it); (-1, 0) if none is feasible."""
+    """Return (highest total, number of feasible nodes that have it); (-1, 0) if none is feasible."""
     cdef BestC best = _find(verdicts, scores)
     return best.total, best.ties
 
 
 def select_host(Verdicts verdicts not None, Scores scores not None, random_bits):
-    """The row to take: among those with the best total the lowest, or number `random_bits` modulo their count.
+    """Return the row to take: among those with the best total the lowest, or number `random_bits` modulo their count.
 
     -1 if none is feasible.
     """
@@ -60,7 +60,7 @@ cdef int _best(const code_t[::1] codes, const score_t[::1] totals, row_t rows, B
 cdef row_t _nth(
     const code_t[::1] codes, const score_t[::1] totals, row_t start, row_t rows, score_t wanted, row_t skipped
 ) except? -2 nogil:
-    """The row with the wanted total that has `skipped` such rows before it."""
+    """Return the row with the wanted total that has `skipped` such rows before it."""
     cdef row_t row
     for row in range(start, rows):
         if codes[row] == FEASIBLE and totals[row] == wanted:

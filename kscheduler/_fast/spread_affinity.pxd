@@ -19,7 +19,7 @@ cdef enum TermKind:
     NOTHING
     NEAR  # by weighted sums, from the lowest to the highest
     SPREAD  # by sums weighed with the number of domains, fewest best
-    SAID  # by what somebody says of rows
+    ANSWERED  # by a plugin's answers about rows
 
 
 cdef struct RuleC:
@@ -48,7 +48,7 @@ cdef class JoinTerms:
     cdef list tallies  # that rules and tallied point to
     cdef int32_t* unscored  # [row] -1: takes no part in SPREAD, or 0; NULL: all take part
     cdef row_t unscored_rows
-    cdef RowAnswers answers  # of SAID
+    cdef RowAnswers answers  # of ANSWERED
     cdef bint reverse  # the lowest of them is best
 
     cdef RuleC* _rule(self, DomainTally tally) except NULL
@@ -59,7 +59,7 @@ cdef class JoinTerms:
     cdef int _score(self, Joiner joiner) except -1 nogil
     cdef int _score_near(self, Joiner joiner) except -1 nogil
     cdef int _score_spread(self, Joiner joiner) except -1 nogil
-    cdef int _score_said(self, Joiner joiner) except -1 nogil
+    cdef int _score_answers(self, Joiner joiner) except -1 nogil
 
 
 cdef class Joiner:

@@ -1,8 +1,7 @@
-"""Where a pod goes that looks at other pods: what its class knows of the rows, joined with what domains count.
+"""Placement of pods that look at other pods: totals of a pod class by row, joined with counts by topology domain.
 
-For each row a class has its total as far as the row alone decides it. Here rows are ruled out by what is counted in
-their domains; what depends on which rows are left is scored, or scored anew; and the best row is found. All loops over
-rows are free of branches. See reference/spread_affinity.py for what is answered.
+A class keeps for each row the total that the row alone decides. Here rows are rejected by the counts of their domains;
+scores that depend on which rows are left are computed; and the best row is found. No loop over rows has a branch.
 """
 
 cimport cython
@@ -14,10 +13,10 @@ from libc.string cimport memcpy, memset
 from kscheduler._fast.answers cimport RowAnswers
 from kscheduler._fast.checks cimport within
 from kscheduler._fast.classes cimport ClassC, PodClass
-from kscheduler._fast.clones cimport cloned, in_doubles, in_ints, out_doubles, out_ints
 from kscheduler._fast.codes cimport MAX_CLASS_WEIGHT
 from kscheduler._fast.placement cimport Placer
 from kscheduler._fast.scoring cimport normalized
+from kscheduler._fast.simd cimport cloned, in_doubles, in_ints, out_doubles, out_ints
 from kscheduler._fast.tallies cimport MAX_SUM, DomainTally, TallyC, least
 from kscheduler._fast.topology cimport RowMask
 from kscheduler._fast.typedefs cimport profile_t, row_t, score_t
@@ -31,9 +30,9 @@ cdef enum:
 
 @cython.final
 cdef class JoinTerms:
-    """What pods of a class ask of the pods in a node's domains. `weight` is that of the score, of which there is one.
+    """The terms of a pod class about other pods in a node's topology domains. `weight` is that of its one score.
 
-    `may_be_first`: a pod that needs others does without them while there are none in any domain.
+    With `may_be_first`, a pod that needs others does without them while no domain has any.
     """
 
     def __cinit__(self, weight=0, bint may_be_first=False):
@@ -50,9 +49,9 @@ cdef class JoinTerms:
     # --- which rows are out ---
 
     def keep_even(self, DomainTally tally not None, max_skew, min_domains, own):
-        """Out: no domain, or with the pod, which counts for `own`, more than `max_skew` above the domain with least.
+        """Reject rows without a domain, and those whose domain, with the pod, is more than `max_skew` above the lowest.
 
-        With fewer than `min_domains` domains the least is 0.
+        The pod counts for `own`, 0 or 1. With fewer than `min_domains` domains the lowest count is 0.
         """
         cdef int32_t skew = within("max_skew", max_skew, 1, _INT32_MAX)
         cdef int32_t domains = within("min_domains", min_domains, 1, _INT32_MAX)
@@ -62,37 +61,37 @@ cdef class JoinTerms:
         rule.max_skew, rule.min_domains, rule.own = skew, domains, self_match
 
     def need(self, DomainTally tally not None):
-        """Out: no domain, or nothing counted there. If the pod may be first, and is, it needs the domain only."""
+        """Reject rows without a domain or with no count there; only the former for a pod that may be, and is, first."""
         self._rule(tally).kind = NEEDED
 
     def forbid(self, DomainTally tally not None):
-        """Out: something is counted in the domain."""
+        """Reject rows whose domain has a count above 0."""
         self._rule(tally).kind = FORBIDDEN
 
     # --- how those left are scored ---
 
     def prefer(self, DomainTally tally not None, weight):
-        """To be added up for each row: the sum of its domain times the weight. Scores are 0 to 100 in this range."""
+        """Score rows by the counts of their domains times `weight`, summed over calls; the range becomes 0 to 100."""
         cdef int32_t factor = within("weight", weight, -_INT32_MAX, _INT32_MAX)
         self._add_tallied(tally, NEAR).weight = factor
 
     def spread(self, DomainTally tally not None, max_skew, bint counts_missing=False):
-        """Spread softly. `counts_missing`: rows without a domain are one more domain, where domains are counted."""
+        """Score rows by how few their domains count. `counts_missing`: rows without a domain form one more domain."""
         cdef int32_t skew = within("max_skew", max_skew, 1, _INT32_MAX)
         cdef TermC* tallied_term = self._add_tallied(tally, SPREAD)
         tallied_term.max_skew = skew
         tallied_term.counts_missing = counts_missing
 
-    def score_said(self, RowAnswers answers not None, bint reverse=False):
-        """What somebody says of rows, normalised over those that are left; whoever joins has refreshed it."""
+    def score_answers(self, RowAnswers answers not None, bint reverse=False):
+        """Score rows by a plugin's answers, normalised over the rows left. The caller refreshes them before a join."""
         if self.tallied_term != NOTHING:
             raise _scored_twice()
         if answers.is_marks or answers.low < 0:
             raise ValueError("expected scores that are never below 0")
-        self.tallied_term, self.answers, self.reverse = SAID, answers, reverse
+        self.tallied_term, self.answers, self.reverse = ANSWERED, answers, reverse
 
     def score_only(self, RowMask mask not None):
-        """Rows outside the mask are not scored for how they spread: they get 0."""
+        """Score only the rows in the mask for how they spread; others get 0."""
         cdef row_t row
         cdef bint is_needed = len(mask) < mask.rows
         free(self.unscored)
@@ -134,9 +133,9 @@ cdef class JoinTerms:
         return &tallied[self.tallied_count - 1]
 
     cdef bint _can_tell(self, row_t rows) noexcept nogil:
-        """Are all tallies good, and do scores fit into the numbers that are used here?"""
+        """Return whether all tallies are good and scores fit into the integers that are used here."""
         cdef Py_ssize_t i
-        cdef int64_t factor, reach = 0
+        cdef int64_t factor, largest = 0
         for i in range(self.rule_count):
             if not self.rules[i].tally.is_good or self.rules[i].tally.rows < rows:
                 return False
@@ -147,18 +146,18 @@ cdef class JoinTerms:
                 if self.tallied[i].tally.went_below:
                     return False
                 # A domain's sum is weighed with the logarithm of less than 2^32.
-                reach += 23 * <int64_t>self.tallied[i].tally.reach + self.tallied[i].max_skew
+                largest += 23 * <int64_t>self.tallied[i].tally.largest + self.tallied[i].max_skew
             else:
                 factor = self.tallied[i].weight
-                reach += max(factor, -factor) * self.tallied[i].tally.reach
-            if reach > MAX_SUM:
+                largest += max(factor, -factor) * self.tallied[i].tally.largest
+            if largest > MAX_SUM:
                 return False
-        if self.tallied_term == SAID and (self.answers.c.scores is NULL or self.answers.c.rows < rows):
+        if self.tallied_term == ANSWERED and (self.answers.c.scores is NULL or self.answers.c.rows < rows):
             return rows == 0
         return self.unscored is NULL or self.unscored_rows >= rows
 
     cdef int _rule_out(self, Joiner joiner) except -1 nogil:
-        """Rows out become -1."""
+        """Reject rows by the counts of their domains: they become -1."""
         cdef Py_ssize_t i
         cdef bint is_first = self._is_first()
         cdef RuleC* rule
@@ -193,21 +192,21 @@ cdef class JoinTerms:
             self._score_near(joiner)
         elif self.weight and self.tallied_term == SPREAD:
             self._score_spread(joiner)
-        elif self.weight and self.tallied_term == SAID:
-            self._score_said(joiner)
+        elif self.weight and self.tallied_term == ANSWERED:
+            self._score_answers(joiner)
         return 0
 
-    cdef int _score_said(self, Joiner joiner) except -1 nogil:
+    cdef int _score_answers(self, Joiner joiner) except -1 nogil:
         cdef row_t row
-        cdef const score_t* said = self.answers.c.scores
+        cdef const score_t* answers = self.answers.c.scores
         cdef int32_t* keep = joiner.keep
         cdef score_t highest = 0
         for row in range(joiner.rows):
             if keep[row] >= 0:
-                highest = max(highest, said[row])
+                highest = max(highest, answers[row])
         for row in range(joiner.rows):
             if keep[row] >= 0:
-                keep[row] += <int32_t>(self.weight * normalized(said[row], highest, self.reverse))
+                keep[row] += <int32_t>(self.weight * normalized(answers[row], highest, self.reverse))
         return 0
 
     cdef int _score_near(self, Joiner joiner) except -1 nogil:
@@ -267,12 +266,12 @@ cdef class JoinTerms:
 
 
 cdef object _scored_twice():
-    return ValueError("terms are scored in one way: for what is near, for how pods spread, or by what is said of rows")
+    return ValueError("terms are scored in one way: for what is near, for how pods spread, or by a plugin's answers")
 
 
 @cython.final
 cdef class Joiner:
-    """Decides about one pod at a time, with the classes of a placer."""
+    """Places one pod at a time, with the pod classes of a placer."""
 
     def __cinit__(self, Placer placer not None):
         self.placer = placer
@@ -281,9 +280,9 @@ cdef class Joiner:
         self._release()
 
     def join(self, PodClass pod_class not None, terms):
-        """How many rows a pod of the class fits on that has these terms, several JoinTerms. `row` says which is best.
+        """Return the number of rows on which a pod of the class with these terms fits; `row` then returns the best.
 
-        None: amounts or weights are beyond what this can do, or a tally is not as long as the table.
+        None if amounts or weights are beyond what this can compute, or a tally is shorter than the table.
         """
         cdef tuple parts = tuple(terms)
         cdef JoinTerms part
@@ -322,7 +321,7 @@ cdef class Joiner:
         return self.feasible
 
     def row(self, random_bits):
-        """The best row of the pod that was joined last, as select_host would tell; -1 if there is none."""
+        """Return the best row for the pod that was joined last, chosen like select_host; -1 if there is none."""
         cdef row_t row = 0
         cdef int32_t skipped = 0, found
         if self.ties == 0:
@@ -343,7 +342,7 @@ cdef class Joiner:
     # --- inside ---
 
     cdef int _hold(self, row_t rows, Py_ssize_t slots, Py_ssize_t profiles) except -1:
-        """Room for so many rows, slots and profiles."""
+        """Make room for so many rows, slots and node classes."""
         self.rows = rows
         if rows <= self.capacity and slots <= self.table_size and profiles <= self.profile_capacity:
             return 0
@@ -396,7 +395,7 @@ cdef class Joiner:
         return 0
 
     cdef int _renormalize(self, ClassC* c, const profile_t* profiles) except -1 nogil:
-        """Scores of profiles are normalised over the rows that are left."""
+        """Normalise the scores of node classes over the rows that are left."""
         cdef row_t row
         cdef Py_ssize_t profile, i, wanted = 0
         cdef score_t highest, total
@@ -431,7 +430,7 @@ cdef class Joiner:
         return 0
 
     cdef Py_ssize_t _count_domains(self, const TermC* tallied_term) noexcept nogil:
-        """The domains of the rows that are scored."""
+        """Return the number of domains of the rows that are scored."""
         cdef row_t row
         cdef Py_ssize_t found = 0, all_of = tallied_term.tally.size + tallied_term.counts_missing
         cdef int32_t slot, count
@@ -467,7 +466,7 @@ cdef Py_ssize_t _most_slots(JoinTerms part) noexcept:
 cdef int _keep_between(
     Joiner joiner, const TallyC* tally, int32_t least_sum, int32_t most_sum, bint needs_domain
 ) except -1 nogil:
-    """Put out the rows whose domain's sum is outside these limits, or that need a domain and have none."""
+    """Reject the rows whose domain's sum is outside these limits, or that need a domain and have none."""
     cdef Py_ssize_t slot
     cdef int32_t missing = -1 if needs_domain else 0
     if tally.by_row:
@@ -539,7 +538,7 @@ cdef cloned _add_from_table(out_ints raws, in_ints slots, in_ints table, row_t r
 
 
 cdef cloned _range_of(in_ints raws, in_ints keep, row_t rows, out_ints lowest, out_ints highest) noexcept nogil:
-    """Of the rows that are kept."""
+    """Find the lowest and the highest raw score of the rows that are kept."""
     cdef row_t row
     cdef int32_t low = MAX_INT32, high = -MAX_INT32, least_raw, most_raw
     for row in range(rows):
@@ -554,7 +553,7 @@ cdef cloned _range_of(in_ints raws, in_ints keep, row_t rows, out_ints lowest, o
 cdef cloned _add_shares(
     out_ints keep, in_ints raws, int32_t lowest, int32_t highest, int32_t weight, row_t rows
 ) noexcept nogil:
-    """From 0 for the lowest to 100 for the highest, as doubles cut toward zero."""
+    """Add 0 for the lowest raw score to 100 for the highest, times the weight, as doubles truncated toward zero."""
     cdef row_t row
     cdef int32_t part, score
     cdef double whole = <double>(highest - lowest)
@@ -579,7 +578,7 @@ cdef cloned _add_spread_from_table(out_doubles values, in_ints slots, in_doubles
 
 
 cdef cloned _round(in_doubles values, out_ints raws, row_t rows) noexcept nogil:
-    """Halves up; nothing is below zero. What is cut off is known exactly, so that no sum is rounded twice."""
+    """Round halves up; no value is below zero. The part cut off is known exactly, so that no sum is rounded twice."""
     cdef row_t row
     cdef int32_t whole
     for row in range(rows):
@@ -590,7 +589,7 @@ cdef cloned _round(in_doubles values, out_ints raws, row_t rows) noexcept nogil:
 cdef cloned _add_spread_scores(
     out_ints keep, in_ints scored, in_ints raws, int32_t lowest, int32_t highest, int32_t weight, row_t rows
 ) noexcept nogil:
-    """The fewest get the most. Numbers this small divide as doubles as they do as integers."""
+    """Add scores of which the fewest get the most. Numbers this small divide as doubles as they do as integers."""
     cdef row_t row
     cdef int32_t turned, score
     cdef double divisor = <double>highest
@@ -608,7 +607,7 @@ cdef cloned _add_spread_scores(
 
 
 cdef cloned _find_best(in_ints keep, row_t rows, out_ints best, out_ints ties) noexcept nogil:
-    """The highest total and how many rows have it; no ties if it is -1."""
+    """Find the highest total and how many rows have it; no ties if it is -1."""
     cdef row_t row
     cdef int32_t highest = -1, equal = 0
     for row in range(rows):

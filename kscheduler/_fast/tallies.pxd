@@ -20,7 +20,7 @@ cdef struct TallyC:
     unsigned char* marks  # [slot] 1: present, that is some row of it is looked at
     Py_ssize_t present  # slots
     Py_ssize_t occupied  # slots with a sum other than 0
-    int32_t reach  # no sum is, or has been, farther from 0
+    int32_t largest  # magnitude that a sum has or has had
     bint went_below  # some sum is, or has been, below 0
     int32_t lowest  # sum of a present slot
     Py_ssize_t at_lowest  # present slots that have it; 0 when it is to be looked for

@@ -1,4 +1,4 @@
-"""What a counter counts in each domain of a topology, kept up to date row by row. See reference/spread_affinity.py.
+"""Sums of a counter by topology domain, updated row by row.
 
 Where no two rows share a domain, as with hostnames, a row stands for its domain: nothing has to be looked up.
 """
@@ -17,7 +17,7 @@ cdef object _INT32_MAX = (1 << 31) - 1
 
 @cython.final
 cdef class DomainTally:
-    """Sums by domain of a counter's rows; `rebuild` before anything else, and when domains or the mask have changed."""
+    """Sums of a counter by domain. Call `rebuild` before anything else, and when domains or the mask have changed."""
 
     def __dealloc__(self):
         self._release()
@@ -50,7 +50,7 @@ cdef class DomainTally:
         memset(c.sums - 1, 0, (1 + c.size) * sizeof(int32_t))
         memset(c.marks, 0, c.size)
         c.present = c.occupied = c.at_lowest = 0
-        c.reach = 0
+        c.largest = 0
         c.went_below = False
         for row in range(rows):
             c.slots[row] = -1 if ids[row] < 0 else <int32_t>row if c.by_row else ids[row]
@@ -64,11 +64,11 @@ cdef class DomainTally:
                 _add(c, row, counts[row])
 
     def add(self, row, amount):
-        """So many more are counted on a row. A tally that does not know the row is no longer good."""
+        """Count `amount` more on a row. A tally that does not know the row is no longer good."""
         _add(&self.c, row, amount)
 
     def give_up(self):
-        """It is no longer told of changes, so nobody must ask it."""
+        """Make the tally not good, as it does not follow further changes."""
         self.c.is_good = False
 
     @property
@@ -77,26 +77,26 @@ cdef class DomainTally:
 
     @property
     def is_good(self):
-        """Can it be asked?"""
+        """Whether the sums are valid."""
         return self.c.is_good
 
     @property
     def present(self):
-        """How many domains have a row that is looked at."""
+        """Number of domains with a row that is looked at."""
         return self.c.present
 
     @property
     def occupied(self):
-        """How many domains have a sum other than 0."""
+        """Number of domains with a sum other than 0."""
         return self.c.occupied
 
     @property
     def minimum(self):
-        """The lowest sum of a domain that is present; 0 if none is."""
+        """Lowest sum of a domain that is present; 0 if none is."""
         return least(&self.c)
 
     def sum_of(self, row):
-        """The sum of a row's domain; None if it has none."""
+        """Return the sum of a row's domain; None if it has none."""
         cdef row_t at = within("row", row, 0, self.c.rows - 1)
         return None if self.c.slots[at] < 0 else self.c.sums[self.c.slots[at]]
 
@@ -133,7 +133,7 @@ cdef class DomainTally:
 
 
 cdef bint _share_none(const int[::1] ids, row_t rows, Py_ssize_t domains) except -1:
-    """Has no domain two rows?"""
+    """Return whether no domain has two rows."""
     cdef row_t row
     cdef bint found = True
     cdef unsigned char* seen = <unsigned char*>calloc(max(1, domains), 1)
@@ -162,10 +162,10 @@ cdef int _add(TallyC* c, row_t row, int64_t amount) noexcept nogil:
         c.is_good = False
         return 0
     c.sums[slot] = new
-    c.reach = max(c.reach, new, -new)
+    c.largest = max(c.largest, new, -new)
     c.went_below |= new < 0
     c.occupied += (new != 0) - (old != 0)
-    # The lowest sum is known while some slot has it; it is looked for again only when somebody asks.
+    # The lowest sum is known while some slot has it; it is looked for again only when it is read.
     if c.at_lowest:
         c.at_lowest -= old == c.lowest
         if c.at_lowest and new == c.lowest:
@@ -177,7 +177,7 @@ cdef int _add(TallyC* c, row_t row, int64_t amount) noexcept nogil:
 
 
 cdef int32_t least(TallyC* c) noexcept nogil:
-    """The lowest sum of a present slot; 0 if there is none."""
+    """Return the lowest sum of a present slot; 0 if there is none."""
     cdef Py_ssize_t slot
     if c.present == 0:
         return 0

@@ -7,7 +7,6 @@ from kscheduler._fast.verdicts import Verdicts
 
 @final
 class RowMask:
-    def __init__(self) -> None: ...
     @property
     def rows(self) -> int: ...
     def take_alive(self, columns: NodeColumns) -> None: ...
@@ -21,7 +20,6 @@ class RowMask:
 
 @final
 class DomainSums:
-    def __init__(self) -> None: ...
     @property
     def domains(self) -> int: ...
     @property
@@ -33,28 +31,16 @@ class DomainSums:
 
 @final
 class RowTotals:
-    def __init__(self) -> None: ...
     @property
     def rows(self) -> int: ...
     def reset(self, columns: NodeColumns) -> None: ...
     def value(self, row: int) -> float: ...
 
 def sum_by_domain(
-    sums: DomainSums,
-    counts: array[int] | None,
-    ids: array[int],
-    domains: int,
-    mask: RowMask,
-    missing: int = -1,
+    sums: DomainSums, counts: array[int] | None, ids: array[int], domains: int, mask: RowMask, missing: int = -1
 ) -> int: ...
 def filter_skew(
-    verdicts: Verdicts,
-    sums: DomainSums,
-    ids: array[int],
-    code: int,
-    most: int,
-    missing_detail: int,
-    skewed_detail: int,
+    verdicts: Verdicts, sums: DomainSums, ids: array[int], code: int, most: int, missing_detail: int, skewed_detail: int
 ) -> int: ...
 def filter_outside(verdicts: Verdicts, sums: DomainSums, ids: array[int], code: int, detail: int) -> int: ...
 def filter_inside(verdicts: Verdicts, sums: DomainSums, ids: array[int], code: int, detail: int) -> int: ...

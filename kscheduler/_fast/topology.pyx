@@ -1,7 +1,7 @@
-"""Pods by topology domain: counters of rows and the rows' domains in, sums by domain out; then verdicts and scores.
+"""Counts by topology domain: counters of rows and the rows' domains in, sums by domain out; then verdicts and scores.
 
-Domains are numbered by the caller: `ids` is array('i'), row -> domain, -1 without one; counters are array('q'),
-row -> pods. reference/topology.py says what each of these means, plainly.
+Domains are numbered by the caller: `ids` is array('i'), row -> domain, -1 without one; counters are array('q'), row ->
+pods.
 """
 
 cimport cython
@@ -45,19 +45,19 @@ cdef class RowMask:
         return 0
 
     def take_alive(self, NodeColumns columns not None):
-        """All rows that hold a node."""
+        """Take all rows that hold a node."""
         self._hold(columns.rows)
         if self.rows:
             memcpy(&self.inside[0], &columns.alive[0], self.rows * sizeof(code_t))
 
     def take_feasible(self, Verdicts verdicts not None):
-        """All rows that are still feasible."""
+        """Take all rows that are still feasible."""
         self._hold(verdicts.rows)
         with nogil:
             _take_feasible(verdicts.codes, self.inside, self.rows)
 
     def take(self, RowMask other not None):
-        """The rows of another set."""
+        """Take the rows of another mask."""
         self._hold(other.rows)
         if self.rows:
             memcpy(&self.inside[0], &other.inside[0], self.rows * sizeof(code_t))
@@ -68,7 +68,7 @@ cdef class RowMask:
             _drop_without_domain(ids, self.inside, self.rows)
 
     def drop_profiles(self, NodeColumns columns not None, verdict_by_profile):
-        """Drop the nodes whose profile has a verdict other than 0; one byte a profile."""
+        """Drop the nodes whose node class has a verdict other than 0; one byte for each class."""
         if columns.rows < self.rows:
             raise ValueError(f"mask has {self.rows} rows, these columns {columns.rows}")
         cdef Py_buffer buffer
@@ -104,7 +104,7 @@ cdef class RowMask:
 
 @cython.final
 cdef class DomainSums:
-    """A number for each domain of one topology key; `sum_by_domain` fills it, and it is used again and again."""
+    """A number for each domain of one topology key, filled by `sum_by_domain` as often as needed."""
 
     def __cinit__(self):
         self._allocate(1)
@@ -116,7 +116,7 @@ cdef class DomainSums:
         return 0
 
     cdef int _hold(self, Py_ssize_t domains) except -1:
-        """Zero everywhere, for so many domains."""
+        """Make room for so many domains, zero everywhere."""
         if self.sums.shape[0] < domains:
             self._allocate(2 * domains)
         self.domains = domains
@@ -135,7 +135,7 @@ cdef class DomainSums:
 
 @cython.final
 cdef class RowTotals:
-    """A sum of doubles for each row: spreading's score before it is rounded."""
+    """A sum of doubles for each row: PodTopologySpread's score before it is rounded."""
 
     def __cinit__(self):
         self.values = view.array(shape=(1,), itemsize=sizeof(double), format="d")
@@ -157,10 +157,10 @@ def sum_by_domain(
     DomainSums sums not None, const int64_t[::1] counts, const int[::1] ids not None, domains, RowMask mask not None,
     missing=-1,
 ):
-    """Add up the counts of the rows in the mask by domain, and note which domains those rows are in.
+    """Sum the counts of the rows in the mask by domain, and note which domains those rows are in.
 
-    `counts` None: only which domains. Rows without a domain count for the domain `missing`, or not at all with -1.
-    Returns how many domains are present.
+    With `counts` None only the latter. Rows without a domain count for the domain `missing`, or not at all if it is -1.
+    Returns the number of domains present.
     """
     cdef Py_ssize_t count = within("domains", domains, 0, _INT32_MAX)
     cdef int absent = within("missing", missing, -1, count - 1)
@@ -189,7 +189,7 @@ def filter_skew(
     Verdicts verdicts not None, DomainSums sums not None, const int[::1] ids not None, code, most, missing_detail,
     skewed_detail,
 ):
-    """Put out rows without a domain, and rows whose domain has a sum above `most`. Returns the feasible nodes left."""
+    """Reject rows without a domain, or with a sum above `most` in it. Returns the number of feasible nodes left."""
     cdef code_t c_code = _reason(code, missing_detail)
     _reason(code, skewed_detail)
     cdef amount_t highest = within("most", most, -_INT64_MAX, _INT64_MAX)
@@ -197,19 +197,19 @@ def filter_skew(
 
 
 def filter_outside(Verdicts verdicts not None, DomainSums sums not None, const int[::1] ids not None, code, detail):
-    """Put out rows without a domain, and rows whose domain has no sum above 0. Returns the feasible nodes left."""
+    """Reject rows without a domain, or whose domain has no sum above 0. Returns the number of feasible nodes left."""
     cdef code_t c_code = _reason(code, detail)
     return _filter(verdicts, sums, ids, c_code, True, detail, True, 1, _INT64_MAX, detail)
 
 
 def filter_inside(Verdicts verdicts not None, DomainSums sums not None, const int[::1] ids not None, code, detail):
-    """Put out rows whose domain has a sum above 0. Returns the feasible nodes left."""
+    """Reject rows whose domain has a sum above 0. Returns the number of feasible nodes left."""
     cdef code_t c_code = _reason(code, detail)
     return _filter(verdicts, sums, ids, c_code, False, 0, False, 0, 0, detail)
 
 
 def filter_without_domain(Verdicts verdicts not None, const int[::1] ids not None, code, detail):
-    """Put out rows without a domain. Returns the feasible nodes left."""
+    """Reject rows without a domain. Returns the number of feasible nodes left."""
     cdef code_t c_code = _reason(code, detail)
     cdef detail_t c_detail = detail
     _check_length("ids", ids.shape[0], verdicts.rows)
@@ -227,7 +227,7 @@ def add_domain_sums(
 ):
     """Add weight * the sum of its domain to the raw score of every feasible row that has one.
 
-    After a ValueError, for a raw score beyond MAX_RAW, the rows before that one have been added to.
+    After a ValueError for a raw score beyond MAX_RAW, the rows before that one have been added to.
     """
     scores.check_verdicts(verdicts)
     cdef score_t c_weight = within("weight", weight, -MAX_WEIGHT, MAX_WEIGHT)
@@ -244,7 +244,7 @@ def add_domain_sums(
 
 
 def normalize_range(Verdicts verdicts not None, Scores scores not None):
-    """InterPodAffinity: the lowest raw becomes 0 and the highest 100, as doubles cut toward zero; all equal, 0."""
+    """Normalise like InterPodAffinity: lowest raw becomes 0, the highest 100, in truncated doubles; all equal, 0."""
     scores.check_verdicts(verdicts)
     with nogil:
         _normalize_range(verdicts.codes, scores.raws, verdicts.rows)
@@ -254,7 +254,7 @@ def add_spread(
     Verdicts verdicts not None, RowTotals totals not None, DomainSums sums not None, const int[::1] ids not None,
     double weight, max_skew,
 ):
-    """PodTopologySpread: add the sum of its domain * weight + (max_skew - 1) to every feasible row that has one."""
+    """Add, like PodTopologySpread, the domain's sum * weight + (max_skew - 1) to every feasible row with a domain."""
     cdef double allowance = <double>(within("max_skew", max_skew, 1, _INT32_MAX) - 1)
     _check_length("ids", ids.shape[0], verdicts.rows)
     _check_length("totals", totals.rows, verdicts.rows)
@@ -271,7 +271,7 @@ def add_spread_by_row(
     Verdicts verdicts not None, RowTotals totals not None, const int64_t[::1] counts not None,
     const int[::1] ids not None, double weight, max_skew,
 ):
-    """As add_spread, with the row's own count: how kube-scheduler scores spreading over hostnames."""
+    """Add like add_spread, with the row's own count: how kube-scheduler scores spreading over hostnames."""
     cdef double allowance = <double>(within("max_skew", max_skew, 1, _INT32_MAX) - 1)
     _check_length("ids", ids.shape[0], verdicts.rows)
     _check_length("counts", counts.shape[0], verdicts.rows)
@@ -281,7 +281,7 @@ def add_spread_by_row(
 
 
 def score_spread(Verdicts verdicts not None, Scores scores not None, RowTotals totals not None, RowMask mask not None):
-    """Raw is the total, halves rounded away from zero; 0 for feasible rows outside the mask."""
+    """Set raw scores to the totals, halves rounded away from zero; 0 for feasible rows outside the mask."""
     scores.check_verdicts(verdicts)
     mask.check_rows(verdicts.rows)
     _check_length("totals", totals.rows, verdicts.rows)
@@ -290,7 +290,7 @@ def score_spread(Verdicts verdicts not None, Scores scores not None, RowTotals t
 
 
 def normalize_spread(Verdicts verdicts not None, Scores scores not None, RowMask mask not None):
-    """100 * (highest + lowest - raw) / highest for feasible rows in the mask, 100 if the highest is 0; others get 0."""
+    """Set feasible rows in the mask to 100 * (highest + lowest - raw) / highest, or 100 if that is 0; others to 0."""
     scores.check_verdicts(verdicts)
     mask.check_rows(verdicts.rows)
     with nogil:
@@ -410,7 +410,7 @@ cdef amount_t _minimum(const amount_t[::1] sums, const code_t[::1] marks, Py_ssi
 cdef row_t _without_sum(
     const code_t[::1] codes, row_t rows, const int[::1] ids, Py_ssize_t domains
 ) except? -2 nogil:
-    """The first feasible row in a domain without a sum, or FINE."""
+    """Return the first feasible row in a domain without a sum, or FINE."""
     cdef row_t row
     for row in range(rows):
         if codes[row] == FEASIBLE and ids[row] >= domains:
@@ -430,7 +430,7 @@ cdef object _filter(
     amount_t most,
     detail_t detail,
 ):
-    """Keep the rows whose domain's sum is within `least` (if there is one) and `most`."""
+    """Reject the rows whose domain's sum is not within `least` (if there is one) and `most`."""
     _check_length("ids", ids.shape[0], verdicts.rows)
     cdef row_t bad, left
     with nogil:

@@ -1,4 +1,4 @@
-"""Trimaran's scores for all rows at once. See reference/trimaran.py."""
+"""Trimaran's scores for all rows at once, by the formulas of trimaran_formulas.py, operation by operation."""
 
 from libc.math cimport INFINITY, NAN, isfinite, pow, round
 
@@ -14,10 +14,10 @@ cdef object _INT32_MAX = (1 << 31) - 1
 
 
 def rate_target_load(rows, used, whole, missing, own, target):
-    """0..100 for each row: packed up to `target` percent of CPU, with what is not in the utilisation yet.
+    """Rate each row 0..100 like TargetLoadPacking: best where predicted use is at `target` percent of CPU.
 
-    `whole`: the milli-cores of the node; `missing`: of pods that came lately; `own`: of the pod. What is past the end
-    of one of them is not known, or zero.
+    `used` is in percent, `whole` the milli-cores of the node, `missing` those of pods that came lately, `own` those of
+    the pod. Values past the end are unknown, or zero.
     """
     cdef int aim = <int>within("target", target, 1, 100)
     cdef double asked = <double>within("own", own, 0, MAX_AMOUNT)
@@ -56,7 +56,7 @@ def rate_load_variation(
     NodeColumns columns not None, cpu, cpu_deviation, memory, memory_deviation, own_cpu, own_memory, double margin,
     double sensitivity,
 ):
-    """0..100 for each row: less where use is high or varies, of CPU or of memory, whichever is worse."""
+    """Rate each row 0..100 like LoadVariationRiskBalancing: less where use of CPU or memory is high or varies."""
     cdef double asked_cpu = <double>within("own_cpu", own_cpu, 0, MAX_AMOUNT)
     cdef double asked_memory = <double>within("own_memory", own_memory, 0, MAX_AMOUNT) * MEBI
     cdef double exponent = -1.0, of_cpu, of_memory
@@ -92,7 +92,7 @@ def rate_load_variation(
 cdef double _risk_score(
     double used, double deviation, double whole, double own, double margin, double exponent
 ) noexcept nogil:
-    """-1 if nothing is known of the resource."""
+    """Return the score by one resource, or -1 if nothing is known of it."""
     cdef double mean, sigma
     if not isfinite(used) and not isfinite(deviation):
         return -1.0
@@ -114,7 +114,7 @@ cdef double _within(double value, double most) noexcept nogil:
 
 
 def score_rated(Verdicts verdicts not None, Scores scores not None, const unsigned char[::1] rates not None):
-    """Set the raw score of every feasible row to its byte; a row past the end has 0."""
+    """Set the raw score of every feasible row to its byte; a row past the end gets 0."""
     cdef row_t row
     scores.check_verdicts(verdicts)
     for row in range(verdicts.rows):

@@ -1,4 +1,4 @@
-"""Why each row is out, or that it is not: a code and a detail a row, for one pod at a time. See reference/tables.py."""
+"""The verdict on each row for one pod at a time: that it is feasible, or a code and a detail why it is rejected."""
 
 cimport cython
 from cython cimport view
@@ -18,7 +18,7 @@ cdef enum:
 
 @cython.final
 cdef class Verdicts:
-    """Why each row is out, or that it is not: a code and a detail a row, for one pod at a time."""
+    """The verdict on each row for one pod at a time: that it is feasible, or a code and a detail why it is rejected."""
 
     def __cinit__(self):
         self._allocate(1)
@@ -51,7 +51,7 @@ cdef class Verdicts:
         return count
 
     def feasible_rows(self):
-        """Ascending."""
+        """List the feasible rows in ascending order."""
         cdef row_t row
         found = []
         for row in range(self.rows):
@@ -60,7 +60,7 @@ cdef class Verdicts:
         return found
 
     def rows_with(self, code, detail):
-        """Ascending."""
+        """List the rows with this code and detail in ascending order."""
         cdef row_t row
         cdef int wanted_code = code
         cdef detail_t wanted = detail
@@ -71,11 +71,11 @@ cdef class Verdicts:
         return found
 
     def histogram(self):
-        """(code, detail) -> nodes, the feasible ones included; in no particular order."""
+        """Return (code, detail) -> number of nodes, the feasible ones included, in no particular order."""
         return _histogram(self.codes, self.details, self.rows)
 
     def reject(self, row, code, detail=0):
-        """Put a row out, if it is still in: the first reason stands."""
+        """Reject a row if it is still feasible: the first reason stands."""
         _check_reason(code, detail)
         index("row", row, self.rows)
         if self.codes[<row_t>row] == FEASIBLE:
@@ -93,7 +93,7 @@ cdef class Verdicts:
                 self.details[at] = detail
 
     def keep_only(self, rows, code, detail=0):
-        """Put out every feasible row that is not among `rows`."""
+        """Reject every feasible row that is not among `rows`."""
         _check_reason(code, detail)
         cdef row_t at
         for row in rows:
@@ -104,9 +104,9 @@ cdef class Verdicts:
         _sweep(self.codes, self.details, self.rows, code, detail)
 
     def limit_feasible(self, start, limit):
-        """Examine nodes in a circle from row `start`, and stop before the feasible one that is one too many.
+        """Examine nodes in a circle from row `start`, and stop before the feasible one that is more than `limit`.
 
-        It and all after it become NOT_EXAMINED, whatever they were. Returns the nodes examined.
+        That one and all after it become NOT_EXAMINED, whatever they were. Returns the number of nodes examined.
         """
         if self.rows:
             index("start", start, self.rows)

@@ -1,7 +1,7 @@
-"""Threads that stand by to do part of a kernel's work. See worker_threads.pxd for whose they are.
+"""Worker threads that do part of a kernel's work. worker_threads.pxd describes who may use them.
 
-To start a thread costs some 50 us, to wake one that sleeps some 10 us, and to be noticed by one that is still awake
-nearly nothing. So a helper looks for more work for a short time after each part, and then sleeps until it is woken.
+Starting a thread costs some 50 us, waking one that sleeps some 10 us, and handing work to one that is still awake
+nearly nothing. So a worker looks for more work for a short time after each part, and then sleeps until it is woken.
 """
 
 import atexit
@@ -22,8 +22,8 @@ cdef extern from *:
     #endif
 
     /* Nobody sleeps on a flag that has just been set only if all see the same order of stores and loads. */
-    #define ks_say(flag, value) __atomic_store_n((flag), (value), __ATOMIC_SEQ_CST)
-    #define ks_heard(flag) __atomic_load_n((flag), __ATOMIC_SEQ_CST)
+    #define ks_store(flag, value) __atomic_store_n((flag), (value), __ATOMIC_SEQ_CST)
+    #define ks_load(flag) __atomic_load_n((flag), __ATOMIC_SEQ_CST)
     static inline int ks_exchange(int *flag, int from, int to) {
         return __atomic_compare_exchange_n(flag, &from, to, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     }
@@ -47,41 +47,41 @@ cdef extern from *:
     int pthread_cond_signal(pthread_cond_t* condition) nogil
     int sched_yield() nogil
     int pthread_atfork(void (*before)() noexcept nogil, void (*parent)() noexcept nogil, void (*child)() noexcept nogil)
-    void say "ks_say"(int* flag, int value) noexcept nogil
-    int heard "ks_heard"(int* flag) noexcept nogil
+    void store "ks_store"(int* flag, int value) noexcept nogil
+    int load "ks_load"(int* flag) noexcept nogil
     bint exchange "ks_exchange"(int* flag, int before, int after) noexcept nogil
     void pause "ks_pause"() noexcept nogil
     int SIG_SETMASK
 
 cdef enum:
-    HELPERS = 63
+    WORKERS = 63
     PAUSES = 1_000  # some 25 us: longer than a kernel's owner takes from one part to the next
 
-# What a helper is doing. It goes from GIVEN to BUSY to DONE itself; all else is done by whoever has claimed it.
+# What a worker is doing. It goes from GIVEN to BUSY to DONE itself; all else is done by the thread that has claimed it.
 cdef enum:
     ABSENT  # it has no thread
     IDLE
-    CLAIMED  # somebody is about to hand over work, or to start it
+    CLAIMED  # work is about to be handed over, or the worker to be started
     GIVEN  # not begun yet: may be taken back
     BUSY
     DONE  # its owner has not noticed yet
     ENDING  # its thread is to end
 
 
-cdef struct HelperC:
+cdef struct WorkerC:
     pthread_t thread
     pthread_mutex_t lock
-    pthread_cond_t called  # for the helper: there may be work
+    pthread_cond_t called  # for the worker: there may be work
     pthread_cond_t done  # for the owner of the work
     work_t work
     void* part
     int state
-    int is_asleep  # the helper is, or will be before it looks at `state` again
+    int is_asleep  # the worker is, or will be before it looks at `state` again
     int is_awaited  # likewise the owner
     char apart[128]  # what threads write is never in one cache line
 
 
-cdef HelperC helpers[HELPERS]
+cdef WorkerC workers[WORKERS]
 cdef int is_over = 0  # no thread is to be started, nor work handed over
 
 
@@ -89,141 +89,141 @@ cdef int is_over = 0  # no thread is to be started, nor work handed over
 
 
 cdef bint hand_over(Py_ssize_t number, work_t work, void* part) noexcept nogil:
-    """Have helper `number` do `work`, from now or soon; False if it is not there for us. Ends with take_back."""
-    cdef HelperC* helper
+    """Have worker `number` do `work`, from now or soon. Returns False if it is not free; else end it with take_back."""
+    cdef WorkerC* worker
     cdef bint is_new
-    if number >= HELPERS:
+    if number >= WORKERS:
         return False
-    helper = &helpers[number]
-    # 1. Claim it. After that look once more whether all is over: whoever ends it looks in the other order.
-    is_new = not exchange(&helper.state, IDLE, CLAIMED)
-    if is_new and not exchange(&helper.state, ABSENT, CLAIMED):
+    worker = &workers[number]
+    # 1. Claim it. After that look once more whether all is over: _end looks in the other order.
+    is_new = not exchange(&worker.state, IDLE, CLAIMED)
+    if is_new and not exchange(&worker.state, ABSENT, CLAIMED):
         return False
-    if heard(&is_over):
-        say(&helper.state, ABSENT if is_new else IDLE)
+    if load(&is_over):
+        store(&worker.state, ABSENT if is_new else IDLE)
         return False
-    # 2. Tell it.
-    helper.work = work
-    helper.part = part
-    if is_new and not _start(helper):
-        say(&helper.state, ABSENT)
+    # 2. Hand it the work.
+    worker.work = work
+    worker.part = part
+    if is_new and not _start(worker):
+        store(&worker.state, ABSENT)
         return False
-    say(&helper.state, GIVEN)
-    _wake(helper)
+    store(&worker.state, GIVEN)
+    _wake(worker)
     return True
 
 
 cdef bint take_back(Py_ssize_t number) noexcept nogil:
-    """Wait for what was handed over. False: it had not begun, and will not."""
-    cdef HelperC* helper = &helpers[number]
+    """Wait for work that was handed over. Returns False if it had not begun, and now will not."""
+    cdef WorkerC* worker = &workers[number]
     cdef Py_ssize_t pauses = 0
-    cdef bint is_done = not exchange(&helper.state, GIVEN, CLAIMED)
+    cdef bint is_done = not exchange(&worker.state, GIVEN, CLAIMED)
     if is_done:
-        while pauses < PAUSES and heard(&helper.state) != DONE:
+        while pauses < PAUSES and load(&worker.state) != DONE:
             pause()
             pauses += 1
-        if heard(&helper.state) != DONE:
-            pthread_mutex_lock(&helper.lock)
-            say(&helper.is_awaited, 1)
-            while heard(&helper.state) != DONE:
-                pthread_cond_wait(&helper.done, &helper.lock)
-            say(&helper.is_awaited, 0)
-            pthread_mutex_unlock(&helper.lock)
-    say(&helper.state, IDLE)
+        if load(&worker.state) != DONE:
+            pthread_mutex_lock(&worker.lock)
+            store(&worker.is_awaited, 1)
+            while load(&worker.state) != DONE:
+                pthread_cond_wait(&worker.done, &worker.lock)
+            store(&worker.is_awaited, 0)
+            pthread_mutex_unlock(&worker.lock)
+    store(&worker.state, IDLE)
     return is_done
 
 
-cdef bint _start(HelperC* helper) noexcept nogil:
-    """With all signals blocked: they are for threads of Python."""
+cdef bint _start(WorkerC* worker) noexcept nogil:
+    """Start a worker's thread with all signals blocked: they are for threads of Python."""
     cdef sigset_t all_signals, before
     cdef bint is_started
-    pthread_mutex_init(&helper.lock, NULL)
-    pthread_cond_init(&helper.called, NULL)
-    pthread_cond_init(&helper.done, NULL)
-    helper.is_asleep = helper.is_awaited = 0
+    pthread_mutex_init(&worker.lock, NULL)
+    pthread_cond_init(&worker.called, NULL)
+    pthread_cond_init(&worker.done, NULL)
+    worker.is_asleep = worker.is_awaited = 0
     sigfillset(&all_signals)
     pthread_sigmask(SIG_SETMASK, &all_signals, &before)
-    is_started = pthread_create(&helper.thread, NULL, _stand_by, helper) == 0
+    is_started = pthread_create(&worker.thread, NULL, _run, worker) == 0
     pthread_sigmask(SIG_SETMASK, &before, NULL)
     return is_started
 
 
-cdef int _wake(HelperC* helper) noexcept nogil:
-    if heard(&helper.is_asleep):
-        pthread_mutex_lock(&helper.lock)
-        pthread_cond_signal(&helper.called)
-        pthread_mutex_unlock(&helper.lock)
+cdef int _wake(WorkerC* worker) noexcept nogil:
+    if load(&worker.is_asleep):
+        pthread_mutex_lock(&worker.lock)
+        pthread_cond_signal(&worker.called)
+        pthread_mutex_unlock(&worker.lock)
     return 0
 
 
 # --- in the threads ---
 
 
-cdef void* _stand_by(void* argument) noexcept nogil:
-    cdef HelperC* helper = <HelperC*>argument
-    while _await_call(helper) != ENDING:
-        if not exchange(&helper.state, GIVEN, BUSY):
+cdef void* _run(void* argument) noexcept nogil:
+    cdef WorkerC* worker = <WorkerC*>argument
+    while _await_call(worker) != ENDING:
+        if not exchange(&worker.state, GIVEN, BUSY):
             continue  # taken back
-        helper.work(helper.part)
-        say(&helper.state, DONE)
-        if heard(&helper.is_awaited):
-            pthread_mutex_lock(&helper.lock)
-            pthread_cond_signal(&helper.done)
-            pthread_mutex_unlock(&helper.lock)
+        worker.work(worker.part)
+        store(&worker.state, DONE)
+        if load(&worker.is_awaited):
+            pthread_mutex_lock(&worker.lock)
+            pthread_cond_signal(&worker.done)
+            pthread_mutex_unlock(&worker.lock)
     return NULL
 
 
-cdef int _await_call(HelperC* helper) noexcept nogil:
+cdef int _await_call(WorkerC* worker) noexcept nogil:
     cdef Py_ssize_t pauses
     for pauses in range(PAUSES):
-        if _is_called(helper):
-            return heard(&helper.state)
+        if _is_called(worker):
+            return load(&worker.state)
         pause()
-    pthread_mutex_lock(&helper.lock)
-    say(&helper.is_asleep, 1)
-    while not _is_called(helper):
-        pthread_cond_wait(&helper.called, &helper.lock)
-    say(&helper.is_asleep, 0)
-    pthread_mutex_unlock(&helper.lock)
-    return heard(&helper.state)
+    pthread_mutex_lock(&worker.lock)
+    store(&worker.is_asleep, 1)
+    while not _is_called(worker):
+        pthread_cond_wait(&worker.called, &worker.lock)
+    store(&worker.is_asleep, 0)
+    pthread_mutex_unlock(&worker.lock)
+    return load(&worker.state)
 
 
-cdef bint _is_called(HelperC* helper) noexcept nogil:
-    cdef int state = heard(&helper.state)
+cdef bint _is_called(WorkerC* worker) noexcept nogil:
+    cdef int state = load(&worker.state)
     return state == GIVEN or state == ENDING
 
 
 # --- their beginning and end ---
 
 
-def standing_by():
-    """How many threads there are."""
+def thread_count():
+    """Return the number of worker threads."""
     cdef Py_ssize_t i, count = 0
-    for i in range(HELPERS):
-        count += heard(&helpers[i].state) != ABSENT
+    for i in range(WORKERS):
+        count += load(&workers[i].state) != ABSENT
     return count
 
 
 def _end():
-    """At the interpreter's end: no thread is left, and none comes. Parts that are being done are done first."""
+    """End all threads at the interpreter's end, after the parts that are being done, and let none start."""
     cdef Py_ssize_t i
     with nogil:
-        say(&is_over, 1)
-        for i in range(HELPERS):
-            while heard(&helpers[i].state) != ABSENT:
-                if exchange(&helpers[i].state, IDLE, ENDING):
-                    _wake(&helpers[i])
-                    pthread_join(helpers[i].thread, NULL)
-                    say(&helpers[i].state, ABSENT)
+        store(&is_over, 1)
+        for i in range(WORKERS):
+            while load(&workers[i].state) != ABSENT:
+                if exchange(&workers[i].state, IDLE, ENDING):
+                    _wake(&workers[i])
+                    pthread_join(workers[i].thread, NULL)
+                    store(&workers[i].state, ABSENT)
                 else:
                     sched_yield()
 
 
 cdef void _forget() noexcept nogil:
-    """In a forked process, which has none of the threads: it starts its own."""
+    """Forget the threads in a forked process, which has none of them and starts its own."""
     cdef Py_ssize_t i
-    for i in range(HELPERS):
-        helpers[i].state = ABSENT
+    for i in range(WORKERS):
+        workers[i].state = ABSENT
 
 
 pthread_atfork(NULL, NULL, _forget)

@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pkgutil import iter_modules
 from types import ModuleType
 
-_PLAIN = (
-    "codes", "reference.tables", "reference.rows", "reference.topology", "reference.preemption",
-    "reference.placement", "reference.spread_affinity", "reference.packing", "reference.answers",
-    "reference.metric_rules", "reference.trimaran",
-)  # fmt: skip
-_COMPILED = (
-    "codes", "columns", "verdicts", "filtering", "scoring", "selection", "topology", "preemption", "classes",
-    "placement", "tallies", "spread_affinity", "packing", "answers", "metric_rules", "trimaran",
-)  # fmt: skip
+import kscheduler._fast.reference as references
+
+NAMES = [module.name for module in iter_modules(references.__path__) if module.name != "checks"]
 
 
-def _merge(label: str, names: tuple[str, ...]) -> ModuleType:
-    """One module with the public names of several."""
+def _merge(label: str, package: str) -> ModuleType:
+    """One module with the public names of those in `package` that have two forms."""
     merged = ModuleType(label)
-    for name in names:
-        found = vars(import_module(f"kscheduler._fast.{name}"))
-        vars(merged).update({key: value for key, value in found.items() if not key.startswith("_")})
+    for found in map(import_module, ["kscheduler._fast.codes", *(f"{package}.{name}" for name in NAMES)]):
+        vars(merged).update({key: value for key, value in vars(found).items() if not key.startswith("_")})
     return merged
 
 
 def load_compiled() -> ModuleType | None:
     """The compiled form, or None where it has not been built."""
     try:
-        return _merge("compiled", _COMPILED)
+        return _merge("compiled", "kscheduler._fast")
     except ModuleNotFoundError:
         return None
 
 
-reference = _merge("reference", _PLAIN)
+reference = _merge("reference", references.__name__)

@@ -37,7 +37,7 @@ class Bench:
         made, said = self.fast.JoinTerms(weight), array("q", scores).tobytes()
         answers = self.fast.RowAnswers(self.columns, lambda rows: said, False, 0, self.fast.MAX_RAW)
         answers.refresh()
-        made.score_said(answers, reverse)
+        made.score_answers(answers, reverse)
         return made
 
     def spread(self, counts: list[int], domains: list[int]) -> Any:
@@ -94,8 +94,8 @@ def test_terms_are_scored_in_one_way_by_scores_that_are_never_below_0(fast: Modu
     each_raises(
         ValueError,
         "never below 0",
-        lambda: bench.fast.JoinTerms(1).score_said(marks),
-        lambda: bench.fast.JoinTerms(1).score_said(below),
+        lambda: bench.fast.JoinTerms(1).score_answers(marks),
+        lambda: bench.fast.JoinTerms(1).score_answers(below),
     )
     near = bench.fast.JoinTerms(1)
     near.prefer(tally, 1)
@@ -103,10 +103,10 @@ def test_terms_are_scored_in_one_way_by_scores_that_are_never_below_0(fast: Modu
     each_raises(
         ValueError,
         "one way",
-        lambda: near.score_said(good),
+        lambda: near.score_answers(good),
         lambda: terms.prefer(tally, 1),
         lambda: terms.spread(tally, 1),
-        lambda: terms.score_said(good),
+        lambda: terms.score_answers(good),
     )
 
 

@@ -20,7 +20,7 @@ def picked(no_extensions: str) -> list[str]:
 
 
 def test_the_switch_takes_the_plain_kernels() -> None:
-    assert picked("1") == ["False", "kscheduler._fast.reference.tables", "kscheduler._fast.reference.rows"]
+    assert picked("1") == ["False", "kscheduler._fast.reference.columns", "kscheduler._fast.reference.selection"]
 
 
 @pytest.mark.skipif(load_compiled() is None, reason=NOT_BUILT)

@@ -120,7 +120,7 @@ def test_classes_place_as_their_twins_do(
 @settings(max_examples=sampled(100), deadline=None)
 @given(st.integers(0, 1 << 32), st.lists(specs, min_size=2, max_size=2))
 def test_tables_of_several_blocks(seed: int, odd: list[ClassSpec]) -> None:
-    """Everyday amounts, so that many rows tie, on a table that takes more than one block and one batch."""
+    """Everyday amounts, so that many rows tie, on a table that takes more than one block and one chunk."""
     assert COMPILED is not None
     rng = random.Random(seed)
     table = [

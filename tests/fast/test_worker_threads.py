@@ -103,7 +103,7 @@ def test_placers_that_want_the_same_helpers_at_once_do_without_or_take_turns() -
 BEGIN = """
 import atexit, os
 from kscheduler._fast import NodeColumns, Placer, PodClass, PodRequest
-from kscheduler._fast.worker_threads import standing_by
+from kscheduler._fast.worker_threads import thread_count
 
 def read(rows, threads):
     columns = NodeColumns(rows)
@@ -126,19 +126,19 @@ def told_by(program: str) -> list[str]:
 
 def test_a_thread_is_started_when_a_table_is_large_enough_for_it() -> None:
     program = """
-print(standing_by())
-read(1_000, 8), print(standing_by())   # too small
-read(100_000, 1), print(standing_by()) # one thread has to do
-read(100_000, 2), print(standing_by())
-read(100_000, 2), print(standing_by()) # the same
-read(100_000, 3), print(standing_by()) # and another
+print(thread_count())
+read(1_000, 8), print(thread_count())   # too small
+read(100_000, 1), print(thread_count()) # one thread has to do
+read(100_000, 2), print(thread_count())
+read(100_000, 2), print(thread_count()) # the same
+read(100_000, 3), print(thread_count()) # and another
 """
     assert told_by(BEGIN + program) == ["0", "0", "0", "1", "1", "2"]
 
 
 def test_at_the_end_no_thread_is_left_and_kernels_still_work() -> None:
-    begin = "import atexit\natexit.register(lambda: print(standing_by(), read(100_000, 3), standing_by()))\n"
-    assert told_by(begin + BEGIN + "print(read(100_000, 3), standing_by())") == ["70000", "2", "0", "70000", "0"]
+    begin = "import atexit\natexit.register(lambda: print(thread_count(), read(100_000, 3), thread_count()))\n"
+    assert told_by(begin + BEGIN + "print(read(100_000, 3), thread_count())") == ["70000", "2", "0", "70000", "0"]
 
 
 def test_a_forked_process_starts_threads_of_its_own() -> None:
@@ -147,10 +147,10 @@ read(100_000, 2)
 for reads in (0, 1):
     child = os.fork()
     if not child:
-        print(standing_by(), *(read(100_000, 2) for _ in range(reads)), standing_by(), flush=True)
+        print(thread_count(), *(read(100_000, 2) for _ in range(reads)), thread_count(), flush=True)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
-print(read(100_000, 2), standing_by())
+print(read(100_000, 2), thread_count())
 """
     assert told_by(BEGIN + program) == ["0", "0", "0", "70000", "1", "70000", "1"]
 

@@ -1,4 +1,4 @@
-"""What somebody else says of each row, in plain Python: what answers.pyx must do, with more questions than it asks."""
+"""Answers of plugins about each row. No history is kept here, so it asks for more rows than answers.pyx does."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from collections.abc import Callable
 from typing import final
 
 from kscheduler._fast.codes import MAX_RAW
-from kscheduler._fast.reference.tables import NodeColumns, index, within
+from kscheduler._fast.reference.checks import index, within
+from kscheduler._fast.reference.columns import NodeColumns
 
 
 @final
 class RowAnswers:
-    """A mark, or a score, of each row of a table.
+    """The answers of a plugin about each row of a table: a mark or a score a row, asked for again when rows change.
 
-    `ask(rows)` says it of rows, packed int32 in ascending order, or of all if that is None: one byte a mark, an int64 a
-    score, packed. What it raises passes, and then nothing has changed. `follows_amounts`: an entry may be another one
-    when the numbers of its row have changed. Scores of nodes are within `low` and `high`, or else ValueError.
+    `ask(rows)` returns the answers for these rows (packed int32, ascending), or for all if that is None: one byte a
+    mark, one int64 a score, packed. Its exceptions propagate and leave the answers as they were. With
+    `follows_amounts`, rows whose amounts have changed are asked for again. A score of a node outside `low`..`high` is a
+    ValueError.
     """
 
     def __init__(
@@ -45,18 +47,18 @@ class RowAnswers:
 
     @property
     def entries(self) -> memoryview:
-        """Packed, of all rows, as they were found last. Valid until the next question."""
+        """The answers for all rows, packed, as of the last refresh; valid until the next one."""
         return memoryview(self._kept.tobytes())
 
     def doubt(self, rows: bytes | None) -> None:
-        """These rows (packed; None: all) are to be asked about again. Among them are all that are new."""
+        """Have the next refresh ask for these rows (packed int32; None: all). New rows must be among them."""
         if rows is None:
             self._seen = -1
         else:
             self._doubts.update(array("i", rows))
 
     def refresh(self) -> None:
-        """Ask about rows in doubt, and those whose numbers changed if that matters; about all if that is cheaper."""
+        """Ask for rows in doubt and, with `follows_amounts`, for changed rows; for all rows where that is cheaper."""
         has_changed = self._seen < 0 or (self._follows_amounts and self._seen != self._columns.generation)
         if has_changed or (len(self._kept) < self._columns.rows and not self._doubts):
             self._ask_about(None)  # this form keeps no history
@@ -79,20 +81,20 @@ class RowAnswers:
     # --- inside ---
 
     def _ask_about(self, rows: bytes | None) -> None:
-        """Of these rows, or of all. Nothing is kept if the answer is refused."""
+        """Ask for these rows (None: all) and keep the answers; keep the old ones if these are refused."""
         now, count = self._columns.generation, self._columns.rows
         picked = array("i", range(count)) if rows is None else array("i", rows)
         for row in picked:
             index("row", row, count)
-        said: array[int] = array(self._kept.typecode)
+        answers: array[int] = array(self._kept.typecode)
         if picked:
             entries = bytes(self._ask(rows))
-            wanted = len(picked) * said.itemsize
+            wanted = len(picked) * answers.itemsize
             if len(entries) != wanted:
                 raise ValueError(f"expected {wanted} bytes for {len(picked)} rows, got {len(entries)}")
-            said.frombytes(entries)
-        kept = self._kept + array(said.typecode, bytes(said.itemsize * (count - len(self._kept))))
-        for row, entry in zip(picked, said, strict=True):
+            answers.frombytes(entries)
+        kept = self._kept + array(answers.typecode, bytes(answers.itemsize * (count - len(self._kept))))
+        for row, entry in zip(picked, answers, strict=True):
             is_alive = self._columns.is_alive(row)
             if not self._is_marks and is_alive and not self._low <= entry <= self._high:
                 raise ValueError(f"score of row {row}: expected {self._low}..{self._high}, got {entry}")

@@ -1,7 +1,4 @@
-"""Rules on live metrics for all rows of a table, in plain Python: what metric_rules.pyx must do.
-
-This form keeps nothing of a row: each question is worked out from the columns as they are.
-"""
+"""Rules on live metrics for all rows of a table. Nothing is kept of a row: each call evaluates the columns."""
 
 from __future__ import annotations
 
@@ -21,21 +18,24 @@ from kscheduler._fast.metric_formulas import (
     mark_of,
     points_of,
 )
-from kscheduler._fast.reference.tables import NodeColumns, Scores, Verdicts, index, within
+from kscheduler._fast.reference.checks import check_columns, check_scores, index, within
+from kscheduler._fast.reference.columns import NodeColumns
+from kscheduler._fast.reference.scoring import Scores
+from kscheduler._fast.reference.verdicts import Verdicts
 
 MAX_REASONS = 255
 MAX_INPUTS = 1024
 MAX_RULE_WEIGHT = 1_000_000
 
-Doubles: TypeAlias = "array[float] | memoryview"
+_Doubles: TypeAlias = "array[float] | memoryview"
 
 
 @final
 class MetricRules:
-    """What tests and goals say of each row of a table: a mark, if it is out, and points from 0 to 100.
+    """Tests and goals on live metrics for each row of a table: a mark if the row is rejected, and points from 0 to 100.
 
-    Of each group of `groups` one test has to hold. What they go by is given by `feed`, and the amounts in use are read
-    off the columns at any time.
+    Of each of `groups` one test has to hold. `feed` sets the inputs; amounts in use are read off the columns at any
+    time.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class MetricRules:
     def columns(self) -> NodeColumns:
         return self._columns
 
-    def feed(self, inputs: Sequence[Doubles], ranges: Sequence[tuple[float, float]]) -> None:
-        """All inputs, doubles by row, NaN past their end; and of each goal what 0 and 1 of its range are.
+    def feed(self, inputs: Sequence[_Doubles], ranges: Sequence[tuple[float, float]]) -> None:
+        """Set all inputs, doubles by row, NaN past their end; and for each goal the ends 0 and 1 of its range.
 
-        Rows that the table does not have yet have none, whatever is given for them.
+        Values for rows that the table does not have yet are ignored.
         """
         if len(inputs) != self._count:
             raise ValueError(f"inputs: expected {self._count}, got {len(inputs)}")
@@ -79,7 +79,7 @@ class MetricRules:
         self._ranges = [(float(low), float(high)) for low, high in ranges]
 
     def mark(self, row: int) -> int:
-        """0 if the row is in; see `mark_of`."""
+        """Return 0 if the row is accepted, else the mark that `mark_of` defines."""
         index("row", row, self._columns.rows)
         return mark_of(self._groups, self._goals, lambda number: self._input(number, row), lambda r: self._use(r, row))
 
@@ -90,15 +90,15 @@ class MetricRules:
         )
 
     def absent(self, number: int) -> int:
-        """How many nodes do not have this input?"""
+        """Return the number of nodes without this input."""
         index("input", number, self._count)
         alive = (row for row in range(self._columns.rows) if self._columns.is_alive(row))
         return sum(not math.isfinite(self._input(number, row)) for row in alive)
 
     def filter(self, verdicts: Verdicts, code: int) -> int:
-        """Put out the nodes with a mark, under detail mark - 1. Returns the feasible nodes left."""
+        """Reject the nodes with a mark, under detail mark - 1. Returns the number of feasible nodes left."""
         within("code", code, 1, MAX_CODE)
-        self._check_verdicts(verdicts)
+        check_columns(self._columns, verdicts)
         for row in verdicts.feasible_rows():
             mark = self.mark(row)
             if mark:
@@ -107,9 +107,8 @@ class MetricRules:
 
     def score(self, verdicts: Verdicts, scores: Scores) -> None:
         """Set the raw score of every feasible row to its points."""
-        self._check_verdicts(verdicts)
-        if scores.rows < verdicts.rows:
-            raise ValueError(f"verdicts have {verdicts.rows} rows, these scores {scores.rows}: reset them together")
+        check_columns(self._columns, verdicts)
+        check_scores(verdicts, scores)
         for row in verdicts.feasible_rows():
             scores.set_raw(row, self.points(row))
 
@@ -119,12 +118,6 @@ class MetricRules:
         if load is not None:
             within("resource", load.resource, PODS, self._columns.resource_count - 1)
             index("input", load.baseline, self._count)
-
-    def _check_verdicts(self, verdicts: Verdicts) -> None:
-        if self._columns.rows < verdicts.rows:
-            raise ValueError(
-                f"verdicts have {verdicts.rows} rows, these columns {self._columns.rows}: reset them together"
-            )
 
     def _input(self, number: int, row: int) -> float:
         values = self._inputs[number]
@@ -137,7 +130,7 @@ class MetricRules:
 
 
 def copy_use(columns: NodeColumns, resource: int) -> array[float]:
-    """What is in use of a resource column (or PODS), as doubles by row; NaN where there is no node."""
+    """Return the use of a resource column (or PODS) as doubles by row; NaN where there is no node."""
     within("resource", resource, PODS, columns.resource_count - 1)
     found = array("d")
     for row in range(columns.rows):
@@ -146,11 +139,13 @@ def copy_use(columns: NodeColumns, resource: int) -> array[float]:
     return found
 
 
-def mean_use(times: Doubles, uses: Sequence[Doubles], sampled: Doubles, window_s: float, now: Doubles) -> array[float]:
-    """What was in use, by row, on the mean of the time that a sample is about: `window_s` up to `sampled`.
+def mean_use(
+    times: _Doubles, uses: Sequence[_Doubles], sampled: _Doubles, window_s: float, now: _Doubles
+) -> array[float]:
+    """Return by row the mean use over the time that a sample covers: `window_s` up to `sampled`.
 
-    `uses[i]` was in use after times[i] (ascending) up to the next one; a row's first also before. NaN: the row was
-    another node's, which counts for nothing. Where that leaves nothing, what is in use `now`.
+    `uses[i]` was in use after times[i] (ascending) up to the next one; a row's first also before. NaN, where the row
+    was another node's, counts for nothing. Where that leaves nothing, the result is what is in use `now`.
     """
     if len(times) != len(uses):
         raise ValueError(f"uses: expected {len(times)}, got {len(uses)}")
@@ -161,7 +156,7 @@ def mean_use(times: Doubles, uses: Sequence[Doubles], sampled: Doubles, window_s
     return found
 
 
-def _mean(times: Doubles, uses: Sequence[Doubles], end: float, window_s: float, row: int, otherwise: float) -> float:
+def _mean(times: _Doubles, uses: Sequence[_Doubles], end: float, window_s: float, row: int, otherwise: float) -> float:
     total = weight = 0.0
     is_first = True
     for i, used in enumerate(uses):

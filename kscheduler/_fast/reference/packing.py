@@ -1,7 +1,6 @@
-"""Columns as bytes and bytes as columns, in plain Python: what packing.pyx must do.
+"""Columns as bytes and bytes as columns, for guests of the batch ABI, which have a node table of their own.
 
-Guests of the batch ABI keep the node table in a memory of their own. What they are sent and what they answer are packed
-columns: little-endian, one entry a row. Packed rows are int32, amounts and scores int64, marks one byte.
+A packed column is little-endian with an entry for each row: rows are int32, amounts and scores int64, marks a byte.
 """
 
 from __future__ import annotations
@@ -11,12 +10,13 @@ from array import array
 from collections.abc import Callable, Sequence
 
 from kscheduler._fast.codes import FEASIBLE, MAX_CODE, MAX_RAW
-from kscheduler._fast.reference.tables import NodeColumns, Row, Scores, Verdicts, index, within
+from kscheduler._fast.reference.checks import INT32_MAX, INT64_MAX, check_scores, index, within
+from kscheduler._fast.reference.columns import NodeColumns, _Row
+from kscheduler._fast.reference.scoring import Scores
+from kscheduler._fast.reference.verdicts import Verdicts
 
-_INT32_MAX = (1 << 31) - 1
-_INT64_MAX = (1 << 63) - 1
-_NO_METRIC = -_INT64_MAX - 1
-_COLUMNS: dict[str, Callable[[Row, int], int]] = {
+_NO_METRIC = -INT64_MAX - 1
+_COLUMNS: dict[str, Callable[[_Row, int], int]] = {
     "allocatable": lambda node, resource: node.allocatable[resource],
     "requested": lambda node, resource: node.requested[resource],
     "non_zero_cpu": lambda node, resource: node.non_zero_cpu,
@@ -30,12 +30,12 @@ _COLUMNS: dict[str, Callable[[Row, int], int]] = {
 
 
 def changes_so_far(columns: NodeColumns) -> int:
-    """A place in the history of the rows, to be given to `rows_changed_since` later."""
+    """Return the present place in the log of changed rows, for a later `rows_changed_since`."""
     return columns.generation
 
 
 def rows_changed_since(columns: NodeColumns, cursor: int) -> bytes | None:
-    """The rows whose numbers may have changed since, ascending; None if nobody knows any more: it may be any."""
+    """Return the rows that may have changed since, packed and ascending; None if the log does not go back so far."""
     # This form keeps no history. The compiled one remembers the latest changes.
     within("cursor", cursor, 0, columns.generation)
     return b"" if cursor == columns.generation else None
@@ -45,7 +45,7 @@ def rows_changed_since(columns: NodeColumns, cursor: int) -> bytes | None:
 
 
 def pack_amounts(columns: NodeColumns, what: str, resource: int = 0, rows: bytes | None = None) -> bytes:
-    """A column of amounts, of all rows or of those given. `resource` says which allocatable or requested amount."""
+    """Pack a column of amounts, of all rows or of those given. `resource` is for allocatable and requested."""
     index("resource", resource, columns.resource_count)
     if what not in _COLUMNS:
         raise ValueError(f"what: expected the name of a column, got {what!r}")
@@ -54,32 +54,32 @@ def pack_amounts(columns: NodeColumns, what: str, resource: int = 0, rows: bytes
 
 
 def pack_usage(columns: NodeColumns, gen: int, rows: bytes, resources: Sequence[tuple[bytes, int]]) -> bytes:
-    """What a guest is told of pods that came and went: a table message in msgpack, about these packed rows.
+    """Pack the use of these packed rows as a table message in msgpack, for a guest to learn of pods that came and went.
 
-    `resources`: (name in msgpack, resource or -1 for one that no node has), at most 15.
+    `resources`: (name in msgpack, resource column or -1 for one that no node has), at most 15.
     """
     if not rows:
         raise ValueError("rows: expected some, got none")
     _rows(rows, columns.rows)
     within("resources", len(resources), 0, 15)
-    within("gen", gen, 0, _INT64_MAX)
+    within("gen", gen, 0, INT64_MAX)
     nothing = bytes(2 * len(rows))
-    said = b"\x87\xa3gen" + _integer(gen) + b"\xa4rows" + _integer(columns.rows) + b"\xa2at" + _bin(bytes(rows))
-    said += b"\xa4used" + bytes([0x80 + len(resources)])
+    message = b"\x87\xa3gen" + _integer(gen) + b"\xa4rows" + _integer(columns.rows) + b"\xa2at" + _bin(bytes(rows))
+    message += b"\xa4used" + bytes([0x80 + len(resources)])
     for name, resource in resources:
         within("resource", resource, -1, columns.resource_count - 1)
-        said += name + _bin(nothing if resource < 0 else pack_amounts(columns, "requested", resource, rows))
+        message += name + _bin(nothing if resource < 0 else pack_amounts(columns, "requested", resource, rows))
     for key, what in (
         (b"\xa8used_cpu", "non_zero_cpu"),
         (b"\xabused_memory", "non_zero_memory"),
         (b"\xa6pods_n", "pods"),
     ):
-        said += key + _bin(pack_amounts(columns, what, 0, rows))
-    return said
+        message += key + _bin(pack_amounts(columns, what, 0, rows))
+    return message
 
 
 def _integer(value: int) -> bytes:
-    """In msgpack's shortest form."""
+    """Return an integer in msgpack's shortest form."""
     if value < 0x80:
         return bytes([value])
     kind, width = next((k, w) for k, w in ((0xCC, 1), (0xCD, 2), (0xCE, 4), (0xCF, 8)) if value < 1 << (8 * w))
@@ -92,12 +92,12 @@ def _bin(content: bytes) -> bytes:
 
 
 def pack_alive(columns: NodeColumns, rows: bytes | None = None) -> bytes:
-    """1 for a node, 0 for a dead row."""
+    """Pack a byte for each row: 1 for a node, 0 for a dead row."""
     return bytes(columns._at(row).alive for row in _rows(rows, columns.rows))
 
 
 def pack_feasible(verdicts: Verdicts) -> bytes:
-    """The rows that are still in, ascending."""
+    """Pack the feasible rows in ascending order."""
     return array("i", verdicts.feasible_rows()).tobytes()
 
 
@@ -105,10 +105,10 @@ def pack_feasible(verdicts: Verdicts) -> bytes:
 
 
 def take_metric(values: array[float] | memoryview | None, packed: bytearray) -> bytes:
-    """Write doubles (None: there are none) into a packed int64 column, in thousandths; the rows that are others now.
+    """Write doubles into a packed int64 column, in thousandths. Returns the rows that changed, packed and ascending.
 
-    What is NaN or past the end of the values is NO_METRIC, the lowest int64; what is out of range is as near as can be.
-    Rows are packed int32, ascending.
+    `values` None means that there are none. NaN and rows past the end of the values become NO_METRIC, the lowest int64;
+    values out of range the nearest int64 to them.
     """
     given = [] if values is None else list(memoryview(values).cast("B").cast("d"))[: len(packed) // 8]
     found = array("q", [_thousandths(value) for value in given])
@@ -123,17 +123,17 @@ def _thousandths(value: float) -> int:
     if math.isnan(value):
         return _NO_METRIC
     if math.isinf(scaled):
-        return _INT64_MAX if scaled > 0 else -_INT64_MAX
-    return min(max(round(scaled), -_INT64_MAX), _INT64_MAX)
+        return INT64_MAX if scaled > 0 else -INT64_MAX
+    return min(max(round(scaled), -INT64_MAX), INT64_MAX)
 
 
 # --- bytes as columns ---
 
 
 def reject_marked(verdicts: Verdicts, marks: bytes | bytearray | memoryview, code: int, reasons: int) -> int:
-    """Put out the feasible rows with a mark, under detail mark - 1. -1, or the first of them whose mark has no reason.
+    """Reject the feasible rows with a mark, under detail mark - 1. Returns -1, or the first whose mark has no reason.
 
-    In that case nothing has changed. Marks of other rows are not looked at.
+    In the latter case nothing has changed. Marks of other rows are not looked at.
     """
     within("code", code, 1, MAX_CODE)
     within("reasons", reasons, 0, 255)
@@ -149,14 +149,13 @@ def reject_marked(verdicts: Verdicts, marks: bytes | bytearray | memoryview, cod
 
 
 def set_raws(verdicts: Verdicts, scores: Scores, values: bytes | bytearray | memoryview, low: int, high: int) -> int:
-    """Set the raw score of every feasible row, and 0 elsewhere. -1, or the first feasible row outside low..high.
+    """Set the raw score of every feasible row, and 0 elsewhere. Returns -1, or the first of them outside low..high.
 
-    In that case nothing has changed. Values of other rows are not looked at.
+    In the latter case nothing has changed. Values of other rows are not looked at.
     """
     within("low", low, -MAX_RAW, MAX_RAW)
     within("high", high, -MAX_RAW, MAX_RAW)
-    if scores.rows < verdicts.rows:
-        raise ValueError(f"verdicts have {verdicts.rows} rows, these scores {scores.rows}: reset them together")
+    check_scores(verdicts, scores)
     _check_length("values", len(values), 8 * verdicts.rows)
     given = _integers("q", values)
     for row in verdicts.feasible_rows():
@@ -168,8 +167,8 @@ def set_raws(verdicts: Verdicts, scores: Scores, values: bytes | bytearray | mem
 
 
 def values_by_profile(columns: NodeColumns, values: bytes | bytearray | memoryview, profile_count: int) -> bytes | None:
-    """The value that all rows of each profile have, 0 for profiles without rows; None if some rows disagree."""
-    within("profile_count", profile_count, 0, _INT32_MAX)
+    """Return the value of all rows of each node class, packed, 0 without rows; None if some rows of a class differ."""
+    within("profile_count", profile_count, 0, INT32_MAX)
     _check_length("values", len(values), 8 * columns.rows)
     given = _integers("q", values)
     found: dict[int, int] = {}  # profile -> value

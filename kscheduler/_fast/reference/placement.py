@@ -1,246 +1,29 @@
-"""Where pods of known classes go, in plain Python: every pod looks at every row, with the kernels in reference/rows.py.
-
-So it keeps nothing between two pods, and counts no bytes; what placement.pyx answers must be the same.
-"""
+"""Placement of pods of known classes. Every pod looks at every row, and no bytes are held."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, final
+from collections.abc import Iterable
+from typing import final
 
-from kscheduler._fast.codes import MAX_CLASS_WEIGHT, MAX_RAW, MAX_SCORED_RESOURCES, MAX_WEIGHT
-from kscheduler._fast.reference.answers import RowAnswers
-from kscheduler._fast.reference.metric_rules import MetricRules
-from kscheduler._fast.reference.rows import (
-    _shape_table,
-    accumulate,
-    filter_fit,
-    filter_profiles,
-    normalize,
-    score_balanced,
-    score_least_allocated,
-    score_most_allocated,
-    score_profiles,
-    score_requested_to_capacity_ratio,
-    select_host,
-)
-from kscheduler._fast.reference.tables import NodeColumns, PodRequest, Scores, Verdicts, index, within
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from kscheduler._fast.reference.spread_affinity import JoinTerms
-
-_INT64_MAX = (1 << 63) - 1
-_Weighted = Sequence[tuple[int, int]]
-_Score = Callable[[Verdicts, Scores], None]  # leaves 0..100 as the raw score of each feasible row
-
-
-@final
-class PodClass:
-    """Pods that are alike: what they ask for, which profiles they may go to, and how rows are scored for them.
-
-    Scores are added before the first use; weights and normalisation are the plugins'. A change of any of it, or a new
-    profile, is a new class.
-    """
-
-    def __init__(
-        self, columns: NodeColumns, request: PodRequest, verdict_by_profile: bytes | bytearray | array[int]
-    ) -> None:
-        columns._check_resources(request)
-        self._columns = columns
-        self._request = request
-        self._verdicts = bytes(verdict_by_profile)
-        for profile, verdict in enumerate(self._verdicts):
-            within(f"verdict of profile {profile}", verdict, 0, 127)
-        self._scores: list[tuple[_Score, int]] = []  # with their weights
-        self._kinds: set[str] = set()  # of scores that there is at most one of
-        self._answers: list[RowAnswers] = []
-        self._filtering: list[MetricRules] = []
-        self._weights = 0
-        self._owner: Placer | None = None
-        self._is_used = False
-
-    @property
-    def columns(self) -> NodeColumns:
-        return self._columns
-
-    @property
-    def request(self) -> PodRequest:
-        return self._request
-
-    # --- how rows are scored ---
-
-    # `request`: what the pods are scored by, if it is not what they are counted with.
-
-    def score_least_allocated(self, resources: _Weighted, weight: int, request: PodRequest | None = None) -> None:
-        own = self._scored_by(request)
-        self._score_fit(
-            resources,
-            weight,
-            lambda verdicts, scores: score_least_allocated(self._columns, verdicts, scores, own, resources),
-        )
-
-    def score_most_allocated(self, resources: _Weighted, weight: int, request: PodRequest | None = None) -> None:
-        own = self._scored_by(request)
-        self._score_fit(
-            resources,
-            weight,
-            lambda verdicts, scores: score_most_allocated(self._columns, verdicts, scores, own, resources),
-        )
-
-    def score_requested_to_capacity_ratio(
-        self,
-        resources: _Weighted,
-        shape: Sequence[tuple[int, int]],
-        weight: int,
-        request: PodRequest | None = None,
-    ) -> None:
-        _shape_table(shape)
-        own = self._scored_by(request)
-        self._score_fit(
-            resources,
-            weight,
-            lambda verdicts, scores: score_requested_to_capacity_ratio(
-                self._columns, verdicts, scores, own, resources, shape
-            ),
-        )
-
-    def score_balanced(self, resources: Sequence[int], weight: int) -> None:
-        self._begin("balance")
-        self._check_resources([(resource, 1) for resource in resources])
-
-        def score(verdicts: Verdicts, scores: Scores) -> None:
-            score_balanced(self._columns, verdicts, scores, self._request, resources)
-
-        self._add("balance", weight, score)
-
-    def score_profiles(self, value_by_profile: array[int], reverse: bool, weight: int) -> None:
-        """Each row's raw score is its profile's value, normalised by default or in reverse."""
-        self._begin()
-        if len(value_by_profile) != len(self._verdicts):
-            raise ValueError(f"value_by_profile: expected {len(self._verdicts)} values, got {len(value_by_profile)}")
-        for profile, value in enumerate(value_by_profile):
-            within(f"value of profile {profile}", value, 0, MAX_RAW)
-        values = array("q", value_by_profile)
-
-        def score(verdicts: Verdicts, scores: Scores) -> None:
-            score_profiles(self._columns, verdicts, scores, values)
-            normalize(verdicts, scores, reverse)
-
-        self._add("", weight, score)
-
-    def score_rows(self, score_by_row: bytes | bytearray, weight: int) -> None:
-        """Scores 0..100 that stay as they are, one byte a row; a row past the end has 0."""
-        self._begin()
-        values = bytes(score_by_row)
-        for row, value in enumerate(values):
-            within(f"score of row {row}", value, 0, 100)
-
-        def score(verdicts: Verdicts, scores: Scores) -> None:
-            for row in verdicts.feasible_rows():
-                scores.set_raw(row, values[row] if row < len(values) else 0)
-
-        self._add("", weight, score)
-
-    def ask_rows(self, answers: RowAnswers, weight: int = 0) -> None:
-        """Marked rows are out; scores stay as they are. Asked anew before a pod is placed, if the row has changed."""
-        self._begin()
-        if answers.columns is not self._columns:
-            raise ValueError("the answers are about another table")
-        low, high = answers._limits
-        if low < 0 or high > 100:
-            raise ValueError(f"scores of rows: expected limits within 0..100, got {low}..{high}")
-
-        def score(verdicts: Verdicts, scores: Scores) -> None:
-            for row in verdicts.feasible_rows():
-                scores.set_raw(row, answers._score(row))
-
-        self._add("", weight, score)
-        self._answers.append(answers)
-
-    def follow_rules(self, rules: MetricRules, filters: bool, weight: int = 0) -> None:
-        """Rows with a mark are out, if it `filters`; points are scores that stay as they are. As it is at any time."""
-        self._begin()
-        if rules.columns is not self._columns:
-            raise ValueError("the rules are about another table")
-        self._add("", weight, rules.score)
-        if filters:
-            self._filtering.append(rules)
-
-    # --- inside ---
-
-    def _begin(self, kind: str = "") -> None:
-        if self._is_used:
-            raise ValueError("the class is in use: its scores stand")
-        if kind in self._kinds:
-            raise ValueError(_already(kind))
-
-    def _scored_by(self, request: PodRequest | None) -> PodRequest:
-        own = self._request if request is None else request
-        self._columns._check_resources(own)
-        return own
-
-    def _score_fit(self, resources: _Weighted, weight: int, score: _Score) -> None:
-        self._begin("fit")
-        self._check_resources(resources)
-        self._add("fit", weight, score)
-
-    def _check_resources(self, resources: _Weighted) -> None:
-        if len(resources) > MAX_SCORED_RESOURCES:
-            raise ValueError(f"resources: expected at most {MAX_SCORED_RESOURCES}, got {len(resources)}")
-        for resource, weight in resources:
-            index("resource", resource, self._columns.resource_count)
-            within("weight", weight, 1, MAX_WEIGHT)
-
-    def _add(self, kind: str, weight: int, score: _Score) -> None:
-        within("weight", weight, 0, MAX_WEIGHT)
-        self._weights = within("sum of weights", self._weights + weight, 0, MAX_CLASS_WEIGHT)
-        self._scores.append((score, weight))
-        self._kinds |= {kind} - {""}
-
-    def _judge(self, terms: Sequence[JoinTerms] = ()) -> tuple[Verdicts, Scores]:
-        """`terms`: what is asked of other pods beside."""
-        self._is_used = True
-        for answers in self._answers:
-            answers.refresh()
-        verdicts, scores = Verdicts(), Scores()
-        verdicts.reset(self._columns)
-        scores.reset(self._columns)
-        filter_profiles(self._columns, verdicts, self._verdicts, 1)
-        filter_fit(self._columns, verdicts, self._request, 2)
-        for row in verdicts.feasible_rows():
-            if any(answers._is_out(row) for answers in self._answers):
-                verdicts.reject(row, 3, 0)
-        for rules in self._filtering:
-            rules.filter(verdicts, 3)
-        for part in terms:
-            part._rule_out(verdicts)
-        for score, weight in self._scores:
-            score(verdicts, scores)
-            accumulate(verdicts, scores, weight)
-        for part in terms:
-            part._score(verdicts, scores)
-        return verdicts, scores
-
-
-def _already(kind: str) -> str:
-    return f"the class has a score of {kind} already"
+from kscheduler._fast.reference.checks import INT64_MAX, within
+from kscheduler._fast.reference.classes import PodClass
+from kscheduler._fast.reference.columns import NodeColumns
+from kscheduler._fast.reference.selection import select_host
 
 
 @final
 class Placer:
-    """Finds rows for pods of known classes, on one table.
+    """Places pods of known classes on the rows of one table.
 
-    What classes know of the rows takes at most `max_bytes`; or what so many of one size take as are `kept` at any rate,
-    but then not more than 2 GiB. Whoever was not used for the longest time forgets. A class read anew is split over
-    `threads` where the table is large.
+    The memory for what classes know of the rows is at most `max_bytes`, or that of `kept` classes of one size if it is
+    more, but then not more than 2 GiB. The class that was not used for the longest time is forgotten first. A class
+    that has to look at all rows does so in up to `threads` threads if the table is large.
     """
 
     def __init__(self, columns: NodeColumns, max_bytes: int, threads: int = 1, kept: int = 1) -> None:
         self._columns = columns
-        self._max_bytes = within("max_bytes", max_bytes, 0, _INT64_MAX)
+        self._max_bytes = within("max_bytes", max_bytes, 0, INT64_MAX)
         within("threads", threads, 1, 64)
         within("kept", kept, 1, 4096)
 
@@ -254,20 +37,20 @@ class Placer:
 
     @property
     def held_bytes(self) -> int:
-        """What the classes know takes so many bytes: here they know nothing."""
+        """Bytes that the knowledge of classes takes: here they know nothing."""
         return 0
 
     @property
     def rebuilds(self) -> int:
-        """How often a class had to look at every row; not counted here, where each pod does."""
+        """Number of times that a class had to look at every row: not counted here, where each pod does."""
         return 0
 
     def count_feasible(self, pod_class: PodClass) -> int:
-        """How many rows a pod of the class fits on."""
+        """Return the number of rows on which a pod of the class fits."""
         return self._check(pod_class)._judge()[0].feasible_count()
 
     def place(self, pod_class: PodClass, random_bits: int | None) -> int:
-        """The row to take, as select_host would tell; -1 if none is feasible. Counts nothing on the row."""
+        """Return the row to take, chosen like select_host; -1 if none is feasible. Counts nothing on the row."""
         return select_host(*self._check(pod_class)._judge(), random_bits)
 
     def place_many(
@@ -277,11 +60,12 @@ class Placer:
         rows: array[int],
         feasible: array[int],
     ) -> tuple[int, int]:
-        """Place pods in order, each seeing those before it: count each on its row. Ends before one that fits nowhere.
+        """Place pods in order, each counted on its row before the next. Ends before one that fits nowhere.
 
-        For pod i sets rows[i] and feasible[i], how many rows it fitted on; rows of pods that were not placed are -1.
-        Where a pod fits on more than one row the next of `random_bits` (array('Q')) is used as in `place`, or the first
-        row taken if that is None. Returns (pods placed, bits used). After an error, too, the pods before it stay.
+        For pod i sets rows[i], and feasible[i] to the number of rows on which it fitted; rows of pods not placed are
+        -1. Where a pod fits on more than one row the next of `random_bits` (array('Q')) is used as in `place`, or the
+        first row taken if that is None. Returns (pods placed, bits used). After an error, too, the pods before it stay
+        placed.
         """
         pods = list(classes)
         for what, room in (("rows", rows), ("feasible", feasible)):
@@ -306,7 +90,7 @@ class Placer:
         return len(pods), used_bits
 
     def drop(self, pod_class: PodClass) -> None:
-        """Forget what a class knows: nobody will ask for it soon."""
+        """Forget what a class knows of the rows, as no pod of it is expected soon."""
         if pod_class._owner is self:
             pod_class._owner = None
 

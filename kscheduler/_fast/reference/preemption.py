@@ -1,23 +1,20 @@
-"""The kernels of preemption.pyx in plain Python: which pods would have to leave a node so that another fits there.
+"""Dry runs of preemption in numbers: which pods would have to leave a node so that another fits there.
 
-All of it is numbers: room by resource, and pods counted by domain, each with a limit. The pods of lower priority
-leave; if the pod fits then, they come back one by one as long as it still does. Nothing is changed by finding out.
+The conditions are room by resource, and counts of pods by domain, each with a limit. The pods of lower priority leave;
+if the pod fits then, they come back one by one as long as it still does. A dry run changes nothing.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from kscheduler._fast.codes import FEASIBLE, MAX_CODE, NOBODY, TOO_MANY_PODS, UNRESOLVABLE, entry_bit
-from kscheduler._fast.reference.tables import NodeColumns, PodRequest, Row, Verdicts, index, within
-
-if TYPE_CHECKING:
-    from array import array
-
-_INT32_MAX = (1 << 31) - 1
-_INT64_MAX = (1 << 63) - 1
+from kscheduler._fast.reference.checks import INT32_MAX, INT64_MAX, check_length, index, within
+from kscheduler._fast.reference.columns import NodeColumns, PodRequest, _Row
+from kscheduler._fast.reference.verdicts import Verdicts
 
 # (place, detail, detail without a domain or 0, row -> domain, domain -> count, domain -> highest count that is fine)
 _Tally = tuple[int, int, int, "array[int]", "array[int]", "array[int] | None"]
@@ -27,17 +24,17 @@ _Tally = tuple[int, int, int, "array[int]", "array[int]", "array[int] | None"]
 class Residents:
     """The pods of one node, as (priority, request, kind), the most important first. Immutable.
 
-    The caller numbers the kinds: pods of one kind count for the same.
-    `members`: the same pods as the caller knows them, in the caller's order, so that `are` can tell if they still are.
+    The caller numbers the kinds: pods of one kind have the same `weights`. `members` are the same pods as objects of
+    the caller, in the caller's order, so that `are` can compare them.
     """
 
     def __init__(self, members: Iterable[object], pods: Sequence[tuple[int, PodRequest, int]]) -> None:
         self._members = tuple(members)
         self._pods = tuple(pods)
-        previous = _INT32_MAX
+        previous = INT32_MAX
         for priority, _, kind in self._pods:
-            within("priority", priority, -_INT32_MAX - 1, _INT32_MAX)
-            within("kind", kind, 0, _INT32_MAX)
+            within("priority", priority, -INT32_MAX - 1, INT32_MAX)
+            within("kind", kind, 0, INT32_MAX)
             if priority > previous:
                 raise ValueError(f"pods: expected falling priorities, got {priority} after {previous}")
             previous = priority
@@ -46,7 +43,7 @@ class Residents:
         return len(self._pods)
 
     def are(self, pods: Mapping[str, object]) -> bool:
-        """Are the values of this dict the members: the same objects in the same order?"""
+        """Return whether the values of this dict are the members: the same objects in the same order."""
         return len(pods) == len(self._members) and all(map(_is, pods.values(), self._members))
 
 
@@ -56,12 +53,13 @@ def _is(one: object, other: object) -> bool:
 
 @final
 class Conditions:
-    """What a pod of some priority asks of a node, in terms that a dry run can follow. Good for one state of the table.
+    """The conditions of a pod on a node, as numbers that a dry run can follow. Valid for one state of the table.
 
-    In order of their places, ascending from 1: its request has the place `room_place`, or there is none (0); and each
-    of the `tallies` has one. A tally with limits is fine while a node's domain counts at most so many; those without
-    limits, which must share a place, are fine if each counts somebody, or with `may_be_first`, if they count nobody
-    in any domain. `detail` says why not; so does `missing` where there is no domain, which is fine if `missing` is 0.
+    They are in order of their places, ascending from 1: the request has the place `room_place`, or there is none (0);
+    and each of the `tallies` has one. A tally with limits holds while a node's domain counts no more than its limit.
+    Those without limits, which must share a place, hold if each counts a pod, or with `may_be_first`, if they count
+    none in any domain. `detail` is the reason where a tally does not hold; `missing` where there is no domain, or 0 if
+    that is fine.
     """
 
     def __init__(
@@ -75,17 +73,17 @@ class Conditions:
     ) -> None:
         columns._check_resources(request)
         self._rows = columns.rows
-        self._priority = within("priority", priority, -_INT32_MAX - 1, _INT32_MAX)
+        self._priority = within("priority", priority, -INT32_MAX - 1, INT32_MAX)
         self._request = request
         self._room_place = within("room_place", room_place, 0, MAX_CODE)
         self._tallies = tuple(tallies)
         self._may_be_first = may_be_first
-        self._pairs = 0  # domains in which tallies without limits count somebody
+        self._pairs = 0  # domains in which tallies without limits count a pod
         previous, needed = 0, 0
         for place, detail, missing, ids, counts, limits in self._tallies:
             within("place", place, max(1, previous), MAX_CODE)
-            within("detail", detail, 1, _INT64_MAX)
-            within("missing", missing, 0, _INT64_MAX)
+            within("detail", detail, 1, INT64_MAX)
+            within("missing", missing, 0, INT64_MAX)
             _check_domains(ids, counts, limits, self._rows)
             if limits is None:
                 if needed and place != needed:
@@ -96,13 +94,12 @@ class Conditions:
 
     @property
     def tallies(self) -> int:
-        """How many there are."""
+        """Number of tallies."""
         return len(self._tallies)
 
 
 def _check_domains(ids: array[int], counts: array[int], limits: array[int] | None, rows: int) -> None:
-    if len(ids) < rows:
-        raise ValueError(f"ids: expected at least {rows} rows, got {len(ids)}")
+    check_length("ids", len(ids), rows)
     if limits is not None and len(limits) != len(counts):
         raise ValueError(f"limits: expected {len(counts)} domains, got {len(limits)}")
     for row in range(rows):
@@ -123,7 +120,7 @@ class _State:
 class _Trial:
     """One node to be tried."""
 
-    node: Row
+    node: _Row
     row: int
     pods: Sequence[tuple[int, PodRequest, int]]
     nominated: Sequence[tuple[int, PodRequest, int]]  # pods that the pod must leave their room
@@ -140,13 +137,13 @@ def clear_nodes(
     weights: array[int],
     counted: bytes | bytearray,
 ) -> list[tuple[int, int]]:
-    """Would the pod fit on these nodes if all pods of lower priority left?
+    """Return for each node whether the pod would fit there if all pods of lower priority left.
 
-    For each node (0, 0) if so; else the place and detail of what stands in the way first, where `verdicts` have their
-    place too: the code; or (NOBODY, 0) where nobody is of lower priority. `nominated_by_node`: the
-    pods nominated to each node: the pod has to fit with them, and without them. `weights` say what each tally counts a
-    pod for that comes or leaves: kind by kind, tally by tally. `counted` has a byte for each tally, node by node: 0 if
-    pods that come there, or leave, do not count.
+    For each node (0, 0) if so; else place and detail of the first obstacle, where `verdicts` have their place, too: the
+    code; or (NOBODY, 0) if no pod there is of lower priority. The pod has to fit both with and without the pods
+    nominated to the node, `nominated_by_node`. `weights` are what a pod that comes or leaves counts for: kind by kind,
+    tally by tally. `counted` has a byte for each tally, node by node: 0 if pods that come there, or leave, do not
+    count.
     """
     answers = []
     for trial in _trials(columns, conditions, rows, residents, nominated_by_node, weights, counted):
@@ -173,11 +170,11 @@ def spare_pods(
     counted: bytes | bytearray,
     violating: bytes | bytearray,
 ) -> list[tuple[list[int], list[int]]]:
-    """Who cannot stay? For nodes that `clear_nodes` has found to help; arguments as there.
+    """Return the victims on nodes where `clear_nodes` has found that the pod would fit; arguments as there.
 
     `violating` has a byte for each resident, node by node: other than 0 if its end would violate a budget. Those come
-    back first, then the others, each in the residents' order. For each node (positions of the violating that cannot,
-    of the others that cannot).
+    back first, then the others, each in the residents' order. Returns for each node (positions of the violating pods
+    that cannot stay, positions of the others that cannot).
     """
     wanted = sum(map(len, residents))
     if len(violating) != wanted:
@@ -230,7 +227,7 @@ def _lower(conditions: Conditions, trial: _Trial) -> list[int]:
 
 
 def _cleared(conditions: Conditions, trial: _Trial) -> _State:
-    """The node without its pods of lower priority."""
+    """Return the node without its pods of lower priority."""
     node = trial.node
     state = _State(
         [node.allocatable[resource] - node.requested[resource] for resource, _ in conditions._request.entries],
@@ -243,7 +240,7 @@ def _cleared(conditions: Conditions, trial: _Trial) -> _State:
 
 
 def _move(conditions: Conditions, trial: _Trial, state: _State, pod: tuple[int, PodRequest, int], by: int) -> None:
-    """A pod comes (1), or leaves (-1)."""
+    """Add a pod (1), or take it away (-1)."""
     _, request, kind = pod
     asked = dict(request.entries)
     for position, (resource, _) in enumerate(conditions._request.entries):
@@ -254,7 +251,7 @@ def _move(conditions: Conditions, trial: _Trial, state: _State, pod: tuple[int, 
 
 
 def _spare(conditions: Conditions, trial: _Trial, state: _State, positions: Sequence[int]) -> list[int]:
-    """Let pods come back where possible; those that could not."""
+    """Let pods come back where possible, and return those that cannot."""
     victims = []
     for position in positions:
         _move(conditions, trial, state, trial.pods[position], 1)
@@ -265,7 +262,7 @@ def _spare(conditions: Conditions, trial: _Trial, state: _State, positions: Sequ
 
 
 def _obstacle(conditions: Conditions, trial: _Trial, state: _State) -> tuple[int, int]:
-    """Place and detail of what keeps the pod out, with the nominated pods first and then without; (0, 0) if it fits."""
+    """Return place and detail of what keeps the pod out, with nominated pods and then without; (0, 0) if it fits."""
     if trial.nominated:
         found = _first_obstacle(conditions, trial, _with_nominated(conditions, trial, state))
         if found[0]:
@@ -274,7 +271,7 @@ def _obstacle(conditions: Conditions, trial: _Trial, state: _State) -> tuple[int
 
 
 def _with_nominated(conditions: Conditions, trial: _Trial, state: _State) -> _State:
-    """As it would be with the pods there that are expected."""
+    """Return the state with the nominated pods on the node, too."""
     with_nominated = _State(list(state.left), state.room, list(state.values))
     for pod in trial.nominated:
         _move(conditions, trial, with_nominated, pod, 1)
@@ -308,7 +305,7 @@ def _first_obstacle(conditions: Conditions, trial: _Trial, state: _State) -> tup
 
 
 def _lacking(conditions: Conditions, trial: _Trial, state: _State) -> int:
-    """As `filter_fit` has it; 0 if there is room."""
+    """Return the detail of `filter_fit`; 0 if there is room."""
     lacking = TOO_MANY_PODS if state.room < 1 else 0
     for position, (resource, amount) in enumerate(conditions._request.entries):
         if amount > state.left[position]:
@@ -319,8 +316,8 @@ def _lacking(conditions: Conditions, trial: _Trial, state: _State) -> int:
 
 
 def _unmet(conditions: Conditions, trial: _Trial, state: _State) -> int:
-    """Of the tallies without limits; 0 if they are fine."""
-    here = 0  # how many of the node's own domains they count somebody in, as the table has it
+    """Return the detail of the first tally without limits that does not hold; 0 if all hold."""
+    here = 0  # how many of the node's own domains they count a pod in, as the table has it
     counting = 0  # the same at this moment
     needs = 0
     first_detail = 0

@@ -1,21 +1,19 @@
-"""Where pods go that look at other pods, in plain Python: by the kernels of reference/topology.py, one pod a call.
-
-A tally follows a counter by topology domain; terms say what is asked of tallies; a joiner puts a class of pods and
-its terms together. What tallies.pyx and spread_affinity.pyx answer must be the same.
-"""
+"""Placement of pods that look at other pods, by the kernels of topology.py, one pod a call."""
 
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Iterable
 from typing import final
 
 from kscheduler._fast.codes import MAX_CLASS_WEIGHT
 from kscheduler._fast.reference.answers import RowAnswers
-from kscheduler._fast.reference.placement import Placer, PodClass
-from kscheduler._fast.reference.rows import accumulate, clear_raw, normalize, select_host
-from kscheduler._fast.reference.tables import Scores, Verdicts, within
+from kscheduler._fast.reference.checks import INT32_MAX, within
+from kscheduler._fast.reference.classes import PodClass
+from kscheduler._fast.reference.placement import Placer
+from kscheduler._fast.reference.scoring import Scores, accumulate, clear_raw, normalize
+from kscheduler._fast.reference.selection import select_host
+from kscheduler._fast.reference.tallies import DomainTally
 from kscheduler._fast.reference.topology import (
     DomainSums,
     RowMask,
@@ -32,118 +30,17 @@ from kscheduler._fast.reference.topology import (
     score_spread,
     sum_by_domain,
 )
+from kscheduler._fast.reference.verdicts import Verdicts
 
-_INT32_MAX = (1 << 31) - 1
 _MAX_SUM = 1 << 30
 _CODE, _DETAIL = 3, 1  # of rows that are out
 
 
 @final
-class DomainTally:
-    """Sums by domain of a counter's rows; `rebuild` before anything else, and when domains or the mask have changed."""
-
-    def __init__(self) -> None:
-        self._ids = array("i")
-        self._counts = array("q")
-        self._domains = 0
-        self._mask = RowMask()
-        self._each_row = False
-        self._sums: dict[int, int] = {}  # domain that is present -> sum
-        self._reach = 0
-        self._went_below = False
-        self._is_good = False
-
-    def rebuild(self, counts: array[int], ids: array[int], domains: int, mask: RowMask, each_row: bool = False) -> None:
-        """Sum the counts of the rows in the mask by domain; with `each_row`, every row with a domain is one of its own.
-
-        If a sum is too large the tally is not good.
-        """
-        within("domains", domains, 0, _INT32_MAX)
-        for what, found in (("ids", ids), ("counts", counts)):
-            if len(found) < mask.rows:
-                raise ValueError(f"{what}: expected at least {mask.rows} rows, got {len(found)}")
-        for row in range(mask.rows):
-            if ids[row] >= domains:
-                raise IndexError(f"row {row} is in domain {ids[row]}, there are sums for {domains}")
-        self._mask.take(mask)
-        self._ids = ids[: mask.rows]
-        self._counts = array("q", bytes(8 * mask.rows))
-        self._domains = domains
-        self._each_row = each_row
-        self._sums = {self._slot(row): 0 for row in range(mask.rows) if row in mask and ids[row] >= 0}
-        self._reach = 0
-        self._went_below = False
-        self._is_good = True
-        for row in range(mask.rows):
-            if counts[row]:
-                self.add(row, counts[row])
-
-    def add(self, row: int, amount: int) -> None:
-        """So many more are counted on a row. A tally that does not know the row is no longer good."""
-        if not 0 <= row < self.rows or abs(amount) > _MAX_SUM:
-            self._is_good = False
-        if not self._is_good or row not in self._mask or self._ids[row] < 0:
-            return
-        found = self._sums[self._slot(row)] + amount
-        if abs(found) > _MAX_SUM:
-            self._is_good = False
-            return
-        self._counts[row] += amount
-        self._sums[self._slot(row)] = found
-        self._reach = max(self._reach, abs(found))
-        self._went_below = self._went_below or found < 0
-
-    def give_up(self) -> None:
-        """It is no longer told of changes, so nobody must ask it."""
-        self._is_good = False
-
-    @property
-    def rows(self) -> int:
-        return self._mask.rows
-
-    @property
-    def is_good(self) -> bool:
-        """Can it be asked?"""
-        return self._is_good
-
-    @property
-    def present(self) -> int:
-        """How many domains have a row that is looked at."""
-        return len(self._sums)
-
-    @property
-    def occupied(self) -> int:
-        """How many domains have a sum other than 0."""
-        return sum(found != 0 for found in self._sums.values())
-
-    @property
-    def minimum(self) -> int:
-        """The lowest sum of a domain that is present; 0 if none is."""
-        return min(self._sums.values(), default=0)
-
-    def sum_of(self, row: int) -> int | None:
-        """The sum of a row's domain; None if it has none."""
-        within("row", row, 0, self.rows - 1)
-        return None if self._ids[row] < 0 else self._sums.get(self._slot(row), 0)
-
-    def _slot(self, row: int) -> int:
-        return row if self._each_row else self._ids[row]
-
-    def _summed(self) -> tuple[DomainSums, array[int]]:
-        """As the kernels over tables have it, with the domain of each row."""
-        ids, domains = self._ids, self._domains
-        if self._each_row:
-            ids, domains = array("i", (row if ids[row] >= 0 else -1 for row in range(self.rows))), self.rows
-        sums = DomainSums()
-        sum_by_domain(sums, self._counts, ids, domains, self._mask)
-        return sums, ids
-
-
-@final
 class JoinTerms:
-    """What pods of a class ask of the pods in a node's domains. `weight` is that of the score, of which there is one.
+    """The terms of a pod class about other pods in a node's topology domains. `weight` is that of its one score.
 
-    `may_be_first`: a pod that needs others does without them while there are none in any domain.
+    With `may_be_first`, a pod that needs others does without them while no domain has any.
     """
 
     def __init__(self, weight: int = 0, may_be_first: bool = False) -> None:
@@ -155,51 +52,51 @@ class JoinTerms:
         self._near: list[tuple[DomainTally, int]] = []  # weight
         self._spread: list[tuple[DomainTally, int, bool]] = []  # max_skew, counts_missing
         self._scored: RowMask | None = None
-        self._said: tuple[RowAnswers, bool] | None = None
+        self._answers: tuple[RowAnswers, bool] | None = None
 
     # --- which rows are out ---
 
     def keep_even(self, tally: DomainTally, max_skew: int, min_domains: int, own: int) -> None:
-        """Out: no domain, or with the pod, which counts for `own`, more than `max_skew` above the domain with least.
+        """Reject rows without a domain, and those whose domain, with the pod, is more than `max_skew` above the lowest.
 
-        With fewer than `min_domains` domains the least is 0.
+        The pod counts for `own`, 0 or 1. With fewer than `min_domains` domains the lowest count is 0.
         """
-        within("max_skew", max_skew, 1, _INT32_MAX)
-        within("min_domains", min_domains, 1, _INT32_MAX)
+        within("max_skew", max_skew, 1, INT32_MAX)
+        within("min_domains", min_domains, 1, INT32_MAX)
         within("own", own, 0, 1)
         self._even.append((tally, max_skew, min_domains, own))
 
     def need(self, tally: DomainTally) -> None:
-        """Out: no domain, or nothing counted there. If the pod may be first, and is, it needs the domain only."""
+        """Reject rows without a domain or with no count there; only the former for a pod that may be, and is, first."""
         self._needed.append(tally)
 
     def forbid(self, tally: DomainTally) -> None:
-        """Out: something is counted in the domain."""
+        """Reject rows whose domain has a count above 0."""
         self._forbidden.append(tally)
 
     # --- how those left are scored ---
 
     def prefer(self, tally: DomainTally, weight: int) -> None:
-        """To be added up for each row: the sum of its domain times the weight. Scores are 0 to 100 in this range."""
-        within("weight", weight, -_INT32_MAX, _INT32_MAX)
-        self._check_wish(not self._spread and self._said is None)
+        """Score rows by the counts of their domains times `weight`, summed over calls; the range becomes 0 to 100."""
+        within("weight", weight, -INT32_MAX, INT32_MAX)
+        self._check_score(not self._spread and self._answers is None)
         self._near.append((tally, weight))
 
     def spread(self, tally: DomainTally, max_skew: int, counts_missing: bool = False) -> None:
-        """Spread softly. `counts_missing`: rows without a domain are one more domain, where domains are counted."""
-        within("max_skew", max_skew, 1, _INT32_MAX)
-        self._check_wish(not self._near and self._said is None)
+        """Score rows by how few their domains count. `counts_missing`: rows without a domain form one more domain."""
+        within("max_skew", max_skew, 1, INT32_MAX)
+        self._check_score(not self._near and self._answers is None)
         self._spread.append((tally, max_skew, counts_missing))
 
-    def score_said(self, answers: RowAnswers, reverse: bool = False) -> None:
-        """What somebody says of rows, normalised over those that are left; whoever joins has refreshed it."""
-        self._check_wish(not (self._near or self._spread or self._said))
+    def score_answers(self, answers: RowAnswers, reverse: bool = False) -> None:
+        """Score rows by a plugin's answers, normalised over the rows left. The caller refreshes them before a join."""
+        self._check_score(not (self._near or self._spread or self._answers))
         if answers._is_marks or answers._limits[0] < 0:
             raise ValueError("expected scores that are never below 0")
-        self._said = answers, reverse
+        self._answers = answers, reverse
 
     def score_only(self, mask: RowMask) -> None:
-        """Rows outside the mask are not scored for how they spread: they get 0."""
+        """Score only the rows in the mask for how they spread; others get 0."""
         self._scored = None
         if len(mask) < mask.rows:
             self._scored = RowMask()
@@ -208,22 +105,22 @@ class JoinTerms:
     # --- inside ---
 
     @staticmethod
-    def _check_wish(is_good: bool) -> None:
+    def _check_score(is_good: bool) -> None:
         if not is_good:
             raise ValueError(
-                "terms are scored in one way: for what is near, for how pods spread, or by what is said of rows"
+                "terms are scored in one way: for what is near, for how pods spread, or by a plugin's answers"
             )
 
     def _can_tell(self, rows: int) -> bool:
         tallies = [*self._needed, *self._forbidden, *(rule[0] for rule in self._even)]
         tallies += [*(near[0] for near in self._near), *(spread[0] for spread in self._spread)]
-        reach = sum(23 * tally._reach + max_skew for tally, max_skew, _ in self._spread)
-        reach += sum(abs(weight) * tally._reach for tally, weight in self._near)
-        if not all(tally.is_good and tally.rows >= rows for tally in tallies) or reach > _MAX_SUM:
+        largest = sum(23 * tally._largest + max_skew for tally, max_skew, _ in self._spread)
+        largest += sum(abs(weight) * tally._largest for tally, weight in self._near)
+        if not all(tally.is_good and tally.rows >= rows for tally in tallies) or largest > _MAX_SUM:
             return False
         if any(tally._went_below for tally, *_ in self._spread):
             return False
-        if self._said is not None and len(self._said[0]._kept) < rows:
+        if self._answers is not None and len(self._answers[0]._kept) < rows:
             return False
         return self._scored is None or self._scored.rows >= rows
 
@@ -254,8 +151,8 @@ class JoinTerms:
         elif self._spread:
             self._score_spread(verdicts, scores)
             accumulate(verdicts, scores, self._weight)
-        elif self._said is not None:
-            answers, reverse = self._said
+        elif self._answers is not None:
+            answers, reverse = self._answers
             for row in verdicts.feasible_rows():
                 scores.set_raw(row, answers._score(row))
             normalize(verdicts, scores, reverse)
@@ -282,7 +179,7 @@ class JoinTerms:
 
 @final
 class Joiner:
-    """Decides about one pod at a time, with the classes of a placer."""
+    """Places one pod at a time, with the pod classes of a placer."""
 
     def __init__(self, placer: Placer) -> None:
         self._placer = placer
@@ -293,9 +190,9 @@ class Joiner:
         return self._placer
 
     def join(self, pod_class: PodClass, terms: Iterable[JoinTerms]) -> int | None:
-        """How many rows a pod of the class fits on that has these terms, several JoinTerms. `row` says which is best.
+        """Return the number of rows on which a pod of the class with these terms fits; `row` then returns the best.
 
-        None: amounts or weights are beyond what this can do, or a tally is not as long as the table.
+        None if amounts or weights are beyond what this can compute, or a tally is shorter than the table.
         """
         parts = tuple(terms)
         self._judged = None
@@ -306,5 +203,5 @@ class Joiner:
         return self._judged[0].feasible_count()
 
     def row(self, random_bits: int | None) -> int:
-        """The best row of the pod that was joined last, as select_host would tell; -1 if there is none."""
+        """Return the best row for the pod that was joined last, chosen like select_host; -1 if there is none."""
         return -1 if self._judged is None else select_host(*self._judged, random_bits)

@@ -1,23 +1,21 @@
-"""The kernels of topology.pyx in plain Python: pods by topology domain, for spreading and for pod affinity.
+"""Counts by topology domain, for PodTopologySpread and InterPodAffinity.
 
-Domains are numbered by the caller: `ids` is array('i'), row -> domain, -1 without one; counters are array('q'),
-row -> pods. As in reference/rows.py, a filter touches only rows that are still feasible, and a score writes only those.
+Domains are numbered by the caller: `ids` is array('i'), row -> domain, -1 without one; counters are array('q'), row ->
+pods. A filter touches only rows that are still feasible, and a score writes only those.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from kscheduler._fast.codes import MAX_CODE, MAX_RAW, MAX_WEIGHT
-from kscheduler._fast.formulas import round_half_away
-from kscheduler._fast.reference.tables import NodeColumns, Scores, Verdicts, within
-
-if TYPE_CHECKING:
-    from array import array
-
-_INT32_MAX = (1 << 31) - 1
-_INT64_MAX = (1 << 63) - 1
+from kscheduler._fast.reference.checks import INT32_MAX, INT64_MAX, check_length, check_profile, check_scores, within
+from kscheduler._fast.reference.columns import NodeColumns
+from kscheduler._fast.reference.scoring import Scores
+from kscheduler._fast.reference.verdicts import Verdicts
+from kscheduler._fast.rounding import round_half_away
 
 
 @final
@@ -33,38 +31,36 @@ class RowMask:
         return self._rows
 
     def take_alive(self, columns: NodeColumns) -> None:
-        """All rows that hold a node."""
+        """Take all rows that hold a node."""
         self._rows = columns.rows
         self._inside = {row for row in range(columns.rows) if columns.is_alive(row)}
 
     def take_feasible(self, verdicts: Verdicts) -> None:
-        """All rows that are still feasible."""
+        """Take all rows that are still feasible."""
         self._rows = verdicts.rows
         self._inside = set(verdicts.feasible_rows())
 
     def take(self, other: RowMask) -> None:
-        """The rows of another set."""
+        """Take the rows of another mask."""
         self._rows = other._rows
         self._inside = set(other._inside)
 
     def drop_without_domain(self, ids: array[int]) -> None:
-        _check_length("ids", len(ids), self._rows)
+        check_length("ids", len(ids), self._rows)
         self._inside = {row for row in self._inside if ids[row] >= 0}
 
     def drop_profiles(self, columns: NodeColumns, verdict_by_profile: bytes | bytearray | array[int]) -> None:
-        """Drop the nodes whose profile has a verdict other than 0; one byte a profile."""
+        """Drop the nodes whose node class has a verdict other than 0; one byte for each class."""
         if columns.rows < self._rows:
             raise ValueError(f"mask has {self._rows} rows, these columns {columns.rows}")
         for row in sorted(self._inside):
-            profile = columns.profile(row)
-            if not 0 <= profile < len(verdict_by_profile):
-                raise IndexError(f"row {row} has profile {profile}, there are values for {len(verdict_by_profile)}")
-            if verdict_by_profile[profile]:
+            check_profile(columns, row, len(verdict_by_profile))
+            if verdict_by_profile[columns.profile(row)]:
                 self._inside.discard(row)
 
     def drop_rows(self, refused: bytes | bytearray) -> None:
         """Drop the rows with a byte other than 0."""
-        _check_length("refused", len(refused), self._rows)
+        check_length("refused", len(refused), self._rows)
         self._inside = {row for row in self._inside if not refused[row]}
 
     def __contains__(self, row: int) -> bool:
@@ -76,7 +72,7 @@ class RowMask:
 
 @final
 class DomainSums:
-    """A number for each domain of one topology key; `sum_by_domain` fills it, and it is used again and again."""
+    """A number for each domain of one topology key, filled by `sum_by_domain` as often as needed."""
 
     def __init__(self) -> None:
         self._sums: list[int] = []
@@ -88,12 +84,12 @@ class DomainSums:
 
     @property
     def present(self) -> int:
-        """Domains with a row in the mask."""
+        """Number of domains with a row in the mask."""
         return len(self._marked)
 
     @property
     def minimum(self) -> int:
-        """The lowest sum of a present domain; 0 if none is."""
+        """Lowest sum of a present domain; 0 if none is."""
         return min((self._sums[domain] for domain in self._marked), default=0)
 
     def sum_of(self, domain: int) -> int:
@@ -105,7 +101,7 @@ class DomainSums:
 
 @final
 class RowTotals:
-    """A sum of doubles for each row: spreading's score before it is rounded."""
+    """A sum of doubles for each row: PodTopologySpread's score before it is rounded."""
 
     def __init__(self) -> None:
         self._values: list[float] = []
@@ -127,16 +123,16 @@ class RowTotals:
 def sum_by_domain(
     sums: DomainSums, counts: array[int] | None, ids: array[int], domains: int, mask: RowMask, missing: int = -1
 ) -> int:
-    """Add up the counts of the rows in the mask by domain, and note which domains those rows are in.
+    """Sum the counts of the rows in the mask by domain, and note which domains those rows are in.
 
-    `counts` None: only which domains. Rows without a domain count for the domain `missing`, or not at all with -1.
-    Returns how many domains are present.
+    With `counts` None only the latter. Rows without a domain count for the domain `missing`, or not at all if it is -1.
+    Returns the number of domains present.
     """
-    within("domains", domains, 0, _INT32_MAX)
+    within("domains", domains, 0, INT32_MAX)
     within("missing", missing, -1, domains - 1)
-    _check_length("ids", len(ids), mask.rows)
+    check_length("ids", len(ids), mask.rows)
     if counts is not None:
-        _check_length("counts", len(counts), mask.rows)
+        check_length("counts", len(counts), mask.rows)
     sums._sums = [0] * domains
     sums._marked = set()
     for row in sorted(mask._inside):
@@ -161,10 +157,10 @@ def filter_skew(
     missing_detail: int,
     skewed_detail: int,
 ) -> int:
-    """Put out rows without a domain, and rows whose domain has a sum above `most`. Returns the feasible nodes left."""
+    """Reject rows without a domain, or with a sum above `most` in it. Returns the number of feasible nodes left."""
     _check_reason(code, missing_detail)
     _check_reason(code, skewed_detail)
-    within("most", most, -_INT64_MAX, _INT64_MAX)
+    within("most", most, -INT64_MAX, INT64_MAX)
     for row, found in list(_sums_of_rows(verdicts, sums, ids)):
         if found is None:
             verdicts.reject(row, code, missing_detail)
@@ -174,7 +170,7 @@ def filter_skew(
 
 
 def filter_outside(verdicts: Verdicts, sums: DomainSums, ids: array[int], code: int, detail: int) -> int:
-    """Put out rows without a domain, and rows whose domain has no sum above 0. Returns the feasible nodes left."""
+    """Reject rows without a domain, or whose domain has no sum above 0. Returns the number of feasible nodes left."""
     _check_reason(code, detail)
     for row, found in list(_sums_of_rows(verdicts, sums, ids)):
         if found is None or found <= 0:
@@ -183,7 +179,7 @@ def filter_outside(verdicts: Verdicts, sums: DomainSums, ids: array[int], code: 
 
 
 def filter_inside(verdicts: Verdicts, sums: DomainSums, ids: array[int], code: int, detail: int) -> int:
-    """Put out rows whose domain has a sum above 0. Returns the feasible nodes left."""
+    """Reject rows whose domain has a sum above 0. Returns the number of feasible nodes left."""
     _check_reason(code, detail)
     for row, found in list(_sums_of_rows(verdicts, sums, ids)):
         if found is not None and found > 0:
@@ -192,9 +188,9 @@ def filter_inside(verdicts: Verdicts, sums: DomainSums, ids: array[int], code: i
 
 
 def filter_without_domain(verdicts: Verdicts, ids: array[int], code: int, detail: int) -> int:
-    """Put out rows without a domain. Returns the feasible nodes left."""
+    """Reject rows without a domain. Returns the number of feasible nodes left."""
     _check_reason(code, detail)
-    _check_length("ids", len(ids), verdicts.rows)
+    check_length("ids", len(ids), verdicts.rows)
     for row in verdicts.feasible_rows():
         if ids[row] < 0:
             verdicts.reject(row, code, detail)
@@ -202,8 +198,8 @@ def filter_without_domain(verdicts: Verdicts, ids: array[int], code: int, detail
 
 
 def _sums_of_rows(verdicts: Verdicts, sums: DomainSums, ids: array[int]) -> Iterator[tuple[int, int | None]]:
-    """Each feasible row with the sum of its domain; None without a domain."""
-    _check_length("ids", len(ids), verdicts.rows)
+    """Yield each feasible row with the sum of its domain; None without a domain."""
+    check_length("ids", len(ids), verdicts.rows)
     for row in verdicts.feasible_rows():
         if ids[row] >= sums.domains:
             raise _no_sum(row, ids[row], sums.domains)
@@ -216,9 +212,9 @@ def _sums_of_rows(verdicts: Verdicts, sums: DomainSums, ids: array[int]) -> Iter
 def add_domain_sums(verdicts: Verdicts, scores: Scores, sums: DomainSums, ids: array[int], weight: int) -> None:
     """Add weight * the sum of its domain to the raw score of every feasible row that has one.
 
-    After a ValueError, for a raw score beyond MAX_RAW, the rows before that one have been added to.
+    After a ValueError for a raw score beyond MAX_RAW, the rows before that one have been added to.
     """
-    _check_scores(verdicts, scores)
+    check_scores(verdicts, scores)
     within("weight", weight, -MAX_WEIGHT, MAX_WEIGHT)
     limit = MAX_RAW // abs(weight) if weight else MAX_RAW
     for row, found in list(_sums_of_rows(verdicts, sums, ids)):
@@ -231,8 +227,8 @@ def add_domain_sums(verdicts: Verdicts, scores: Scores, sums: DomainSums, ids: a
 
 
 def normalize_range(verdicts: Verdicts, scores: Scores) -> None:
-    """InterPodAffinity: the lowest raw becomes 0 and the highest 100, as doubles cut toward zero; all equal, 0."""
-    _check_scores(verdicts, scores)
+    """Normalise like InterPodAffinity: lowest raw becomes 0, the highest 100, in truncated doubles; all equal, 0."""
+    check_scores(verdicts, scores)
     rows = verdicts.feasible_rows()
     lowest = min((scores._raw[row] for row in rows), default=0)
     highest = max((scores._raw[row] for row in rows), default=0)
@@ -244,10 +240,10 @@ def normalize_range(verdicts: Verdicts, scores: Scores) -> None:
 def add_spread(
     verdicts: Verdicts, totals: RowTotals, sums: DomainSums, ids: array[int], weight: float, max_skew: int
 ) -> None:
-    """PodTopologySpread: add the sum of its domain * weight + (max_skew - 1) to every feasible row that has one."""
-    within("max_skew", max_skew, 1, _INT32_MAX)
-    _check_length("ids", len(ids), verdicts.rows)
-    _check_length("totals", totals.rows, verdicts.rows)
+    """Add, like PodTopologySpread, the domain's sum * weight + (max_skew - 1) to every feasible row with a domain."""
+    within("max_skew", max_skew, 1, INT32_MAX)
+    check_length("ids", len(ids), verdicts.rows)
+    check_length("totals", totals.rows, verdicts.rows)
     for row, found in list(_sums_of_rows(verdicts, sums, ids)):
         if found is not None:
             totals._values[row] += float(found) * weight + float(max_skew - 1)
@@ -256,28 +252,28 @@ def add_spread(
 def add_spread_by_row(
     verdicts: Verdicts, totals: RowTotals, counts: array[int], ids: array[int], weight: float, max_skew: int
 ) -> None:
-    """As add_spread, with the row's own count: how kube-scheduler scores spreading over hostnames."""
-    within("max_skew", max_skew, 1, _INT32_MAX)
-    _check_length("ids", len(ids), verdicts.rows)
-    _check_length("counts", len(counts), verdicts.rows)
-    _check_length("totals", totals.rows, verdicts.rows)
+    """Add like add_spread, with the row's own count: how kube-scheduler scores spreading over hostnames."""
+    within("max_skew", max_skew, 1, INT32_MAX)
+    check_length("ids", len(ids), verdicts.rows)
+    check_length("counts", len(counts), verdicts.rows)
+    check_length("totals", totals.rows, verdicts.rows)
     for row in verdicts.feasible_rows():
         if ids[row] >= 0:
             totals._values[row] += float(counts[row]) * weight + float(max_skew - 1)
 
 
 def score_spread(verdicts: Verdicts, scores: Scores, totals: RowTotals, mask: RowMask) -> None:
-    """Raw is the total, halves rounded away from zero; 0 for feasible rows outside the mask."""
-    _check_scores(verdicts, scores)
+    """Set raw scores to the totals, halves rounded away from zero; 0 for feasible rows outside the mask."""
+    check_scores(verdicts, scores)
     _check_mask(mask, verdicts)
-    _check_length("totals", totals.rows, verdicts.rows)
+    check_length("totals", totals.rows, verdicts.rows)
     for row in verdicts.feasible_rows():
         scores._raw[row] = round_half_away(totals._values[row]) if row in mask else 0
 
 
 def normalize_spread(verdicts: Verdicts, scores: Scores, mask: RowMask) -> None:
-    """100 * (highest + lowest - raw) / highest for feasible rows in the mask, 100 if the highest is 0; others get 0."""
-    _check_scores(verdicts, scores)
+    """Set feasible rows in the mask to 100 * (highest + lowest - raw) / highest, or 100 if that is 0; others to 0."""
+    check_scores(verdicts, scores)
     _check_mask(mask, verdicts)
     rows = verdicts.feasible_rows()
     raws = [scores._raw[row] for row in rows if row in mask]
@@ -294,22 +290,12 @@ def normalize_spread(verdicts: Verdicts, scores: Scores, mask: RowMask) -> None:
 # --- checks ---
 
 
-def _check_length(what: str, length: int, rows: int) -> None:
-    if length < rows:
-        raise ValueError(f"{what}: expected at least {rows} rows, got {length}")
-
-
 def _check_mask(mask: RowMask, verdicts: Verdicts) -> None:
-    _check_length("mask", mask.rows, verdicts.rows)
-
-
-def _check_scores(verdicts: Verdicts, scores: Scores) -> None:
-    if scores.rows < verdicts.rows:
-        raise ValueError(f"verdicts have {verdicts.rows} rows, these scores {scores.rows}: reset them together")
+    check_length("mask", mask.rows, verdicts.rows)
 
 
 def _check_reason(code: int, detail: int) -> None:
-    within("detail", detail, 0, _INT64_MAX)
+    within("detail", detail, 0, INT64_MAX)
     within("code", code, 1, MAX_CODE)
 
 

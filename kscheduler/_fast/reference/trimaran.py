@@ -1,8 +1,4 @@
-"""Trimaran's scores for all rows at once, in plain Python: what trimaran.pyx must do.
-
-The formulas are those of scheduler-plugins, operation by operation. Utilisations are in percent of a node; one that is
-not finite is not known.
-"""
+"""Trimaran's scores for all rows at once, by the formulas of trimaran_formulas.py."""
 
 from __future__ import annotations
 
@@ -11,17 +7,20 @@ from array import array
 from typing import TypeAlias
 
 from kscheduler._fast.codes import CPU, MAX_AMOUNT, MEMORY
-from kscheduler._fast.formulas import MEBI, load_variation_of, target_load_of
-from kscheduler._fast.reference.tables import NodeColumns, Scores, Verdicts, within
+from kscheduler._fast.reference.checks import check_scores, within
+from kscheduler._fast.reference.columns import NodeColumns
+from kscheduler._fast.reference.scoring import Scores
+from kscheduler._fast.reference.verdicts import Verdicts
+from kscheduler._fast.trimaran_formulas import MEBI, load_variation_of, target_load_of
 
-Doubles: TypeAlias = "array[float] | memoryview"
+_Doubles: TypeAlias = "array[float] | memoryview"
 
 
-def rate_target_load(rows: int, used: Doubles, whole: Doubles, missing: array[int], own: int, target: int) -> bytes:
-    """0..100 for each row: packed up to `target` percent of CPU, with what is not in the utilisation yet.
+def rate_target_load(rows: int, used: _Doubles, whole: _Doubles, missing: array[int], own: int, target: int) -> bytes:
+    """Rate each row 0..100 like TargetLoadPacking: best where predicted use is at `target` percent of CPU.
 
-    `whole`: the milli-cores of the node; `missing`: of pods that came lately; `own`: of the pod. What is past the end
-    of one of them is not known, or zero.
+    `used` is in percent, `whole` the milli-cores of the node, `missing` those of pods that came lately, `own` those of
+    the pod. Values past the end are unknown, or zero.
     """
     within("target", target, 1, 100)
     within("own", own, 0, MAX_AMOUNT)
@@ -39,20 +38,20 @@ def rate_target_load(rows: int, used: Doubles, whole: Doubles, missing: array[in
 
 def rate_load_variation(
     columns: NodeColumns,
-    cpu: Doubles,
-    cpu_deviation: Doubles,
-    memory: Doubles,
-    memory_deviation: Doubles,
+    cpu: _Doubles,
+    cpu_deviation: _Doubles,
+    memory: _Doubles,
+    memory_deviation: _Doubles,
     own_cpu: int,
     own_memory: int,
     margin: float,
     sensitivity: float,
 ) -> bytes:
-    """0..100 for each row: less where use is high or varies, of CPU or of memory, whichever is worse."""
+    """Rate each row 0..100 like LoadVariationRiskBalancing: less where use of CPU or memory is high or varies."""
     within("own_cpu", own_cpu, 0, MAX_AMOUNT)
     within("own_memory", own_memory, 0, MAX_AMOUNT)
 
-    def at(values: Doubles, row: int) -> float:
+    def at(values: _Doubles, row: int) -> float:
         return values[row] if row < len(values) else math.nan
 
     return bytes(
@@ -72,8 +71,7 @@ def rate_load_variation(
 
 
 def score_rated(verdicts: Verdicts, scores: Scores, rates: bytes) -> None:
-    """Set the raw score of every feasible row to its byte; a row past the end has 0."""
-    if scores.rows < verdicts.rows:
-        raise ValueError(f"verdicts have {verdicts.rows} rows, these scores {scores.rows}: reset them together")
+    """Set the raw score of every feasible row to its byte; a row past the end gets 0."""
+    check_scores(verdicts, scores)
     for row in verdicts.feasible_rows():
         scores.set_raw(row, rates[row] if row < len(rates) else 0)

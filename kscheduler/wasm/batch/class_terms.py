@@ -22,7 +22,7 @@ class GuestTerms:
         self.key: Hashable = scores, weight, reverse
         self._scores = scores
         self._terms = JoinTerms(weight)
-        self._terms.score_said(scores, reverse)
+        self._terms.score_answers(scores, reverse)
 
     def current(self) -> JoinTerms:
         self._scores.refresh()

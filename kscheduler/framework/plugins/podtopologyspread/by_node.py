@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from kscheduler._fast.formulas import round_half_away
+from kscheduler._fast.rounding import round_half_away
 from kscheduler.framework.plugins.podtopologyspread.constraints import Constraint, Constraints
 from kscheduler.framework.plugins.podtopologyspread.inclusion import Inclusion
 from kscheduler.snapshot.node_info import NodeInfo

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from kscheduler._fast import CPU, MEMORY, Scores, Verdicts, rate_load_variation, score_rated
-from kscheduler._fast.formulas import MEBI, load_variation_of
+from kscheduler._fast.trimaran_formulas import MEBI, load_variation_of
 from kscheduler.config.trimaran import LoadVariationRiskBalancingArgs, default_trimaran_args
 from kscheduler.config.trimaran_metrics import trimaran_metrics
 from kscheduler.framework.class_draft import ClassDraft, Source

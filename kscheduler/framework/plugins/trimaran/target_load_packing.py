@@ -12,7 +12,7 @@ from __future__ import annotations
 from array import array
 
 from kscheduler._fast import Scores, Verdicts, rate_target_load, score_rated
-from kscheduler._fast.formulas import target_load_of
+from kscheduler._fast.trimaran_formulas import target_load_of
 from kscheduler.api.quantity import parse_milli
 from kscheduler.config.trimaran import TargetLoadPackingArgs, default_trimaran_args
 from kscheduler.config.trimaran_metrics import trimaran_metrics

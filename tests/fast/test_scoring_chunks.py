@@ -20,14 +20,14 @@ pytestmark = pytest.mark.skipif(COMPILED is None, reason=NOT_BUILT)
 
 BATCH = 256  # rows that are scored at once
 ROWS = BATCH + 50
-RESOURCES = 6  # more than are scored by batches
+RESOURCES = 6  # more than are scored by chunks
 LARGE = 1 << 50  # no double holds a hundred times that
 
 Score = Callable[[Any, "Scene"], None]
 
 
 class Scene:
-    """A table with full, empty and dead rows, some lacking a resource; in the first batch amounts may be large."""
+    """A table with full, empty and dead rows, some lacking a resource; in the first chunk amounts may be large."""
 
     def __init__(self, fast: Any, seed: int, has_large: bool) -> None:
         rng = random.Random(seed)

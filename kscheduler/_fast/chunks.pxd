@@ -12,10 +12,10 @@ from kscheduler._fast.strategies cimport Strategy
 from kscheduler._fast.typedefs cimport amount_t, score_t
 
 cdef enum:
-    BATCH = 256  # rows: what a batch holds for two resources, and what is computed from it, stay in the L1 cache
+    CHUNK = 256  # rows: what a chunk holds for two resources, and what is computed from it, stay in the L1 cache
     ALONE = -3  # in place of a score: the row needs the integer formulas
 
-# Quantities of a batch: first ROOM, then FIELDS for each resource column, in the order of these numbers.
+# Quantities of a chunk: first ROOM, then FIELDS for each resource column, in the order of these numbers.
 cdef enum:
     ROOM = 0  # how many more pods the node takes
     HAS = 0  # allocatable; 1 if the node has none
@@ -41,13 +41,13 @@ cdef struct DemandC:
     bint is_small  # every amount is
 
 
-cdef struct BatchC:
+cdef struct ChunkC:
     const double* numbers  # quantity q of row i is at q * stride + i
     Py_ssize_t stride
 
 
 cdef bint is_small(amount_t amount) noexcept nogil
-cdef int score_batch(const DemandC* demand, const BatchC* batch, Py_ssize_t count, int32_t* scores) noexcept nogil
+cdef int score_chunk(const DemandC* demand, const ChunkC* chunk, Py_ssize_t count, int32_t* scores) noexcept nogil
 cdef bint fill_resource(
     double* numbers, Py_ssize_t stride, const amount_t* allocatable, const amount_t* used, const amount_t* scored,
     Py_ssize_t count,

@@ -1,21 +1,20 @@
-"""Formulas that both the references of kernels and the per-node forms of plugins use, in doubles, bit for bit."""
+"""The formulas by which Trimaran's plugins rate one node, in plain Python; trimaran.pyx has the same.
+
+They are those of scheduler-plugins, operation by operation. Utilisations are in percent of a node; one that is not
+finite is unknown.
+"""
 
 from __future__ import annotations
 
 import math
 
+from kscheduler._fast.rounding import round_half_away
+
 MEBI = 1.0 / 1024.0 / 1024.0
 
 
-def round_half_away(value: float) -> int:
-    """Go's math.Round: Python's own rounds halves to even, and adding a half first would round twice."""
-    whole = math.trunc(value)
-    if abs(value - whole) < 0.5:
-        return whole
-    return whole + (1 if value > 0 else -1)
-
-
 def target_load_of(used: float, whole: float, missing: int, own: int, target: int) -> int:
+    """Rate a node 0..100 like TargetLoadPacking: best where predicted use is at `target` percent of CPU."""
     if not math.isfinite(used):
         return 0
     predicted = 0.0
@@ -24,27 +23,27 @@ def target_load_of(used: float, whole: float, missing: int, own: int, target: in
     if predicted > target:
         if predicted > 100.0:
             return 0
-        return _rounded(float(target) * (100.0 - predicted) / (100.0 - float(target)))
-    return _rounded((100.0 - float(target)) * predicted / float(target) + float(target))
+        return round_half_away(float(target) * (100.0 - predicted) / (100.0 - float(target)))
+    return round_half_away((100.0 - float(target)) * predicted / float(target) + float(target))
 
 
 def load_variation_of(
     cpu: tuple[float, float, float, float], memory: tuple[float, float, float, float], margin: float, sensitivity: float
 ) -> int:
-    """Of each resource: use, its deviation, what the node has, and what the pod asks for."""
+    """Rate a node 0..100 like LoadVariationRiskBalancing, by (use, deviation, capacity, request) of each resource."""
     of_cpu = _risk_score(*cpu, margin, sensitivity)
     of_memory = _risk_score(*memory, margin, sensitivity)
     if of_cpu is None and of_memory is None:
         return 0
     if of_cpu is None or of_memory is None:
-        return _rounded(max(of_cpu or 0.0, of_memory or 0.0))
-    return _rounded(min(of_memory, of_cpu))
+        return round_half_away(max(of_cpu or 0.0, of_memory or 0.0))
+    return round_half_away(min(of_memory, of_cpu))
 
 
 def _risk_score(
     used: float, deviation: float, whole: float, own: float, margin: float, sensitivity: float
 ) -> float | None:
-    """None if nothing is known of the resource; if one of the two is, the other counts as zero."""
+    """Return the score by one resource; None if nothing is known of it. If use or deviation is, the other is zero."""
     if not math.isfinite(used) and not math.isfinite(deviation):
         return None
     if whole <= 0.0:
@@ -58,9 +57,3 @@ def _risk_score(
         sigma = math.pow(sigma, 1.0 / sensitivity if sensitivity > 0.0 else math.inf)
     sigma = max(min(sigma * margin, 1.0), 0.0)
     return (1.0 - (mean + sigma) / 2.0) * 100.0
-
-
-def _rounded(value: float) -> int:
-    """Halves away from zero."""
-    whole = math.trunc(value)
-    return whole + (value - whole >= 0.5)

@@ -1,14 +1,14 @@
-"""Filters and scores of many rows at once for one class of pods, in doubles. See batches.pxd for why that is exact.
+"""Filters and scores of up to 256 rows at once for one pod class, in doubles. chunks.pxd explains why that is exact.
 
-Nothing here checks an index: counts are at most BATCH, and the caller lays out what is read.
+Nothing here checks an index: counts are at most CHUNK, and the caller lays out what is read.
 """
 
 cimport cython
 from libc.math cimport fabs, sqrt
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from kscheduler._fast.clones cimport as_double, cloned, in_doubles, in_longs, out_bits, out_doubles, out_ints
 from kscheduler._fast.scoring cimport TermC
+from kscheduler._fast.simd cimport as_double, cloned, in_doubles, in_longs, out_bits, out_doubles, out_ints
 from kscheduler._fast.strategies cimport LEAST, MOST, RATIO, Strategy
 from kscheduler._fast.typedefs cimport amount_t, score_t
 
@@ -20,14 +20,14 @@ cdef bint is_small(amount_t amount) noexcept nogil:
     return -(<amount_t>1 << SMALL_BITS) <= amount < <amount_t>1 << SMALL_BITS
 
 
-# --- from columns to a batch ---
+# --- from columns to a chunk ---
 
 
 cdef bint fill_resource(
     double* numbers, Py_ssize_t stride, const amount_t* allocatable, const amount_t* used, const amount_t* scored,
     Py_ssize_t count,
 ) noexcept nogil:
-    """The FIELDS of one resource. False if an amount is not small, and then they are of no use."""
+    """Write the FIELDS of one resource. Returns False, and they are of no use, if an amount is not small."""
     cdef uint64_t large = 0
     _convert(
         numbers + HAS * stride, numbers + PRESENT * stride, numbers + FREE * stride, numbers + USED * stride,
@@ -59,7 +59,7 @@ cdef cloned _convert(
 cdef bint fill_room(
     double* numbers, const amount_t* pods_allowed, const amount_t* pods, Py_ssize_t count
 ) noexcept nogil:
-    """ROOM. False if a number is not small, and then it is of no use."""
+    """Write the ROOM of each row. Returns False, and it is of no use, if a number is not small."""
     cdef uint64_t large = 0
     _subtract(numbers, pods_allowed, pods, count, &large)
     return large == 0
@@ -77,30 +77,30 @@ cdef cloned _subtract(
     large[0] = wide >> (SMALL_BITS + 1)
 
 
-# --- from a batch to scores ---
+# --- from a chunk to scores ---
 
 
-cdef int score_batch(const DemandC* demand, const BatchC* batch, Py_ssize_t count, int32_t* scores) noexcept nogil:
-    """For each row -1 if it has no room for the pod, else its weighted score of resources; or ALONE."""
-    cdef double room[BATCH]
-    cdef double score[BATCH]
-    cdef double total[BATCH]
-    cdef double weights[BATCH]
+cdef int score_chunk(const DemandC* demand, const ChunkC* chunk, Py_ssize_t count, int32_t* scores) noexcept nogil:
+    """Write for each row -1 if it has no room for the pod, else its weighted score of resources, or ALONE."""
+    cdef double room[CHUNK]
+    cdef double score[CHUNK]
+    cdef double total[CHUNK]
+    cdef double weights[CHUNK]
     cdef Py_ssize_t i
-    _room_for_one(room, batch.numbers, count)
+    _room_for_one(room, chunk.numbers, count)
     for i in range(demand.entry_count):
-        _room_for(room, _field(batch, demand.entries[i].resource, FREE), <double>demand.entries[i].amount, count)
+        _room_for(room, _field(chunk, demand.entries[i].resource, FREE), <double>demand.entries[i].amount, count)
     _clear(score, count)
     if demand.fit_weight:
         _clear(total, count)
         _clear(weights, count)
-        _fit(demand, batch, total, weights, count)
+        _fit(demand, chunk, total, weights, count)
         if demand.strategy == RATIO:
             _mean_up(score, total, weights, <double>demand.fit_weight, count)
         else:
             _mean(score, total, weights, <double>demand.fit_weight, count)
     if demand.balanced_weight:
-        _balanced(demand, batch, score, total, weights, count)
+        _balanced(demand, chunk, score, total, weights, count)
     _finish(scores, room, score, count)
     if demand.balanced_weight and demand.balanced_count > 2:
         for i in range(count):
@@ -109,8 +109,8 @@ cdef int score_batch(const DemandC* demand, const BatchC* batch, Py_ssize_t coun
     return 0
 
 
-cdef inline const double* _field(const BatchC* batch, Py_ssize_t resource, int field) noexcept nogil:
-    return batch.numbers + (1 + resource * FIELDS + field) * batch.stride
+cdef inline const double* _field(const ChunkC* chunk, Py_ssize_t resource, int field) noexcept nogil:
+    return chunk.numbers + (1 + resource * FIELDS + field) * chunk.stride
 
 
 cdef cloned _clear(out_doubles numbers, Py_ssize_t count) noexcept nogil:
@@ -126,7 +126,7 @@ cdef cloned _room_for_one(out_doubles room, in_doubles pods, Py_ssize_t count) n
 
 
 cdef cloned _room_for(out_doubles room, in_doubles free, double amount, Py_ssize_t count) noexcept nogil:
-    """`room` stays at or above zero only while nothing lacks."""
+    """Make `room` negative where the resource is short."""
     cdef Py_ssize_t i
     cdef double left
     for i in range(count):
@@ -144,7 +144,7 @@ cdef cloned _finish(out_ints scores, in_doubles room, in_doubles score, Py_ssize
 
 
 cdef int _fit(
-    const DemandC* demand, const BatchC* batch, double* total, double* weights, Py_ssize_t count
+    const DemandC* demand, const ChunkC* chunk, double* total, double* weights, Py_ssize_t count
 ) noexcept nogil:
     cdef Py_ssize_t i
     cdef const TermC* term
@@ -153,8 +153,8 @@ cdef int _fit(
     cdef const double* used
     for i in range(demand.fit_count):
         term = &demand.fit[i]
-        has, present = _field(batch, term.resource, HAS), _field(batch, term.resource, PRESENT)
-        used = _field(batch, term.resource, SCORED)
+        has, present = _field(chunk, term.resource, HAS), _field(chunk, term.resource, PRESENT)
+        used = _field(chunk, term.resource, SCORED)
         if demand.strategy == LEAST:
             _least(total, weights, has, present, used, <double>term.amount, <double>term.weight, count)
         elif demand.strategy == MOST:
@@ -196,7 +196,7 @@ cdef cloned _ratio(
     out_doubles total, out_doubles weights, in_doubles has, in_doubles present, in_doubles used,
     double amount, double weight, const score_t* line, Py_ssize_t count,
 ) noexcept nogil:
-    """A score of zero on the line counts neither for nor against."""
+    """Add RequestedToCapacityRatio's scores; a score of zero counts neither in the sum nor in the weights."""
     cdef Py_ssize_t i
     cdef double taken, score
     for i in range(count):
@@ -218,7 +218,7 @@ cdef cloned _mean(
 cdef cloned _mean_up(
     out_doubles score, in_doubles total, in_doubles weights, double weight, Py_ssize_t count
 ) noexcept nogil:
-    """Halves round up."""
+    """Add the weighted mean, halves rounded up."""
     cdef Py_ssize_t i
     cdef double twice
     for i in range(count):
@@ -231,9 +231,9 @@ cdef cloned _mean_up(
 
 
 cdef int _balanced(
-    const DemandC* demand, const BatchC* batch, double* score, double* work, double* present, Py_ssize_t count
+    const DemandC* demand, const ChunkC* chunk, double* score, double* work, double* present, Py_ssize_t count
 ) noexcept nogil:
-    """Add to `score`. With more than two resources `present` counts those of them that a node has."""
+    """Add the weighted balance to `score`; with more than two resources count in `present` those that a node has."""
     cdef double weight = <double>demand.balanced_weight
     cdef const TermC* one = demand.balanced
     cdef const TermC* other = demand.balanced + 1
@@ -242,12 +242,12 @@ cdef int _balanced(
     elif demand.balanced_count == 2:
         _balanced_pair(
             score,
-            _field(batch, one.resource, HAS), _field(batch, one.resource, PRESENT), _field(batch, one.resource, USED),
-            _field(batch, other.resource, HAS), _field(batch, other.resource, PRESENT),
-            _field(batch, other.resource, USED), <double>one.amount, <double>other.amount, weight, count,
+            _field(chunk, one.resource, HAS), _field(chunk, one.resource, PRESENT), _field(chunk, one.resource, USED),
+            _field(chunk, other.resource, HAS), _field(chunk, other.resource, PRESENT),
+            _field(chunk, other.resource, USED), <double>one.amount, <double>other.amount, weight, count,
         )
     else:
-        _balanced_many(demand, batch, score, work, present, count)
+        _balanced_many(demand, chunk, score, work, present, count)
     return 0
 
 
@@ -263,7 +263,7 @@ cdef cloned _balanced_pair(
     in_doubles other_has, in_doubles other_present, in_doubles other_used,
     double amount, double other_amount, double weight, Py_ssize_t count,
 ) noexcept nogil:
-    """Two resources, as by default: half their difference is the deviation, and there is none without both."""
+    """Add the balance of two resources, as by default: half their difference is the deviation, 0 without both."""
     cdef Py_ssize_t i
     cdef double before, after, both, taken, other
     for i in range(count):
@@ -282,32 +282,32 @@ cdef cloned _balanced_pair(
 
 
 cdef int _balanced_many(
-    const DemandC* demand, const BatchC* batch, double* score, double* work, double* present, Py_ssize_t count
+    const DemandC* demand, const ChunkC* chunk, double* score, double* work, double* present, Py_ssize_t count
 ) noexcept nogil:
-    """Three resources or more, for rows that have them all; `present` counts how many a row has."""
-    cdef double before[BATCH]
-    cdef double after[BATCH]
+    """Add the balance of three resources or more, for rows that have all; count in `present` how many a row has."""
+    cdef double before[CHUNK]
+    cdef double after[CHUNK]
     cdef Py_ssize_t i
     _clear(present, count)
     for i in range(demand.balanced_count):
-        _add(present, _field(batch, demand.balanced[i].resource, PRESENT), count)
-    _evenness(demand, batch, before, work, 0.0, count)
-    _evenness(demand, batch, after, work, 1.0, count)
+        _add(present, _field(chunk, demand.balanced[i].resource, PRESENT), count)
+    _evenness(demand, chunk, before, work, 0.0, count)
+    _evenness(demand, chunk, after, work, 1.0, count)
     _add_change(score, before, after, <double>demand.balanced_weight, count)
     return 0
 
 
 cdef int _evenness(
-    const DemandC* demand, const BatchC* batch, double* evenness, double* average, double share, Py_ssize_t count
+    const DemandC* demand, const ChunkC* chunk, double* evenness, double* average, double share, Py_ssize_t count
 ) noexcept nogil:
-    """100 less the standard deviation in percent, with this share of what the pod asks for."""
+    """Write 100 less the standard deviation in percent, with `share` of the pod's request added."""
     cdef Py_ssize_t i
     cdef const TermC* term
     _clear(average, count)
     for i in range(demand.balanced_count):
         term = &demand.balanced[i]
         _add_fraction(
-            average, _field(batch, term.resource, HAS), _field(batch, term.resource, USED),
+            average, _field(chunk, term.resource, HAS), _field(chunk, term.resource, USED),
             <double>term.amount * share, count,
         )
     _divide(average, <double>demand.balanced_count, count)
@@ -315,7 +315,7 @@ cdef int _evenness(
     for i in range(demand.balanced_count):
         term = &demand.balanced[i]
         _add_square(
-            evenness, average, _field(batch, term.resource, HAS), _field(batch, term.resource, USED),
+            evenness, average, _field(chunk, term.resource, HAS), _field(chunk, term.resource, USED),
             <double>term.amount * share, count,
         )
     _to_evenness(evenness, <double>demand.balanced_count, count)

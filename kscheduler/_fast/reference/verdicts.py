@@ -1,0 +1,102 @@
+"""The verdict on each row for one pod at a time: that it is feasible, or a code and a detail why it is rejected."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import final
+
+from kscheduler._fast.codes import FEASIBLE, MAX_CODE, NO_NODE, NOT_EXAMINED
+from kscheduler._fast.reference.checks import INT64_MAX, index, within
+from kscheduler._fast.reference.columns import NodeColumns
+
+
+@final
+class Verdicts:
+    """The verdict on each row for one pod at a time: that it is feasible, or a code and a detail why it is rejected."""
+
+    def __init__(self) -> None:
+        self._code: list[int] = []  # row -> FEASIBLE, 1..MAX_CODE, NOT_EXAMINED or NO_NODE
+        self._detail: list[int] = []  # row -> what the code's owner says about it
+
+    @property
+    def rows(self) -> int:
+        return len(self._code)
+
+    def reset(self, columns: NodeColumns) -> None:
+        """Begin with a new pod: every node is feasible."""
+        self._code = [FEASIBLE if node.alive else NO_NODE for node in columns._table]
+        self._detail = [0] * len(self._code)
+
+    def code(self, row: int) -> int:
+        return self._code[index("row", row, len(self._code))]
+
+    def detail(self, row: int) -> int:
+        return self._detail[index("row", row, len(self._code))]
+
+    def feasible_count(self) -> int:
+        return self._code.count(FEASIBLE)
+
+    def feasible_rows(self) -> list[int]:
+        """List the feasible rows in ascending order."""
+        return [row for row, code in enumerate(self._code) if code == FEASIBLE]
+
+    def rows_with(self, code: int, detail: int) -> list[int]:
+        """List the rows with this code and detail in ascending order."""
+        pairs = zip(self._code, self._detail, strict=True)
+        return [row for row, pair in enumerate(pairs) if pair == (code, detail)]
+
+    def histogram(self) -> dict[tuple[int, int], int]:
+        """Return (code, detail) -> number of nodes, the feasible ones included, in no particular order."""
+        pairs = zip(self._code, self._detail, strict=True)
+        return dict(Counter(pair for pair in pairs if pair[0] != NO_NODE))
+
+    def reject(self, row: int, code: int, detail: int = 0) -> None:
+        """Reject a row if it is still feasible: the first reason stands."""
+        _check_reason(code, detail)
+        index("row", row, len(self._code))
+        if self._code[row] == FEASIBLE:
+            self._code[row] = code
+            self._detail[row] = detail
+
+    def reject_rows(self, rows: Sequence[int], code: int, detail: int = 0) -> None:
+        _check_reason(code, detail)
+        for row in rows:
+            index("row", row, len(self._code))
+        for row in rows:
+            self.reject(row, code, detail)
+
+    def keep_only(self, rows: Sequence[int], code: int, detail: int = 0) -> None:
+        """Reject every feasible row that is not among `rows`."""
+        _check_reason(code, detail)
+        kept = {index("row", row, len(self._code)) for row in rows}
+        for row in self.feasible_rows():
+            if row not in kept:
+                self.reject(row, code, detail)
+
+    def limit_feasible(self, start: int, limit: int) -> int:
+        """Examine nodes in a circle from row `start`, and stop before the feasible one that is more than `limit`.
+
+        That one and all after it become NOT_EXAMINED, whatever they were. Returns the number of nodes examined.
+        """
+        rows = len(self._code)
+        index("start", start, rows) if rows else within("start", start, 0, 0)
+        within("limit", limit, 1, INT64_MAX)
+        examined = found = 0
+        for row in [*range(start, rows), *range(start)]:
+            if self._code[row] == NO_NODE:
+                continue
+            if found == limit and self._code[row] == FEASIBLE:
+                found += 1
+            if found > limit:
+                self._code[row] = NOT_EXAMINED
+                self._detail[row] = 0
+                continue
+            examined += 1
+            found += self._code[row] == FEASIBLE
+        return examined
+
+
+def _check_reason(code: int, detail: int) -> None:
+    within("code", code, 1, MAX_CODE)
+    within("detail", detail, 0, INT64_MAX)
