@@ -54,7 +54,7 @@ class Scene:
         self.verdicts.reset(self.columns)
         self.scores = fast.Scores()
         self.scores.reset(self.columns)
-        self.profiles = bytes(8)
+        self.node_classes = bytes(8)
         self.values = array("q", [0] * 7 + [1])
         self.zones = array("i", (row % ZONES for row in range(rows)))
         self.hosts = array("i", range(rows))
@@ -79,7 +79,7 @@ class Scene:
             columns.set_allocatable(row, 0, 32_000)
             columns.set_allocatable(row, 1, 128 * GIB)
             columns.set_allowed_pods(row, 250)
-            columns.set_profile(row, rng.randrange(8))
+            columns.set_node_class(row, rng.randrange(8))
             cpu, memory = rng.randrange(100, 16_000), rng.randrange(1, 64) * GIB
             columns.add_pod(row, self.fast.PodRequest([(0, cpu), (1, memory)], cpu, memory))
         return columns
@@ -118,15 +118,15 @@ def _clear(scene: Scene) -> Call:
     return lambda: scene.fast.clear_raw(scene.verdicts, scene.scores)
 
 
-# What a row has: code 1, detail 8, raw 8, total 8, profile 4, pods and allowed pods 8 each; of each resource
+# What a row has: code 1, detail 8, raw 8, total 8, node class 4, pods and allowed pods 8 each; of each resource
 # allocatable and used, 8 each; of cpu and memory also 8 as scored; id of a domain 4, counter 8, in a mask 1.
 TABLE_KERNELS = (
     Kernel("Verdicts.reset", 1 + 9, lambda scene: lambda: scene.verdicts.reset(scene.columns)),
     Kernel("Scores.reset", 16, lambda scene: lambda: scene.scores.reset(scene.columns)),
     Kernel(
-        "filter_profiles",
+        "filter_node_classes",
         2 * (1 + 4),
-        lambda scene: lambda: scene.fast.filter_profiles(scene.columns, scene.verdicts, scene.profiles, CODE),
+        lambda scene: lambda: scene.fast.filter_node_classes(scene.columns, scene.verdicts, scene.node_classes, CODE),
     ),
     Kernel(
         "filter_fit",
@@ -152,9 +152,9 @@ TABLE_KERNELS = (
         lambda scene: lambda: scene.fast.score_balanced(*scene.tables, scene.request, [0, 1]),
     ),
     Kernel(
-        "score_profiles",
+        "score_node_classes",
         5 + 5 + 8,
-        lambda scene: lambda: scene.fast.score_profiles(*scene.tables, scene.values),
+        lambda scene: lambda: scene.fast.score_node_classes(*scene.tables, scene.values),
     ),
     Kernel("clear_raw", 8, _clear),
     Kernel(
@@ -169,7 +169,9 @@ TABLE_KERNELS = (
     Kernel("RowMask.take_feasible", 1 + 1, lambda scene: lambda: scene.mask.take_feasible(scene.verdicts)),
     Kernel("RowMask.drop_without_domain", 4 + 1, lambda scene: lambda: scene.mask.drop_without_domain(scene.zones)),
     Kernel(
-        "RowMask.drop_profiles", 4 + 1, lambda scene: lambda: scene.mask.drop_profiles(scene.columns, scene.profiles)
+        "RowMask.drop_node_classes",
+        4 + 1,
+        lambda scene: lambda: scene.mask.drop_node_classes(scene.columns, scene.node_classes),
     ),
     Kernel(
         "sum_by_domain, zones",
@@ -239,7 +241,7 @@ TABLE_KERNELS = (
 
 # --- kernels that keep what they know ---------------------------------------------------------------------------
 
-# A row as a class reads it: pods and allowed pods; allocatable, used and scored of two resources; profile, liveness.
+# A row as a class reads it: pods and allowed pods; allocatable, used and scored of two resources; node class, liveness.
 ROW_BYTES = 2 * 8 + 2 * 3 * 8 + 4 + 1
 TOTAL_BYTES = 4
 
@@ -248,10 +250,10 @@ def _new_placer(scene: Scene, threads: int = 1) -> tuple[Any, Any]:
     """A placer, and a class that it has looked at all rows for."""
     fast = scene.fast
     placer = fast.Placer(scene.columns, MAX_BYTES, threads)
-    pods = fast.PodClass(scene.columns, scene.request, scene.profiles)
+    pods = fast.PodClass(scene.columns, scene.request, scene.node_classes)
     pods.score_least_allocated(RESOURCES, 1)
     pods.score_balanced([0, 1], 1)
-    pods.score_profiles(scene.values, True, 3)
+    pods.score_node_classes(scene.values, True, 3)
     placer.place(pods, None)
     return placer, pods
 

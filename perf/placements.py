@@ -113,7 +113,7 @@ def new_table(nodes: int, seed: int = 7) -> NodeColumns:
         columns.set_allocatable(row, 0, 32_000 * size)
         columns.set_allocatable(row, 1, 128 * GIB * size)
         columns.set_allowed_pods(row, 250)
-        columns.set_profile(row, rng.randrange(8))
+        columns.set_node_class(row, rng.randrange(8))
         cpu, memory = rng.randrange(100, 16_000), rng.randrange(1, 64) * GIB
         columns.add_pod(row, PodRequest([(0, cpu), (1, memory)], cpu, memory))
     return columns
@@ -127,7 +127,7 @@ def new_classes(columns: NodeColumns, number: int, seed: int = 8) -> list[PodCla
         pods = PodClass(columns, PodRequest([(0, cpu), (1, memory)], cpu, memory), bytes(8))
         pods.score_least_allocated([(0, 1), (1, 1)], 1)
         pods.score_balanced([0, 1], 1)
-        pods.score_profiles(array("q", [0] * 7 + [1]), True, 3)
+        pods.score_node_classes(array("q", [0] * 7 + [1]), True, 3)
         made.append(pods)
     return made
 
@@ -208,7 +208,7 @@ def _scan(placer: Placer, pods: PodClass, apart_s: float) -> float:
 
 
 def bytes_touched() -> float:
-    """For each of two resources allocatable, requested and scored; pods and room for them; profile, liveness; total."""
+    """Resources: allocatable, requested and scored of two; pods and room for them; node class, liveness; total."""
     return 2 * 3 * 8 + 2 * 8 + 4 + 1 + 4
 
 

@@ -51,7 +51,7 @@ from typing import Any
 
 import msgspec
 
-from kscheduler._fast import Scores, Verdicts, score_most_allocated, values_by_profile
+from kscheduler._fast import Scores, Verdicts, score_most_allocated, values_by_node_class
 from kscheduler.config.load import parse_config
 from kscheduler.framework import CycleState, Handle, NodeInfo, PodInfo, Status
 from kscheduler.framework.class_draft import ClassDraft, Source
@@ -86,7 +86,7 @@ def number_of(node: str) -> int:
 
 
 class NativeLabel:
-    """Compiled: a score by profile of nodes."""
+    """Compiled: a score by node class."""
 
     name = "NativeLabel"
 
@@ -104,10 +104,10 @@ class NativeLabel:
         rows = array("q", [0]) * self._table.columns.rows
         for node in self._table:
             rows[node.row] = int(node.labels.get(LABEL, "0"))
-        by_profile = values_by_profile(self._table.columns, rows.tobytes(), len(self._table.profiles))
-        if by_profile is None:
+        by_node_class = values_by_node_class(self._table.columns, rows.tobytes(), len(self._table.node_classes))
+        if by_node_class is None:
             return False
-        draft.score_profiles(array("q", by_profile), reverse=False)
+        draft.score_node_classes(array("q", by_node_class), reverse=False)
         return True
 
 

@@ -7,8 +7,9 @@ it has been built, unless KSCHEDULER_NO_EXTENSIONS=1; `COMPILED` is whether it i
 
 Three compiled modules have no reference, since only kernels call them: `chunks`, `row_ranking` and `worker_threads`.
 
-Rows are counted from 0; freed rows stay in the tables as dead rows, which no kernel ever chooses. A `profile` in names
-here is the number of a row's node class. One thread writes at a time. Nothing here imports the rest of kscheduler.
+Rows are counted from 0; freed rows stay in the tables as dead rows, which no kernel ever chooses. In names
+`node_class` is the number of a row's node class. One thread writes at a time. Nothing here imports the rest of
+kscheduler.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from kscheduler._fast.answers import RowAnswers
     from kscheduler._fast.classes import PodClass
     from kscheduler._fast.columns import NodeColumns, PodRequest
-    from kscheduler._fast.filtering import RowNominated, filter_fit, filter_profiles, filter_with_nominated
+    from kscheduler._fast.filtering import RowNominated, filter_fit, filter_node_classes, filter_with_nominated
     from kscheduler._fast.metric_rules import MetricRules, copy_use, mean_use
     from kscheduler._fast.packing import (
         changes_so_far,
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
         rows_changed_since,
         set_raws,
         take_metric,
-        values_by_profile,
+        values_by_node_class,
     )
     from kscheduler._fast.placement import Placer
     from kscheduler._fast.preemption import Conditions, Residents, clear_nodes, spare_pods
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
         score_images,
         score_least_allocated,
         score_most_allocated,
-        score_profiles,
+        score_node_classes,
         score_requested_to_capacity_ratio,
     )
     from kscheduler._fast.selection import best_total, select_host
@@ -154,8 +155,8 @@ __all__ = [
     "entry_bit",
     "filter_fit",
     "filter_inside",
+    "filter_node_classes",
     "filter_outside",
-    "filter_profiles",
     "filter_skew",
     "filter_with_nominated",
     "filter_without_domain",
@@ -175,7 +176,7 @@ __all__ = [
     "score_images",
     "score_least_allocated",
     "score_most_allocated",
-    "score_profiles",
+    "score_node_classes",
     "score_rated",
     "score_requested_to_capacity_ratio",
     "score_spread",
@@ -184,7 +185,7 @@ __all__ = [
     "spare_pods",
     "sum_by_domain",
     "take_metric",
-    "values_by_profile",
+    "values_by_node_class",
 ]
 
 if not TYPE_CHECKING:

@@ -24,10 +24,10 @@ cdef struct ShapeC:
 
 
 cdef struct ListC:
-    # A raw score for each profile, normalised over the rows that are feasible.
-    score_t* raws  # [profile] 0..MAX_RAW
+    # A raw score for each node class, normalised over the rows that are feasible.
+    score_t* raws  # [node class] 0..MAX_RAW
     score_t weight
-    score_t highest  # raw of a feasible row, or 0: what `by_profile` was made with
+    score_t highest  # raw of a feasible row, or 0: what `by_node_class` was made with
     bint reverse
 
 
@@ -56,11 +56,11 @@ cdef struct ClassC:
     DemandC demand
     amount_t cpu  # non-zero: with the scoring defaults
     amount_t memory  # non-zero
-    Py_ssize_t profile_count
-    const unsigned char* verdicts  # [profile] 0: may go there
+    Py_ssize_t node_class_count
+    const unsigned char* verdicts  # [node class] 0: may go there
     ListC* lists
     Py_ssize_t list_count
-    bint is_uneven  # some list tells profiles apart, so that which of them are feasible matters
+    bint is_uneven  # some list tells node classes apart, so that which of them are feasible matters
     RowListC* row_lists
     Py_ssize_t row_list_count
     AskedC* asked
@@ -80,9 +80,9 @@ cdef struct ClassC:
     int32_t* stale  # groups to look at again, `stale_count` of them; there is room for one more
     Py_ssize_t stale_count
     unsigned char* is_stale  # [group] 1: among them
-    int32_t* by_profile  # [profile] weighted sum of the lists; -1 if the profile is out. There is a -1 before the first
-    int32_t* moves  # [profile] by what totals change when normalisation does
-    Py_ssize_t* feasible_in  # [profile] feasible rows; kept if `is_uneven`
+    int32_t* by_node_class  # [node class] weighted sum of the lists; -1 if that is out. There is a -1 before the first
+    int32_t* moves  # [node class] by what totals change when normalisation does
+    Py_ssize_t* feasible_in  # [node class] feasible rows; kept if `is_uneven`
     Py_ssize_t feasible  # rows
     Py_ssize_t cursor  # changes read
     uint64_t answers_version  # sum of the versions of what is asked that was read
@@ -116,4 +116,4 @@ cdef class PodClass:
 
 
 cdef ShapeC shape_for(row_t rows) noexcept nogil
-cdef Py_ssize_t bytes_needed(const ShapeC* shape, Py_ssize_t profiles) noexcept nogil
+cdef Py_ssize_t bytes_needed(const ShapeC* shape, Py_ssize_t node_classes) noexcept nogil

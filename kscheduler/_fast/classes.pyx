@@ -45,15 +45,15 @@ cdef class PodClass:
     or there is a new node class, make a new pod class.
     """
 
-    def __cinit__(self, NodeColumns columns not None, PodRequest request not None, verdict_by_profile):
+    def __cinit__(self, NodeColumns columns not None, PodRequest request not None, verdict_by_node_class):
         columns._check_resources(request)
         self.columns = columns
         self.request = request
-        self.verdicts = bytes(verdict_by_profile)
+        self.verdicts = bytes(verdict_by_node_class)
         self.row_scores, self.answers, self.rules = [], [], []
-        for profile, verdict in enumerate(self.verdicts):
-            within(f"verdict of profile {profile}", verdict, 0, 127)
-        self.c.profile_count = len(self.verdicts)
+        for node_class, verdict in enumerate(self.verdicts):
+            within(f"verdict of node class {node_class}", verdict, 0, 127)
+        self.c.node_class_count = len(self.verdicts)
         self.c.verdicts = self.verdicts
         self.c.cpu = request.cpu
         self.c.memory = request.memory
@@ -105,16 +105,16 @@ cdef class PodClass:
         self.c.demand.balanced_weight = weighed
         self.has_balanced = True
 
-    def score_profiles(self, const score_t[::1] value_by_profile not None, bint reverse, weight):
+    def score_node_classes(self, const score_t[::1] value_by_node_class not None, bint reverse, weight):
         """Score each row by the value of its node class, normalised by default or in reverse."""
         self._begin()
-        cdef Py_ssize_t profile, count = value_by_profile.shape[0]
-        if count != self.c.profile_count:
-            raise ValueError(f"value_by_profile: expected {self.c.profile_count} values, got {count}")
-        for profile in range(count):
-            if not 0 <= value_by_profile[profile] <= MAX_RAW:
+        cdef Py_ssize_t node_class, count = value_by_node_class.shape[0]
+        if count != self.c.node_class_count:
+            raise ValueError(f"value_by_node_class: expected {self.c.node_class_count} values, got {count}")
+        for node_class in range(count):
+            if not 0 <= value_by_node_class[node_class] <= MAX_RAW:
                 raise ValueError(
-                    f"value of profile {profile}: expected 0..{MAX_RAW}, got {value_by_profile[profile]}"
+                    f"value of node class {node_class}: expected 0..{MAX_RAW}, got {value_by_node_class[node_class]}"
                 )
         cdef score_t weighed = self._weigh(weight)
         cdef ListC* lists = <ListC*>PyMem_Realloc(self.c.lists, (self.c.list_count + 1) * sizeof(ListC))
@@ -128,9 +128,9 @@ cdef class PodClass:
             raise MemoryError()
         fresh.weight = weighed
         fresh.reverse = reverse
-        for profile in range(count):
-            fresh.raws[profile] = value_by_profile[profile]
-            self.c.is_uneven = self.c.is_uneven or fresh.raws[profile] != fresh.raws[0]
+        for node_class in range(count):
+            fresh.raws[node_class] = value_by_node_class[node_class]
+            self.c.is_uneven = self.c.is_uneven or fresh.raws[node_class] != fresh.raws[0]
         self.c.list_count += 1
 
     def score_rows(self, score_by_row, weight):
@@ -230,7 +230,7 @@ cdef class PodClass:
     cdef int allocate(self) except -1:
         """Allocate memory for what is known of every row, and forget what was known."""
         cdef ShapeC shape = shape_for(self.columns.capacity)
-        cdef Py_ssize_t profiles = self.c.profile_count
+        cdef Py_ssize_t node_classes = self.c.node_class_count
         self.release()
         self._list_resources()
         self.c.totals = <int32_t*>allocate_rows(shape.rows * sizeof(int32_t))
@@ -240,21 +240,21 @@ cdef class PodClass:
         self.c.group_ties = <int32_t*>PyMem_Malloc(shape.groups * sizeof(int32_t))
         self.c.stale = <int32_t*>PyMem_Malloc((shape.groups + 1) * sizeof(int32_t))
         self.c.is_stale = <unsigned char*>PyMem_Malloc(shape.groups)
-        self.c.moves = <int32_t*>PyMem_Malloc(max(1, profiles) * sizeof(int32_t))
-        self.c.feasible_in = <Py_ssize_t*>PyMem_Malloc(max(1, profiles) * sizeof(Py_ssize_t))
-        self.c.by_profile = <int32_t*>PyMem_Malloc((1 + profiles) * sizeof(int32_t))
-        if self.c.by_profile is not NULL:
-            self.c.by_profile[0] = -1
-            self.c.by_profile += 1
+        self.c.moves = <int32_t*>PyMem_Malloc(max(1, node_classes) * sizeof(int32_t))
+        self.c.feasible_in = <Py_ssize_t*>PyMem_Malloc(max(1, node_classes) * sizeof(Py_ssize_t))
+        self.c.by_node_class = <int32_t*>PyMem_Malloc((1 + node_classes) * sizeof(int32_t))
+        if self.c.by_node_class is not NULL:
+            self.c.by_node_class[0] = -1
+            self.c.by_node_class += 1
         if (
             self.c.totals is NULL or self.c.best is NULL or self.c.ties is NULL or self.c.group_best is NULL
             or self.c.group_ties is NULL or self.c.stale is NULL or self.c.is_stale is NULL or self.c.moves is NULL
-            or self.c.feasible_in is NULL or self.c.by_profile is NULL
+            or self.c.feasible_in is NULL or self.c.by_node_class is NULL
         ):
             self.release()
             raise MemoryError()
         self.c.shape = shape
-        self.c.bytes = bytes_needed(&shape, profiles)
+        self.c.bytes = bytes_needed(&shape, node_classes)
         return 0
 
     cdef int _list_resources(self) except -1:
@@ -283,13 +283,13 @@ cdef class PodClass:
         PyMem_Free(self.c.is_stale)
         PyMem_Free(self.c.moves)
         PyMem_Free(self.c.feasible_in)
-        if self.c.by_profile is not NULL:
-            PyMem_Free(self.c.by_profile - 1)
+        if self.c.by_node_class is not NULL:
+            PyMem_Free(self.c.by_node_class - 1)
         self.c.totals = self.c.best = self.c.ties = self.c.group_best = self.c.group_ties = self.c.stale = NULL
         self.c.is_stale = NULL
         self.c.resources = NULL
         self.c.resource_count = 0
-        self.c.moves = self.c.by_profile = NULL
+        self.c.moves = self.c.by_node_class = NULL
         self.c.feasible_in = NULL
         self.c.shape = shape_for(0)
         self.c.bytes = 0
@@ -324,11 +324,11 @@ cdef ShapeC shape_for(row_t rows) noexcept nogil:
     return shape
 
 
-cdef Py_ssize_t bytes_needed(const ShapeC* shape, Py_ssize_t profiles) noexcept nogil:
+cdef Py_ssize_t bytes_needed(const ShapeC* shape, Py_ssize_t node_classes) noexcept nogil:
     cdef Py_ssize_t width = sizeof(int32_t)
     return (
-        (shape.rows + 2 * shape.blocks + 3 * shape.groups + 2 * profiles) * width
+        (shape.rows + 2 * shape.blocks + 3 * shape.groups + 2 * node_classes) * width
         + shape.groups
-        + profiles * sizeof(Py_ssize_t)
+        + node_classes * sizeof(Py_ssize_t)
         + sizeof(ClassC)
     )

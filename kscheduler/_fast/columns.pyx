@@ -10,7 +10,7 @@ from libc.stdint cimport int32_t
 
 from kscheduler._fast.checks cimport index, within
 from kscheduler._fast.codes cimport EPHEMERAL_STORAGE, MAX_AMOUNT, MAX_ENTRIES
-from kscheduler._fast.typedefs cimport amount_t, code_t, profile_t, resource_t, row_t
+from kscheduler._fast.typedefs cimport amount_t, code_t, node_class_t, resource_t, row_t
 
 cdef object _INT32_MAX = (1 << 31) - 1
 
@@ -122,7 +122,7 @@ cdef class NodeColumns:
     def free_row(self, row):
         """Free the row of a node that is gone, with all that was counted on it."""
         self._check_alive(row)
-        cdef profile_t before = self.profiles[<row_t>row]
+        cdef node_class_t before = self.node_classes[<row_t>row]
         self._clear(row)
         self.alive_count -= 1
         self.lowest_free = min(self.lowest_free, <row_t>row)
@@ -134,18 +134,18 @@ cdef class NodeColumns:
         self._check_alive(row)
         index("resource", resource, self.resource_count)
         self.allocated[<resource_t>resource, <row_t>row] = within("amount", amount, -MAX_AMOUNT, MAX_AMOUNT)
-        self._changed(row, self.profiles[<row_t>row])
+        self._changed(row, self.node_classes[<row_t>row])
 
     def set_allowed_pods(self, row, count):
         self._check_alive(row)
         self.pods_allowed[<row_t>row] = within("count", count, -MAX_AMOUNT, MAX_AMOUNT)
-        self._changed(row, self.profiles[<row_t>row])
+        self._changed(row, self.node_classes[<row_t>row])
 
-    def set_profile(self, row, profile):
+    def set_node_class(self, row, node_class):
         self._check_alive(row)
-        cdef profile_t after = <profile_t>within("profile", profile, 0, _INT32_MAX)
-        cdef profile_t before = self.profiles[<row_t>row]
-        self.profiles[<row_t>row] = after
+        cdef node_class_t after = <node_class_t>within("node class", node_class, 0, _INT32_MAX)
+        cdef node_class_t before = self.node_classes[<row_t>row]
+        self.node_classes[<row_t>row] = after
         self._changed(row, before)
 
     def add_pod(self, row, PodRequest request not None):
@@ -212,9 +212,9 @@ cdef class NodeColumns:
         index("row", row, self.rows)
         return self.pods_allowed[<row_t>row]
 
-    def profile(self, row):
+    def node_class(self, row):
         index("row", row, self.rows)
-        return self.profiles[<row_t>row]
+        return self.node_classes[<row_t>row]
 
     def is_alive(self, row):
         index("row", row, self.rows)
@@ -230,9 +230,9 @@ cdef class NodeColumns:
         used_memory = _column(capacity)
         pods = _column(capacity)
         pods_allowed = _column(capacity)
-        cdef profile_t[::1] profiles = view.array(shape=(capacity,), itemsize=sizeof(profile_t), format="i")
+        cdef node_class_t[::1] node_classes = view.array(shape=(capacity,), itemsize=sizeof(node_class_t), format="i")
         cdef code_t[::1] alive = view.array(shape=(capacity,), itemsize=sizeof(code_t), format="B")
-        profiles[:] = -1
+        node_classes[:] = -1
         alive[:] = 0
         # All memory is there now: a MemoryError above has changed nothing.
         self.allocated = allocated
@@ -241,7 +241,7 @@ cdef class NodeColumns:
         self.used_memory = used_memory
         self.pods = pods
         self.pods_allowed = pods_allowed
-        self.profiles = profiles
+        self.node_classes = node_classes
         self.alive = alive
         self.capacity = capacity
         return 0
@@ -251,7 +251,7 @@ cdef class NodeColumns:
         allocated, used = self.allocated, self.used
         used_cpu, used_memory = self.used_cpu, self.used_memory
         pods, pods_allowed = self.pods, self.pods_allowed
-        profiles, alive = self.profiles, self.alive
+        node_classes, alive = self.node_classes, self.alive
         cdef Py_ssize_t rows = alive.shape[0], old = allocated.shape[0]
         self._allocate(resources, capacity)
         self._allocate_ring(capacity)
@@ -261,7 +261,7 @@ cdef class NodeColumns:
         self.used_memory[:rows] = used_memory
         self.pods[:rows] = pods
         self.pods_allowed[:rows] = pods_allowed
-        self.profiles[:rows] = profiles
+        self.node_classes[:rows] = node_classes
         self.alive[:rows] = alive
         return 0
 
@@ -274,7 +274,7 @@ cdef class NodeColumns:
         self.used_memory[row] = 0
         self.pods[row] = 0
         self.pods_allowed[row] = 0
-        self.profiles[row] = -1
+        self.node_classes[row] = -1
         self.alive[row] = 0
         return 0
 
@@ -286,24 +286,24 @@ cdef class NodeColumns:
         if length - 1 == self.ring_mask:
             return 0
         cdef int32_t[::1] rows = view.array(shape=(length,), itemsize=sizeof(int32_t), format="i")
-        cdef profile_t[::1] profiles = view.array(shape=(length,), itemsize=sizeof(profile_t), format="i")
+        cdef node_class_t[::1] node_classes = view.array(shape=(length,), itemsize=sizeof(node_class_t), format="i")
         for change in range(max(0, self.changes - self.ring_mask - 1), self.changes):
             rows[change & (length - 1)] = self.changed_rows[change & self.ring_mask]
-            profiles[change & (length - 1)] = self.profiles_before[change & self.ring_mask]
+            node_classes[change & (length - 1)] = self.node_classes_before[change & self.ring_mask]
         self.changed_rows = rows
-        self.profiles_before = profiles
+        self.node_classes_before = node_classes
         self.ring_mask = length - 1
         return 0
 
-    cdef int _changed(self, row_t row, profile_t before) except -1:
+    cdef int _changed(self, row_t row, node_class_t before) except -1:
         """Log a change of a row, which had the node class `before`. Every change ends here."""
         self.log_change(row, before)
         self.generation += 1
         return 0
 
-    cdef int log_change(self, row_t row, profile_t before) except -1 nogil:
+    cdef int log_change(self, row_t row, node_class_t before) except -1 nogil:
         self.changed_rows[self.changes & self.ring_mask] = <int32_t>row
-        self.profiles_before[self.changes & self.ring_mask] = before
+        self.node_classes_before[self.changes & self.ring_mask] = before
         self.changes = self.changes + 1
         return 0
 
@@ -343,7 +343,7 @@ cdef class NodeColumns:
         self.used_cpu[row] = self.used_cpu[row] + sign * cpu
         self.used_memory[row] = self.used_memory[row] + sign * memory
         self.pods[row] = self.pods[row] + sign
-        self.log_change(row, self.profiles[row])
+        self.log_change(row, self.node_classes[row])
         return 0
 
 

@@ -5,8 +5,8 @@ from typing import final
 from kscheduler._fast.columns import NodeColumns, PodRequest
 from kscheduler._fast.verdicts import Verdicts
 
-def filter_profiles(
-    columns: NodeColumns, verdicts: Verdicts, verdict_by_profile: bytes | bytearray | array[int], code: int
+def filter_node_classes(
+    columns: NodeColumns, verdicts: Verdicts, verdict_by_node_class: bytes | bytearray | array[int], code: int
 ) -> int: ...
 def filter_fit(columns: NodeColumns, verdicts: Verdicts, request: PodRequest, code: int) -> int: ...
 

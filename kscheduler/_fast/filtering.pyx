@@ -7,31 +7,31 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from kscheduler._fast.checks cimport index, within
 from kscheduler._fast.codes cimport FEASIBLE, MAX_AMOUNT, MAX_CODE, MAX_ENTRIES, TOO_MANY_PODS, UNRESOLVABLE
 from kscheduler._fast.columns cimport EntryC, NodeColumns, PodRequest
-from kscheduler._fast.typedefs cimport amount_t, code_t, detail_t, profile_t, row_t
+from kscheduler._fast.typedefs cimport amount_t, code_t, detail_t, node_class_t, row_t
 from kscheduler._fast.verdicts cimport Verdicts
 
 cdef object _INT32_MAX = (1 << 31) - 1
 
 
-def filter_profiles(NodeColumns columns not None, Verdicts verdicts not None, verdict_by_profile, code):
+def filter_node_classes(NodeColumns columns not None, Verdicts verdicts not None, verdict_by_node_class, code):
     """Reject the nodes whose node class has a verdict other than 0, with that verdict as detail.
 
-    `verdict_by_profile` has a byte, 0..127, for each node class. Returns the number of feasible nodes left.
+    `verdict_by_node_class` has a byte, 0..127, for each node class. Returns the number of feasible nodes left.
     """
     verdicts.check_columns(columns)
     cdef code_t c_code = <code_t>within("code", code, 1, MAX_CODE)
     cdef Py_buffer buffer
     cdef row_t left
     # A typed memoryview would take bytes or array('b'), not both.
-    PyObject_GetBuffer(verdict_by_profile, &buffer, PyBUF_ND | PyBUF_FORMAT)
+    PyObject_GetBuffer(verdict_by_node_class, &buffer, PyBUF_ND | PyBUF_FORMAT)
     try:
         if buffer.itemsize != 1 or buffer.ndim != 1:
-            raise ValueError(f"verdict_by_profile: expected single bytes, got items of {buffer.itemsize}")
+            raise ValueError(f"verdict_by_node_class: expected single bytes, got items of {buffer.itemsize}")
         _check_verdicts(<const signed char*>buffer.buf, buffer.len)
-        _check_profiles(columns.profiles, verdicts.codes, verdicts.rows, buffer.len)
+        _check_node_classes(columns.node_classes, verdicts.codes, verdicts.rows, buffer.len)
         with nogil:
-            left = _filter_profiles(
-                columns.profiles,
+            left = _filter_node_classes(
+                columns.node_classes,
                 verdicts.codes,
                 verdicts.details,
                 verdicts.rows,
@@ -198,25 +198,25 @@ cdef int _add_entries(
 
 
 cdef int _check_verdicts(const signed char* verdicts, Py_ssize_t count) except -1:
-    cdef Py_ssize_t profile
-    for profile in range(count):
-        if verdicts[profile] < 0:
-            raise ValueError(f"verdict of profile {profile}: expected 0..127, got {verdicts[profile]}")
+    cdef Py_ssize_t node_class
+    for node_class in range(count):
+        if verdicts[node_class] < 0:
+            raise ValueError(f"verdict of node class {node_class}: expected 0..127, got {verdicts[node_class]}")
     return 0
 
 
-cdef int _check_profiles(
-    const profile_t[::1] profiles, const code_t[::1] codes, row_t rows, Py_ssize_t count
+cdef int _check_node_classes(
+    const node_class_t[::1] node_classes, const code_t[::1] codes, row_t rows, Py_ssize_t count
 ) except -1:
     cdef row_t row
     for row in range(rows):
-        if codes[row] == FEASIBLE and not 0 <= profiles[row] < count:
-            raise IndexError(f"row {row} has profile {profiles[row]}, there are values for {count}")
+        if codes[row] == FEASIBLE and not 0 <= node_classes[row] < count:
+            raise IndexError(f"row {row} has node class {node_classes[row]}, there are values for {count}")
     return 0
 
 
-cdef row_t _filter_profiles(
-    const profile_t[::1] profiles,
+cdef row_t _filter_node_classes(
+    const node_class_t[::1] node_classes,
     code_t[::1] codes,
     detail_t[::1] details,
     row_t rows,
@@ -228,7 +228,7 @@ cdef row_t _filter_profiles(
     for row in range(rows):
         if codes[row] != FEASIBLE:
             continue
-        verdict = verdicts[profiles[row]]
+        verdict = verdicts[node_classes[row]]
         if verdict:
             codes[row] = code
             details[row] = verdict

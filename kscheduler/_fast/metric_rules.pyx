@@ -142,7 +142,7 @@ cdef class MetricRules:
         elif changed:
             for row in range(rows):
                 if old_marks[row] != self.c.marks[row] or old_points[row] != self.c.points[row]:
-                    self.columns.log_change(row, self.columns.profiles[row])
+                    self.columns.log_change(row, self.columns.node_classes[row])
         self.c.seen = self.columns.changes
 
     def mark(self, row):

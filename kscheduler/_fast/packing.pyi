@@ -16,6 +16,6 @@ def reject_marked(verdicts: Verdicts, marks: bytes | bytearray | memoryview, cod
 def set_raws(
     verdicts: Verdicts, scores: Scores, values: bytes | bytearray | memoryview, low: int, high: int
 ) -> int: ...
-def values_by_profile(
-    columns: NodeColumns, values: bytes | bytearray | memoryview, profile_count: int
+def values_by_node_class(
+    columns: NodeColumns, values: bytes | bytearray | memoryview, node_class_count: int
 ) -> bytes | None: ...

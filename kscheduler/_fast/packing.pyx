@@ -12,7 +12,7 @@ from kscheduler._fast.checks cimport index, within
 from kscheduler._fast.codes cimport FEASIBLE, MAX_CODE, MAX_RAW
 from kscheduler._fast.columns cimport NodeColumns
 from kscheduler._fast.scoring cimport Scores
-from kscheduler._fast.typedefs cimport amount_t, code_t, profile_t, resource_t, row_t, score_t
+from kscheduler._fast.typedefs cimport amount_t, code_t, node_class_t, resource_t, row_t, score_t
 from kscheduler._fast.verdicts cimport Verdicts
 
 cdef int64_t HIGHEST = 0x7FFFFFFFFFFFFFFF
@@ -262,28 +262,28 @@ def set_raws(Verdicts verdicts not None, Scores scores not None, values, low, hi
     return -1
 
 
-def values_by_profile(NodeColumns columns not None, values, profile_count):
+def values_by_node_class(NodeColumns columns not None, values, node_class_count):
     """Return the value of all rows of each node class, packed, 0 without rows; None if some rows of a class differ."""
-    cdef Py_ssize_t profiles = within("profile_count", profile_count, 0, _INT32_MAX)
+    cdef Py_ssize_t node_classes = within("node_class_count", node_class_count, 0, _INT32_MAX)
     _check_length("values", len(values), columns.rows * sizeof(score_t))
-    packed = PyBytes_FromStringAndSize(NULL, profiles * sizeof(score_t))
+    packed = PyBytes_FromStringAndSize(NULL, node_classes * sizeof(score_t))
     cdef score_t* out = <score_t*>PyBytes_AS_STRING(packed)
-    memset(out, 0, profiles * sizeof(score_t))
+    memset(out, 0, node_classes * sizeof(score_t))
     if columns.rows == 0:
         return packed
     cdef const score_t[::1] given = memoryview(values).cast("B").cast("q")
-    seen = bytearray(profiles + 1)
+    seen = bytearray(node_classes + 1)
     cdef code_t[::1] known = seen
     cdef row_t row
-    cdef profile_t profile
+    cdef node_class_t node_class
     for row in range(columns.rows):
-        profile = columns.profiles[row]
-        if profile < 0 or profile >= profiles:
+        node_class = columns.node_classes[row]
+        if node_class < 0 or node_class >= node_classes:
             continue
-        if known[profile] and out[profile] != given[row]:
+        if known[node_class] and out[node_class] != given[row]:
             return None
-        known[profile] = 1
-        out[profile] = given[row]
+        known[node_class] = 1
+        out[node_class] = given[row]
     return packed
 
 

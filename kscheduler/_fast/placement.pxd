@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, uint64_t
 from kscheduler._fast.classes cimport ClassC, PodClass
 from kscheduler._fast.columns cimport NodeColumns
 from kscheduler._fast.row_ranking cimport TableC
-from kscheduler._fast.typedefs cimport profile_t, row_t
+from kscheduler._fast.typedefs cimport node_class_t, row_t
 
 
 cdef class Placer:
@@ -20,16 +20,16 @@ cdef class Placer:
     cdef Py_ssize_t part_resources
     # The ring of changes as a chunk: what each changed row looked like when it was copied, or since.
     cdef double* recent
-    cdef profile_t* recent_profiles  # [change & ring_mask]
+    cdef node_class_t* recent_node_classes  # [change & ring_mask]
     cdef Py_ssize_t recent_length
     cdef Py_ssize_t recent_resources
     cdef Py_ssize_t copied  # changes copied so far
     cdef Py_ssize_t large_until  # copies with an amount that is not small are of changes before this one
-    cdef Py_ssize_t moved_until  # rows came, went or changed their profile only before this change
+    cdef Py_ssize_t moved_until  # rows came, went or changed their node class only before this change
 
     cdef PodClass _check_class(self, object candidate)
     cdef int _catch_up(self, PodClass pod_class) except -1
-    cdef int _raise_bad_profile(self, PodClass pod_class) except -1
+    cdef int _raise_bad_node_class(self, PodClass pod_class) except -1
     cdef int prepare(self, PodClass pod_class) except -1
     cdef int make_room(self, Py_ssize_t needed) except -1
     cdef int look(self) except -1

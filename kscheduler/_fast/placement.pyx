@@ -35,7 +35,7 @@ from kscheduler._fast.metric_rules cimport follow, needs_room
 from kscheduler._fast.row_ranking cimport (
     PartC,
     TableC,
-    add_profiles,
+    add_node_classes,
     apply_totals,
     assume_all_feasible,
     begin_part,
@@ -52,7 +52,7 @@ from kscheduler._fast.row_ranking cimport (
     with_row_score,
 )
 from kscheduler._fast.scoring cimport balanced_of_row, fit_of_row
-from kscheduler._fast.typedefs cimport amount_t, profile_t, row_t, score_t
+from kscheduler._fast.typedefs cimport amount_t, node_class_t, row_t, score_t
 
 cdef extern from *:
     """
@@ -80,7 +80,7 @@ cdef enum:
     DONE
     NOWHERE  # the pod fits nowhere
     UNREADY  # the class lacks memory for its rows
-    BAD_PROFILE  # a row's profile has no verdict
+    BAD_NODE_CLASS  # a row's node class has no verdict
     UNASKED  # what others say of rows has to be asked again
     TOO_MUCH  # a sum of non-zero requests would pass MAX_AMOUNT
 
@@ -104,7 +104,7 @@ cdef class Placer:
     def __dealloc__(self):
         free(self.parts)
         free(self.recent)
-        free(self.recent_profiles)
+        free(self.recent_node_classes)
 
     def count_feasible(self, PodClass pod_class not None):
         """Return the number of rows on which a pod of the class fits."""
@@ -167,8 +167,8 @@ cdef class Placer:
                     self.prepare(pods[done])
                 elif outcome == UNASKED:
                     (<PodClass>pods[done]).ask()
-                elif outcome == BAD_PROFILE:
-                    self._raise_bad_profile(pods[done])
+                elif outcome == BAD_NODE_CLASS:
+                    self._raise_bad_node_class(pods[done])
                 elif outcome == TOO_MUCH:
                     rows[done], row = -1, rows[done]
                     self.columns.add_pod(row, (<PodClass>pods[done]).request)
@@ -209,17 +209,19 @@ cdef class Placer:
         cdef int outcome
         with nogil:
             outcome = self.catch_up(&pod_class.c)
-        if outcome == BAD_PROFILE:
-            self._raise_bad_profile(pod_class)
+        if outcome == BAD_NODE_CLASS:
+            self._raise_bad_node_class(pod_class)
         return 0
 
-    cdef int _raise_bad_profile(self, PodClass pod_class) except -1:
+    cdef int _raise_bad_node_class(self, PodClass pod_class) except -1:
         cdef row_t row
-        cdef profile_t profile
+        cdef node_class_t node_class
         for row in range(self.columns.rows):
-            profile = self.columns.profiles[row]
-            if self.columns.alive[row] and not 0 <= profile < pod_class.c.profile_count:
-                raise IndexError(f"row {row} has profile {profile}, there are values for {pod_class.c.profile_count}")
+            node_class = self.columns.node_classes[row]
+            if self.columns.alive[row] and not 0 <= node_class < pod_class.c.node_class_count:
+                raise IndexError(
+                    f"row {row} has node class {node_class}, there are values for {pod_class.c.node_class_count}"
+                )
         return 0
 
     cdef int prepare(self, PodClass pod_class) except -1:
@@ -227,7 +229,7 @@ cdef class Placer:
         self.drop(pod_class)
         pod_class.is_used = True
         cdef ShapeC shape = shape_for(self.columns.capacity)
-        self.make_room(bytes_needed(&shape, pod_class.c.profile_count))
+        self.make_room(bytes_needed(&shape, pod_class.c.node_class_count))
         pod_class.allocate()
         pod_class.owner = self
         self.clock += 1
@@ -256,7 +258,7 @@ cdef class Placer:
         self.table.used_memory = &columns.used_memory[0]
         self.table.pods = &columns.pods[0]
         self.table.pods_allowed = &columns.pods_allowed[0]
-        self.table.profiles = &columns.profiles[0]
+        self.table.node_classes = &columns.node_classes[0]
         self.table.alive = &columns.alive[0]
         self.table.stride = columns.capacity
         self.table.rows = columns.rows
@@ -271,11 +273,11 @@ cdef class Placer:
         cdef Py_ssize_t length = columns.ring_mask + 1
         if self.recent_length != length or self.recent_resources != columns.resource_count:
             free(self.recent)
-            free(self.recent_profiles)
+            free(self.recent_node_classes)
             self.recent_length = 0
             self.recent = <double*>malloc((1 + columns.resource_count * FIELDS) * length * sizeof(double))
-            self.recent_profiles = <profile_t*>malloc(length * sizeof(profile_t))
-            if self.recent is NULL or self.recent_profiles is NULL:
+            self.recent_node_classes = <node_class_t*>malloc(length * sizeof(node_class_t))
+            if self.recent is NULL or self.recent_node_classes is NULL:
                 raise MemoryError()
             self.recent_length = length
             self.recent_resources = columns.resource_count
@@ -386,7 +388,7 @@ cdef class Placer:
                 fetch(&c.totals[self.columns.changed_rows[at + i]])
             chunk.numbers = self.recent + at
             score_chunk(&c.demand, &chunk, count, totals)
-            add_profiles(c, totals, self.recent_profiles + at, count)
+            add_node_classes(c, totals, self.recent_node_classes + at, count)
             if c.row_list_count or c.asked_count or c.ruled_count:
                 for i in range(count):
                     if totals[i] >= 0:
@@ -395,7 +397,7 @@ cdef class Placer:
                 for i in range(count):
                     if totals[i] == ALONE:
                         totals[i] = self.score_row(c, self.columns.changed_rows[at + i])
-            apply_totals(c, &self.columns.changed_rows[at], totals, self.recent_profiles + at, count)
+            apply_totals(c, &self.columns.changed_rows[at], totals, self.recent_node_classes + at, count)
             start += count
         return DONE
 
@@ -404,7 +406,7 @@ cdef class Placer:
         cdef Py_ssize_t change, mask = self.columns.ring_mask, end = self.columns.changes, block
         cdef row_t row
         cdef int32_t total
-        # 1. Take the changed rows out, under the profile that the class knew them by: that before the first change.
+        # 1. Take the changed rows out, under the node class that the class knew them by: that before the first change.
         for change in range(c.cursor, min(c.cursor + AHEAD, end)):
             fetch(&c.totals[self.columns.changed_rows[change & mask]])
         for change in range(c.cursor, end):
@@ -413,7 +415,7 @@ cdef class Placer:
             row = self.columns.changed_rows[change & mask]
             total = c.totals[row]
             if total >= 0:
-                take_out(c, row, total, self.columns.profiles_before[change & mask])
+                take_out(c, row, total, self.columns.node_classes_before[change & mask])
             c.totals[row] = PENDING
         # 2. Put them in again, as they are now.
         for change in range(c.cursor, end):
@@ -421,8 +423,8 @@ cdef class Placer:
             if c.totals[row] == PENDING:
                 total = self.score_row(c, row)
                 if total < -1:
-                    return BAD_PROFILE
-                put_in(c, row, total, self.columns.profiles[row])
+                    return BAD_NODE_CLASS
+                put_in(c, row, total, self.columns.node_classes[row])
         # 3. See what is left of blocks that have lost their best rows.
         for change in range(c.cursor, end):
             block = self.columns.changed_rows[change & mask] // BLOCK
@@ -443,8 +445,8 @@ cdef class Placer:
             allowed, pods = self.columns.pods_allowed[row], self.columns.pods[row]
             small = is_small(allowed) and is_small(pods)
             self.recent[ROOM * stride + at] = <double>allowed - <double>pods
-            self.recent_profiles[at] = self.columns.profiles[row]
-            if self.columns.profiles[row] != self.columns.profiles_before[at] or not self.columns.alive[row]:
+            self.recent_node_classes[at] = self.columns.node_classes[row]
+            if self.columns.node_classes[row] != self.columns.node_classes_before[at] or not self.columns.alive[row]:
                 self.moved_until = change + 1
             for resource in range(self.columns.resource_count):
                 has, used = self.columns.allocated[resource, row], self.columns.used[resource, row]
@@ -467,13 +469,13 @@ cdef class Placer:
 
     cdef int32_t score_row(self, const ClassC* c, row_t row) except? -4 nogil:
         """Return the total of one row, by integers; -1 if it is not feasible, -2 if its node class has no verdict."""
-        cdef profile_t profile = self.columns.profiles[row]
+        cdef node_class_t node_class = self.columns.node_classes[row]
         cdef score_t total
         if not self.columns.alive[row]:
             return -1
-        if not 0 <= profile < c.profile_count:
+        if not 0 <= node_class < c.node_class_count:
             return -2
-        if c.by_profile[profile] < 0:
+        if c.by_node_class[node_class] < 0:
             return -1
         if lacking_of_row(
             self.columns.allocated, self.columns.used, self.columns.pods, self.columns.pods_allowed,
@@ -483,7 +485,7 @@ cdef class Placer:
         total = row_score(c, row)
         if total < 0:
             return -1
-        total += c.by_profile[profile]
+        total += c.by_node_class[node_class]
         if c.demand.fit_weight:
             total += c.demand.fit_weight * fit_of_row(
                 self.columns.allocated, self.columns.used, self.columns.used_cpu, self.columns.used_memory,
@@ -504,7 +506,7 @@ cdef class Placer:
         cdef bint has_alone = False
         self.rebuilds = self.rebuilds + 1
         assume_all_feasible(c)
-        memset(c.feasible_in, 0, c.profile_count * sizeof(Py_ssize_t))
+        memset(c.feasible_in, 0, c.node_class_count * sizeof(Py_ssize_t))
         c.feasible = 0
         # 1. The others begin, 2. this thread takes part, too. Rows that others come too late for are its own.
         for part in range(count):
@@ -524,11 +526,11 @@ cdef class Placer:
             has_alone = has_alone or parts[part].has_alone
             c.must_rebuild = c.must_rebuild or parts[part].is_bad
         if c.must_rebuild:
-            return BAD_PROFILE
+            return BAD_NODE_CLASS
         clear_rest(c, self.table.rows)
         c.must_normalize = c.is_uneven
         if has_alone:
             for row in range(self.table.rows):
                 if c.totals[row] == ALONE:
-                    put_in(c, row, self.score_row(c, row), self.columns.profiles[row])
+                    put_in(c, row, self.score_row(c, row), self.columns.node_classes[row])
         return DONE

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t
 
 from kscheduler._fast.answers cimport AnswersC
 from kscheduler._fast.classes cimport BLOCK, GROUP, ClassC
-from kscheduler._fast.typedefs cimport amount_t, profile_t, row_t, score_t
+from kscheduler._fast.typedefs cimport amount_t, node_class_t, row_t, score_t
 
 
 cdef struct TableC:
@@ -15,7 +15,7 @@ cdef struct TableC:
     const amount_t* used_memory
     const amount_t* pods
     const amount_t* pods_allowed
-    const profile_t* profiles
+    const node_class_t* node_classes
     const unsigned char* alive
     Py_ssize_t stride
     row_t rows
@@ -31,7 +31,7 @@ cdef struct PartC:
     Py_ssize_t* feasible_in
     Py_ssize_t feasible
     bint has_alone  # some row needs the integer formulas
-    bint is_bad  # some row's profile has no verdict
+    bint is_bad  # some row's node class has no verdict
     char apart[64]  # what threads write is never in one cache line
 
 
@@ -41,10 +41,12 @@ cdef void look_at_part(void* part) noexcept nogil
 cdef int assume_all_feasible(ClassC* c) noexcept nogil
 cdef int renormalize(ClassC* c, const TableC* table) noexcept nogil
 cdef int apply_totals(
-    ClassC* c, const int32_t* rows, const int32_t* totals, const profile_t* profiles, Py_ssize_t count
+    ClassC* c, const int32_t* rows, const int32_t* totals, const node_class_t* node_classes, Py_ssize_t count
 ) noexcept nogil
-cdef int add_profiles(const ClassC* c, int32_t* totals, const profile_t* profiles, Py_ssize_t count) noexcept nogil
-cdef bint matters(const ClassC* c, profile_t profile) noexcept nogil
+cdef int add_node_classes(
+    const ClassC* c, int32_t* totals, const node_class_t* node_classes, Py_ssize_t count
+) noexcept nogil
+cdef bint matters(const ClassC* c, node_class_t node_class) noexcept nogil
 cdef int survey(ClassC* c, Py_ssize_t block) noexcept nogil
 cdef int clear_rest(ClassC* c, row_t rows) noexcept nogil
 cdef int32_t find_best(ClassC* c, Py_ssize_t* ties) noexcept nogil
@@ -100,7 +102,7 @@ cdef inline void mark_stale(ClassC* c, row_t row) noexcept nogil:
         c.stale_count = c.stale_count + 1
 
 
-cdef inline void take_out(ClassC* c, row_t row, int32_t total, profile_t profile) noexcept nogil:
+cdef inline void take_out(ClassC* c, row_t row, int32_t total, node_class_t node_class) noexcept nogil:
     """Count a row no more. A block without ties is to be surveyed, once no more rows come or go."""
     cdef Py_ssize_t block = row // BLOCK
     c.feasible = c.feasible - 1
@@ -108,12 +110,12 @@ cdef inline void take_out(ClassC* c, row_t row, int32_t total, profile_t profile
         c.ties[block] = c.ties[block] - 1
         mark_stale(c, row)
     if c.is_uneven:
-        c.feasible_in[profile] = c.feasible_in[profile] - 1
-        if c.feasible_in[profile] == 0:
-            c.must_normalize = c.must_normalize or matters(c, profile)
+        c.feasible_in[node_class] = c.feasible_in[node_class] - 1
+        if c.feasible_in[node_class] == 0:
+            c.must_normalize = c.must_normalize or matters(c, node_class)
 
 
-cdef inline void put_in(ClassC* c, row_t row, int32_t total, profile_t profile) noexcept nogil:
+cdef inline void put_in(ClassC* c, row_t row, int32_t total, node_class_t node_class) noexcept nogil:
     cdef Py_ssize_t block = row // BLOCK
     c.totals[row] = total
     if total < 0:
@@ -124,6 +126,6 @@ cdef inline void put_in(ClassC* c, row_t row, int32_t total, profile_t profile) 
         c.best[block] = total
         mark_stale(c, row)
     if c.is_uneven:
-        c.feasible_in[profile] = c.feasible_in[profile] + 1
-        if c.feasible_in[profile] == 1:
-            c.must_normalize = c.must_normalize or matters(c, profile)
+        c.feasible_in[node_class] = c.feasible_in[node_class] + 1
+        if c.feasible_in[node_class] == 1:
+            c.must_normalize = c.must_normalize or matters(c, node_class)

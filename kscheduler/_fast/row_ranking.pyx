@@ -12,7 +12,7 @@ from kscheduler._fast.classes cimport BLOCK, BLOCK_SHIFT, GROUP, GROUP_SHIFT, Cl
 from kscheduler._fast.codes cimport CPU, MEMORY
 from kscheduler._fast.scoring cimport normalized
 from kscheduler._fast.simd cimport cloned, in_ints, out_ints
-from kscheduler._fast.typedefs cimport amount_t, profile_t, row_t, score_t
+from kscheduler._fast.typedefs cimport amount_t, node_class_t, row_t, score_t
 from kscheduler._fast.worker_threads cimport hand_over, take_back
 
 cdef extern from *:
@@ -40,7 +40,7 @@ cdef bint begin_part(Py_ssize_t worker, PartC* part) noexcept nogil:
     """Have another thread do a part, with tallies of its own. Returns False if none can."""
     cdef Py_ssize_t* shared = part.feasible_in
     # With a cache line to spare: the tallies are written at every row.
-    part.feasible_in = <Py_ssize_t*>calloc(part.c.profile_count + 2 * LINE, sizeof(Py_ssize_t))
+    part.feasible_in = <Py_ssize_t*>calloc(part.c.node_class_count + 2 * LINE, sizeof(Py_ssize_t))
     if part.feasible_in is not NULL and hand_over(worker, look_at_part, part):
         return True
     free(part.feasible_in)
@@ -50,11 +50,11 @@ cdef bint begin_part(Py_ssize_t worker, PartC* part) noexcept nogil:
 
 cdef bint end_part(Py_ssize_t worker, PartC* part) noexcept nogil:
     """Wait for a part that has begun, and add its tallies to those of the class. Returns False if it came too late."""
-    cdef Py_ssize_t profile
+    cdef Py_ssize_t node_class
     cdef bint is_done = take_back(worker)
     if is_done:
-        for profile in range(part.c.profile_count):
-            part.c.feasible_in[profile] = part.c.feasible_in[profile] + part.feasible_in[profile]
+        for node_class in range(part.c.node_class_count):
+            part.c.feasible_in[node_class] = part.c.feasible_in[node_class] + part.feasible_in[node_class]
     free(part.feasible_in)
     return is_done
 
@@ -98,7 +98,7 @@ cdef int _look_at_chunk(PartC* part, row_t start, Py_ssize_t count) noexcept nog
     cdef ClassC* c = part.c
     cdef const TableC* table = part.table
     cdef int32_t* totals = c.totals + start
-    cdef const profile_t* profiles = table.profiles + start
+    cdef const node_class_t* node_classes = table.node_classes + start
     cdef int32_t wrong = 0, alone = 0, feasible = 0
     cdef ChunkC chunk
     cdef Py_ssize_t i
@@ -110,11 +110,11 @@ cdef int _look_at_chunk(PartC* part, row_t start, Py_ssize_t count) noexcept nog
         for i in range(count):
             totals[i] = ALONE
     memset(totals + count, -1, (CHUNK - count) * sizeof(int32_t))
-    _check_profiles(profiles, table.alive + start, <int32_t>c.profile_count, count, &wrong)
+    _check_node_classes(node_classes, table.alive + start, <int32_t>c.node_class_count, count, &wrong)
     if wrong:
         part.is_bad = True
         return 0
-    _add_profiles(totals, profiles, c.by_profile, count)
+    _add_node_classes(totals, node_classes, c.by_node_class, count)
     for i in range(start, own_scores_end(c, start + count)):
         if c.totals[i] >= 0:
             c.totals[i] = with_row_score(c, i, c.totals[i])
@@ -124,7 +124,7 @@ cdef int _look_at_chunk(PartC* part, row_t start, Py_ssize_t count) noexcept nog
     if c.is_uneven:
         for i in range(count):
             if totals[i] >= 0:
-                part.feasible_in[profiles[i]] = part.feasible_in[profiles[i]] + 1
+                part.feasible_in[node_classes[i]] = part.feasible_in[node_classes[i]] + 1
     for i in range(start // BLOCK, (start + CHUNK) // BLOCK):
         survey(c, i)
     return 0
@@ -155,28 +155,32 @@ cdef bint _fill(PartC* part, row_t start, Py_ssize_t count) noexcept nogil:
     return True
 
 
-cdef cloned _check_profiles(
-    in_ints profiles, const unsigned char* alive, int32_t profile_count, Py_ssize_t count, out_ints wrong
+cdef cloned _check_node_classes(
+    in_ints node_classes, const unsigned char* alive, int32_t node_class_count, Py_ssize_t count, out_ints wrong
 ) noexcept nogil:
     cdef Py_ssize_t i
     cdef int32_t found = 0
     for i in range(count):
-        found |= (profiles[i] >= profile_count) | ((profiles[i] < 0) & (alive[i] != 0))
+        found |= (node_classes[i] >= node_class_count) | ((node_classes[i] < 0) & (alive[i] != 0))
     wrong[0] = found
 
 
-cdef int add_profiles(const ClassC* c, int32_t* totals, const profile_t* profiles, Py_ssize_t count) noexcept nogil:
+cdef int add_node_classes(
+    const ClassC* c, int32_t* totals, const node_class_t* node_classes, Py_ssize_t count
+) noexcept nogil:
     """Add the scores of node classes to totals of resources; rows of rejected classes become -1."""
-    _add_profiles(totals, profiles, c.by_profile, count)
+    _add_node_classes(totals, node_classes, c.by_node_class, count)
     return 0
 
 
-cdef cloned _add_profiles(out_ints totals, in_ints profiles, in_ints by_profile, Py_ssize_t count) noexcept nogil:
-    """Add scores by row. A dead row has node class -1, and there is a -1 before the first of `by_profile`."""
+cdef cloned _add_node_classes(
+    out_ints totals, in_ints node_classes, in_ints by_node_class, Py_ssize_t count
+) noexcept nogil:
+    """Add scores by row. A dead row has node class -1, and there is a -1 before the first of `by_node_class`."""
     cdef Py_ssize_t i
     cdef int32_t added, total
     for i in range(count):
-        added = by_profile[profiles[i]]
+        added = by_node_class[node_classes[i]]
         total = totals[i] + (added if totals[i] >= 0 else 0)
         totals[i] = total if added >= 0 else -1
 
@@ -194,76 +198,76 @@ cdef cloned _tally(in_ints totals, Py_ssize_t count, out_ints feasible, out_ints
 # --- normalisation ---
 
 
-cdef bint matters(const ClassC* c, profile_t profile) noexcept nogil:
+cdef bint matters(const ClassC* c, node_class_t node_class) noexcept nogil:
     """Return whether the highest raw score may change with this node class's coming or going."""
     cdef Py_ssize_t i
     for i in range(c.list_count):
-        if c.lists[i].raws[profile] >= c.lists[i].highest:
+        if c.lists[i].raws[node_class] >= c.lists[i].highest:
             return True
     return False
 
 
 cdef int assume_all_feasible(ClassC* c) noexcept nogil:
     """Normalise as if every node class that is accepted had a feasible row, which is mostly so."""
-    cdef Py_ssize_t i, profile
+    cdef Py_ssize_t i, node_class
     for i in range(c.list_count):
         c.lists[i].highest = 0
-        for profile in range(c.profile_count):
-            if c.verdicts[profile] == 0:
-                c.lists[i].highest = max(c.lists[i].highest, c.lists[i].raws[profile])
-    for profile in range(c.profile_count):
-        c.by_profile[profile] = _sum_of_lists(c, profile)
+        for node_class in range(c.node_class_count):
+            if c.verdicts[node_class] == 0:
+                c.lists[i].highest = max(c.lists[i].highest, c.lists[i].raws[node_class])
+    for node_class in range(c.node_class_count):
+        c.by_node_class[node_class] = _sum_of_lists(c, node_class)
     return 0
 
 
-cdef int32_t _sum_of_lists(const ClassC* c, Py_ssize_t profile) noexcept nogil:
+cdef int32_t _sum_of_lists(const ClassC* c, Py_ssize_t node_class) noexcept nogil:
     """Return the weighted scores of a node class, or -1. Raws above the highest feasible one count as that."""
     cdef Py_ssize_t i
     cdef score_t total = 0, raw
-    if c.verdicts[profile]:
+    if c.verdicts[node_class]:
         return -1
     for i in range(c.list_count):
-        raw = min(c.lists[i].raws[profile], c.lists[i].highest)
+        raw = min(c.lists[i].raws[node_class], c.lists[i].highest)
         total += c.lists[i].weight * normalized(raw, c.lists[i].highest, c.lists[i].reverse)
     return <int32_t>total
 
 
 cdef int renormalize(ClassC* c, const TableC* table) noexcept nogil:
     """Normalise after a node class has come or gone: if a highest raw score changes, totals move accordingly."""
-    cdef Py_ssize_t i, profile, block
+    cdef Py_ssize_t i, node_class, block
     cdef score_t highest
     cdef bint is_new = False
     c.must_normalize = False
     for i in range(c.list_count):
         highest = 0
-        for profile in range(c.profile_count):
-            if c.feasible_in[profile]:
-                highest = max(highest, c.lists[i].raws[profile])
+        for node_class in range(c.node_class_count):
+            if c.feasible_in[node_class]:
+                highest = max(highest, c.lists[i].raws[node_class])
         is_new = is_new or highest != c.lists[i].highest
         c.lists[i].highest = highest
     if not is_new:
         return 0
-    for profile in range(c.profile_count):
-        c.moves[profile] = _sum_of_lists(c, profile) - c.by_profile[profile]
-        c.by_profile[profile] = c.by_profile[profile] + c.moves[profile]
-    _move(c.totals, table.profiles, c.moves, table.rows)
+    for node_class in range(c.node_class_count):
+        c.moves[node_class] = _sum_of_lists(c, node_class) - c.by_node_class[node_class]
+        c.by_node_class[node_class] = c.by_node_class[node_class] + c.moves[node_class]
+    _move(c.totals, table.node_classes, c.moves, table.rows)
     for block in range((table.rows + BLOCK - 1) // BLOCK):
         survey(c, block)
     return _mark_all(c)
 
 
-cdef cloned _move(out_ints totals, in_ints profiles, in_ints moves, Py_ssize_t rows) noexcept nogil:
+cdef cloned _move(out_ints totals, in_ints node_classes, in_ints moves, Py_ssize_t rows) noexcept nogil:
     cdef Py_ssize_t row
     for row in range(rows):
         if totals[row] >= 0:
-            totals[row] = totals[row] + moves[profiles[row]]
+            totals[row] = totals[row] + moves[node_classes[row]]
 
 
 # --- some rows ---
 
 
 cdef int apply_totals(
-    ClassC* c, const int32_t* rows, const int32_t* totals, const profile_t* profiles, Py_ssize_t count
+    ClassC* c, const int32_t* rows, const int32_t* totals, const node_class_t* node_classes, Py_ssize_t count
 ) noexcept nogil:
     """Set the totals of at most CHUNK rows, under the node classes that they had. Of a row's totals the last counts.
 
@@ -299,7 +303,7 @@ cdef int apply_totals(
         stale_count += touches & (c.is_stale[group] == 0)
         c.is_stale[group] |= touches
         if (old ^ new) < 0:
-            _count_feasible(c, profiles[i], new >= 0)
+            _count_feasible(c, node_classes[i], new >= 0)
     c.stale_count = stale_count
     for i in range(lost_count):
         if c.ties[lost[i]] == 0:
@@ -307,13 +311,13 @@ cdef int apply_totals(
     return 0
 
 
-cdef int _count_feasible(ClassC* c, profile_t profile, bint is_feasible) noexcept nogil:
+cdef int _count_feasible(ClassC* c, node_class_t node_class, bint is_feasible) noexcept nogil:
     cdef int step = 1 if is_feasible else -1
     c.feasible = c.feasible + step
     if c.is_uneven:
-        c.feasible_in[profile] = c.feasible_in[profile] + step
-        if c.feasible_in[profile] == (1 if is_feasible else 0):
-            c.must_normalize = c.must_normalize or matters(c, profile)
+        c.feasible_in[node_class] = c.feasible_in[node_class] + step
+        if c.feasible_in[node_class] == (1 if is_feasible else 0):
+            c.must_normalize = c.must_normalize or matters(c, node_class)
     return 0
 
 

@@ -23,7 +23,7 @@ from kscheduler._fast.codes cimport (
 from kscheduler._fast.columns cimport NodeColumns, PodRequest
 from kscheduler._fast.simd cimport as_double, cloned, in_bytes, in_ints, in_longs, out_longs
 from kscheduler._fast.strategies cimport LEAST, MOST, RATIO, Strategy
-from kscheduler._fast.typedefs cimport amount_t, code_t, profile_t, resource_t, row_t, score_t
+from kscheduler._fast.typedefs cimport amount_t, code_t, node_class_t, resource_t, row_t, score_t
 from kscheduler._fast.verdicts cimport Verdicts
 
 cdef enum:
@@ -289,46 +289,48 @@ def score_balanced(
 # --- scores that come from outside ---
 
 
-def score_profiles(
+def score_node_classes(
     NodeColumns columns not None, Verdicts verdicts not None, Scores scores not None,
-    const score_t[::1] value_by_profile not None,
+    const score_t[::1] value_by_node_class not None,
 ):
-    """Set the raw score of every feasible row to the value of its node class; `value_by_profile` is array('q')."""
+    """Set the raw score of every feasible row to the value of its node class; `value_by_node_class` is array('q')."""
     verdicts.check_columns(columns)
     scores.check_verdicts(verdicts)
-    cdef Py_ssize_t profile, count = value_by_profile.shape[0]
-    for profile in range(count):
-        if not -MAX_RAW <= value_by_profile[profile] <= MAX_RAW:
+    cdef Py_ssize_t node_class, count = value_by_node_class.shape[0]
+    for node_class in range(count):
+        if not -MAX_RAW <= value_by_node_class[node_class] <= MAX_RAW:
             raise ValueError(
-                f"value of profile {profile}: expected {-MAX_RAW}..{MAX_RAW}, got {value_by_profile[profile]}"
+                f"value of node class {node_class}: expected {-MAX_RAW}..{MAX_RAW}, "
+                f"got {value_by_node_class[node_class]}"
             )
     cdef row_t bad
     with nogil:
-        bad = _without_value(columns.profiles, verdicts.codes, verdicts.rows, count)
+        bad = _without_value(columns.node_classes, verdicts.codes, verdicts.rows, count)
     if bad >= 0:
-        raise IndexError(f"row {bad} has profile {columns.profiles[bad]}, there are values for {count}")
+        raise IndexError(f"row {bad} has node class {columns.node_classes[bad]}, there are values for {count}")
     with nogil:
-        _gather(columns.profiles, value_by_profile, verdicts.codes, scores.raws, verdicts.rows)
+        _gather(columns.node_classes, value_by_node_class, verdicts.codes, scores.raws, verdicts.rows)
 
 
 cdef row_t _without_value(
-    const profile_t[::1] profiles, const code_t[::1] codes, row_t rows, Py_ssize_t count
+    const node_class_t[::1] node_classes, const code_t[::1] codes, row_t rows, Py_ssize_t count
 ) except? -2 nogil:
     """Return the first feasible row whose node class has no value, or -1."""
     cdef row_t row
     for row in range(rows):
-        if codes[row] == FEASIBLE and not 0 <= profiles[row] < count:
+        if codes[row] == FEASIBLE and not 0 <= node_classes[row] < count:
             return row
     return -1
 
 
 cdef int _gather(
-    const profile_t[::1] profiles, const score_t[::1] values, const code_t[::1] codes, score_t[::1] raws, row_t rows
+    const node_class_t[::1] node_classes, const score_t[::1] values,
+    const code_t[::1] codes, score_t[::1] raws, row_t rows
 ) except -1 nogil:
     cdef row_t row
     for row in range(rows):
         if codes[row] == FEASIBLE:
-            raws[row] = values[profiles[row]]
+            raws[row] = values[node_classes[row]]
     return 0
 
 

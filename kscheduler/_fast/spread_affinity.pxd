@@ -7,7 +7,7 @@ from kscheduler._fast.answers cimport RowAnswers
 from kscheduler._fast.classes cimport ClassC
 from kscheduler._fast.placement cimport Placer
 from kscheduler._fast.tallies cimport DomainTally, TallyC
-from kscheduler._fast.typedefs cimport profile_t, row_t
+from kscheduler._fast.typedefs cimport node_class_t, row_t
 
 cdef enum Rule:
     EVEN  # the domain has not too many over the one with the fewest
@@ -67,7 +67,7 @@ cdef class Joiner:
     cdef row_t rows
     cdef row_t capacity
     cdef Py_ssize_t table_size  # domains
-    cdef Py_ssize_t profile_capacity
+    cdef Py_ssize_t node_class_capacity
     # What the present pod's decision works with.
     cdef int32_t* keep  # [row] total of a feasible row, -1 of others
     cdef int32_t* scored  # [row] negative: takes no part in scoring
@@ -76,13 +76,13 @@ cdef class Joiner:
     cdef int32_t* table  # [slot] there is one before the first, for rows without
     cdef double* values_table  # [slot] the same
     cdef unsigned char* marks  # [slot] the same
-    cdef int32_t* moves  # [profile]
-    cdef unsigned char* seen  # [profile]
+    cdef int32_t* moves  # [node class]
+    cdef unsigned char* seen  # [node class]
     cdef int32_t feasible
     cdef int32_t best
     cdef int32_t ties
 
-    cdef int _hold(self, row_t rows, Py_ssize_t slots, Py_ssize_t profiles) except -1
+    cdef int _hold(self, row_t rows, Py_ssize_t slots, Py_ssize_t node_classes) except -1
     cdef int _release(self) except -1
-    cdef int _renormalize(self, ClassC* c, const profile_t* profiles) except -1 nogil
+    cdef int _renormalize(self, ClassC* c, const node_class_t* node_classes) except -1 nogil
     cdef Py_ssize_t _count_domains(self, const TermC* tallied_term) noexcept nogil

@@ -19,7 +19,7 @@ from kscheduler._fast.scoring cimport normalized
 from kscheduler._fast.simd cimport cloned, in_doubles, in_ints, out_doubles, out_ints
 from kscheduler._fast.tallies cimport MAX_SUM, DomainTally, TallyC, least
 from kscheduler._fast.topology cimport RowMask
-from kscheduler._fast.typedefs cimport profile_t, row_t, score_t
+from kscheduler._fast.typedefs cimport node_class_t, row_t, score_t
 
 cdef object _INT32_MAX = (1 << 31) - 1
 
@@ -305,7 +305,7 @@ cdef class Joiner:
         placer._catch_up(pod_class)
         if rows == 0 or c.feasible == 0:
             return 0
-        self._hold(rows, slots, c.profile_count)
+        self._hold(rows, slots, c.node_class_count)
         # 1. What the rows alone decide, 2. what other pods rule out.
         memcpy(self.keep, c.totals, rows * sizeof(int32_t))
         for i in range(len(parts)):
@@ -314,7 +314,7 @@ cdef class Joiner:
         # 3. Scores among those that are left.
         if self.feasible > 1:
             if c.is_uneven and self.feasible < c.feasible:
-                self._renormalize(c, &placer.columns.profiles[0])
+                self._renormalize(c, &placer.columns.node_classes[0])
             for i in range(len(parts)):
                 (<JoinTerms>parts[i])._score(self)
         _find_best(self.keep, rows, &self.best, &self.ties)
@@ -341,22 +341,22 @@ cdef class Joiner:
 
     # --- inside ---
 
-    cdef int _hold(self, row_t rows, Py_ssize_t slots, Py_ssize_t profiles) except -1:
+    cdef int _hold(self, row_t rows, Py_ssize_t slots, Py_ssize_t node_classes) except -1:
         """Make room for so many rows, slots and node classes."""
         self.rows = rows
-        if rows <= self.capacity and slots <= self.table_size and profiles <= self.profile_capacity:
+        if rows <= self.capacity and slots <= self.table_size and node_classes <= self.node_class_capacity:
             return 0
         self._release()
         self.capacity = 2 * rows
         self.table_size = 2 * slots
-        self.profile_capacity = 2 * profiles
+        self.node_class_capacity = 2 * node_classes
         self.rows = rows
         self.keep = <int32_t*>malloc(self.capacity * sizeof(int32_t))
         self.scored = <int32_t*>malloc(self.capacity * sizeof(int32_t))
         self.raws = <int32_t*>malloc(self.capacity * sizeof(int32_t))
         self.values = <double*>malloc(self.capacity * sizeof(double))
-        self.moves = <int32_t*>malloc(max(1, self.profile_capacity) * sizeof(int32_t))
-        self.seen = <unsigned char*>malloc(max(1, self.profile_capacity))
+        self.moves = <int32_t*>malloc(max(1, self.node_class_capacity) * sizeof(int32_t))
+        self.seen = <unsigned char*>malloc(max(1, self.node_class_capacity))
         self.table = <int32_t*>malloc((1 + self.table_size) * sizeof(int32_t))
         self.values_table = <double*>malloc((1 + self.table_size) * sizeof(double))
         self.marks = <unsigned char*>malloc(1 + self.table_size)
@@ -390,43 +390,43 @@ cdef class Joiner:
         self.keep = self.scored = self.raws = self.moves = self.table = NULL
         self.values = self.values_table = NULL
         self.seen = self.marks = NULL
-        self.rows = self.capacity = self.table_size = self.profile_capacity = 0
+        self.rows = self.capacity = self.table_size = self.node_class_capacity = 0
         self.ties = 0
         return 0
 
-    cdef int _renormalize(self, ClassC* c, const profile_t* profiles) except -1 nogil:
+    cdef int _renormalize(self, ClassC* c, const node_class_t* node_classes) except -1 nogil:
         """Normalise the scores of node classes over the rows that are left."""
         cdef row_t row
-        cdef Py_ssize_t profile, i, wanted = 0
+        cdef Py_ssize_t node_class, i, wanted = 0
         cdef score_t highest, total
         cdef bint is_new = False
-        memset(self.seen, 0, c.profile_count)
-        for profile in range(c.profile_count):
-            self.moves[profile] = 0
-            wanted += c.feasible_in[profile] > 0
-        # 1. Which profiles have a row left? Mostly all, and the first rows tell.
+        memset(self.seen, 0, c.node_class_count)
+        for node_class in range(c.node_class_count):
+            self.moves[node_class] = 0
+            wanted += c.feasible_in[node_class] > 0
+        # 1. Which node classes have a row left? Mostly all, and the first rows tell.
         for row in range(self.rows):
-            if self.keep[row] >= 0 and not self.seen[profiles[row]]:
-                self.seen[profiles[row]] = 1
+            if self.keep[row] >= 0 and not self.seen[node_classes[row]]:
+                self.seen[node_classes[row]] = 1
                 wanted -= 1
                 if wanted == 0:
                     return 0
         # 2. Does that change a highest score, by which the others are measured?
         for i in range(c.list_count):
             highest = 0
-            for profile in range(c.profile_count):
-                if self.seen[profile]:
-                    highest = max(highest, c.lists[i].raws[profile])
+            for node_class in range(c.node_class_count):
+                if self.seen[node_class]:
+                    highest = max(highest, c.lists[i].raws[node_class])
             if highest == c.lists[i].highest:
                 continue
             is_new = True
-            for profile in range(c.profile_count):
-                if self.seen[profile]:
-                    total = normalized(c.lists[i].raws[profile], highest, c.lists[i].reverse)
-                    total -= normalized(c.lists[i].raws[profile], c.lists[i].highest, c.lists[i].reverse)
-                    self.moves[profile] = self.moves[profile] + <int32_t>(c.lists[i].weight * total)
+            for node_class in range(c.node_class_count):
+                if self.seen[node_class]:
+                    total = normalized(c.lists[i].raws[node_class], highest, c.lists[i].reverse)
+                    total -= normalized(c.lists[i].raws[node_class], c.lists[i].highest, c.lists[i].reverse)
+                    self.moves[node_class] = self.moves[node_class] + <int32_t>(c.lists[i].weight * total)
         if is_new:
-            _move(self.keep, profiles, self.moves, self.rows)
+            _move(self.keep, node_classes, self.moves, self.rows)
         return 0
 
     cdef Py_ssize_t _count_domains(self, const TermC* tallied_term) noexcept nogil:
@@ -518,11 +518,11 @@ cdef cloned _count(in_ints keep, row_t rows, out_ints count) noexcept nogil:
 # --- loops over rows: scores ---
 
 
-cdef cloned _move(out_ints keep, in_ints profiles, in_ints moves, row_t rows) noexcept nogil:
+cdef cloned _move(out_ints keep, in_ints node_classes, in_ints moves, row_t rows) noexcept nogil:
     cdef row_t row
     for row in range(rows):
         if keep[row] >= 0:
-            keep[row] = keep[row] + moves[profiles[row]]
+            keep[row] = keep[row] + moves[node_classes[row]]
 
 
 cdef cloned _add_sums(out_ints raws, in_ints sums, int32_t weight, row_t rows) noexcept nogil:

@@ -15,7 +15,7 @@ from kscheduler._fast.checks cimport within
 from kscheduler._fast.codes cimport FEASIBLE, MAX_CODE, MAX_RAW, MAX_WEIGHT
 from kscheduler._fast.columns cimport NodeColumns
 from kscheduler._fast.scoring cimport Scores
-from kscheduler._fast.typedefs cimport amount_t, code_t, detail_t, profile_t, row_t, score_t
+from kscheduler._fast.typedefs cimport amount_t, code_t, detail_t, node_class_t, row_t, score_t
 from kscheduler._fast.verdicts cimport Verdicts
 
 cdef object _INT32_MAX = (1 << 31) - 1
@@ -67,22 +67,24 @@ cdef class RowMask:
         with nogil:
             _drop_without_domain(ids, self.inside, self.rows)
 
-    def drop_profiles(self, NodeColumns columns not None, verdict_by_profile):
+    def drop_node_classes(self, NodeColumns columns not None, verdict_by_node_class):
         """Drop the nodes whose node class has a verdict other than 0; one byte for each class."""
         if columns.rows < self.rows:
             raise ValueError(f"mask has {self.rows} rows, these columns {columns.rows}")
         cdef Py_buffer buffer
         cdef row_t bad
-        PyObject_GetBuffer(verdict_by_profile, &buffer, PyBUF_ND | PyBUF_FORMAT)
+        PyObject_GetBuffer(verdict_by_node_class, &buffer, PyBUF_ND | PyBUF_FORMAT)
         try:
             if buffer.itemsize != 1 or buffer.ndim != 1:
-                raise ValueError(f"verdict_by_profile: expected single bytes, got items of {buffer.itemsize}")
+                raise ValueError(f"verdict_by_node_class: expected single bytes, got items of {buffer.itemsize}")
             with nogil:
-                bad = _drop_profiles(
-                    columns.profiles, <const unsigned char*>buffer.buf, buffer.len, self.inside, self.rows
+                bad = _drop_node_classes(
+                    columns.node_classes, <const unsigned char*>buffer.buf, buffer.len, self.inside, self.rows
                 )
             if bad != FINE:
-                raise IndexError(f"row {bad} has profile {columns.profiles[bad]}, there are values for {buffer.len}")
+                raise IndexError(
+                    f"row {bad} has node class {columns.node_classes[bad]}, there are values for {buffer.len}"
+                )
         finally:
             PyBuffer_Release(&buffer)
 
@@ -332,15 +334,16 @@ cdef int _drop_without_domain(const int[::1] ids, code_t[::1] inside, row_t rows
     return 0
 
 
-cdef row_t _drop_profiles(
-    const profile_t[::1] profiles, const unsigned char* verdicts, Py_ssize_t count, code_t[::1] inside, row_t rows
+cdef row_t _drop_node_classes(
+    const node_class_t[::1] node_classes, const unsigned char* verdicts, Py_ssize_t count,
+    code_t[::1] inside, row_t rows
 ) except? -2 nogil:
     cdef row_t row
     for row in range(rows):
         if inside[row]:
-            if not 0 <= profiles[row] < count:
+            if not 0 <= node_classes[row] < count:
                 return row
-            inside[row] = verdicts[profiles[row]] == 0
+            inside[row] = verdicts[node_classes[row]] == 0
     return FINE
 
 

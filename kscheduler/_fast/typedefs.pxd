@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 ctypedef Py_ssize_t row_t  # index of a node
 ctypedef int32_t resource_t  # index of a resource column
-ctypedef int32_t profile_t  # index of a node profile; -1 none
+ctypedef int32_t node_class_t  # index of a node class; -1 none
 ctypedef int64_t amount_t  # milli-cores, bytes, pieces; within +-MAX_AMOUNT
 ctypedef uint8_t code_t  # what Verdicts say of a row
 ctypedef int64_t detail_t  # what the code's owner says about it

@@ -76,7 +76,7 @@ class ClassCompiler:
 
     def compile_spec(self, pod: PodInfo) -> tuple[ClassDraft, bool]:
         """Return a draft by the plugins that read only the spec, and whether all of them could describe the pod."""
-        draft = ClassDraft(self._table.columns, len(self._table.profiles))
+        draft = ClassDraft(self._table.columns, len(self._table.node_classes))
         return draft, self.plugins is not None and self._ask(self._by_spec, draft, pod)
 
     def compile_rest(self, draft: ClassDraft, pod: PodInfo) -> bool:

@@ -49,10 +49,10 @@ class JoinedTerms(Protocol):
 class ClassDraft:
     """A pod class being described. Plugins use the methods from `depends_on` on, `ClassCompiler` the others."""
 
-    def __init__(self, columns: NodeColumns, profile_count: int) -> None:
+    def __init__(self, columns: NodeColumns, node_class_count: int) -> None:
         self._columns = columns
-        self._profile_count = profile_count
-        self._verdicts = bytes(profile_count)  # node class id -> not 0 if a plugin rejects it
+        self._node_class_count = node_class_count
+        self._verdicts = bytes(node_class_count)  # node class id -> not 0 if a plugin rejects it
         self._request: PodRequest | None = None
         self._scores: list[tuple[Hashable, ...]] = []  # (kind, what, ..., weight)
         self._asked: list[tuple[RowAnswers, int]] = []  # (answers, weight; 0 for a filter)
@@ -69,7 +69,7 @@ class ClassDraft:
 
     def copy(self) -> ClassDraft:
         """Return an independent copy."""
-        other = ClassDraft(self._columns, self._profile_count)
+        other = ClassDraft(self._columns, self._node_class_count)
         other._verdicts, other._request, other.terms = self._verdicts, self._request, self.terms
         other._scores, other.sources = list(self._scores), set(self.sources)
         other._asked, other._rules = list(self._asked), list(self._rules)
@@ -87,14 +87,14 @@ class ClassDraft:
         """State that the plugin's answer, also a refusal, holds until one of these sources changes."""
         self.sources.update(sources)
 
-    def filter_profiles(self, verdict_by_profile: bytes | bytearray) -> None:
+    def filter_node_classes(self, verdict_by_node_class: bytes | bytearray) -> None:
         """Reject the nodes of some node classes: those whose byte, by node class id, is not 0."""
         if not self._filters:
             return
         self._note(self.filtering)
-        self._check_length("verdict_by_profile", len(verdict_by_profile))
-        mine = int.from_bytes(verdict_by_profile, "little") | int.from_bytes(self._verdicts, "little")
-        self._verdicts = mine.to_bytes(self._profile_count, "little")
+        self._check_length("verdict_by_node_class", len(verdict_by_node_class))
+        mine = int.from_bytes(verdict_by_node_class, "little") | int.from_bytes(self._verdicts, "little")
+        self._verdicts = mine.to_bytes(self._node_class_count, "little")
 
     def filter_fit(self, request: PodRequest) -> None:
         """Reject nodes without room for the request, which must be the one that the class's pods are counted with."""
@@ -116,11 +116,11 @@ class ClassDraft:
     def score_balanced(self, request: PodRequest, resources: Sequence[int]) -> None:
         self._score("balanced", request, tuple(resources))
 
-    def score_profiles(self, value_by_profile: array[int], *, reverse: bool) -> None:
+    def score_node_classes(self, value_by_node_class: array[int], *, reverse: bool) -> None:
         """Set raw scores by node class id, array('q'), normalised like `default_normalize`; `reverse` flips them."""
-        self._check_length("value_by_profile", len(value_by_profile))
-        if self._profile_count and value_by_profile.count(value_by_profile[0]) < self._profile_count:
-            self._score("profiles", value_by_profile.tobytes(), reverse)
+        self._check_length("value_by_node_class", len(value_by_node_class))
+        if self._node_class_count and value_by_node_class.count(value_by_node_class[0]) < self._node_class_count:
+            self._score("node classes", value_by_node_class.tobytes(), reverse)
         self.says_score()  # equal for all nodes, it changes nothing
 
     def score_rows(self, score_by_row: bytes) -> None:
@@ -206,8 +206,8 @@ class ClassDraft:
     @property
     def bytes(self) -> int:
         """The approximate size of the class in bytes, without its row caches."""
-        by_profile = sum(len(what) for _, what, *_ in self._scores if isinstance(what, bytes))
-        return 2 * (len(self._verdicts) + by_profile) + self._columns.rows * 8 * len(self._asked) + BYTES_OF_A_CLASS
+        by_node_class = sum(len(what) for _, what, *_ in self._scores if isinstance(what, bytes))
+        return 2 * (len(self._verdicts) + by_node_class) + self._columns.rows * 8 * len(self._asked) + BYTES_OF_A_CLASS
 
     # --- inside ---
 
@@ -223,10 +223,10 @@ class ClassDraft:
             if what[0] != request:
                 raise ValueError("expected pods to be balanced by what they are counted with, got another request")
             made.score_balanced(what[1], weight)
-        elif kind == "profiles":
+        elif kind == "node classes":
             values = array("q")
             values.frombytes(what[0])
-            made.score_profiles(values, what[1], weight)
+            made.score_node_classes(values, what[1], weight)
         else:
             made.score_rows(what[0], weight)
 
@@ -240,5 +240,5 @@ class ClassDraft:
             plugins.append(self._plugin)
 
     def _check_length(self, what: str, length: int) -> None:
-        if length != self._profile_count:
-            raise ValueError(f"{what}: expected {self._profile_count} values, got {length}")
+        if length != self._node_class_count:
+            raise ValueError(f"{what}: expected {self._node_class_count} values, got {length}")

@@ -23,7 +23,7 @@ class NodeCopy(NodeInfo):
             original._resources,
             original.row,
             original.node,
-            original.profile,
+            original.node_class,
             original.allocatable,
         )
         self._request_of = request_of

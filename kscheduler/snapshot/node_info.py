@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from kscheduler._fast import EPHEMERAL_STORAGE, NodeColumns
 from kscheduler.api.objects import Node
 from kscheduler.api.resources import NodeAllocatable, Resources
+from kscheduler.snapshot.node_classes import NodeClass
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.snapshot.profiles import NodeProfile
 from kscheduler.snapshot.resource_columns import ResourceColumns
 
 
 class NodeInfo:
     """A row of the node table with its objects. Plugins read it; only the table writes it."""
 
-    __slots__ = ("_columns", "_resources", "allocatable", "node", "pods", "profile", "row")
+    __slots__ = ("_columns", "_resources", "allocatable", "node", "node_class", "pods", "row")
 
     def __init__(
         self,
@@ -23,14 +23,14 @@ class NodeInfo:
         resources: ResourceColumns,
         row: int,
         node: Node,
-        profile: NodeProfile,
+        node_class: NodeClass,
         allocatable: NodeAllocatable,
     ) -> None:
         self._columns = columns
         self._resources = resources
         self.row = row
         self.node = node
-        self.profile = profile
+        self.node_class = node_class
         self.allocatable = allocatable
         self.pods: dict[str, PodInfo] = {}  # pod uid -> pod assumed or bound here
 

@@ -17,12 +17,12 @@ from kscheduler.api.resources import NodeAllocatable, Resources, node_allocatabl
 from kscheduler.errors import InternalError
 from kscheduler.snapshot.host_ports import HostPortIndex
 from kscheduler.snapshot.images import ImageIndex
+from kscheduler.snapshot.node_classes import NodeClasses
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_counters import PodCounters
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.pod_labels import label_key
 from kscheduler.snapshot.priorities import Priorities
-from kscheduler.snapshot.profiles import Profiles
 from kscheduler.snapshot.resource_columns import MAX_ALLOCATABLE, ResourceColumns
 from kscheduler.snapshot.row_log import RowLog
 from kscheduler.snapshot.topology import TopologyColumns
@@ -41,7 +41,7 @@ class NodeTable:
     def __init__(self, capacity: int = 64) -> None:
         self.columns = NodeColumns(capacity)
         self.resources = ResourceColumns(self.columns)
-        self.profiles = Profiles()
+        self.node_classes = NodeClasses()
         self.ports = HostPortIndex()
         self.volume_users = VolumeUsers()
         self.images = ImageIndex()
@@ -112,13 +112,13 @@ class NodeTable:
 
     def _add(self, node: Node, allocatable: NodeAllocatable) -> NodeInfo:
         row = self.columns.add_row()
-        info = NodeInfo(self.columns, self.resources, row, node, self.profiles.acquire(node), allocatable)
+        info = NodeInfo(self.columns, self.resources, row, node, self.node_classes.acquire(node), allocatable)
         if row == len(self._infos):
             self._infos.append(info)
         else:
             self._infos[row] = info
         self._rows[node.metadata.name] = row
-        self.columns.set_profile(row, info.profile.id)
+        self.columns.set_node_class(row, info.node_class.id)
         self._write_allocatable(row, Resources(), allocatable)
         self.images.add_node(row, node.status.images or ())
         self.topology.set_row(row, info.labels)
@@ -135,10 +135,10 @@ class NodeTable:
             self._write_allocatable(info.row, info.allocatable.resources, allocatable)
             info.allocatable = allocatable
         if change.alters_class:
-            profile = self.profiles.acquire(node)
-            self.profiles.release(info.profile)
-            info.profile = profile
-            self.columns.set_profile(info.row, profile.id)
+            node_class = self.node_classes.acquire(node)
+            self.node_classes.release(info.node_class)
+            info.node_class = node_class
+            self.columns.set_node_class(info.row, node_class.id)
             self.topology.set_row(info.row, node.metadata.labels or {})
             self.static_generation += 1
         if change.images:
@@ -161,7 +161,7 @@ class NodeTable:
         self.volume_users.tell(row)
         self.topology.clear_row(row)
         self.images.remove_node(row, info.node.status.images or ())
-        self.profiles.release(info.profile)
+        self.node_classes.release(info.node_class)
         self.columns.free_row(row)
         self._infos[row] = None
         self.static_generation += 1

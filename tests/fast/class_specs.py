@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.fast.strategies import RESOURCES, pods, shapes, weighted
 
 PROFILES = 4
-by_profile = st.lists(st.one_of(st.integers(0, 3), st.integers(0, 1 << 53)), min_size=PROFILES, max_size=PROFILES)
+by_node_class = st.lists(st.one_of(st.integers(0, 3), st.integers(0, 1 << 53)), min_size=PROFILES, max_size=PROFILES)
 weights = st.integers(0, 100)
 
 
@@ -39,7 +39,7 @@ class ClassSpec:
         if self.balanced is not None:
             made.score_balanced(*self.balanced)
         for values, reverse, weight in self.lists:
-            made.score_profiles(array("q", values), reverse, weight)
+            made.score_node_classes(array("q", values), reverse, weight)
         if self.row_scores is not None:
             made.score_rows(*self.row_scores)
         return made
@@ -53,7 +53,7 @@ specs = st.builds(
     fit=st.tuples(weighted, weights),
     shape=shapes,
     balanced=st.none() | st.tuples(st.lists(st.integers(0, RESOURCES - 1), max_size=4), weights),
-    lists=st.lists(st.tuples(by_profile, st.booleans(), weights), max_size=2),
+    lists=st.lists(st.tuples(by_node_class, st.booleans(), weights), max_size=2),
     row_scores=st.none() | st.tuples(st.lists(st.integers(0, 100), max_size=9).map(bytes), weights),
     scored_by=st.none() | st.none() | pods,
 )

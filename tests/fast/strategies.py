@@ -26,7 +26,7 @@ nodes = st.builds(
     NodeSpec,
     allocatable=st.tuples(*[allocatable] * RESOURCES),
     allowed_pods=st.integers(0, 4),
-    profile=st.integers(0, 3),
+    node_class=st.integers(0, 3),
     pods=st.lists(pods, max_size=3).map(tuple),
     alive=st.sampled_from([True, True, True, False]),
 )

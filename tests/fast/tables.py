@@ -19,7 +19,7 @@ class NodeSpec:
 
     allocatable: tuple[int, ...] = (4000, 8 * GI, 0)
     allowed_pods: int = 110
-    profile: int = 0
+    node_class: int = 0
     pods: tuple[tuple[tuple[tuple[int, int], ...], int, int], ...] = field(default=())
     alive: bool = True
 
@@ -33,7 +33,7 @@ def make_columns(fast: ModuleType, nodes: Sequence[NodeSpec], resources: int = 3
         for resource, amount in enumerate(node.allocatable):
             columns.set_allocatable(row, resource, amount)
         columns.set_allowed_pods(row, node.allowed_pods)
-        columns.set_profile(row, node.profile)
+        columns.set_node_class(row, node.node_class)
         for entries, cpu, memory in node.pods:
             columns.add_pod(row, fast.PodRequest(entries, cpu, memory))
     for row, node in enumerate(nodes):

@@ -67,10 +67,10 @@ def test_fit(table: list[NodeSpec], rejected: set[int], pod: Any) -> None:
 
 
 @given(tables, some_rows, st.binary(min_size=4, max_size=4).map(lambda found: bytes(byte & 0x7F for byte in found)))
-def test_profiles(table: list[NodeSpec], rejected: set[int], answers: bytes) -> None:
+def test_node_classes(table: list[NodeSpec], rejected: set[int], answers: bytes) -> None:
     def steps(run: Run) -> None:
-        run.note(run.fast.filter_profiles(run.columns, run.verdicts, answers, 3))
-        run.fast.score_profiles(run.columns, run.verdicts, run.scores, array("q", [-value for value in answers]))
+        run.note(run.fast.filter_node_classes(run.columns, run.verdicts, answers, 3))
+        run.fast.score_node_classes(run.columns, run.verdicts, run.scores, array("q", [-value for value in answers]))
         run.note()
 
     agree(table, rejected, steps)
@@ -135,7 +135,7 @@ changes = st.one_of(
     st.tuples(st.just("free_row"), st.integers(0, 5)),
     st.tuples(st.just("set_allocatable"), st.integers(0, 5), st.integers(0, 4), allocatable),
     st.tuples(st.just("set_allowed_pods"), st.integers(0, 5), st.integers(0, 9)),
-    st.tuples(st.just("set_profile"), st.integers(0, 5), st.integers(0, 9)),
+    st.tuples(st.just("set_node_class"), st.integers(0, 5), st.integers(0, 9)),
     st.tuples(st.sampled_from(["add_pod", "add_pod", "remove_pod"]), st.integers(0, 5), pods),
 )
 
@@ -153,7 +153,7 @@ def apply(fast: Any, columns: Any, change: Any) -> object:
 
 def content(columns: Any) -> list[object]:
     shape = (columns.rows, columns.alive_count, columns.resource_count, columns.capacity, columns.generation)
-    reads = ("non_zero_cpu", "non_zero_memory", "pod_count", "allowed_pods", "profile", "is_alive")
+    reads = ("non_zero_cpu", "non_zero_memory", "pod_count", "allowed_pods", "node class", "is_alive")
     cells = [
         (columns.allocatable(row, resource), columns.requested(row, resource))
         for row in range(columns.rows)

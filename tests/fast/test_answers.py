@@ -184,7 +184,7 @@ class Run:
 
     def __init__(self, fast: Any, rows: int, max_bytes: int) -> None:
         self.fast = fast
-        self.columns = make_columns(fast, [NodeSpec(profile=row % 3) for row in range(rows)])
+        self.columns = make_columns(fast, [NodeSpec(node_class=row % 3) for row in range(rows)])
         self.mood: dict[int, int] = {}
         self.placer = fast.Placer(self.columns, max_bytes)
         out, _ = marks(fast, self.columns, lambda row, pods: (row + pods) % 5 == 0)
@@ -199,7 +199,7 @@ class Run:
             class_of(fast, self.columns),
         ]
         for number, made in enumerate(self.classes):
-            made.score_profiles(array("q", [5, 0, number]), False, 1)
+            made.score_node_classes(array("q", [5, 0, number]), False, 1)
 
     def _mood(self, row: int) -> int:
         return self.mood.get(row, 0)
@@ -210,9 +210,9 @@ class Run:
         done = self.placer.place_many([self.classes[each] for each in order], bits, rows, feasible)
         return done, list(rows), list(feasible[: done[0]]), [self.placer.count_feasible(each) for each in self.classes]
 
-    def node(self, row: int, profile: int) -> None:
+    def node(self, row: int, node_class: int) -> None:
         if row < self.columns.rows and self.columns.is_alive(row):
-            self.columns.set_profile(row, profile)
+            self.columns.set_node_class(row, node_class)
             self._renew(row)
 
     def gone(self, row: int) -> None:
@@ -225,7 +225,7 @@ class Run:
         self.columns.set_allocatable(row, 0, 1000)
         self.columns.set_allocatable(row, 1, GI)
         self.columns.set_allowed_pods(row, 20)
-        self.columns.set_profile(row, 1)
+        self.columns.set_node_class(row, 1)
         self._renew(row)
 
     def mood_of(self, row: int, mood: int) -> None:

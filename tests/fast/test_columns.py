@@ -9,12 +9,12 @@ import pytest
 from tests.fast.tables import GI, NodeSpec, each_raises, make_columns, plain
 
 
-def test_a_new_row_is_empty_and_has_no_profile(fast: ModuleType) -> None:
+def test_a_new_row_is_empty_and_has_no_node_class(fast: ModuleType) -> None:
     columns = fast.NodeColumns()
     assert columns.add_row() == 0
     assert [columns.allocatable(0, resource) for resource in range(3)] == [0, 0, 0]
     assert [columns.requested(0, resource) for resource in range(3)] == [0, 0, 0]
-    assert (columns.pod_count(0), columns.allowed_pods(0), columns.profile(0)) == (0, 0, -1)
+    assert (columns.pod_count(0), columns.allowed_pods(0), columns.node_class(0)) == (0, 0, -1)
     assert columns.is_alive(0)
 
 
@@ -26,7 +26,7 @@ def test_the_lowest_freed_row_is_used_first_and_comes_back_empty(fast: ModuleTyp
     assert [columns.is_alive(row) for row in range(5)] == [True, False, True, False, True]
     assert [columns.add_row(), columns.add_row(), columns.add_row()] == [1, 3, 5]
     assert (columns.allocatable(1, 0), columns.requested(1, 0), columns.non_zero_cpu(1)) == (0, 0, 0)
-    assert (columns.pod_count(1), columns.allowed_pods(1), columns.profile(1)) == (0, 0, -1)
+    assert (columns.pod_count(1), columns.allowed_pods(1), columns.node_class(1)) == (0, 0, -1)
 
 
 def test_rows_and_resources_keep_their_content_as_the_table_grows(fast: ModuleType) -> None:
@@ -35,7 +35,7 @@ def test_rows_and_resources_keep_their_content_as_the_table_grows(fast: ModuleTy
         assert columns.add_row() == row
         resource = columns.add_resource()
         columns.set_allocatable(row, resource, 1000 + row)
-        columns.set_profile(row, row)
+        columns.set_node_class(row, row)
         columns.set_allowed_pods(row, row)
         columns.add_pod(row, fast.PodRequest([(resource, row + 1)], row, 2 * row))
     assert (columns.capacity, columns.resource_count, columns.rows) == (64, 53, 50)
@@ -43,7 +43,7 @@ def test_rows_and_resources_keep_their_content_as_the_table_grows(fast: ModuleTy
         own = row + 3
         assert [columns.allocatable(row, other) for other in range(53)] == [0] * own + [1000 + row] + [0] * (52 - own)
         assert [columns.requested(row, other) for other in range(53)] == [0] * own + [row + 1] + [0] * (52 - own)
-        assert (columns.profile(row), columns.allowed_pods(row), columns.pod_count(row)) == (row, row, 1)
+        assert (columns.node_class(row), columns.allowed_pods(row), columns.pod_count(row)) == (row, row, 1)
         assert (columns.non_zero_cpu(row), columns.non_zero_memory(row)) == (row, 2 * row)
 
 
@@ -68,7 +68,7 @@ def test_every_change_bumps_the_generation_and_reading_does_not(fast: ModuleType
         columns.add_resource,
         lambda: columns.set_allocatable(0, 0, 5),
         lambda: columns.set_allowed_pods(0, 5),
-        lambda: columns.set_profile(0, 5),
+        lambda: columns.set_node_class(0, 5),
         lambda: columns.add_pod(0, request),
         lambda: columns.remove_pod(0, request),
         lambda: columns.free_row(0),
@@ -94,11 +94,11 @@ def test_a_row_outside_the_table_is_an_index_error(fast: ModuleType, row: int) -
         lambda: columns.non_zero_memory(row),
         lambda: columns.pod_count(row),
         lambda: columns.allowed_pods(row),
-        lambda: columns.profile(row),
+        lambda: columns.node_class(row),
         lambda: columns.is_alive(row),
         lambda: columns.set_allocatable(row, 0, 0),
         lambda: columns.set_allowed_pods(row, 0),
-        lambda: columns.set_profile(row, 0),
+        lambda: columns.set_node_class(row, 0),
         lambda: columns.add_pod(row, request),
         lambda: columns.remove_pod(row, request),
         lambda: columns.free_row(row),
@@ -107,7 +107,7 @@ def test_a_row_outside_the_table_is_an_index_error(fast: ModuleType, row: int) -
 
 def test_an_empty_table_says_so(fast: ModuleType) -> None:
     with pytest.raises(IndexError, match=r"^row 0: the table is empty$"):
-        fast.NodeColumns().profile(0)
+        fast.NodeColumns().node_class(0)
 
 
 def test_a_resource_outside_the_table_is_an_index_error(fast: ModuleType) -> None:
@@ -132,7 +132,7 @@ def test_a_dead_row_can_be_read_but_not_written(fast: ModuleType) -> None:
         lambda: columns.free_row(0),
         lambda: columns.set_allocatable(0, 0, 1),
         lambda: columns.set_allowed_pods(0, 1),
-        lambda: columns.set_profile(0, 1),
+        lambda: columns.set_node_class(0, 1),
         lambda: columns.add_pod(0, fast.PodRequest([], 0, 0)),
         lambda: columns.remove_pod(0, fast.PodRequest([], 0, 0)),
     )
@@ -148,8 +148,8 @@ def test_amounts_beyond_two_to_the_62_are_refused(fast: ModuleType) -> None:
         with pytest.raises(ValueError, match=r"^count: expected"):
             columns.set_allowed_pods(0, amount)
     assert columns.allocatable(0, 0) == -(1 << 62)
-    with pytest.raises(ValueError, match=r"^profile: expected 0..2147483647, got -1$"):
-        columns.set_profile(0, -1)
+    with pytest.raises(ValueError, match=r"^node class: expected 0..2147483647, got -1$"):
+        columns.set_node_class(0, -1)
 
 
 @pytest.mark.parametrize(

@@ -94,38 +94,38 @@ def test_a_request_for_a_resource_without_a_column_is_refused(fast: ModuleType) 
 
 
 @pytest.mark.parametrize("container", [bytes, bytearray, lambda values: array("b", values), memoryview])
-def test_a_profiles_verdict_holds_for_its_nodes(fast: ModuleType, container: object) -> None:
-    columns = make_columns(fast, [NodeSpec(profile=profile) for profile in (2, 0, 1, 2, 0)])
+def test_a_node_classes_verdict_holds_for_its_nodes(fast: ModuleType, container: object) -> None:
+    columns = make_columns(fast, [NodeSpec(node_class=node_class) for node_class in (2, 0, 1, 2, 0)])
     verdicts, _ = start(fast, columns)
     verdicts.reject(3, 1, 1)
     answers = container(bytes([0, 127, 5]))  # type: ignore[operator]
-    assert fast.filter_profiles(columns, verdicts, answers, CODE) == 2
+    assert fast.filter_node_classes(columns, verdicts, answers, CODE) == 2
     assert codes(verdicts) == [(CODE, 5), (0, 0), (CODE, 127), (1, 1), (0, 0)]
 
 
-def test_a_profile_without_a_verdict_is_refused_and_changes_nothing(fast: ModuleType) -> None:
-    columns = make_columns(fast, [NodeSpec(profile=0), NodeSpec(profile=1), NodeSpec(profile=2, alive=False)])
+def test_a_node_class_without_a_verdict_is_refused_and_changes_nothing(fast: ModuleType) -> None:
+    columns = make_columns(fast, [NodeSpec(node_class=0), NodeSpec(node_class=1), NodeSpec(node_class=2, alive=False)])
     verdicts, _ = start(fast, columns)
-    with pytest.raises(IndexError, match=r"^row 1 has profile 1, there are values for 1$"):
-        fast.filter_profiles(columns, verdicts, b"\x01", CODE)
+    with pytest.raises(IndexError, match=r"^row 1 has node class 1, there are values for 1$"):
+        fast.filter_node_classes(columns, verdicts, b"\x01", CODE)
     assert codes(verdicts)[:2] == [(0, 0), (0, 0)]
     verdicts.reject(1, 1)
-    assert fast.filter_profiles(columns, verdicts, b"\x00", CODE) == 1
+    assert fast.filter_node_classes(columns, verdicts, b"\x00", CODE) == 1
 
 
-def test_a_node_without_a_profile_is_refused(fast: ModuleType) -> None:
+def test_a_node_without_a_node_class_is_refused(fast: ModuleType) -> None:
     columns = fast.NodeColumns()
     columns.add_row()
     verdicts, _ = start(fast, columns)
-    with pytest.raises(IndexError, match=r"^row 0 has profile -1, there are values for 3$"):
-        fast.filter_profiles(columns, verdicts, bytes(3), CODE)
+    with pytest.raises(IndexError, match=r"^row 0 has node class -1, there are values for 3$"):
+        fast.filter_node_classes(columns, verdicts, bytes(3), CODE)
 
 
 def test_verdicts_above_127_are_refused(fast: ModuleType) -> None:
     columns = make_columns(fast, [NodeSpec()])
     verdicts, _ = start(fast, columns)
-    with pytest.raises(ValueError, match=r"^verdict of profile 1: expected 0\.\.127, got -2$"):
-        fast.filter_profiles(columns, verdicts, array("b", [0, -2]), CODE)
+    with pytest.raises(ValueError, match=r"^verdict of node class 1: expected 0\.\.127, got -2$"):
+        fast.filter_node_classes(columns, verdicts, array("b", [0, -2]), CODE)
 
 
 def test_verdicts_of_a_larger_table_do_not_meet_a_smaller_one(fast: ModuleType) -> None:
@@ -135,7 +135,7 @@ def test_verdicts_of_a_larger_table_do_not_meet_a_smaller_one(fast: ModuleType) 
     with pytest.raises(ValueError, match=message):
         fast.filter_fit(small, verdicts, fast.PodRequest([], 0, 0), CODE)
     with pytest.raises(ValueError, match=message):
-        fast.filter_profiles(small, verdicts, b"\x00", CODE)
+        fast.filter_node_classes(small, verdicts, b"\x00", CODE)
 
 
 def test_a_node_that_appears_during_a_pod_takes_no_part(fast: ModuleType) -> None:
@@ -153,11 +153,11 @@ def test_the_code_must_be_the_callers(fast: ModuleType, code: int) -> None:
     with pytest.raises(ValueError, match=r"^code: expected 1\.\.200"):
         fast.filter_fit(columns, verdicts, fast.PodRequest([], 0, 0), code)
     with pytest.raises(ValueError, match=r"^code: expected 1\.\.200"):
-        fast.filter_profiles(columns, verdicts, b"\x00", code)
+        fast.filter_node_classes(columns, verdicts, b"\x00", code)
 
 
 def test_no_nodes_leave_none(fast: ModuleType) -> None:
     columns = fast.NodeColumns()
     verdicts, _ = start(fast, columns)
     assert fast.filter_fit(columns, verdicts, fast.PodRequest([], 0, 0), CODE) == 0
-    assert fast.filter_profiles(columns, verdicts, b"", CODE) == 0
+    assert fast.filter_node_classes(columns, verdicts, b"", CODE) == 0

@@ -17,7 +17,7 @@ ROOMY, FULL, DEAD = NodeSpec(), NodeSpec((500, GI, 0)), NodeSpec(alive=False)
 
 
 class Bench:
-    """A joiner, and a class of pods with 1 cpu; `raws`: scores by profile, of weight 2. Marked rows are out."""
+    """A joiner, and a class of pods with 1 cpu; `raws`: scores by node class, of weight 2. Marked rows are out."""
 
     def __init__(
         self, fast: ModuleType, nodes: list[NodeSpec], *, raws: list[int] | None = None, marks: bytes = b""
@@ -28,7 +28,7 @@ class Bench:
             self.columns, self.fast.PodRequest(*plain(1000, 0)), bytes(len(raws or [0]))
         )
         if raws:
-            self.pod_class.score_profiles(array("q", raws), False, 2)
+            self.pod_class.score_node_classes(array("q", raws), False, 2)
         if marks:
             self.pod_class.ask_rows(self.fast.RowAnswers(self.columns, lambda rows: marks, True))
         self.joiner = self.fast.Joiner(self.fast.Placer(self.columns, 1 << 20))
@@ -58,9 +58,9 @@ def test_scores_are_normalised_over_the_rows_that_are_left(fast: ModuleType) -> 
         assert bench.joiner.row(None) == row
 
 
-def test_scores_of_profiles_are_normalised_over_the_rows_that_are_left(fast: ModuleType) -> None:
-    # Row 0 had the highest score of its profile: without it row 1 has 100, twice, and not 20.
-    nodes = [NodeSpec(profile=0), NodeSpec(profile=1), NodeSpec(profile=2)]
+def test_scores_of_node_classes_are_normalised_over_the_rows_that_are_left(fast: ModuleType) -> None:
+    # Row 0 had the highest score of its node class: without it row 1 has 100, twice, and not 20.
+    nodes = [NodeSpec(node_class=0), NodeSpec(node_class=1), NodeSpec(node_class=2)]
     bench = Bench(fast, nodes, raws=[1000, 200, 0], marks=b"\1\0\0")
     assert bench.joiner.join(bench.pod_class, [bench.terms(0, 0, 100, weight=1)]) == 2
     assert bench.joiner.row(None) == 1
@@ -81,7 +81,7 @@ def test_with_nothing_left_there_is_no_row(fast: ModuleType) -> None:
 def test_terms_that_lack_rows_cannot_tell(fast: ModuleType) -> None:
     bench = Bench(fast, [ROOMY, ROOMY])
     terms = bench.terms(1, 2)
-    bench.columns.set_profile(bench.columns.add_row(), 0)
+    bench.columns.set_node_class(bench.columns.add_row(), 0)
     assert bench.joiner.join(bench.pod_class, [terms]) is None
 
 
@@ -111,7 +111,7 @@ def test_terms_are_scored_in_one_way_by_scores_that_are_never_below_0(fast: Modu
 
 
 nodes = st.lists(
-    st.builds(NodeSpec, st.just((4000, GI, 0)), profile=st.integers(0, 2), alive=st.booleans()) | st.just(FULL),
+    st.builds(NodeSpec, st.just((4000, GI, 0)), node_class=st.integers(0, 2), alive=st.booleans()) | st.just(FULL),
     max_size=40,
 )
 

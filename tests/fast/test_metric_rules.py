@@ -299,7 +299,7 @@ class Run:
             return getattr(self.columns, name)(rest[0], self.fast.PodRequest(*rest[1]))
         made = getattr(self.columns, name)(*rest)
         if name == "add_row":
-            self.columns.set_profile(made, 2)
+            self.columns.set_node_class(made, 2)
             self.columns.set_allowed_pods(made, 3)
         return made
 

@@ -15,8 +15,8 @@ from tests.fast.tables import GI, MI, NodeSpec, codes, each_raises, make_columns
 from tests.support.skips import NOT_BUILT, missing_tool
 
 DEAD = NodeSpec(alive=False)
-SMALL = NodeSpec((1000, GI, 7), 11, profile=0)
-LARGE = NodeSpec((9000, 9 * GI, 0), 110, profile=1, pods=(plain(250, 64 * MI), ((), 100, 200 * MI)))
+SMALL = NodeSpec((1000, GI, 7), 11, node_class=0)
+LARGE = NodeSpec((9000, 9 * GI, 0), 110, node_class=1, pods=(plain(250, 64 * MI), ((), 100, 200 * MI)))
 
 
 def i64(*values: int) -> bytes:
@@ -67,7 +67,7 @@ def test_an_empty_table_packs_to_nothing(fast: ModuleType) -> None:
     assert set(map(len, pack_all(fast, columns).values())) == {0}
     assert (fast.pack_alive(columns), fast.pack_feasible(verdicts)) == (b"", b"")
     assert (fast.reject_marked(verdicts, b"", 1, 0), fast.set_raws(verdicts, scores, b"", 0, 9)) == (-1, -1)
-    assert fast.values_by_profile(columns, b"", 2) == i64(0, 0)
+    assert fast.values_by_node_class(columns, b"", 2) == i64(0, 0)
 
 
 def test_what_is_not_in_the_table_is_not_packed(fast: ModuleType) -> None:
@@ -137,10 +137,10 @@ def test_a_score_out_of_range_changes_nothing(fast: ModuleType) -> None:
         fast.set_raws(verdicts, scores, bytes(23), 0, 100)
 
 
-def test_values_that_agree_by_profile_are_told_by_profile(fast: ModuleType) -> None:
+def test_values_that_agree_by_node_class_are_told_by_node_class(fast: ModuleType) -> None:
     columns = make_columns(fast, [SMALL, LARGE, DEAD, SMALL])
-    assert fast.values_by_profile(columns, i64(5, 6, 99, 5), 3) == i64(5, 6, 0)
-    assert fast.values_by_profile(columns, i64(5, 6, 99, 4), 3) is None
+    assert fast.values_by_node_class(columns, i64(5, 6, 99, 5), 3) == i64(5, 6, 0)
+    assert fast.values_by_node_class(columns, i64(5, 6, 99, 4), 3) is None
 
 
 nodes = st.lists(
@@ -176,7 +176,7 @@ def test_both_forms_agree(table: list[NodeSpec], data: st.DataObject) -> None:
                 fast.set_raws(verdicts, scores, values, -3, 8),
                 codes(verdicts),
                 raws(scores),
-                fast.values_by_profile(columns, values, 4),
+                fast.values_by_node_class(columns, values, 4),
                 fast.pack_feasible(verdicts),
             )
         )

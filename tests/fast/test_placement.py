@@ -55,7 +55,7 @@ def test_a_class_sees_what_has_changed_since_its_last_pod(fast: ModuleType) -> N
     columns.free_row(1)
     assert (placer.place(pods, None), placer.count_feasible(pods)) == (0, 1)
     row = columns.add_row()
-    columns.set_profile(row, 0)
+    columns.set_node_class(row, 0)
     columns.set_allowed_pods(row, 1)
     columns.set_allocatable(row, 0, 4_000)
     columns.set_allocatable(row, 1, 8 * GI)
@@ -63,7 +63,7 @@ def test_a_class_sees_what_has_changed_since_its_last_pod(fast: ModuleType) -> N
 
 
 def test_a_pod_that_fits_nowhere_has_no_row(fast: ModuleType) -> None:
-    columns = make_columns(fast, [NodeSpec(), NodeSpec(profile=1)])
+    columns = make_columns(fast, [NodeSpec(), NodeSpec(node_class=1)])
     placer = fast.Placer(columns, PLENTY)
     assert placer.place(new_class(fast, columns, cpu=4001, verdicts=b"\0\0"), 3) == -1
     assert placer.place(new_class(fast, columns, verdicts=b"\1\1"), None) == -1
@@ -72,18 +72,18 @@ def test_a_pod_that_fits_nowhere_has_no_row(fast: ModuleType) -> None:
     assert fast.Placer(empty, PLENTY).place(new_class(fast, empty), None) == -1
 
 
-def test_profiles_score_by_what_is_highest_where_there_is_room(fast: ModuleType) -> None:
-    nodes = [NodeSpec(profile=0), NodeSpec(profile=1, allowed_pods=1), NodeSpec(profile=2)]
+def test_node_classes_score_by_what_is_highest_where_there_is_room(fast: ModuleType) -> None:
+    nodes = [NodeSpec(node_class=0), NodeSpec(node_class=1, allowed_pods=1), NodeSpec(node_class=2)]
     columns = make_columns(fast, nodes)
     placer = fast.Placer(columns, PLENTY)
     pods = fast.PodClass(columns, fast.PodRequest((), 0, 0), bytes(3))
-    pods.score_profiles(array("q", [1, 5, 2]), False, 2)  # 20, 100, 40; then 50, out, 100
+    pods.score_node_classes(array("q", [1, 5, 2]), False, 2)  # 20, 100, 40; then 50, out, 100
     pods.score_rows(bytes([100, 0, 59]), 1)
     assert placer.place(pods, None) == 1
     columns.add_pod(1, pods.request)
     assert placer.place(pods, None) == 2
     columns.remove_pod(1, pods.request)
-    columns.set_profile(1, 0)
+    columns.set_node_class(1, 0)
     assert (placer.place(pods, None), placer.count_feasible(pods)) == (2, 3)
 
 
@@ -116,17 +116,17 @@ def test_a_sum_that_passes_the_limit_ends_the_pods(fast: ModuleType) -> None:
     assert placer.place(light, None) == 0
 
 
-def test_a_profile_without_a_verdict_is_an_error_until_it_is_gone(fast: ModuleType) -> None:
+def test_a_node_class_without_a_verdict_is_an_error_until_it_is_gone(fast: ModuleType) -> None:
     columns = make_columns(fast, [NodeSpec(), NodeSpec()])
     placer, pods = fast.Placer(columns, PLENTY), new_class(fast, columns)
     assert placer.place(pods, None) == 0
-    columns.set_profile(1, 3)
-    message = "^row 1 has profile 3, there are values for 1$"
+    columns.set_node_class(1, 3)
+    message = "^row 1 has node class 3, there are values for 1$"
     each_raises(IndexError, message, lambda: placer.place(pods, None), lambda: place_many(placer, [pods]))
-    columns.set_profile(1, 0)
+    columns.set_node_class(1, 0)
     assert place_many(placer, [pods, pods])[0] == [0, 1]
     columns.add_row()
-    message = "^row 2 has profile -1, there are values for 1$"
+    message = "^row 2 has node class -1, there are values for 1$"
     each_raises(IndexError, message, lambda: placer.place(pods, None), lambda: placer.count_feasible(pods))
 
 
@@ -142,7 +142,7 @@ def test_what_a_class_is_stands_once_it_is_used(fast: ModuleType) -> None:
     each_raises(
         ValueError,
         message,
-        lambda: pods.score_profiles(array("q", [1]), False, 1),
+        lambda: pods.score_node_classes(array("q", [1]), False, 1),
         lambda: pods.score_rows(b"\1", 1),
         lambda: pods.score_balanced([0], 1),
         lambda: pods.score_least_allocated([(0, 1)], 1),
@@ -155,12 +155,12 @@ def test_bad_classes_are_refused(fast: ModuleType) -> None:
     request = fast.PodRequest(((9, 1),), 0, 0)
     each_raises(IndexError, "^resource 9 outside 0..2$", lambda: fast.PodClass(columns, request, b""))
     each_raises(IndexError, "^resource 3 outside 0..2$", lambda: pods.score_balanced([3], 1))
-    message = "^verdict of profile 1: expected 0..127, got 128$"
+    message = "^verdict of node class 1: expected 0..127, got 128$"
     each_raises(ValueError, message, lambda: fast.PodClass(columns, pods.request, b"\0\x80"))
-    message = "^value_by_profile: expected 1 values, got 2$"
-    each_raises(ValueError, message, lambda: pods.score_profiles(array("q", [1, 2]), False, 1))
-    message = r"^value of profile 0: expected 0\.\.9007199254740992, got -1$"
-    each_raises(ValueError, message, lambda: pods.score_profiles(array("q", [-1]), False, 1))
+    message = "^value_by_node_class: expected 1 values, got 2$"
+    each_raises(ValueError, message, lambda: pods.score_node_classes(array("q", [1, 2]), False, 1))
+    message = r"^value of node class 0: expected 0\.\.9007199254740992, got -1$"
+    each_raises(ValueError, message, lambda: pods.score_node_classes(array("q", [-1]), False, 1))
     message = r"^score of row 1: expected 0\.\.100, got 101$"
     each_raises(ValueError, message, lambda: pods.score_rows(b"\0\x65", 1))
     pods.score_rows(b"", fast.MAX_CLASS_WEIGHT - 1)
@@ -221,12 +221,14 @@ def test_classes_forget_when_memory_is_short_and_learn_again() -> None:
 
 
 def test_many_changes_at_once_are_read_like_one(fast: ModuleType) -> None:
-    """In long windows rows are scored together; a profile that loses its only feasible row counts all the same."""
-    nodes = [NodeSpec(profile=0), NodeSpec(profile=1, allowed_pods=1), NodeSpec(profile=2)]
+    """In long windows rows are scored together; a node class that loses its only feasible row counts all the same."""
+    nodes = [NodeSpec(node_class=0), NodeSpec(node_class=1, allowed_pods=1), NodeSpec(node_class=2)]
     columns = make_columns(fast, nodes)
     placer = fast.Placer(columns, PLENTY)
     pods = fast.PodClass(columns, fast.PodRequest((), 0, 0), bytes(3))
-    pods.score_profiles(array("q", [1, 5, 2]), False, 2)  # 20, 100, 40; with row 1 out, or of profile 0: 50 and 100
+    pods.score_node_classes(
+        array("q", [1, 5, 2]), False, 2
+    )  # 20, 100, 40; with row 1 out, or of node class 0: 50 and 100
     pods.score_rows(bytes([100, 0, 59]), 1)
 
     def come_and_go() -> None:
@@ -242,7 +244,7 @@ def test_many_changes_at_once_are_read_like_one(fast: ModuleType) -> None:
     columns.remove_pod(1, pods.request)
     assert (placer.place(pods, None), placer.count_feasible(pods)) == (1, 3)
     come_and_go()
-    columns.set_profile(1, 0)
+    columns.set_node_class(1, 0)
     assert (placer.place(pods, None), placer.count_feasible(pods)) == (2, 3)
     come_and_go()
     columns.free_row(2)

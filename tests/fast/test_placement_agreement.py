@@ -29,7 +29,7 @@ changes = st.one_of(
     st.tuples(st.just("free_row"), row),
     st.tuples(st.just("set_allocatable"), row, st.integers(0, RESOURCES - 1), allocatable),
     st.tuples(st.just("set_allowed_pods"), row, st.integers(0, 9)),
-    st.tuples(st.just("set_profile"), row, st.sampled_from([0, 1, 2, 3, 0, 1, 2, 3, 7])),
+    st.tuples(st.just("set_node_class"), row, st.sampled_from([0, 1, 2, 3, 0, 1, 2, 3, 7])),
     st.tuples(st.just("add_pod"), row, pods),
     st.tuples(st.just("remove_pod"), row, pods),
 )
@@ -69,7 +69,7 @@ class Run:
             return getattr(self.columns, name)(told[0], self.fast.PodRequest(*told[1]))
         made = getattr(self.columns, name)(*told)
         if name == "add_row":
-            self.columns.set_profile(made, 2)
+            self.columns.set_node_class(made, 2)
             self.columns.set_allowed_pods(made, 3)
         return made
 
@@ -159,7 +159,7 @@ def test_tables_of_several_blocks(seed: int, odd: list[ClassSpec]) -> None:
         events = [
             rng.choice(
                 [
-                    ("set_profile", rng.randrange(500), rng.randrange(PROFILES)),
+                    ("set_node_class", rng.randrange(500), rng.randrange(PROFILES)),
                     ("set_allowed_pods", rng.randrange(500), 110),
                     ("free_row", rng.randrange(500)),
                     ("add_row",),
@@ -187,7 +187,7 @@ def test_a_large_table_is_read_by_several_threads_as_by_one() -> None:
         columns.set_allocatable(at, 0, 4000 + rng.randrange(3))
         columns.set_allocatable(at, 1, (8 << rng.randrange(2)) * GI)
         columns.set_allowed_pods(at, 10)
-        columns.set_profile(at, rng.randrange(3))
+        columns.set_node_class(at, rng.randrange(3))
         columns.add_pod(at, full if rng.random() < 0.5 else light)
     columns.set_allocatable(70_001, 1, 1 << 60)  # by integers
     values = [array("q", [3, 0, 9]), array("q", [0, 7, 1])]
@@ -197,14 +197,14 @@ def test_a_large_table_is_read_by_several_threads_as_by_one() -> None:
     def judge() -> None:
         verdicts.reset(columns)
         scores.reset(columns)
-        fast.filter_profiles(columns, verdicts, b"\0\0\1", 1)
+        fast.filter_node_classes(columns, verdicts, b"\0\0\1", 1)
         fast.filter_fit(columns, verdicts, request, 2)
         fast.score_least_allocated(columns, verdicts, scores, request, [(0, 1), (1, 2)])
         assert fast.accumulate(verdicts, scores, 1) == -1
         fast.score_balanced(columns, verdicts, scores, request, [0, 1])
         assert fast.accumulate(verdicts, scores, 1) == -1
         for reverse, raw in enumerate(values):
-            fast.score_profiles(columns, verdicts, scores, raw)
+            fast.score_node_classes(columns, verdicts, scores, raw)
             fast.normalize(verdicts, scores, bool(reverse))
             assert fast.accumulate(verdicts, scores, 2) == -1
 
@@ -213,7 +213,7 @@ def test_a_large_table_is_read_by_several_threads_as_by_one() -> None:
         made.score_least_allocated([(0, 1), (1, 2)], 1)
         made.score_balanced([0, 1], 1)
         for reverse, raw in enumerate(values):
-            made.score_profiles(raw, bool(reverse), 2)
+            made.score_node_classes(raw, bool(reverse), 2)
         return made
 
     for threads in (1, 2, 3):

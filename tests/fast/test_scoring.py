@@ -208,14 +208,14 @@ def table(fast: ModuleType, values: list[int], rejected: tuple[int, ...] = ()) -
 
 
 def test_only_feasible_rows_are_scored(fast: ModuleType) -> None:
-    columns = make_columns(fast, [NodeSpec(), NodeSpec(alive=False), NodeSpec(profile=1), NodeSpec()])
+    columns = make_columns(fast, [NodeSpec(), NodeSpec(alive=False), NodeSpec(node_class=1), NodeSpec()])
     request = fast.PodRequest([(0, 1000)], 1000, 0)
     calls: list[Callable[[Any, Any], object]] = [
         lambda v, s: fast.score_least_allocated(columns, v, s, request, BOTH),
         lambda v, s: fast.score_most_allocated(columns, v, s, request, BOTH),
         lambda v, s: fast.score_requested_to_capacity_ratio(columns, v, s, request, BOTH, [(0, 1), (100, 10)]),
         lambda v, s: fast.score_balanced(columns, v, s, request, [0, 1]),
-        lambda v, s: fast.score_profiles(columns, v, s, array("q", [4])),
+        lambda v, s: fast.score_node_classes(columns, v, s, array("q", [4])),
         lambda v, s: fast.score_images(v, s, 23 * MI, 1000 * MI),
         lambda v, s: fast.normalize(v, s, True),
     ]
@@ -229,15 +229,15 @@ def test_only_feasible_rows_are_scored(fast: ModuleType) -> None:
         assert scores.raw(0) == scores.raw(3) != -7
 
 
-def test_a_profiles_value_is_its_nodes_raw_score(fast: ModuleType) -> None:
-    columns = make_columns(fast, [NodeSpec(profile=profile) for profile in (2, 0, 1)])
+def test_a_node_classes_value_is_its_nodes_raw_score(fast: ModuleType) -> None:
+    columns = make_columns(fast, [NodeSpec(node_class=node_class) for node_class in (2, 0, 1)])
     verdicts, scores = start(fast, columns)
-    fast.score_profiles(columns, verdicts, scores, array("q", [5, -6, 1 << 53]))
+    fast.score_node_classes(columns, verdicts, scores, array("q", [5, -6, 1 << 53]))
     assert raws(scores) == [1 << 53, 5, -6]
-    with pytest.raises(IndexError, match=r"^row 0 has profile 2, there are values for 2$"):
-        fast.score_profiles(columns, verdicts, scores, array("q", [7, 7]))
-    with pytest.raises(ValueError, match=r"^value of profile 1: expected"):
-        fast.score_profiles(columns, verdicts, scores, array("q", [7, (1 << 53) + 1, 7]))
+    with pytest.raises(IndexError, match=r"^row 0 has node class 2, there are values for 2$"):
+        fast.score_node_classes(columns, verdicts, scores, array("q", [7, 7]))
+    with pytest.raises(ValueError, match=r"^value of node class 1: expected"):
+        fast.score_node_classes(columns, verdicts, scores, array("q", [7, (1 << 53) + 1, 7]))
     assert raws(scores) == [1 << 53, 5, -6]
 
 
@@ -370,7 +370,7 @@ def test_a_kernel_refuses_tables_of_different_nodes(fast: ModuleType) -> None:
         lambda: fast.score_images(verdicts, short, 1, 2),
         lambda: fast.normalize(verdicts, short, False),
         lambda: fast.accumulate(verdicts, short, 1),
-        lambda: fast.score_profiles(large, verdicts, short, array("q", [1])),
+        lambda: fast.score_node_classes(large, verdicts, short, array("q", [1])),
     )
 
 
@@ -380,7 +380,7 @@ def test_no_nodes_get_no_scores(fast: ModuleType) -> None:
     request = fast.PodRequest([], 0, 0)
     fast.score_least_allocated(columns, verdicts, scores, request, BOTH)
     fast.score_balanced(columns, verdicts, scores, request, [0, 1])
-    fast.score_profiles(columns, verdicts, scores, array("q"))
+    fast.score_node_classes(columns, verdicts, scores, array("q"))
     fast.clear_raw(verdicts, scores)
     fast.score_images(verdicts, scores, 1, 2)
     fast.normalize(verdicts, scores, True)

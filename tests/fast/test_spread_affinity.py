@@ -16,9 +16,9 @@ ROWS = len(ZONES)
 class Bench:
     """Six nodes in three zones, the last in none; all have the same score for what they have."""
 
-    def __init__(self, fast: ModuleType, profiles: Sequence[int] = (0,) * ROWS) -> None:
+    def __init__(self, fast: ModuleType, node_classes: Sequence[int] = (0,) * ROWS) -> None:
         self.fast: Any = fast
-        self.columns = make_columns(fast, [NodeSpec(profile=profile) for profile in profiles])
+        self.columns = make_columns(fast, [NodeSpec(node_class=node_class) for node_class in node_classes])
         self.joiner = self.fast.Joiner(self.fast.Placer(self.columns, 1 << 20))
         self.pods = self.new_class()
 
@@ -182,11 +182,11 @@ def test_what_is_near_scores_between_the_lowest_and_the_highest_that_are_left(fa
     assert bench.best(near) == 5
 
 
-def test_scores_of_profiles_are_normalised_over_the_rows_that_are_left(fast: ModuleType) -> None:
-    """With row 2 left the others' profile is worth 10, and spreading decides; without it 100."""
+def test_scores_of_node_classes_are_normalised_over_the_rows_that_are_left(fast: ModuleType) -> None:
+    """With row 2 left the others' node class is worth 10, and spreading decides; without it 100."""
     bench = Bench(fast, (0, 0, 1, 1, 2, 2))
     pods = bench.pods
-    pods.score_profiles(array("q", [1, 10, 0]), False, 1)
+    pods.score_node_classes(array("q", [1, 10, 0]), False, 1)
     assert bench.best() == 2
     near = bench.terms(weight=1)
     near.prefer(bench.each_row([0, 0, 0, 0, 50, 0]), 1)
@@ -239,7 +239,7 @@ def test_what_does_not_fit_is_not_answered(fast: ModuleType) -> None:
     assert bench.joiner.join(bench.pods, heavy[:1]) == ROWS
     assert bench.joiner.join(bench.pods, heavy) is None
     bench.columns.add_row()
-    bench.columns.set_profile(ROWS, 0)
+    bench.columns.set_node_class(ROWS, 0)
     terms = bench.terms()
     terms.need(tally)
     assert bench.joiner.join(bench.pods, [terms]) is None

@@ -28,7 +28,7 @@ nodes = st.builds(
     NodeSpec,
     allocatable=st.sampled_from([(4000, 8 * GI, 0), (4000, 16 * GI, 0), (1000, GI, 0)]),
     allowed_pods=st.sampled_from([0, 2, 110, 110]),
-    profile=st.integers(0, PROFILES - 1),
+    node_class=st.integers(0, PROFILES - 1),
     alive=st.sampled_from([True, True, True, False]),
 )
 tables = st.lists(nodes, max_size=MAX_ROWS)
@@ -73,7 +73,7 @@ parts = st.tuples(
 steps = st.one_of(
     st.tuples(st.just("add"), at, st.integers(0, MAX_ROWS), st.integers(-3, 3)),
     st.tuples(st.just("add_pod"), st.integers(0, MAX_ROWS - 1)),
-    st.tuples(st.just("set_profile"), st.integers(0, MAX_ROWS - 1), st.integers(0, PROFILES - 1)),
+    st.tuples(st.just("set_node_class"), st.integers(0, MAX_ROWS - 1), st.integers(0, PROFILES - 1)),
     st.tuples(st.just("join"), st.lists(parts, max_size=2), st.none() | st.integers(0, 1 << 40)),
     st.tuples(st.just("join"), st.lists(parts, max_size=2), st.none() | st.integers(0, 1 << 40)),
     st.tuples(st.just("say"), at),
@@ -91,7 +91,7 @@ class Run:
         self.pods = self.fast.PodClass(self.columns, self.fast.PodRequest(*plain(100, GI)), b"\0\0\1")
         self.pods.score_least_allocated([(0, 1), (1, 1)], 1)
         for raw, reverse in values:
-            self.pods.score_profiles(array("q", raw), reverse, 2)
+            self.pods.score_node_classes(array("q", raw), reverse, 2)
         self.tallies = [self.tally(spec) for spec in made]
 
     def mask(self, outside: frozenset[int]) -> Any:
@@ -118,8 +118,8 @@ class Run:
     def add_pod(self, row: int) -> object:
         return self.columns.add_pod(row, self.pods.request)
 
-    def set_profile(self, row: int, profile: int) -> object:
-        return self.columns.set_profile(row, profile)
+    def set_node_class(self, row: int, node_class: int) -> object:
+        return self.columns.set_node_class(row, node_class)
 
     def say(self, which: int) -> object:
         tally = self.tallies[which]
@@ -141,13 +141,13 @@ class Run:
         return feasible, None if feasible is None else self.joiner.row(bits)
 
 
-values_of_profiles = st.lists(
+values_of_node_classes = st.lists(
     st.tuples(st.lists(st.integers(0, 4), min_size=PROFILES, max_size=PROFILES), st.booleans()), max_size=2
 )
 
 
 @settings(max_examples=sampled(500), deadline=None)
-@given(tables, values_of_profiles, st.lists(tallies, min_size=4, max_size=4), st.lists(steps, max_size=12))
+@given(tables, values_of_node_classes, st.lists(tallies, min_size=4, max_size=4), st.lists(steps, max_size=12))
 def test_terms_are_joined_as_by_the_table_kernels(
     table: list[NodeSpec], values: list[tuple[list[int], bool]], made: list[TallySpec], sequence: list[Any]
 ) -> None:

@@ -37,7 +37,7 @@ class Cluster:
             NodeSpec(
                 allocatable=(rng.randrange(0, 8_000), rng.randrange(0, 32) * GI, 0),
                 allowed_pods=rng.randrange(0, 5),
-                profile=rng.randrange(4),
+                node_class=rng.randrange(4),
                 pods=tuple(plain(rng.randrange(0, 4_000), rng.randrange(0, 8) * GI) for _ in range(rng.randrange(4))),
                 alive=rng.random() < 0.95,
             )
@@ -46,7 +46,7 @@ class Cluster:
         self.columns = make_columns(fast, specs)
         self.ids = array("i", (rng.randrange(-1, DOMAINS) for _ in range(ROWS)))
         self.counts = array("q", (rng.randrange(4) for _ in range(ROWS)))
-        self.by_profile = bytes(rng.randrange(2) for _ in range(4))
+        self.by_node_class = bytes(rng.randrange(2) for _ in range(4))
 
     def decide(self, pod: int) -> list[object]:
         """One decision through kernels of every module; pods differ, so that threads do different work."""
@@ -57,7 +57,7 @@ class Cluster:
         )  # fmt: skip
         verdicts.reset(columns)
         scores.reset(columns)
-        fast.filter_profiles(columns, verdicts, self.by_profile, 1)
+        fast.filter_node_classes(columns, verdicts, self.by_node_class, 1)
         fast.filter_fit(columns, verdicts, request, 2)
         mask.take_alive(columns)
         mask.drop_without_domain(self.ids)

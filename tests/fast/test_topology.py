@@ -70,11 +70,11 @@ def test_without_any_row_nothing_is_present_and_the_minimum_is_zero(fast: Module
 
 
 def test_masks_narrow_down(fast: ModuleType) -> None:
-    columns = make_columns(fast, [NodeSpec(profile=row % 2) for row in range(5)])
+    columns = make_columns(fast, [NodeSpec(node_class=row % 2) for row in range(5)])
     mask, other = everyone(fast, columns), fast.RowMask()
     other.take(mask)
     mask.drop_without_domain(ids(0, -1, 0, 0, 0))
-    mask.drop_profiles(columns, b"\x00\x03")
+    mask.drop_node_classes(columns, b"\x00\x03")
     mask.drop_rows(b"\x01\x00\x00\x00\x00")
     assert [row for row in range(5) if row in mask] == [2, 4]
     assert (len(mask), len(other), mask.rows) == (2, 5, 5)
@@ -175,8 +175,8 @@ def test_what_does_not_fit_together_is_refused(fast: ModuleType) -> None:
         fast.normalize_spread(verdicts, scores, fast.RowMask())
     with pytest.raises(ValueError, match=r"^code: expected 1\.\.200, got 0$"):
         fast.filter_inside(verdicts, sums, ids(0, 0), 0, 0)
-    with pytest.raises(IndexError, match=r"^row 0 has profile 0, there are values for 0$"):
-        mask.drop_profiles(columns, b"")
+    with pytest.raises(IndexError, match=r"^row 0 has node class 0, there are values for 0$"):
+        mask.drop_node_classes(columns, b"")
 
 
 # --- both forms -----------------------------------------------------------------------------------------------------

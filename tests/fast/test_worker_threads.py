@@ -42,7 +42,7 @@ def large_table() -> Any:
         for resource in range(2, RESOURCES):
             columns.set_allocatable(row, resource, rng.choice((0, 100, 1 << 20)))
         columns.set_allowed_pods(row, rng.randrange(4))
-        columns.set_profile(row, rng.randrange(PROFILES))
+        columns.set_node_class(row, rng.randrange(PROFILES))
         columns.add_pod(row, rng.choice(pods))
     for _ in range(20):
         columns.set_allocatable(rng.randrange(ROWS), 1, 1 << 60)
@@ -69,11 +69,11 @@ def test_a_class_reads_the_same_with_any_number_of_threads(spec: ClassSpec, thre
 def test_a_row_without_a_verdict_is_found_by_any_thread() -> None:
     columns = COMPILED.NodeColumns(ROWS)
     for _ in range(ROWS):
-        columns.set_profile(columns.add_row(), 0)
-    columns.set_profile(ROWS - 1, 1)
+        columns.set_node_class(columns.add_row(), 0)
+    columns.set_node_class(ROWS - 1, 1)
     made = COMPILED.PodClass(columns, COMPILED.PodRequest(*plain(1, 1)), b"\0")
     for threads in (1, 2, 7):
-        with pytest.raises(IndexError, match=f"row {ROWS - 1} has profile 1"):
+        with pytest.raises(IndexError, match=f"row {ROWS - 1} has node class 1"):
             COMPILED.Placer(columns, PLENTY, threads).place(made, None)
         made = COMPILED.PodClass(columns, COMPILED.PodRequest(*plain(1, 1)), b"\0")
 
@@ -86,7 +86,7 @@ def test_placers_that_want_the_same_helpers_at_once_do_without_or_take_turns() -
         for threads in (2, 3, 2):
             made = COMPILED.PodClass(columns, COMPILED.PodRequest(*plain(100 * pod, GI)), bytes(PROFILES))
             made.score_least_allocated([(0, 1), (1, 1)], 1)
-            made.score_profiles(array("q", range(PROFILES)), True, 2)
+            made.score_node_classes(array("q", range(PROFILES)), True, 2)
             placer = COMPILED.Placer(columns, PLENTY, threads)
             found.append((placer.place(made, 77), placer.count_feasible(made)))
         return found
@@ -111,7 +111,7 @@ def read(rows, threads):
         row = columns.add_row()
         columns.set_allocatable(row, 0, 1000)
         columns.set_allowed_pods(row, 1)
-        columns.set_profile(row, 0)
+        columns.set_node_class(row, 0)
     pods = PodClass(columns, PodRequest([(0, 10)], 10, 10), b"\\0")
     return Placer(columns, 1 << 30, threads).place(pods, 70_000)
 """

@@ -19,7 +19,7 @@ def columns() -> NodeColumns:
     columns = NodeColumns(4)
     for profile in range(3):
         row = columns.add_row()
-        columns.set_profile(row, profile)
+        columns.set_node_class(row, profile)
         columns.set_allocatable(row, 0, 1_000 * (profile + 1))
         columns.set_allowed_pods(row, 10)
     return columns
@@ -43,8 +43,8 @@ def rows_of(draft: ClassDraft, columns: NodeColumns) -> tuple[int, int]:
 def test_a_node_is_out_if_any_plugin_says_so(columns: NodeColumns) -> None:
     draft = draft_of(
         columns,
-        lambda draft: draft.filter_profiles(bytearray([0, 0, 1])),
-        lambda draft: draft.filter_profiles(bytearray([2, 0, 0])),
+        lambda draft: draft.filter_node_classes(bytearray([0, 0, 1])),
+        lambda draft: draft.filter_node_classes(bytearray([2, 0, 0])),
         lambda draft: draft.filter_fit(SMALL),
     )
     assert rows_of(draft, columns) == (1, 1)
@@ -56,7 +56,7 @@ def test_scores_are_weighed(columns: NodeColumns) -> None:
         draft.score_most_allocated(SMALL, [(0, 1)])
 
     def against_the_first(draft: ClassDraft) -> None:
-        draft.score_profiles(array("q", [0, 0, 5]), reverse=False)
+        draft.score_node_classes(array("q", [0, 0, 5]), reverse=False)
 
     assert rows_of(draft_of(columns, fit), columns) == (0, 3)
     assert rows_of(draft_of(columns, fit, against_the_first), columns) == (2, 3)
@@ -67,7 +67,7 @@ def test_what_is_said_of_a_point_where_the_plugin_is_not_is_left_out(columns: No
     draft = draft_of(columns, lambda draft: draft.filter_fit(SMALL))
     before = draft.key
     draft.begin("elsewhere", filters=False, weight=None)
-    draft.filter_profiles(bytes([1, 1, 1]))
+    draft.filter_node_classes(bytes([1, 1, 1]))
     draft.filter_fit(LARGE)
     draft.score_rows(bytes([1, 2, 3]))
     draft.score_balanced(SMALL, [0])
@@ -80,7 +80,7 @@ def test_scores_that_make_no_difference_make_no_other_class_but_count_as_given(c
     even = draft_of(
         columns,
         lambda draft: draft.filter_fit(SMALL),
-        lambda draft: draft.score_profiles(array("q", [7, 7, 7]), reverse=True),
+        lambda draft: draft.score_node_classes(array("q", [7, 7, 7]), reverse=True),
         lambda draft: draft.score_rows(bytes(3)),
     )
     assert even.key == plain.key
@@ -91,10 +91,10 @@ def test_scores_that_make_no_difference_make_no_other_class_but_count_as_given(c
     "other",
     [
         lambda draft: draft.filter_fit(LARGE),
-        lambda draft: (draft.filter_fit(SMALL), draft.filter_profiles(bytes([0, 0, 1]))),
+        lambda draft: (draft.filter_fit(SMALL), draft.filter_node_classes(bytes([0, 0, 1]))),
         lambda draft: (draft.filter_fit(SMALL), draft.score_least_allocated(SMALL, [(0, 1)])),
         lambda draft: (draft.filter_fit(SMALL), draft.score_requested_to_capacity_ratio(SMALL, [(0, 1)], [(0, 1)])),
-        lambda draft: (draft.filter_fit(SMALL), draft.score_profiles(array("q", [0, 0, 1]), reverse=False)),
+        lambda draft: (draft.filter_fit(SMALL), draft.score_node_classes(array("q", [0, 0, 1]), reverse=False)),
         lambda draft: (draft.filter_fit(SMALL), draft.score_balanced(SMALL, [0])),
     ],
 )
@@ -114,10 +114,10 @@ def test_a_class_needs_a_request_and_is_balanced_by_that_very_one(columns: NodeC
 
 
 def test_answers_must_be_for_all_profiles(columns: NodeColumns) -> None:
-    with pytest.raises(ValueError, match="verdict_by_profile: expected 3 values, got 2"):
-        draft_of(columns, lambda draft: draft.filter_profiles(bytes(2)))
-    with pytest.raises(ValueError, match="value_by_profile: expected 3 values, got 4"):
-        draft_of(columns, lambda draft: draft.score_profiles(array("q", [0] * 4), reverse=False))
+    with pytest.raises(ValueError, match="verdict_by_node_class: expected 3 values, got 2"):
+        draft_of(columns, lambda draft: draft.filter_node_classes(bytes(2)))
+    with pytest.raises(ValueError, match="value_by_node_class: expected 3 values, got 4"):
+        draft_of(columns, lambda draft: draft.score_node_classes(array("q", [0] * 4), reverse=False))
 
 
 def test_all_answers_rest_on_the_nodes(columns: NodeColumns) -> None:

@@ -83,10 +83,10 @@ def test_all_else_is_that_of_the_node() -> None:
     cache = cluster()
     node, copy = cache.table.get("n1"), copy_of(cache)
     assert node is not None
-    assert (copy.name, copy.row, copy.profile, copy.allocatable, copy.labels) == (
+    assert (copy.name, copy.row, copy.node_class, copy.allocatable, copy.labels) == (
         node.name,
         node.row,
-        node.profile,
+        node.node_class,
         node.allocatable,
         node.labels,
     )

@@ -126,13 +126,13 @@ def test_the_generation_tells_of_labels_taints_and_cordons_only(change: Any, is_
     assert (table.static_generation > before) == is_static
 
 
-def test_nodes_that_look_alike_share_a_profile() -> None:
+def test_nodes_that_look_alike_share_a_node_class() -> None:
     table = NodeTable()
     one, two = table.set_node(a_node("n1")), table.set_node(a_node("n2"))
-    assert one.profile is two.profile
+    assert one.node_class is two.node_class
     table.set_node(cordon()(a_node("n2")))
-    assert one.profile is not two.profile
-    assert table.columns.profile(two.row) == two.profile.id
+    assert one.node_class is not two.node_class
+    assert table.columns.node_class(two.row) == two.node_class.id
 
 
 # --- pods ---------------------------------------------------------------------------------------------------------

@@ -40,10 +40,10 @@ def check_scores(verdicts: Verdicts, scores: Scores) -> None:
         raise ValueError(f"verdicts have {verdicts.rows} rows, these scores {scores.rows}: reset them together")
 
 
-def check_profile(columns: NodeColumns, row: int, count: int) -> None:
-    profile = columns.profile(row)
-    if not 0 <= profile < count:
-        raise IndexError(f"row {row} has profile {profile}, there are values for {count}")
+def check_node_class(columns: NodeColumns, row: int, count: int) -> None:
+    node_class = columns.node_class(row)
+    if not 0 <= node_class < count:
+        raise IndexError(f"row {row} has node class {node_class}, there are values for {count}")
 
 
 def check_length(what: str, length: int, rows: int) -> None:

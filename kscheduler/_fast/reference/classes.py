@@ -10,7 +10,7 @@ from kscheduler._fast.codes import MAX_CLASS_WEIGHT, MAX_RAW, MAX_SCORED_RESOURC
 from kscheduler._fast.reference.answers import RowAnswers
 from kscheduler._fast.reference.checks import index, within
 from kscheduler._fast.reference.columns import NodeColumns, PodRequest
-from kscheduler._fast.reference.filtering import filter_fit, filter_profiles
+from kscheduler._fast.reference.filtering import filter_fit, filter_node_classes
 from kscheduler._fast.reference.metric_rules import MetricRules
 from kscheduler._fast.reference.scoring import (
     Scores,
@@ -20,7 +20,7 @@ from kscheduler._fast.reference.scoring import (
     score_balanced,
     score_least_allocated,
     score_most_allocated,
-    score_profiles,
+    score_node_classes,
     score_requested_to_capacity_ratio,
 )
 from kscheduler._fast.reference.verdicts import Verdicts
@@ -42,14 +42,14 @@ class PodClass:
     """
 
     def __init__(
-        self, columns: NodeColumns, request: PodRequest, verdict_by_profile: bytes | bytearray | array[int]
+        self, columns: NodeColumns, request: PodRequest, verdict_by_node_class: bytes | bytearray | array[int]
     ) -> None:
         columns._check_resources(request)
         self._columns = columns
         self._request = request
-        self._verdicts = bytes(verdict_by_profile)
-        for profile, verdict in enumerate(self._verdicts):
-            within(f"verdict of profile {profile}", verdict, 0, 127)
+        self._verdicts = bytes(verdict_by_node_class)
+        for node_class, verdict in enumerate(self._verdicts):
+            within(f"verdict of node class {node_class}", verdict, 0, 127)
         self._scores: list[tuple[_Score, int]] = []  # with their weights
         self._kinds: set[str] = set()  # of scores that there is at most one of
         self._answers: list[RowAnswers] = []
@@ -112,17 +112,19 @@ class PodClass:
 
         self._add("balance", weight, score)
 
-    def score_profiles(self, value_by_profile: array[int], reverse: bool, weight: int) -> None:
+    def score_node_classes(self, value_by_node_class: array[int], reverse: bool, weight: int) -> None:
         """Score each row by the value of its node class, normalised by default or in reverse."""
         self._begin()
-        if len(value_by_profile) != len(self._verdicts):
-            raise ValueError(f"value_by_profile: expected {len(self._verdicts)} values, got {len(value_by_profile)}")
-        for profile, value in enumerate(value_by_profile):
-            within(f"value of profile {profile}", value, 0, MAX_RAW)
-        values = array("q", value_by_profile)
+        if len(value_by_node_class) != len(self._verdicts):
+            raise ValueError(
+                f"value_by_node_class: expected {len(self._verdicts)} values, got {len(value_by_node_class)}"
+            )
+        for node_class, value in enumerate(value_by_node_class):
+            within(f"value of node class {node_class}", value, 0, MAX_RAW)
+        values = array("q", value_by_node_class)
 
         def score(verdicts: Verdicts, scores: Scores) -> None:
-            score_profiles(self._columns, verdicts, scores, values)
+            score_node_classes(self._columns, verdicts, scores, values)
             normalize(verdicts, scores, reverse)
 
         self._add("", weight, score)
@@ -204,7 +206,7 @@ class PodClass:
         verdicts, scores = Verdicts(), Scores()
         verdicts.reset(self._columns)
         scores.reset(self._columns)
-        filter_profiles(self._columns, verdicts, self._verdicts, 1)
+        filter_node_classes(self._columns, verdicts, self._verdicts, 1)
         filter_fit(self._columns, verdicts, self._request, 2)
         for row in verdicts.feasible_rows():
             if any(answers._is_out(row) for answers in self._answers):

@@ -66,10 +66,10 @@ class _Row:
         "alive",
         "allocatable",
         "allowed_pods",
+        "node_class",
         "non_zero_cpu",
         "non_zero_memory",
         "pods",
-        "profile",
         "requested",
     )
 
@@ -81,7 +81,7 @@ class _Row:
         self.non_zero_memory = 0
         self.pods = 0
         self.allowed_pods = 0
-        self.profile = -1
+        self.node_class = -1
 
 
 @final
@@ -162,8 +162,8 @@ class NodeColumns:
         self._alive(row).allowed_pods = within("count", count, -MAX_AMOUNT, MAX_AMOUNT)
         self._generation += 1
 
-    def set_profile(self, row: int, profile: int) -> None:
-        self._alive(row).profile = within("profile", profile, 0, INT32_MAX)
+    def set_node_class(self, row: int, node_class: int) -> None:
+        self._alive(row).node_class = within("node class", node_class, 0, INT32_MAX)
         self._generation += 1
 
     def add_pod(self, row: int, request: PodRequest) -> None:
@@ -219,8 +219,8 @@ class NodeColumns:
     def allowed_pods(self, row: int) -> int:
         return self._at(row).allowed_pods
 
-    def profile(self, row: int) -> int:
-        return self._at(row).profile
+    def node_class(self, row: int) -> int:
+        return self._at(row).node_class
 
     def is_alive(self, row: int) -> bool:
         return self._at(row).alive

@@ -8,27 +8,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import final
 
 from kscheduler._fast.codes import FEASIBLE, MAX_CODE, TOO_MANY_PODS, UNRESOLVABLE, entry_bit
-from kscheduler._fast.reference.checks import INT32_MAX, check_columns, check_profile, index, within
+from kscheduler._fast.reference.checks import INT32_MAX, check_columns, check_node_class, index, within
 from kscheduler._fast.reference.columns import NodeColumns, PodRequest, _Row
 from kscheduler._fast.reference.verdicts import Verdicts
 
 
-def filter_profiles(
-    columns: NodeColumns, verdicts: Verdicts, verdict_by_profile: bytes | bytearray | array[int], code: int
+def filter_node_classes(
+    columns: NodeColumns, verdicts: Verdicts, verdict_by_node_class: bytes | bytearray | array[int], code: int
 ) -> int:
     """Reject the nodes whose node class has a verdict other than 0, with that verdict as detail.
 
-    `verdict_by_profile` has a byte, 0..127, for each node class. Returns the number of feasible nodes left.
+    `verdict_by_node_class` has a byte, 0..127, for each node class. Returns the number of feasible nodes left.
     """
     check_columns(columns, verdicts)
     within("code", code, 1, MAX_CODE)
-    for profile, verdict in enumerate(verdict_by_profile):
-        within(f"verdict of profile {profile}", verdict, 0, 127)
+    for node_class, verdict in enumerate(verdict_by_node_class):
+        within(f"verdict of node class {node_class}", verdict, 0, 127)
     rows = verdicts.feasible_rows()
     for row in rows:
-        check_profile(columns, row, len(verdict_by_profile))
+        check_node_class(columns, row, len(verdict_by_node_class))
     for row in rows:
-        verdict = verdict_by_profile[columns.profile(row)]
+        verdict = verdict_by_node_class[columns.node_class(row)]
         if verdict:
             verdicts.reject(row, code, verdict)
     return verdicts.feasible_count()

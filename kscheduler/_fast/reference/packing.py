@@ -166,17 +166,19 @@ def set_raws(verdicts: Verdicts, scores: Scores, values: bytes | bytearray | mem
     return -1
 
 
-def values_by_profile(columns: NodeColumns, values: bytes | bytearray | memoryview, profile_count: int) -> bytes | None:
+def values_by_node_class(
+    columns: NodeColumns, values: bytes | bytearray | memoryview, node_class_count: int
+) -> bytes | None:
     """Return the value of all rows of each node class, packed, 0 without rows; None if some rows of a class differ."""
-    within("profile_count", profile_count, 0, INT32_MAX)
+    within("node_class_count", node_class_count, 0, INT32_MAX)
     _check_length("values", len(values), 8 * columns.rows)
     given = _integers("q", values)
-    found: dict[int, int] = {}  # profile -> value
+    found: dict[int, int] = {}  # node class -> value
     for row in range(columns.rows):
-        profile = columns.profile(row)
-        if 0 <= profile < profile_count and found.setdefault(profile, given[row]) != given[row]:
+        node_class = columns.node_class(row)
+        if 0 <= node_class < node_class_count and found.setdefault(node_class, given[row]) != given[row]:
             return None
-    return array("q", [found.get(profile, 0) for profile in range(profile_count)]).tobytes()
+    return array("q", [found.get(node_class, 0) for node_class in range(node_class_count)]).tobytes()
 
 
 # --- inside ---

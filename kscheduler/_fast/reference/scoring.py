@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import final
 
 from kscheduler._fast.codes import CPU, EPHEMERAL_STORAGE, MAX_AMOUNT, MAX_RAW, MAX_SCORED_RESOURCES, MAX_WEIGHT, MEMORY
-from kscheduler._fast.reference.checks import check_columns, check_profile, check_scores, index, within
+from kscheduler._fast.reference.checks import check_columns, check_node_class, check_scores, index, within
 from kscheduler._fast.reference.columns import NodeColumns, PodRequest, _Row
 from kscheduler._fast.reference.verdicts import Verdicts
 
@@ -215,17 +215,19 @@ def _evenness(fractions: Sequence[float]) -> int:
     return int((1 - deviation) * 100)
 
 
-def score_profiles(columns: NodeColumns, verdicts: Verdicts, scores: Scores, value_by_profile: array[int]) -> None:
-    """Set the raw score of every feasible row to the value of its node class; `value_by_profile` is array('q')."""
+def score_node_classes(
+    columns: NodeColumns, verdicts: Verdicts, scores: Scores, value_by_node_class: array[int]
+) -> None:
+    """Set the raw score of every feasible row to the value of its node class; `value_by_node_class` is array('q')."""
     check_columns(columns, verdicts)
     check_scores(verdicts, scores)
-    for profile, value in enumerate(value_by_profile):
-        within(f"value of profile {profile}", value, -MAX_RAW, MAX_RAW)
+    for node_class, value in enumerate(value_by_node_class):
+        within(f"value of node class {node_class}", value, -MAX_RAW, MAX_RAW)
     rows = verdicts.feasible_rows()
     for row in rows:
-        check_profile(columns, row, len(value_by_profile))
+        check_node_class(columns, row, len(value_by_node_class))
     for row in rows:
-        scores._raw[row] = value_by_profile[columns.profile(row)]
+        scores._raw[row] = value_by_node_class[columns.node_class(row)]
 
 
 def clear_raw(verdicts: Verdicts, scores: Scores) -> None:

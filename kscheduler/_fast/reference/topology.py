@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import final
 
 from kscheduler._fast.codes import MAX_CODE, MAX_RAW, MAX_WEIGHT
-from kscheduler._fast.reference.checks import INT32_MAX, INT64_MAX, check_length, check_profile, check_scores, within
+from kscheduler._fast.reference.checks import INT32_MAX, INT64_MAX, check_length, check_node_class, check_scores, within
 from kscheduler._fast.reference.columns import NodeColumns
 from kscheduler._fast.reference.scoring import Scores
 from kscheduler._fast.reference.verdicts import Verdicts
@@ -49,13 +49,13 @@ class RowMask:
         check_length("ids", len(ids), self._rows)
         self._inside = {row for row in self._inside if ids[row] >= 0}
 
-    def drop_profiles(self, columns: NodeColumns, verdict_by_profile: bytes | bytearray | array[int]) -> None:
+    def drop_node_classes(self, columns: NodeColumns, verdict_by_node_class: bytes | bytearray | array[int]) -> None:
         """Drop the nodes whose node class has a verdict other than 0; one byte for each class."""
         if columns.rows < self._rows:
             raise ValueError(f"mask has {self._rows} rows, these columns {columns.rows}")
         for row in sorted(self._inside):
-            check_profile(columns, row, len(verdict_by_profile))
-            if verdict_by_profile[columns.profile(row)]:
+            check_node_class(columns, row, len(verdict_by_node_class))
+            if verdict_by_node_class[columns.node_class(row)]:
                 self._inside.discard(row)
 
     def drop_rows(self, refused: bytes | bytearray) -> None:

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kscheduler._fast import Scores, Verdicts, clear_raw, filter_profiles, normalize, score_profiles
+from kscheduler._fast import Scores, Verdicts, clear_raw, filter_node_classes, normalize, score_node_classes
 from kscheduler.api import objects as api
 from kscheduler.api.labels import (
     NODE_NAME_FIELD,
@@ -30,10 +30,10 @@ from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.narrowing import Narrowing, Options, Token
 from kscheduler.framework.normalize import default_normalize
 from kscheduler.framework.status import SKIP, Status, unresolvable
+from kscheduler.snapshot.node_classes import HOSTNAME
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.snapshot.profiles import HOSTNAME
 
 NAME = "NodeAffinity"
 REASON = "node(s) didn't match Pod's node affinity/selector"
@@ -82,8 +82,8 @@ class NodeAffinity:
 
     def __init__(self, handle: Handle, added: AddedAffinity = AddedAffinity()) -> None:
         self._added = added
-        self._verdicts = handle.table.profiles.verdict_memo()
-        self._weights = handle.table.profiles.value_memo()
+        self._verdicts = handle.table.node_classes.verdict_memo()
+        self._weights = handle.table.node_classes.value_memo()
 
     # --- filter ---
 
@@ -114,11 +114,11 @@ class NodeAffinity:
                 if detail := self._obstacle(required, node.labels, node.name):
                     verdicts.reject(row, code, detail)
         elif required is not None or self._added.required is not None:
-            filter_profiles(table.columns, verdicts, self._obstacles(required), code)
+            filter_node_classes(table.columns, verdicts, self._obstacles(required), code)
 
     def _obstacles(self, required: RequiredNodeAffinity | None) -> bytearray:
         """Return the obstacles by node class."""
-        return self._verdicts.answers(required, lambda profile: self._obstacle(required, profile.labels, ""))
+        return self._verdicts.answers(required, lambda node_class: self._obstacle(required, node_class.labels, ""))
 
     def _obstacle(self, required: RequiredNodeAffinity | None, labels: Mapping[str, str], name: str) -> int:
         """Return 0, or the obstacle of the node; the node class is asked first."""
@@ -162,12 +162,13 @@ class NodeAffinity:
             for row in verdicts.feasible_rows():
                 scores.set_raw(row, self.score(state, pod, table.at(row))[0])
         else:
-            score_profiles(table.columns, verdicts, scores, self._preference(preferred))
+            score_node_classes(table.columns, verdicts, scores, self._preference(preferred))
 
     def _preference(self, preferred: _Preferred) -> array[int]:
         """Return the preferences by node class."""
         return self._weights.answers(
-            preferred, lambda profile: sum(weight for weight, term in preferred if term.matches(profile.labels, ""))
+            preferred,
+            lambda node_class: sum(weight for weight, term in preferred if term.matches(node_class.labels, "")),
         )
 
     def normalize_table(
@@ -193,10 +194,10 @@ class NodeAffinity:
             return False
         required = compile_required_node_affinity(pod.pod)
         if required is not None or added.required is not None:
-            draft.filter_profiles(self._obstacles(required))
+            draft.filter_node_classes(self._obstacles(required))
         preferred = added.preferred + compile_preferred_terms(pod.pod)
         if preferred or _prefers_nodes(pod.pod):
-            draft.score_profiles(self._preference(preferred), reverse=False)
+            draft.score_node_classes(self._preference(preferred), reverse=False)
         return True
 
     # --- queue ---

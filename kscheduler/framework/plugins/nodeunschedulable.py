@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kscheduler._fast import Verdicts, filter_profiles
+from kscheduler._fast import Verdicts, filter_node_classes
 from kscheduler.api.objects import Node, Pod, Taint
 from kscheduler.api.tolerations import tolerates
 from kscheduler.framework.class_draft import ClassDraft
@@ -29,17 +29,17 @@ class NodeUnschedulable:
     signs_metadata = False
 
     def __init__(self, handle: Handle) -> None:
-        self._verdicts = handle.table.profiles.verdict_memo()
+        self._verdicts = handle.table.node_classes.verdict_memo()
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        return unresolvable(REASON) if node.profile.unschedulable and not _tolerates_cordon(pod) else None
+        return unresolvable(REASON) if node.node_class.unschedulable and not _tolerates_cordon(pod) else None
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         if not _tolerates_cordon(pod):
-            filter_profiles(table.columns, verdicts, self._by_profile(), code)
+            filter_node_classes(table.columns, verdicts, self._by_node_class(), code)
 
-    def _by_profile(self) -> bytearray:
-        return self._verdicts.answers(NAME, lambda profile: int(profile.unschedulable))
+    def _by_node_class(self) -> bytearray:
+        return self._verdicts.answers(NAME, lambda node_class: int(node_class.unschedulable))
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return unresolvable(REASON)
@@ -54,7 +54,7 @@ class NodeUnschedulable:
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
         if not _tolerates_cordon(pod):
-            draft.filter_profiles(self._by_profile())
+            draft.filter_node_classes(self._by_node_class())
         return True
 
     # --- queue ---

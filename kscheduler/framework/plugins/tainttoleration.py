@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Hashable, Sequence
 
-from kscheduler._fast import Scores, Verdicts, filter_profiles, normalize, score_profiles
+from kscheduler._fast import Scores, Verdicts, filter_node_classes, normalize, score_node_classes
 from kscheduler.api.objects import Node, Pod, Toleration
 from kscheduler.api.tolerations import count_intolerable_prefer_no_schedule, find_untolerated
 from kscheduler.framework.class_draft import ClassDraft
@@ -19,10 +19,10 @@ from kscheduler.framework.interface import Handle
 from kscheduler.framework.narrowing import Narrowing, Options
 from kscheduler.framework.normalize import default_normalize
 from kscheduler.framework.status import Status, unresolvable
+from kscheduler.snapshot.node_classes import NodeClass
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.snapshot.profiles import NodeProfile
 
 NAME = "TaintToleration"
 REASON = "node(s) had untolerated taint(s)"  # 1.36 no longer names the taint
@@ -34,19 +34,19 @@ class TaintToleration:
     signs_metadata = False
 
     def __init__(self, handle: Handle) -> None:
-        self._verdicts = handle.table.profiles.verdict_memo()
-        self._counts = handle.table.profiles.value_memo()
+        self._verdicts = handle.table.node_classes.verdict_memo()
+        self._counts = handle.table.node_classes.value_memo()
 
     # --- filter ---
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        return unresolvable(REASON) if _is_kept_off(node.profile, _tolerations(pod)) else None
+        return unresolvable(REASON) if _is_kept_off(node.node_class, _tolerations(pod)) else None
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
-        filter_profiles(table.columns, verdicts, self._kept_off(_tolerations(pod)), code)
+        filter_node_classes(table.columns, verdicts, self._kept_off(_tolerations(pod)), code)
 
     def _kept_off(self, tolerations: tuple[Toleration, ...]) -> bytearray:
-        return self._verdicts.answers(tolerations, lambda profile: int(_is_kept_off(profile, tolerations)))
+        return self._verdicts.answers(tolerations, lambda node_class: int(_is_kept_off(node_class, tolerations)))
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return unresolvable(REASON)
@@ -57,7 +57,7 @@ class TaintToleration:
     # --- score ---
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
-        return count_intolerable_prefer_no_schedule(node.profile.taints, _tolerations(pod)), None
+        return count_intolerable_prefer_no_schedule(node.node_class.taints, _tolerations(pod)), None
 
     def normalize_score(self, state: CycleState, pod: PodInfo, scores: dict[str, int]) -> Status | None:
         default_normalize(scores, reverse=True)
@@ -66,11 +66,11 @@ class TaintToleration:
     def score_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
-        score_profiles(table.columns, verdicts, scores, self._intolerable(_tolerations(pod)))
+        score_node_classes(table.columns, verdicts, scores, self._intolerable(_tolerations(pod)))
 
     def _intolerable(self, tolerations: tuple[Toleration, ...]) -> array[int]:
         return self._counts.answers(
-            tolerations, lambda profile: count_intolerable_prefer_no_schedule(profile.taints, tolerations)
+            tolerations, lambda node_class: count_intolerable_prefer_no_schedule(node_class.taints, tolerations)
         )
 
     def normalize_table(
@@ -85,8 +85,8 @@ class TaintToleration:
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
         tolerations = _tolerations(pod)
-        draft.filter_profiles(self._kept_off(tolerations))
-        draft.score_profiles(self._intolerable(tolerations), reverse=True)
+        draft.filter_node_classes(self._kept_off(tolerations))
+        draft.score_node_classes(self._intolerable(tolerations), reverse=True)
         return True
 
     # --- queue ---
@@ -133,5 +133,5 @@ def _tolerations(pod: PodInfo) -> tuple[Toleration, ...]:
     return tuple(pod.pod.spec.tolerations or ())
 
 
-def _is_kept_off(profile: NodeProfile, tolerations: tuple[Toleration, ...]) -> bool:
-    return find_untolerated(profile.taints, tolerations, KEEP_OFF) is not None
+def _is_kept_off(node_class: NodeClass, tolerations: tuple[Toleration, ...]) -> bool:
+    return find_untolerated(node_class.taints, tolerations, KEEP_OFF) is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-from kscheduler._fast import Verdicts, filter_profiles
+from kscheduler._fast import Verdicts, filter_node_classes
 from kscheduler.api.objects import Pod
 from kscheduler.api.storage import (
     WAIT_FOR_FIRST_CONSUMER,
@@ -49,7 +49,7 @@ class VolumeZone:
 
     def __init__(self, handle: Handle) -> None:
         self._volumes = handle.volumes
-        self._verdicts = handle.table.profiles.verdict_memo()
+        self._verdicts = handle.table.node_classes.verdict_memo()
 
     # --- filter ---
 
@@ -97,8 +97,8 @@ class VolumeZone:
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         demands: tuple[_Demand, ...] = state.read(_DEMANDS, tuple)
-        by_profile = self._verdicts.answers(demands, lambda profile: not _is_met(demands, profile.labels))
-        filter_profiles(table.columns, verdicts, by_profile, code)
+        by_node_class = self._verdicts.answers(demands, lambda node_class: not _is_met(demands, node_class.labels))
+        filter_node_classes(table.columns, verdicts, by_node_class, code)
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return unresolvable(REASON)

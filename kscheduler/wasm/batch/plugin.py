@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Collection, Hashable
 from typing import Any, NamedTuple, TypeVar
 
-from kscheduler._fast import MAX_RAW, values_by_profile
+from kscheduler._fast import MAX_RAW, values_by_node_class
 from kscheduler.errors import PluginError
 from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
@@ -192,9 +192,9 @@ class _Asks:
         plugin, table, asked = self._plugin, self._plugin._table, (self._pod, self._look, self.state)
         if plugin._is_pure:
             marks = array("q", [min(mark, 1) for mark in plugin._kept_answers.filtered(*asked).marks.entries])
-            verdicts = values_by_profile(table.columns, marks.tobytes(), len(table.profiles))
+            verdicts = values_by_node_class(table.columns, marks.tobytes(), len(table.node_classes))
             if verdicts is not None:
-                draft.filter_profiles(bytes(_integers(verdicts)))
+                draft.filter_node_classes(bytes(_integers(verdicts)))
                 return
         draft.filter_asked(plugin._kept_answers.find(*asked).marks)
 
@@ -206,9 +206,9 @@ class _Asks:
             if normalizing == NO_NORMALIZING:
                 draft.score_rows(bytes(_integers(entries)))
                 return
-            values = values_by_profile(table.columns, entries, len(table.profiles))
+            values = values_by_node_class(table.columns, entries, len(table.node_classes))
             if values is not None:
-                draft.score_profiles(array("q", _integers(values)), reverse=normalizing == REVERSE)
+                draft.score_node_classes(array("q", _integers(values)), reverse=normalizing == REVERSE)
                 return
         if normalizing == NO_NORMALIZING:
             draft.score_asked(plugin._kept_answers.find(*asked).scores)

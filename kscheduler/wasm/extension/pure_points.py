@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Hashable
 
-from kscheduler._fast import Scores, Verdicts, clear_raw, reject_marked, set_raws, values_by_profile
+from kscheduler._fast import Scores, Verdicts, clear_raw, reject_marked, set_raws, values_by_node_class
 from kscheduler.errors import PluginError
 from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
@@ -110,10 +110,10 @@ class PurePoint(ExtensionPlugin):
             if not self.marked(cycle, known):
                 return False
             marks = array("q", [min(mark, 1) for mark in known.marks])
-            verdicts = values_by_profile(self.table.columns, marks.tobytes(), len(self.table.profiles))
+            verdicts = values_by_node_class(self.table.columns, marks.tobytes(), len(self.table.node_classes))
             if verdicts is None:  # they differ within a node class: they depend on more than labels, taints and cordons
                 return False
-            draft.filter_profiles(bytes(memoryview(verdicts).cast("q").tolist()))
+            draft.filter_node_classes(bytes(memoryview(verdicts).cast("q").tolist()))
         if draft.weight is not None and not self.unscored(cycle, known):
             if not self.scored(cycle, known):
                 return False

@@ -123,7 +123,7 @@ def test_a_guest_that_reads_the_clock_is_asked_each_time() -> None:
 
 
 def compile_draft(made: Made, pod: PodInfo = POD) -> tuple[bool, ClassDraft]:
-    draft = ClassDraft(made.table.columns, len(made.table.profiles))
+    draft = ClassDraft(made.table.columns, len(made.table.node_classes))
     draft.begin("Fake", filters=True, weight=2)
     return made.plugin.compile_class(draft, pod), draft
 

@@ -307,7 +307,7 @@ def test_answers_are_bounded() -> None:
 
 
 def compile_for(room: Room, each: PodBuilder, *, filters: bool = True, weight: int | None = 1) -> ClassDraft | None:
-    draft = ClassDraft(room.cache.table.columns, len(room.cache.table.profiles))
+    draft = ClassDraft(room.cache.table.columns, len(room.cache.table.node_classes))
     draft.begin("guest", filters=filters, weight=weight)
     done = room.plugin.compile_class(draft, info(each))
     assert Source.OBJECTS in draft.sources
@@ -349,9 +349,9 @@ def test_what_does_not_go_into_a_class_is_left_to_the_general_lane(more: dict[st
 
 def test_a_verdict_by_what_profiles_do_not_tell_is_left_to_the_general_lane() -> None:
     asked = Asked(guest(), pure=True)
-    profiles = len(asked.room.cache.table.profiles)
+    profiles = len(asked.room.cache.table.node_classes)
     asked.room.cache.set_node(make_node("n4").label(of="x").annotation(of=".Z").obj())
-    assert len(asked.room.cache.table.profiles) == profiles  # that of n2
+    assert len(asked.room.cache.table.node_classes) == profiles  # that of n2
     assert compile_for(asked.room, pod("p", "Z")) is None
     assert asked.decide(pod("p", "Z"))["n4"] == 0
 

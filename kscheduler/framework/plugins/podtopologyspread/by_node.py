@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from kscheduler._fast.rounding import round_half_away
 from kscheduler.framework.plugins.podtopologyspread.constraints import Constraint, Constraints
 from kscheduler.framework.plugins.podtopologyspread.inclusion import Inclusion
+from kscheduler.snapshot.node_classes import HOSTNAME
 from kscheduler.snapshot.node_info import NodeInfo
-from kscheduler.snapshot.profiles import HOSTNAME
 
 
 class SoftScore:

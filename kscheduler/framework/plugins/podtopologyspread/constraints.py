@@ -16,10 +16,10 @@ from kscheduler.api.labels import CompiledLabelSelector, Operator, Requirement, 
 from kscheduler.api.objects import Pod, TopologySpreadConstraint
 from kscheduler.api.pod_affinity import namespace_token
 from kscheduler.errors import DecodeError
+from kscheduler.snapshot.node_classes import HOSTNAME
 from kscheduler.snapshot.owners import controller_of
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.pod_labels import LabelClass
-from kscheduler.snapshot.profiles import HOSTNAME
 
 HARD = "DoNotSchedule"
 SOFT = "ScheduleAnyway"

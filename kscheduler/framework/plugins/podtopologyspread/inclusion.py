@@ -14,9 +14,9 @@ from kscheduler.api.objects import Pod, Toleration
 from kscheduler.api.tolerations import NO_EXECUTE, NO_SCHEDULE, find_untolerated
 from kscheduler.errors import DecodeError
 from kscheduler.framework.plugins.podtopologyspread.constraints import Constraint
+from kscheduler.snapshot.node_classes import HOSTNAME, NodeClass
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.snapshot.profiles import HOSTNAME, NodeProfile
 
 KEEP_OFF = (NO_SCHEDULE, NO_EXECUTE)
 NOWHERE = RequiredNodeAffinity((), ())  # an affinity that cannot be read matches no node, as in kube-scheduler
@@ -38,7 +38,7 @@ class Inclusion:
         required = self._required if constraint.honors_affinity else None
         if required is not None and not required.matches(node.labels, node.name):
             return False
-        return not (constraint.honors_taints and _is_kept_off(node.profile, self._tolerations))
+        return not (constraint.honors_taints and _is_kept_off(node.node_class, self._tolerations))
 
     @property
     def required(self) -> RequiredNodeAffinity | None:
@@ -54,8 +54,8 @@ class IncludedRows:
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
-        self._by_affinity = table.profiles.verdict_memo()
-        self._by_taints = table.profiles.verdict_memo()
+        self._by_affinity = table.node_classes.verdict_memo()
+        self._by_taints = table.node_classes.verdict_memo()
         self._by_row: OrderedDict[RequiredNodeAffinity, bytearray] = OrderedDict()  # affinity -> row -> is it refused?
         self._generation = table.static_generation  # of `_by_row`
         self.all = RowMask()
@@ -90,12 +90,14 @@ class IncludedRows:
         if required.reads_node_name or HOSTNAME in required.label_keys:
             mask.drop_rows(self._refused_rows(required))
         else:
-            answers = self._by_affinity.answers(required, lambda profile: int(not required.matches(profile.labels, "")))
-            mask.drop_profiles(self._table.columns, answers)
+            answers = self._by_affinity.answers(
+                required, lambda node_class: int(not required.matches(node_class.labels, ""))
+            )
+            mask.drop_node_classes(self._table.columns, answers)
 
     def _drop_by_taints(self, mask: RowMask, tolerations: tuple[Toleration, ...]) -> None:
-        answers = self._by_taints.answers(tolerations, lambda profile: int(_is_kept_off(profile, tolerations)))
-        mask.drop_profiles(self._table.columns, answers)
+        answers = self._by_taints.answers(tolerations, lambda node_class: int(_is_kept_off(node_class, tolerations)))
+        mask.drop_node_classes(self._table.columns, answers)
 
     def _refused_rows(self, required: RequiredNodeAffinity) -> bytearray:
         if self._generation != self._table.static_generation:
@@ -120,5 +122,5 @@ def _required_of(pod: Pod) -> RequiredNodeAffinity | None:
         return NOWHERE
 
 
-def _is_kept_off(profile: NodeProfile, tolerations: tuple[Toleration, ...]) -> bool:
-    return find_untolerated(profile.taints, tolerations, KEEP_OFF) is not None
+def _is_kept_off(node_class: NodeClass, tolerations: tuple[Toleration, ...]) -> bool:
+    return find_untolerated(node_class.taints, tolerations, KEEP_OFF) is not None

@@ -11,9 +11,9 @@ from kscheduler._fast import DomainTally, JoinTerms, RowMask
 from kscheduler.framework.joined_terms import JoinBench, Joined, PluginTerms
 from kscheduler.framework.plugins.podtopologyspread.constraints import Constraint, Constraints
 from kscheduler.framework.plugins.podtopologyspread.inclusion import IncludedRows, Inclusion
+from kscheduler.snapshot.node_classes import HOSTNAME
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.snapshot.profiles import HOSTNAME
 from kscheduler.snapshot.topology import NO_DOMAIN
 
 _EACH_ROW = "each row"

@@ -43,11 +43,11 @@ from kscheduler.framework.plugins.podtopologyspread.inclusion import IncludedRow
 from kscheduler.framework.plugins.podtopologyspread.joining import Joining
 from kscheduler.framework.plugins.podtopologyspread.tallies import tally
 from kscheduler.framework.status import SKIP, Status, unresolvable, unschedulable
+from kscheduler.snapshot.node_classes import HOSTNAME
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_counters import RowCounter
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.snapshot.profiles import HOSTNAME
 from kscheduler.snapshot.summed_domains import SummedDomains
 from kscheduler.snapshot.topology import DomainColumn
 

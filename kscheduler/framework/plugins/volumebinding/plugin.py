@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from kscheduler._fast import FEASIBLE, Verdicts, filter_profiles
+from kscheduler._fast import FEASIBLE, Verdicts, filter_node_classes
 from kscheduler.errors import APIError, DecodeError, InternalError
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
@@ -27,15 +27,15 @@ from kscheduler.framework.plugins.volumebinding.reach import Reaches
 from kscheduler.framework.plugins.volumebinding.volume_index import VolumeIndex
 from kscheduler.framework.plugins.volumebinding.writing import NotBound, Progress, write
 from kscheduler.framework.status import SKIP, Status, error_status
+from kscheduler.snapshot.node_classes import HOSTNAME
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.snapshot.profiles import HOSTNAME
 from kscheduler.snapshot.topology import NO_DOMAIN
 
 NAME = "VolumeBinding"
 DEFAULT_BIND_TIMEOUT_S = 600.0
-WORTH_A_LOOK = 64  # profiles or nodes: fewer are asked in the time it takes to look for the nodes with a label
+WORTH_A_LOOK = 64  # node classes or nodes: fewer are asked in the time it takes to look for the nodes with a label
 _QUESTION = "VolumeBinding/question"
 _ASSUMED = "VolumeBinding/assumed"
 
@@ -53,7 +53,7 @@ class VolumeBinding:
         self._reaches = Reaches()
         self._volume_index = VolumeIndex(handle.volumes, self._reaches)
         self._offers = Offers(handle.volumes)
-        self._verdicts = handle.table.profiles.verdict_memo()
+        self._verdicts = handle.table.node_classes.verdict_memo()
 
     # --- filter ---
 
@@ -98,23 +98,23 @@ class VolumeBinding:
         started = [row for name in question.started_nodes if (row := table.row_of(name)) is not None]
         single = {*_rows_with(table, HOSTNAME, hosts), *started}
         in_doubt = {*_rows_with(table, HOSTNAME, hosts.difference(question.sure_hosts)), *started}
-        # 3. All others answer as their profile does.
-        by_profile = self._by_profile(question, table)
+        # 3. All others answer as their node class does.
+        by_node_class = self._by_node_class(question, table)
         if single:
-            _put_out_others(table, verdicts, by_profile, single, code)
+            _put_out_others(table, verdicts, by_node_class, single, code)
             _judge_one_by_one(question, table, verdicts, in_doubt, code)
         else:
-            filter_profiles(table.columns, verdicts, by_profile, code)
+            filter_node_classes(table.columns, verdicts, by_node_class, code)
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return status_of(detail)
 
-    def _by_profile(self, question: Question, table: NodeTable) -> bytearray:
+    def _by_node_class(self, question: Question, table: NodeTable) -> bytearray:
         """Return node class id -> the obstacles for its nodes, except single ones."""
         key = question.key
         if key is None:
-            return bytearray(question.obstacles(profile.labels, "") for profile in table.profiles.since(0))
-        return self._verdicts.answers(key, lambda profile: question.obstacles(profile.labels, ""))
+            return bytearray(question.obstacles(node_class.labels, "") for node_class in table.node_classes.since(0))
+        return self._verdicts.answers(key, lambda node_class: question.obstacles(node_class.labels, ""))
 
     # --- reserve ---
 
@@ -209,7 +209,7 @@ def _rows_in_reach(question: Question, table: NodeTable) -> list[int] | None:
     if need is None:
         return None
     label, values = need
-    if label != HOSTNAME and len(table.profiles) <= WORTH_A_LOOK:
+    if label != HOSTNAME and len(table.node_classes) <= WORTH_A_LOOK:
         return None
     rows = _rows_with(table, label, values)
     return rows if label == HOSTNAME or len(rows) <= WORTH_A_LOOK else None
@@ -229,13 +229,13 @@ def _rows_with(table: NodeTable, label: str, values: Collection[str]) -> list[in
 
 
 def _put_out_others(
-    table: NodeTable, verdicts: Verdicts, by_profile: bytearray, single: Collection[int], code: int
+    table: NodeTable, verdicts: Verdicts, by_node_class: bytearray, single: Collection[int], code: int
 ) -> None:
     """Reject rows by their node class, except single ones."""
-    if by_profile.count(by_profile[0]) == len(by_profile):  # all profiles answer alike
-        if by_profile[0]:
-            verdicts.keep_only(sorted(single), code, by_profile[0])
+    if by_node_class.count(by_node_class[0]) == len(by_node_class):  # all node classes answer alike
+        if by_node_class[0]:
+            verdicts.keep_only(sorted(single), code, by_node_class[0])
         return
     for row in verdicts.feasible_rows():
-        if row not in single and (obstacles := by_profile[table.at(row).profile.id]):
+        if row not in single and (obstacles := by_node_class[table.at(row).node_class.id]):
             verdicts.reject(row, code, obstacles)

@@ -32,7 +32,7 @@ from kscheduler.errors import DecodeError
 from kscheduler.framework.plugins.volumebinding.matching import requested_milli
 from kscheduler.framework.plugins.volumebinding.obstacles import BIND_CONFLICT, NOT_ENOUGH_SPACE
 from kscheduler.framework.plugins.volumebinding.reach import Labels
-from kscheduler.snapshot.profiles import HOSTNAME
+from kscheduler.snapshot.node_classes import HOSTNAME
 from kscheduler.snapshot.volumes import Volumes
 
 _MAX_KEPT = 1_000  # classes remembered

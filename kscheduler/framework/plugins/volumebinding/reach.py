@@ -13,7 +13,7 @@ from kscheduler.api.labels import NameRequirement, NodeTerm, Operator, RequiredN
 from kscheduler.api.objects import NodeSelector, NodeSelectorTerm
 from kscheduler.api.storage import PersistentVolume
 from kscheduler.errors import DecodeError
-from kscheduler.snapshot.profiles import HOSTNAME
+from kscheduler.snapshot.node_classes import HOSTNAME
 
 # Volumes and affinities remembered: several times what large clusters have. All are dropped when there are more.
 MAX_KEPT = 100_000

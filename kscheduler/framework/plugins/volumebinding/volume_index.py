@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim, class_of
 from kscheduler.framework.plugins.volumebinding.matching import VolumeRequest, is_reserved_for, request_of, size_milli
 from kscheduler.framework.plugins.volumebinding.reach import MAX_KEPT, Labels, Reach, Reaches
-from kscheduler.snapshot.profiles import HOSTNAME
+from kscheduler.snapshot.node_classes import HOSTNAME
 from kscheduler.snapshot.volumes import Volumes
 
 MAX_STOCKS = 64  # requests remembered for one class; claims of a StatefulSet share one

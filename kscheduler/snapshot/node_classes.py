@@ -1,7 +1,7 @@
-"""Node classes (here NodeProfile): nodes with equal labels, taints and unschedulable bit.
+"""Node classes: nodes with equal labels, taints and unschedulable bit.
 
 Plugins that read only those are called once for a class, not once for a node, and their answers are kept here as
-one byte (or one integer) a class, which a kernel then gathers through the profile column. The hostname label
+one byte (or one integer) a class, which a kernel then gathers through the node class column. The hostname label
 differs on every node, so it is left out of a class: a term that reads it is evaluated node by node
 (`reads_hostname`).
 """
@@ -22,7 +22,7 @@ MAX_KEPT = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class NodeProfile:
+class NodeClass:
     id: int
     labels: Mapping[str, str]  # without the hostname
     taints: tuple[Taint, ...]
@@ -39,24 +39,24 @@ class _Answers(Protocol):
 A = TypeVar("A", bound=_Answers)
 
 
-class ProfileMemo(Generic[A]):
+class NodeClassMemo(Generic[A]):
     """A plugin's answers about node classes: key of the question -> answer for each node class id.
 
     An entry is extended when node classes have appeared since; all entries are dropped when an id is reused for
     another node class.
     """
 
-    def __init__(self, profiles: Profiles, empty: Callable[[], A]) -> None:
-        self._profiles = profiles
+    def __init__(self, node_classes: NodeClasses, empty: Callable[[], A]) -> None:
+        self._node_classes = node_classes
         self._empty = empty
         self._kept: OrderedDict[Hashable, A] = OrderedDict()
-        self._epoch = profiles.epoch
+        self._epoch = node_classes.epoch
 
-    def answers(self, key: Hashable, ask: Callable[[NodeProfile], int]) -> A:
+    def answers(self, key: Hashable, ask: Callable[[NodeClass], int]) -> A:
         """Return `ask(node class)` by class id; `ask` is called only for classes without an answer under this key."""
-        if self._epoch != self._profiles.epoch:
+        if self._epoch != self._node_classes.epoch:
             self._kept.clear()
-            self._epoch = self._profiles.epoch
+            self._epoch = self._node_classes.epoch
         found = self._kept.get(key)
         if found is None:
             if len(self._kept) >= MAX_KEPT:
@@ -64,59 +64,59 @@ class ProfileMemo(Generic[A]):
             found = self._kept[key] = self._empty()
         else:
             self._kept.move_to_end(key)
-        for profile in self._profiles.since(len(found)):
-            found.append(ask(profile))
+        for node_class in self._node_classes.since(len(found)):
+            found.append(ask(node_class))
         return found
 
 
-class Profiles:
+class NodeClasses:
     """All node classes in use, with ids from 0; ids of unused classes are reused."""
 
     def __init__(self) -> None:
-        self._by_look: dict[Hashable, NodeProfile] = {}  # (labels, taints, unschedulable) -> profile
-        self._all: list[NodeProfile] = []  # profile id -> profile
-        self._users: list[int] = []  # profile id -> nodes that have it
+        self._by_look: dict[Hashable, NodeClass] = {}  # (labels, taints, unschedulable) -> node class
+        self._all: list[NodeClass] = []  # node class id -> node class
+        self._users: list[int] = []  # node class id -> nodes that have it
         self._free: list[int] = []  # ids without nodes
         self.epoch = 0  # bumped when an id is reused: older answers under that id are void
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def since(self, start: int) -> list[NodeProfile]:
+    def since(self, start: int) -> list[NodeClass]:
         return self._all[start:] if start < len(self._all) else []
 
-    def acquire(self, node: Node) -> NodeProfile:
+    def acquire(self, node: Node) -> NodeClass:
         """Return the class of a node and count the node as its user until `release`."""
         labels = {key: value for key, value in (node.metadata.labels or {}).items() if key != HOSTNAME}
         taints = tuple(node.spec.taints or ())
         look = (frozenset(labels.items()), taints, node.spec.unschedulable)
-        profile = self._by_look.get(look)
-        if profile is None:
-            profile = self._by_look[look] = self._new(labels, taints, node.spec.unschedulable)
-        self._users[profile.id] += 1
-        return profile
+        node_class = self._by_look.get(look)
+        if node_class is None:
+            node_class = self._by_look[look] = self._new(labels, taints, node.spec.unschedulable)
+        self._users[node_class.id] += 1
+        return node_class
 
-    def release(self, profile: NodeProfile) -> None:
-        self._users[profile.id] -= 1
-        if self._users[profile.id] == 0:
-            del self._by_look[(frozenset(profile.labels.items()), profile.taints, profile.unschedulable)]
-            self._free.append(profile.id)
+    def release(self, node_class: NodeClass) -> None:
+        self._users[node_class.id] -= 1
+        if self._users[node_class.id] == 0:
+            del self._by_look[(frozenset(node_class.labels.items()), node_class.taints, node_class.unschedulable)]
+            self._free.append(node_class.id)
 
-    def _new(self, labels: Mapping[str, str], taints: tuple[Taint, ...], unschedulable: bool) -> NodeProfile:
+    def _new(self, labels: Mapping[str, str], taints: tuple[Taint, ...], unschedulable: bool) -> NodeClass:
         if self._free:
-            profile = NodeProfile(self._free.pop(), labels, taints, unschedulable)
-            self._all[profile.id] = profile
+            node_class = NodeClass(self._free.pop(), labels, taints, unschedulable)
+            self._all[node_class.id] = node_class
             self.epoch += 1
         else:
-            profile = NodeProfile(len(self._all), labels, taints, unschedulable)
-            self._all.append(profile)
+            node_class = NodeClass(len(self._all), labels, taints, unschedulable)
+            self._all.append(node_class)
             self._users.append(0)
-        return profile
+        return node_class
 
-    def verdict_memo(self) -> ProfileMemo[bytearray]:
+    def verdict_memo(self) -> NodeClassMemo[bytearray]:
         """Return a memo of filter answers of one byte a node class: 0 passes, any other value is the reason."""
-        return ProfileMemo(self, bytearray)
+        return NodeClassMemo(self, bytearray)
 
-    def value_memo(self) -> ProfileMemo[array[int]]:
+    def value_memo(self) -> NodeClassMemo[array[int]]:
         """Return a memo of raw scores, one int64 for each node class."""
-        return ProfileMemo(self, lambda: array("q"))
+        return NodeClassMemo(self, lambda: array("q"))
