@@ -25,6 +25,7 @@ from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.times import rfc3339
 from kscheduler.client.volume_writer import VolumeWriter
+from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
 from kscheduler.config.feature_gates import FEATURE_GATES
 from kscheduler.config.types import Profile, SchedulerConfig
@@ -159,10 +160,20 @@ class Scheduler:
         self._draining = False
         self._assumed_ttl_s = options.assumed_pod_ttl_s
         self._next_expiry = 0.0
-        self.binder = Binder(client, rng)
+        self.permission = WritePermission()
+        self.binder = Binder(client, rng, self.permission)
+        self.recorder = EventRecorder(
+            client,
+            clock,
+            rng,
+            controller=config.profiles[0].scheduler_name,
+            instance=options.identity,
+            max_queued=MAX_QUEUED_EVENTS,
+            on_dropped=self.measurements.event_dropped,
+        )
         self._past_bindings = PastBindings(clock, enabled=options.recover_events)
         self.volumes = Volumes()
-        self._volume_writer = VolumeWriter(client, lambda: self.binder.may_bind())
+        self._volume_writer = VolumeWriter(client, self.permission)
         self.namespaces = Namespaces()
         self.owners = Owners()
         self.budgets = DisruptionBudgets()
@@ -177,15 +188,6 @@ class Scheduler:
         self.live_metrics = self._build_live_metrics(client, config, options, metric_source)
         self.profiles = self._build_profiles(config, stopwatch, options)
         self.queue = self._build_queue(config, options, stopwatch)
-        self.recorder = EventRecorder(
-            client,
-            clock,
-            rng,
-            controller=next(iter(self.profiles)),
-            instance=options.identity,
-            max_queued=MAX_QUEUED_EVENTS,
-            on_dropped=self.measurements.event_dropped,
-        )
         if self._guests is not None:
             self._guests.attach(
                 clock=clock,
@@ -195,7 +197,7 @@ class Scheduler:
                 pods=self._pod_documents.pods,
             )
             if self._guests.keep_answers:
-                self._node_documents.on_change = self.cache.table.note_change
+                self._node_documents.call_on_change(self.cache.table.note_change)
         self.statuses = PodStatusLane(client)
         outside = ExtenderBinder(self.extenders.binders, self.binder, self._work.set)
         watches = self._build_watches(client, stopwatch, options)
@@ -234,7 +236,7 @@ class Scheduler:
                 self._work.set,
                 lambda: len(self._pre_binds) + len(self.waiting_pods) + len(outside) + len(quick_steps),
             ),
-            BindLane(client, self.binder, limit=options.bind_concurrency),
+            BindLane(client, self.binder, limit=options.bind_concurrency, on_overdue=self._work.set),
             self._work.set,
         )
         self._batch = self._build_batch(stopwatch, options)
@@ -293,12 +295,12 @@ class Scheduler:
             client,
             self._clock,
             scene=self,
-            recorder=lambda: self.recorder,
+            recorder=self.recorder,
             measurements=self.measurements,
             waiting_pods=self.waiting_pods,
             pre_binds=self._pre_binds,
             tasks=self.preemptions,
-            may_write=lambda: self.binder.may_bind(),
+            permission=self.permission,
         )
 
     def _plugins_of(self, profile: Profile, handle: Handle) -> dict[str, list[tuple[Plugin, int]]]:
@@ -322,8 +324,8 @@ class Scheduler:
             clock=self._clock,
             identity=options.identity,
             observer=self.measurements,
-            recorder=lambda: self.recorder,
-            may_write=lambda: self.binder.may_bind(),
+            recorder=self.recorder,
+            permission=self.permission,
             tell=self._tell_pod,
             make_source=make_source,
         )

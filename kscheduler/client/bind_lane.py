@@ -34,9 +34,19 @@ class _Period:
 class BindLane:
     """Bindings under way. Use from one event loop. `len` is the number of bindings submitted and not decided yet."""
 
-    def __init__(self, client: Client, binder: Binder, *, limit: int = DEFAULT_LIMIT) -> None:
-        """`limit` is the most bindings at once; the client may find that fewer are better at the moment."""
-        self.on_overdue: Callable[[], None] = nothing  # called when there may be room since a binding is overdue
+    def __init__(
+        self,
+        client: Client,
+        binder: Binder,
+        *,
+        limit: int = DEFAULT_LIMIT,
+        on_overdue: Callable[[], None] = nothing,
+    ) -> None:
+        """`limit` is the most bindings at once; the client may find that fewer are better at the moment.
+
+        `on_overdue` is called when there may be room since a binding is overdue.
+        """
+        self._on_overdue = on_overdue
         self._binder = binder
         self._limit = limit
         self._direct = client.direct_binds(limit) if isinstance(client, BindsDirectly) else None
@@ -98,7 +108,7 @@ class BindLane:
     # --- one binding --------------------------------------------------------------------------------------------
 
     def may_write(self, period: _Period) -> bool:
-        return not period.is_over and self._binder.may_bind()
+        return not period.is_over and self._binder.permission.may_write()
 
     def go_on(self, one: _Submitted, tries: Tries) -> None:
         """Start a task that writes the binding until the answer is certain."""
@@ -121,7 +131,7 @@ class BindLane:
 
     def note_overdue(self) -> None:
         self._overdue += 1
-        self.on_overdue()
+        self._on_overdue()
 
     def end(self, one: _Submitted, error: APIError | None) -> None:
         self._open -= 1

@@ -19,13 +19,13 @@ import asyncio
 import enum
 import logging
 import random
-from collections.abc import Callable
 from typing import NamedTuple
 
 from kscheduler.client.bind_tries import Bug, Overdue, Tries, Try
 from kscheduler.client.concurrency import cancel_and_wait, within
 from kscheduler.client.fault_log import FaultLog
 from kscheduler.client.protocol import Binding, BindTry, Client
+from kscheduler.client.write_permission import NOT_BOUND, WritePermission
 from kscheduler.errors import APIError, Conflict, NotFound, NotLeading, Unreachable
 
 log = logging.getLogger(__name__)
@@ -54,16 +54,12 @@ class Look(NamedTuple):
 
 
 class Binder:
-    """Binds through a client. Cancelling a bind leaves its outcome open: only a program that exits does that.
+    """Binds through a client. Cancelling a bind leaves its outcome open: only a program that exits does that."""
 
-    `may_bind` is called before each write. It turns false by time alone when a lease runs out, so that a process that
-    stood still does not bind beside its successor when it wakes.
-    """
-
-    def __init__(self, client: Client, rng: random.Random) -> None:
+    def __init__(self, client: Client, rng: random.Random, permission: WritePermission | None = None) -> None:
         self._client = client
         self._rng = rng
-        self.may_bind: Callable[[], bool] = lambda: True
+        self.permission = permission or WritePermission()
         self._faults = FaultLog(log)
 
     async def bind(self, binding: Binding, tries: Tries | None = None) -> None:
@@ -110,8 +106,7 @@ class Binder:
             self._begin(binding, tries, tasks)
 
     def _begin(self, binding: Binding, tries: Tries, tasks: set[asyncio.Task[None]]) -> None:
-        if not self.may_bind():
-            raise not_leading()
+        self.permission.check(NOT_BOUND)
         is_repeat = tries.in_doubt
         one = tries.begin()
         task = asyncio.get_running_loop().create_task(self._try(binding, one, is_repeat))
@@ -119,7 +114,7 @@ class Binder:
         task.add_done_callback(tasks.discard)
 
     async def _try(self, binding: Binding, one: Try, is_repeat: bool) -> None:
-        attempt = BindTry(lambda: self.may_bind(), one.is_late, is_repeat)
+        attempt = BindTry(self.permission.may_write, one.is_late, is_repeat)
         try:
             await self._client.bind(binding, attempt)
         except APIError as error:
@@ -154,8 +149,7 @@ class Binder:
                     "the apiserver does not say whether a pod is bound; it is asked until it does", extra=fields
                 )
             await asyncio.sleep(pause_s * self._rng.uniform(0.5, 1.5))
-            if not self.may_bind():
-                raise not_leading()
+            self.permission.check(NOT_BOUND)
             pause_s, look_s = min(pause_s * 2, LONGEST_PAUSE_S), min(look_s * 2, LONGEST_LOOK_S)
         return look.found is Found.BOUND
 
@@ -188,10 +182,6 @@ class Binder:
 
     def _report(self, message: str, bug: Exception, binding: Binding) -> None:
         self._faults.report(message, bug, namespace=binding.namespace, name=binding.name, uid=binding.uid)
-
-
-def not_leading() -> NotLeading:
-    return NotLeading("not bound: this replica does not hold the lease")
 
 
 def _conflict(binding: Binding, what: str) -> Conflict:

@@ -15,12 +15,12 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from kscheduler.client import protobuf
-from kscheduler.client.binder import not_leading
 from kscheduler.client.connections import Carrier
 from kscheduler.client.protocol import Binding, BindTry, OnBound
 from kscheduler.client.ratelimit import Priority, RateLimiter
 from kscheduler.client.slots import Slots
 from kscheduler.client.transport import Transport
+from kscheduler.client.write_permission import NOT_BOUND, not_leading
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError
 
@@ -55,7 +55,7 @@ class BindingWriter:
         self._waiting: deque[_Wanted] = deque()
         self._tokens = 0  # taken for bindings that wait
         self._asked = 0  # tokens we wait for
-        slots.on_free = self._pump
+        slots.call_when_free(self._pump)
 
     @property
     def limit(self) -> int:
@@ -79,7 +79,7 @@ class BindingWriter:
                 self._tokens -= 1
                 self._send(binding, attempt, on_answer)
             else:
-                asyncio.get_running_loop().call_soon(on_answer, not_leading())
+                asyncio.get_running_loop().call_soon(on_answer, not_leading(NOT_BOUND))
             waiting.popleft()
 
     def _has_token(self) -> bool:

@@ -26,7 +26,6 @@ from kscheduler.api.objects import Lease, Pod, PodCondition
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client import protobuf
 from kscheduler.client.adaptive_limit import AdaptiveLimit
-from kscheduler.client.binder import not_leading
 from kscheduler.client.binding_writer import BindingWriter, binding_path
 from kscheduler.client.connections import Carrier
 from kscheduler.client.credentials import Credentials, checked_server, load_credentials
@@ -54,6 +53,7 @@ from kscheduler.client.slots import Slots
 from kscheduler.client.times import micro_time
 from kscheduler.client.transport import RequestObserver, Transport, raise_error
 from kscheduler.client.wire import LineDecoder, WatchError, decode_page
+from kscheduler.client.write_permission import NOT_BOUND, not_leading
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, DecodeError
 from kscheduler.input.decoding import json_decoder
@@ -292,7 +292,7 @@ class KubeClient:
             Priority.REPEAT if attempt.is_repeat else priority, is_overdue, is_held=slot is not None
         ):
             if not attempt.may_write():  # asked now: it may have waited long for its token and its slot
-                raise not_leading()
+                raise not_leading(NOT_BOUND)
             await self._transport.request(
                 verb,
                 path,

@@ -98,8 +98,16 @@ class LeaderElector:
         on_started: Callable[[], None] = _nothing,
         on_stopped: Callable[[], None] = _nothing,
         on_new_leader: Callable[[str], None] = _ignore,
+        may_try: Callable[[], bool] = _yes,
+        confirm: Callable[[], Coroutine[Any, Any, None]] = _at_once,
+        has_ended: Callable[[str], Coroutine[Any, Any, bool]] | None = None,
     ) -> None:
-        """`on_stopped` is called once for each `on_started`, before `run` returns or raises."""
+        """`on_stopped` is called once for each `on_started`, before `run` returns or raises.
+
+        `may_try` is asked before another's Lease is taken. `confirm` is awaited while the Lease is held, before
+        leading; leading begins when it returns; it may raise APIError. `has_ended` tells whether the process of an
+        identity has provably ended, whose Lease need not run out; None: nobody can know.
+        """
         self._client = client
         self._clock = clock
         self._rng = rng
@@ -116,11 +124,9 @@ class LeaderElector:
         self._stopping = asyncio.Event()
         self._failed_tries = 0  # one after the other, without a good answer
         self._declined = False  # the last time there was a Lease to take
-        self.may_try: Callable[[], bool] = _yes  # is asked before another's Lease is taken
-        # Awaited while the Lease is held, before leading; leading begins when it returns. May raise APIError.
-        self.confirm: Callable[[], Coroutine[Any, Any, None]] = _at_once
-        # Whether the process of this identity has provably ended: its Lease need not run out. None: nobody can know.
-        self.has_ended: Callable[[str], Coroutine[Any, Any, bool]] | None = None
+        self._may_try = may_try
+        self._confirm = confirm
+        self._has_ended = has_ended
         self.last_renew = clock.now()  # monotonic time of the last success, or of our start
 
     # --- what others ask ----------------------------------------------------------------------------------------
@@ -186,7 +192,7 @@ class LeaderElector:
         """Return True if this replica may lead, by what it knows now. The Lease is renewed meanwhile."""
         config = self._config
         until = self._clock.now() + CONFIRM_MOST_S
-        confirming = asyncio.ensure_future(self.confirm())
+        confirming = asyncio.ensure_future(self._confirm())
         reason = ""
         try:
             while not reason:
@@ -216,7 +222,7 @@ class LeaderElector:
             until_expiry = self._expiry() - self._clock.now() + self._rng.uniform(0.0, 0.05) * period
             if until_expiry > 0:
                 pause = min(pause, until_expiry)
-        if self.has_ended is not None:
+        if self._has_ended is not None:
             pause = min(pause, ENDED_PERIOD_S)
         if self._failed_tries or self._declined:  # something has to change first, and then somebody should lead at once
             pause = min(pause, UNANSWERED_PAUSE_S * self._rng.uniform(0.5, 1.0))
@@ -288,7 +294,7 @@ class LeaderElector:
         # 4. Respect a holder whose time has not run out, and whose end is not proved.
         holder = lease.spec.holder_identity
         has_time = bool(holder) and not self._is_holder() and self._clock.now() < self._expiry()
-        if has_time and not (self.has_ended is not None and await self.has_ended(holder or "")):
+        if has_time and not (self._has_ended is not None and await self._has_ended(holder or "")):
             self._declined = False
             return False
         if not self._is_holder() and not self._may_take():
@@ -299,7 +305,7 @@ class LeaderElector:
         return True
 
     def _may_take(self) -> bool:
-        may = self.may_try()
+        may = self._may_try()
         if not may and not self._declined:
             log.warning("leaving a free lease alone: what is known of the cluster may be old", extra=self._fields())
         self._declined = not may

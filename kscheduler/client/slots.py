@@ -87,11 +87,11 @@ class _Kind:
 
 
 class Slots:
-    """Slots for writes. `on_free` is called when a slot may be free for a binding, after bindings that wait here."""
+    """Slots for writes, taken by one request each."""
 
     def __init__(self, limit: AdaptiveLimit) -> None:
         self.limit = limit
-        self.on_free: Callable[[], None] = _nothing
+        self._on_free: Callable[[], None] = _nothing
         self._under_way = [0] * len(Priority)  # by priority
         self._waiting: list[deque[_Turn]] = [deque() for _ in Priority]  # by priority, oldest first
         self._resume: asyncio.TimerHandle | None = None  # while the apiserver wants to be left alone
@@ -105,6 +105,10 @@ class Slots:
         self._overdue = [0] * len(Priority)  # by priority: under way and not counted
         self._next_free_s = [0.0] * len(Priority)  # by priority: when a slot may come free though nothing is answered
         self._watch: asyncio.TimerHandle | None = None  # for what comes due next
+
+    def call_when_free(self, on_free: Callable[[], None]) -> None:
+        """Call `on_free` whenever a slot may be free for a binding, after bindings that wait here got theirs."""
+        self._on_free = on_free
 
     @property
     def under_way(self) -> int:
@@ -261,7 +265,7 @@ class Slots:
             self._serve_kind(Priority.REPEAT, repeats)
         if bindings:
             self._serve_kind(Priority.BIND, bindings)
-        self.on_free()
+        self._on_free()
         if statuses:
             self._serve_kind(Priority.STATUS, statuses)
         if events:

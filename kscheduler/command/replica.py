@@ -72,13 +72,18 @@ class Replica:
         self._active = asyncio.Event()  # this replica may bind
         self._stop = asyncio.Event()  # a signal to stop came
 
-    def elect_with(self, make: Callable[[Callable[[], None]], LeaderElector]) -> LeaderElector:
-        """Schedule only while elected. `make` makes the elector; its argument must be called when leading starts."""
-        elector = self._elector = make(self._active.set)
-        self._scheduler.binder.may_bind = lambda: elector.is_leader
-        if not self._delay_cache:  # lists made after the election are new enough
-            elector.may_try = lambda: self._scheduler.seems_current
-            elector.confirm = self._scheduler.confirm_room
+    def elect_with(self, make: Callable[..., LeaderElector]) -> LeaderElector:
+        """Schedule and write only while elected. `make` makes the elector, given its callbacks by their names."""
+        if self._delay_cache:  # lists made after the election are new enough
+            elector = make(on_started=self._active.set)
+        else:
+            elector = make(
+                on_started=self._active.set,
+                may_try=lambda: self._scheduler.seems_current,
+                confirm=self._scheduler.confirm_room,
+            )
+        self._elector = elector
+        self._scheduler.permission.depend_on(elector)
         return elector
 
     # --- health ---

@@ -198,9 +198,8 @@ async def serve(
             # A generator of its own: its draws must not affect the scheduler's tie-breaks.
             draw = random.Random(identity)
             elected = elector = replica.elect_with(
-                lambda started: LeaderElector(client, clock, draw, settings, on_started=started)
+                partial(LeaderElector, client, clock, draw, settings, has_ended=ended)
             )
-            elected.has_ended = ended
             status = metrics.leader_election_master_status.labels(election.resource_name)
             metrics.before_collect(lambda: status.set(float(elected.is_leader)))
         replica.add_checks(health, election.resource_name, election.lease_duration.seconds)

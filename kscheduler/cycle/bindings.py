@@ -25,7 +25,6 @@ class Bindings:
         self._lane = lane
         self._on_room = on_room
         self._is_full = False  # until half of the room is free again
-        lane.on_overdue = self._overdue
 
     def __len__(self) -> int:
         return len(self._tasks) + len(self._lane)
@@ -58,10 +57,6 @@ class Bindings:
         finally:
             if has_news or (self._is_full and self.room > 0):
                 self._on_room()
-
-    def _overdue(self) -> None:
-        if self._is_full and self.room > 0:
-            self._on_room()
 
     async def drain(self, timeout_s: float) -> int:
         """Wait for all bindings for at most `timeout_s` seconds, and return how many are still under way."""

@@ -17,10 +17,11 @@ from kscheduler.client.concurrency import run_together
 from kscheduler.client.protocol import Client, PodStatusPatch, Regarding
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.times import rfc3339
+from kscheduler.client.write_permission import WritePermission, not_leading
 from kscheduler.clock import Clock
 from kscheduler.cycle.binding_tasks import BackgroundTasks, PreBindSteps
 from kscheduler.cycle.waiting_pods import WaitingPods
-from kscheduler.errors import APIError, Conflict, NotFound, NotLeading
+from kscheduler.errors import APIError, Conflict, NotFound
 from kscheduler.observability.measurements import Measurements
 
 log = logging.getLogger(__name__)
@@ -53,14 +54,13 @@ class SchedulerEvictions:
         clock: Clock,
         *,
         scene: Scene,
-        recorder: Callable[[], EventRecorder],
+        recorder: EventRecorder,
         measurements: Measurements,
         waiting_pods: WaitingPods,
         pre_binds: PreBindSteps,
         tasks: BackgroundTasks,
-        may_write: Callable[[], bool],
+        permission: WritePermission,
     ) -> None:
-        """`may_write` is called before each write and returns False once this replica has lost the lease."""
         self._client = client
         self._clock = clock
         self._scene = scene
@@ -69,7 +69,7 @@ class SchedulerEvictions:
         self._waiting_pods = waiting_pods
         self._pre_binds = pre_binds
         self._tasks = tasks
-        self._may_write = may_write
+        self._permission = permission
 
     def current(self, key: str) -> Pod | None:
         return self._scene.current_pod(key)
@@ -101,9 +101,9 @@ class SchedulerEvictions:
         """Write, with repeats, and return True; False if the pod is gone. Raises the APIError of the last try."""
         pause_s = FIRST_PAUSE_S
         for attempt in range(1, TRIES + 1):
-            if not self._may_write():
+            if not self._permission.may_write():
                 await asyncio.sleep(REFUSED_PAUSE_S)
-                raise NotLeading(f"pod {pod.key} is not preempted: this replica does not hold the lease")
+                raise not_leading(f"pod {pod.key} is not preempted")
             try:
                 await write()
                 return True
@@ -134,7 +134,7 @@ class SchedulerEvictions:
         return found.metadata.uid != pod.metadata.uid
 
     def tell(self, victim: Pod, preemptor: Pod, note: str) -> None:
-        self._recorder().record(
+        self._recorder.record(
             victim,
             type="Normal",
             reason="Preempted",

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from kscheduler.client.binder import Binder
 from kscheduler.client.protocol import Binding
-from kscheduler.errors import APIError, NotLeading, PluginError
+from kscheduler.client.write_permission import NOT_BOUND
+from kscheduler.errors import APIError, PluginError
 from kscheduler.extenders.extender import Extender
 from kscheduler.framework.extender_verdict import EXTENDER
 from kscheduler.framework.status import SKIP, Status, error_status
@@ -53,8 +54,7 @@ class ExtenderBinder:
 
     async def _bind(self, extender: Extender, binding: Binding) -> None:
         """Send a bind request. Raises PluginError if the pod is not bound, APIError if unknown or not leading."""
-        if not self._binder.may_bind():
-            raise NotLeading("not bound: this replica does not hold the lease")
+        self._binder.permission.check(NOT_BOUND)
         self._asked += 1
         self._on_change()
         try:

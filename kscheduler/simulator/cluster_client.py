@@ -18,7 +18,6 @@ from kscheduler.api.documents import NodeDocument, PodDocument, node_document, p
 from kscheduler.api.metric_policies import MetricPolicyObject
 from kscheduler.api.objects import Lease, Pod
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
-from kscheduler.client.binder import not_leading
 from kscheduler.client.protocol import (
     METRIC_POLICIES,
     ONE_TRY,
@@ -37,6 +36,7 @@ from kscheduler.client.protocol import (
     WatchEvent,
     nothing,
 )
+from kscheduler.client.write_permission import NOT_BOUND, not_leading
 from kscheduler.errors import APIError, Unreachable
 from kscheduler.simulator.faults import Fault, FaultKind, Faults, Verb, refusal
 from kscheduler.simulator.field_selectors import parse_field_selector
@@ -206,7 +206,7 @@ class ClusterClient:
 
     async def bind(self, binding: Binding, attempt: BindTry = ONE_TRY) -> None:
         if not attempt.may_write():
-            raise not_leading()
+            raise not_leading(NOT_BOUND)
         timer = asyncio.get_running_loop().call_later(OVERDUE_S, attempt.on_overdue)
         try:
             await self._request(Verb.BIND, "pods", binding, self._latency.bind_s, lambda: self._cluster.bind(binding))
@@ -365,7 +365,7 @@ class _DirectBinds:
     def _bind(self, binding: Binding, may_write: Callable[[], bool], on_answer: OnBound) -> None:
         error: APIError | None = None
         if not may_write():
-            error = not_leading()
+            error = not_leading(NOT_BOUND)
         elif not self._client.is_at_hand:
             error = Unreachable("the apiserver went down, or out of reach, before it was asked")
         else:

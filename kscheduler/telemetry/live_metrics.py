@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from kscheduler.client.concurrency import run_together
 from kscheduler.client.protocol import Client
+from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
 from kscheduler.config.types import Profile
 from kscheduler.snapshot.node_table import NodeTable
@@ -59,8 +60,8 @@ def build_live_metrics(
     clock: Clock,
     identity: str,
     observer: TelemetryObserver,
-    recorder: Callable[[], Records],
-    may_write: Callable[[], bool],
+    recorder: Records,
+    permission: WritePermission,
     tell: Tell,
     make_source: MakeSource | None = None,
 ) -> LiveMetrics:
@@ -72,7 +73,7 @@ def build_live_metrics(
         clock=clock,
         rng=random.Random(f"policies of {identity}"),
         recorder=recorder,
-        may_write=may_write,
+        permission=permission,
     )
     telemetry = LiveTelemetry(
         table,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kscheduler.api.metric_policies import PolicyObject
 from kscheduler.client.concurrency import run_together, wait_event
 from kscheduler.client.informer import Informer
 from kscheduler.client.protocol import METRIC_POLICIES, TAS_POLICIES, Client, Resource
+from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
 from kscheduler.config.types import Profile
 from kscheduler.telemetry.policy_book import PolicyBook
@@ -32,12 +33,11 @@ class PolicyObjects:
         *,
         clock: Clock,
         rng: random.Random,
-        recorder: Callable[[], Records],
-        may_write: Callable[[], bool],
+        recorder: Records,
+        permission: WritePermission,
     ) -> None:
-        """`recorder` is called only when there is something to record."""
         self._clock = clock
-        self._reports = PolicyReports(client, recorder, clock, may_write)
+        self._reports = PolicyReports(client, recorder, clock, permission)
         self.book = PolicyBook(profiles, self._reports.tell)
         wanted: list[Resource[Any]] = []
         if self.book.follows_metric_policies:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject
 from kscheduler.client.protocol import METRIC_POLICIES, TAS_POLICIES, Regarding, Resource
 from kscheduler.client.times import rfc3339
+from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, Forbidden, NotFound
 from kscheduler.telemetry.policy_book import Verdict
@@ -20,7 +21,7 @@ from kscheduler.telemetry.policy_book import Verdict
 log = logging.getLogger(__name__)
 
 CONDITION = "Valid"
-PAUSE_S = 5.0  # before a failed write is repeated, or `may_write` is checked again
+PAUSE_S = 5.0  # before a failed write is repeated, or the permission to write is asked for again
 MAX_MESSAGE = 4096
 MAX_TOLD = 10_000  # objects whose last Event is remembered
 
@@ -38,13 +39,11 @@ class Records(Protocol):
 class PolicyReports:
     """Writes verdicts to policy objects. `run` is a task; `tell` queues a verdict and never blocks."""
 
-    def __init__(
-        self, client: WritesStatus, recorder: Callable[[], Records], clock: Clock, may_write: Callable[[], bool]
-    ) -> None:
+    def __init__(self, client: WritesStatus, recorder: Records, clock: Clock, permission: WritePermission) -> None:
         self._client = client
         self._recorder = recorder
         self._clock = clock
-        self._may_write = may_write
+        self._permission = permission
         self._waiting: dict[tuple[str, str], Verdict] = {}  # (kind, "namespace/name") -> the newest verdict to write
         self._told: dict[str, str] = {}  # uid -> the note of its last Event
         self._work = asyncio.Event()
@@ -64,7 +63,7 @@ class PolicyReports:
     async def _write_all(self) -> bool:
         """Write the waiting verdicts, and return whether all of them were written."""
         for key in list(self._waiting):
-            if not self._may_write():
+            if not self._permission.may_write():
                 return False
             verdict = self._waiting.pop(key)
             if not await self._write(verdict):
@@ -108,7 +107,7 @@ class PolicyReports:
         if len(self._told) >= MAX_TOLD:
             self._told.clear()
         self._told[item.metadata.uid] = note
-        self._recorder().record(_regarding(verdict), type="Warning", reason=reason, action="Validating", note=note)
+        self._recorder.record(_regarding(verdict), type="Warning", reason=reason, action="Validating", note=note)
 
 
 def status_of(verdict: Verdict, now: str) -> dict[str, object] | None:

@@ -177,17 +177,21 @@ class NodeDocuments:
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeDocument] = {}  # by name
-        self.on_change: Callable[[str], None] | None = None  # called with names of nodes: added, or changed
+        self._on_change: Callable[[str], None] | None = None
+
+    def call_on_change(self, on_change: Callable[[str], None]) -> None:
+        """Call `on_change` with the name of each node that is added or changed from now on."""
+        self._on_change = on_change
 
     def on_add(self, node: NodeDocument) -> None:
         self.nodes[node.metadata.name] = node
-        if self.on_change is not None:
-            self.on_change(node.metadata.name)
+        if self._on_change is not None:
+            self._on_change(node.metadata.name)
 
     def on_update(self, old: NodeDocument, new: NodeDocument) -> None:
         self.nodes[new.metadata.name] = new
-        if self.on_change is not None and _says_more(old, new):
-            self.on_change(new.metadata.name)
+        if self._on_change is not None and _says_more(old, new):
+            self._on_change(new.metadata.name)
 
     def on_delete(self, node: NodeDocument) -> None:
         self.nodes.pop(node.metadata.name, None)

@@ -29,6 +29,7 @@ from tests.client.fake_apiserver import FakeAPIServer, pod
 from tests.client.protobuf import decode, unwrap
 from tests.support.certificates import Authority, write_kubeconfig
 from tests.support.clocks import CLOCK
+from tests.support.election import Follower
 
 LONG_S = 10.0
 
@@ -272,7 +273,7 @@ async def test_the_rate_limit_holds(server: FakeAPIServer) -> None:
 
 async def test_once_this_replica_may_not_bind_nothing_is_written(server: FakeAPIServer) -> None:
     async with lane_to(server) as bench:
-        bench.binder.may_bind = lambda: False
+        bench.binder.permission.depend_on(Follower())
         (error,) = await bench.bind("a")
         assert isinstance(error, NotLeading)
     assert server.requests == []
@@ -282,7 +283,7 @@ async def test_a_lease_that_ends_while_bindings_wait_stops_those(server: FakeAPI
     server.fail("POST", "/binding", times=2, hang_s=0.05)
     async with lane_to(server, limit=2) as bench:
         bench.submit("a", "b", *(f"p{number}" for number in range(1000)))
-        bench.binder.may_bind = lambda: False
+        bench.binder.permission.depend_on(Follower())
         assert await bench.lane.drain(LONG_S) == 0
         assert bench.outcomes["a"] == bench.outcomes["b"] == [None]
         assert all(isinstance(bench.outcomes[f"p{number}"][0], NotLeading) for number in range(1000))

@@ -18,6 +18,7 @@ from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from kscheduler.testing import make_pod
+from tests.support.election import Follower
 
 
 class Bench:
@@ -342,7 +343,7 @@ def test_nothing_is_written_any_more_once_this_replica_may_not_bind() -> None:
     async def scenario() -> None:
         bench = Bench()
         bench.faults.add(FaultKind.TIMEOUT, Verb.BIND, count=3)
-        asyncio.get_running_loop().call_later(0.05, setattr, bench.binder, "may_bind", lambda: False)
+        asyncio.get_running_loop().call_later(0.05, bench.binder.permission.depend_on, Follower())
         with pytest.raises(NotLeading):
             await bench.bind()
         assert bench.faults.struck(FaultKind.TIMEOUT) == 1

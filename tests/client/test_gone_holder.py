@@ -104,8 +104,8 @@ def test_the_lease_of_a_holder_that_has_ended_is_taken_at_once_and_no_other(
         leads = asyncio.Event()
         for name, started in (("a", asyncio.Event().set), ("b", leads.set)):
             client: Client = cluster.client()
-            elector = LeaderElector(client, clock, random.Random(name), ElectionConfig(name), on_started=started)
-            elector.has_ended = ended
+            config = ElectionConfig(name)
+            elector = LeaderElector(client, clock, random.Random(name), config, on_started=started, has_ended=ended)
             electors.append(elector)
             tasks.append(asyncio.ensure_future(elector.run()))
             await asyncio.sleep(1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypedDict
 
 import msgspec
 import pytest
@@ -32,10 +32,17 @@ class JumpingClock(LoopClock):
         return super().wall() + self.jump_s
 
 
+class Candidate(TypedDict, total=False):
+    """What a replica may say about its candidacy."""
+
+    may_try: Callable[[], bool]
+    confirm: Callable[[], Coroutine[Any, Any, None]]
+
+
 class Replica:
     """One elector as a task, and what became of it."""
 
-    def __init__(self, world: World, name: str, **durations: float) -> None:
+    def __init__(self, world: World, name: str, candidate: Candidate, **durations: float) -> None:
         self.name = name
         self.clock = JumpingClock(asyncio.get_running_loop())
         self.client: ClusterClient = world.cluster.client()
@@ -48,6 +55,7 @@ class Replica:
             on_started=lambda: self._note("started"),
             on_stopped=lambda: self._note("stopped"),
             on_new_leader=lambda leader: self._note(f"sees {leader}"),
+            **candidate,
         )
         self.task = asyncio.ensure_future(self.elector.run())
 
@@ -71,8 +79,8 @@ class World:
         self.beside: list[float] = []  # times at which two led
         self.led_s = 0.0  # how long there was a leader
 
-    def start(self, name: str, **durations: float) -> Replica:
-        replica = Replica(self, name, **durations)
+    def start(self, name: str, candidate: Candidate = {}, **durations: float) -> Replica:  # noqa: B006
+        replica = Replica(self, name, candidate, **durations)
         self.replicas.append(replica)
         return replica
 
@@ -490,8 +498,7 @@ def test_a_try_that_gets_no_answer_does_not_outlast_the_lease_by_far() -> None:
 
 def test_a_candidate_that_may_not_lead_leaves_a_free_lease_alone() -> None:
     async def scenario(world: World) -> None:
-        blind = world.start("a")
-        blind.elector.may_try = lambda: False
+        world.start("a", {"may_try": lambda: False})
         await asyncio.sleep(10)
         assert KEY not in world.cluster.leases
         world.start("b")
@@ -506,8 +513,7 @@ def test_a_leader_that_cannot_confirm_what_it_knows_gives_the_lease_to_another()
         async def never() -> None:
             await asyncio.Event().wait()
 
-        first = world.start("a")
-        first.elector.confirm = never
+        first = world.start("a", {"confirm": never})
         await asyncio.sleep(1)
         second = world.start("b")
         await asyncio.sleep(10)
@@ -527,8 +533,7 @@ def test_a_replica_alone_goes_on_trying_until_it_can_confirm() -> None:
             if world.clock.now() < works_from:
                 raise APIError("no quorum", status=500)
 
-        only = world.start("a")
-        only.elector.confirm = confirm
+        world.start("a", {"confirm": confirm})
         await asyncio.sleep(59)
         assert world.leaders == []
         await asyncio.sleep(6)
@@ -543,10 +548,8 @@ def test_the_lease_is_renewed_while_it_is_confirmed() -> None:
             await asyncio.sleep(4.0)
 
         short = {"lease_duration_s": 3.0, "renew_deadline_s": 2.0, "retry_period_s": 0.5}
-        first = world.start("a", **short)
-        first.elector.confirm = slowly
-        second = world.start("b", **short)
-        second.elector.confirm = slowly
+        world.start("a", {"confirm": slowly}, **short)
+        world.start("b", {"confirm": slowly}, **short)
         await asyncio.sleep(10)
         assert len(world.leaders) == 1
         assert world.lease.spec.lease_transitions == 0

@@ -143,7 +143,7 @@ def test_a_slot_that_is_free_again_is_told_of() -> None:
     async def scenario() -> None:
         slots = Slots(AdaptiveLimit(1))
         told: list[bool] = []
-        slots.on_free = lambda: told.append(slots.try_take(Priority.BIND))
+        slots.call_when_free(lambda: told.append(slots.try_take(Priority.BIND)))
         assert slots.try_take(Priority.BIND)
         slots.give_back(Priority.BIND)
         assert told == [True]

@@ -10,6 +10,7 @@ from kscheduler.api.objects import ObjectMeta
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client.protocol import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from kscheduler.client.volume_writer import VolumeWriter
+from kscheduler.client.write_permission import WritePermission
 from kscheduler.errors import Conflict, NotLeading
 from kscheduler.simulator.cluster import Cluster
 from tests.support.clocks import ManualClock
@@ -24,8 +25,8 @@ class Bench:
         self.claim: PersistentVolumeClaim = self.cluster.create_storage(
             PersistentVolumeClaim(ObjectMeta(name="data", namespace="shop"))
         )
-        self.leads = True
-        self.writer = VolumeWriter(self.cluster.client(), lambda: self.leads)
+        self.is_leader = True
+        self.writer = VolumeWriter(self.cluster.client(), WritePermission(self))
 
     def patch_volume(self) -> PersistentVolume:
         return asyncio.run(self.writer.patch_volume("pv", self.volume.metadata.resource_version, PATCH))
@@ -58,7 +59,7 @@ def test_a_patch_of_an_old_version_is_a_conflict_and_is_not_repeated(bench: Benc
 
 
 def test_who_does_not_lead_writes_nothing(bench: Bench) -> None:
-    bench.leads = False
+    bench.is_leader = False
     before = bench.cluster.version
     with pytest.raises(NotLeading, match="persistent volume pv is not written"):
         bench.patch_volume()

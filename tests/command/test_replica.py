@@ -7,6 +7,7 @@ import logging
 import random
 import signal
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import pytest
@@ -68,9 +69,7 @@ class Process:
         if elects:
             config = ElectionConfig(identity)
             draw = random.Random(identity)
-            self.elector = self.replica.elect_with(
-                lambda started: LeaderElector(self.client, world.clock, draw, config, on_started=started)
-            )
+            self.elector = self.replica.elect_with(partial(LeaderElector, self.client, world.clock, draw, config))
         self.health = Health()
         self.replica.add_checks(self.health, "kube-scheduler", 15.0)
         self.task = asyncio.ensure_future(self.replica.run())

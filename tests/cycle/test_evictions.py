@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import Pod, PodCondition
 from kscheduler.client.recorder import EventRecorder
+from kscheduler.client.write_permission import WritePermission
 from kscheduler.cycle.binding_tasks import BackgroundTasks, PreBindSteps
 from kscheduler.cycle.evictions import REFUSED_PAUSE_S, SchedulerEvictions
 from kscheduler.cycle.waiting_pods import WaitingPods
@@ -41,17 +42,17 @@ class Bench:
         self.metrics = Metrics()
         self.recorder = EventRecorder(self.client, self.clock, random.Random(1), controller="other", instance="i")
         self.activated: list[str] = []
-        self.leads = True
+        self.is_leader = True
         self.evictions: Evictions = SchedulerEvictions(
             self.client,
             self.clock,
             scene=self,
-            recorder=lambda: self.recorder,
+            recorder=self.recorder,
             measurements=Measurements(self.metrics),
             waiting_pods=self.waiting,
             pre_binds=self.pre_binds,
             tasks=BackgroundTasks("a preemption", lambda: None),
-            may_write=lambda: self.leads,
+            permission=WritePermission(self),
         )
 
     def current_pod(self, key: str) -> Pod | None:
@@ -174,7 +175,7 @@ def test_a_conflict_that_is_not_about_the_name_is_raised_in_the_end() -> None:
 def test_without_the_lease_nothing_is_written() -> None:
     async def main() -> None:
         bench = Bench()
-        bench.leads = False
+        bench.is_leader = False
         for write in (
             bench.evictions.mark(bench.victim, CONDITION),
             bench.evictions.delete(bench.victim),

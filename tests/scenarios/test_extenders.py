@@ -27,6 +27,7 @@ from tests.scenarios.fake_extenders import (
     only,
     scores,
 )
+from tests.support.election import Follower
 from tests.support.world import World, in_virtual_time
 
 GPU = "example.com/gpu"
@@ -615,7 +616,7 @@ async def test_a_binder_that_hangs_takes_no_room_from_other_bindings() -> None:
 async def test_without_the_lease_no_extender_is_asked_to_bind() -> None:
     one = Binder(fails("must not be asked"))
     async with world_with(one) as world:
-        world.scheduler.binder.may_bind = lambda: False
+        world.scheduler.permission.depend_on(Follower())
         world.add_nodes(2, **GPUS)
         world.add_pod(gpu_pod("p"))
         await world.until(lambda: bool(message(world, "p")))

@@ -19,6 +19,7 @@ from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
 from tests.support.changes import relabel
+from tests.support.election import Follower, Leader
 from tests.support.world import World, in_virtual_time
 
 
@@ -516,9 +517,9 @@ async def test_without_the_lease_no_victim_is_ended_any_more() -> None:
         await fill(world, low("a", "2"), low("b", "2"))
         world.add_pod(critical())
         await world.until(lambda: chosen_victims(world) == 2)
-        world.scheduler.binder.may_bind = lambda: False
+        world.scheduler.permission.depend_on(Follower())
         await world.sleep(30)
         assert exists(world, "a")
         assert exists(world, "b")
-        world.scheduler.binder.may_bind = lambda: True
+        world.scheduler.permission.depend_on(Leader())
         await world.until(world.all_bound, within_s=30)

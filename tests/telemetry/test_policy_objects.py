@@ -15,6 +15,7 @@ from kscheduler.api.metric_policies import MetricPolicyObject, TASPolicyObject
 from kscheduler.api.objects import ObjectMeta
 from kscheduler.client.informer import Informer
 from kscheduler.client.protocol import METRIC_POLICIES, TAS_POLICIES, Regarding
+from kscheduler.client.write_permission import WritePermission
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
@@ -53,8 +54,8 @@ class World:
             [profile_of("ours", args)],
             clock=self.clock,
             rng=random.Random(1),
-            recorder=lambda: self.notes,
-            may_write=lambda: self.is_leader,
+            recorder=self.notes,
+            permission=WritePermission(self),
         )
 
     def create(self, spec: str, name: str = "mine") -> None:
@@ -199,8 +200,8 @@ def test_a_new_leader_does_not_repeat_what_the_condition_says() -> None:
             [profile_of("ours", CONFIG)],
             clock=world.clock,
             rng=random.Random(2),
-            recorder=lambda: successor,
-            may_write=lambda: True,
+            recorder=successor,
+            permission=WritePermission(),
         )
         task = asyncio.ensure_future(objects.run())
         await asyncio.sleep(10)

@@ -396,7 +396,7 @@ def lanes_with(data: bytes, folder: Path) -> TwoLanes:
 def test_a_node_that_changes_in_what_decisions_do_not_read_is_told_of() -> None:
     documents = NodeDocuments()
     changed: list[str] = []
-    documents.on_change = changed.append
+    documents.call_on_change(changed.append)
 
     def version(**changes: Any) -> NodeDocument:
         made = json.loads(json.dumps(NODE))
