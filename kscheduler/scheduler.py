@@ -326,7 +326,7 @@ class Scheduler:
             observer=self.measurements,
             recorder=self.recorder,
             permission=self.permission,
-            tell=self._tell_pod,
+            tell=self._record_for_pod,
             make_source=make_source,
         )
 
@@ -496,7 +496,7 @@ class Scheduler:
         self.queue.move_all_to_active_or_backoff(METRICS_CHANGED, None, None, self._clock.now())
         self._work.set()
 
-    def _tell_pod(self, pod: PodInfo, reason: str, note: str) -> None:
+    def _record_for_pod(self, pod: PodInfo, reason: str, note: str) -> None:
         scheduler = pod.pod.spec.scheduler_name
         self.recorder.record(
             pod.pod, type="Warning", reason=reason, action="Scheduling", note=note, controller=scheduler

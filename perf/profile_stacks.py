@@ -26,19 +26,22 @@ PARTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (
             "decode, informer",
             r"kscheduler/(api/(decode|sharing|documents|defaults)|watch/watches|input/decoding"
-            r"|client/(informer|wire|line_streams|http_lines|repeats))\b",
+            r"|client/(informer|wire|line_streams|http_lines|watch_dedup))\b",
         ),
         ("event handlers", r"kscheduler/watch/(eventhandlers|volume_events)\b"),
-        ("events", r"kscheduler/client/recorder\b|^ScheduleOne\._tell|^_tell(_event)? "),
+        (
+            "events",
+            r"kscheduler/client/(recorder|event_queue)\b|^(ScheduleOne\.)?_(record_event|report_not_scheduled) ",
+        ),
         ("metrics", r"kscheduler/observability/(metrics|measurements)\b|\(prometheus_client/"),
         ("queue", r"kscheduler/queue/"),
         ("assume", r"^(Cache\.)?(assume|finish_binding|forget) \(kscheduler/cache/|^(ScheduleOne\.)?_hold "),
         (
             "bind",
-            r"kscheduler/client/(binder|bind_lane|binding_writer|slots|adaptive_limit|concurrency)\b"
+            r"kscheduler/client/(binder|bind_lane|bind_tries|binding_writer|write_permission|slots|adaptive_limit|concurrency)\b"
             r"|kscheduler/cycle/(binding_tasks|bindings)\b"
             r"|/defaultbinder\b"
-            r"|^(ScheduleOne\.)?(_?bind|_bound|_not_bound|binds_directly|about_to_bind|answered|_prepare_and_bind"
+            r"|^(ScheduleOne\.)?(_?bind|_bound|_not_bound|binds_directly|about_to_bind|finish_binding|_conclude|_prepare_and_bind"
             r"|_pre_flight|_wait_on_permit|settle|settle_placed) \(kscheduler/cycle/schedule_one"
             r"|^(Scheduler\.)?(_dispatch|_bind) \(kscheduler/scheduler",
         ),

@@ -204,7 +204,7 @@ class ScheduleOne:
             return False
         if is_ending:
             note = f"skip schedule deleting pod: {pod.key}"
-            self._tell_event(pod.pod, "Warning", "FailedScheduling", "Scheduling", note)
+            self._record_event(pod.pod, "Warning", "FailedScheduling", "Scheduling", note)
         self._queue.done(pod.uid)
         return True
 
@@ -340,7 +340,7 @@ class ScheduleOne:
         if cycle.state.pods_to_activate:
             self._activate(cycle.state)
         note = f"Successfully assigned {pod.key} to {cycle.node_name}"
-        self._tell_event(pod.pod, "Normal", "Scheduled", "Binding", note)
+        self._record_event(pod.pod, "Normal", "Scheduled", "Binding", note)
         if log.isEnabledFor(OUTCOME):
             log.log(OUTCOME, "pod bound", extra={"pod": pod.key, "node": cycle.node_name})
 
@@ -395,20 +395,20 @@ class ScheduleOne:
         # The next decision must heed the nomination, whenever the watch shows it; from now on the newest object counts.
         nomination = "" if rejection is None else rejection.nomination
         self._nominator.nominate(queued.pod_info, nomination)
-        self._tell(queued.pod_info.pod, status, nomination)
+        self._report_not_scheduled(queued.pod_info.pod, status, nomination)
 
     def _is_still_pending(self, pod: PodInfo) -> bool:
         """Return True if the watch still shows this very pod without a node."""
         current = self._current_pod(pod.key)
         return current is not None and current.metadata.uid == pod.uid and not current.spec.node_name
 
-    def _tell_event(self, pod: Pod, type: str, reason: str, action: str, note: str) -> None:
+    def _record_event(self, pod: Pod, type: str, reason: str, action: str, note: str) -> None:
         controller = pod.spec.scheduler_name
         self._recorder.record(pod, type=type, reason=reason, action=action, note=note, controller=controller)
 
-    def _tell(self, pod: Pod, status: Status, nomination: str | None) -> None:
+    def _report_not_scheduled(self, pod: Pod, status: Status, nomination: str | None) -> None:
         message = status.message
-        self._tell_event(pod, "Warning", "FailedScheduling", "Scheduling", message)
+        self._record_event(pod, "Warning", "FailedScheduling", "Scheduling", message)
         reason = "Unschedulable" if status.is_rejected else "SchedulerError"
         self._statuses.patch(pod, self._not_scheduled_condition(pod, reason, message), nomination)
 

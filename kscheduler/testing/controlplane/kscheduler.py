@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kscheduler.testing.controlplane.binaries import cache_directory
-from kscheduler.testing.controlplane.cluster import ControlPlane
-from kscheduler.testing.controlplane.scheduler_process import SchedulerProcess
+from kscheduler.testing.controlplane.scheduler_process import SchedulerProcess, Surroundings
+from kscheduler.testing.controlplane.stub_apiserver import pinned
 
 ROOT = Path(__file__).resolve().parents[3]  # the folder that holds the package
 
@@ -20,7 +20,7 @@ class KScheduler(SchedulerProcess):
 
     def __init__(
         self,
-        control_plane: ControlPlane,
+        control_plane: Surroundings,
         *,
         configuration: dict[str, Any] | None = None,
         kubeconfig: Path | None = None,
@@ -32,7 +32,11 @@ class KScheduler(SchedulerProcess):
         extra_flags: tuple[str, ...] = (),
         environment: Mapping[str, str] | None = None,
         wait: bool = True,
+        python: Path = Path(sys.executable),
+        root: Path = ROOT,
+        cores: str = "",
     ) -> None:
+        """`python` and `root` are those of another checkout if they are given; `cores` as `taskset` reads them."""
         super().__init__(
             control_plane,
             name,
@@ -42,10 +46,10 @@ class KScheduler(SchedulerProcess):
             leader_election={"leaderElect": leader_elect, **(lease or {})},
             configuration=configuration,
         )
-        command = [sys.executable, "-m", "kscheduler", "run", *self.flags, *extra_flags]
+        command = pinned([str(python), "-m", "kscheduler", "run", *self.flags, *extra_flags], cores)
         variables = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"} | dict(environment or {})
         # As in a container's image, it starts from bytecode. Without, each start would compile it all: 0.15 s.
         variables |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache_directory() / "bytecode")}
-        self.process = control_plane.start_process(name, command, environment=variables, directory=ROOT)
+        self.process = control_plane.start_process(name, command, environment=variables, directory=root)
         if wait:
             self.wait_ready()

@@ -5,16 +5,32 @@ from __future__ import annotations
 import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 
-from kscheduler.testing.controlplane.cluster import ControlPlane
 from kscheduler.testing.controlplane.ports import free_port
 from kscheduler.testing.controlplane.process import Process
 
 OPEN_PATHS = "/healthz,/livez,/readyz,/metrics,/configz"
+
+
+class Surroundings(Protocol):
+    """What a scheduler is started beside: a control plane, or a stub of one."""
+
+    directory: Path
+    admin_kubeconfig: Path
+
+    def start_process(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        environment: dict[str, str] | None = None,
+        directory: Path | None = None,
+    ) -> Process: ...
 
 
 class SchedulerProcess:
@@ -25,7 +41,7 @@ class SchedulerProcess:
 
     def __init__(
         self,
-        control_plane: ControlPlane,
+        control_plane: Surroundings,
         name: str,
         kubeconfig: Path,
         *,

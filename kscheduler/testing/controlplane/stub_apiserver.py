@@ -1,0 +1,124 @@
+"""An apiserver that costs next to nothing (go/cmd/stub-apiserver): for what a scheduler's own process can do at most.
+
+with StubApiserver() as stub:
+    stub.create_nodes(nodes)
+    scheduler = KScheduler(stub)
+    stub.create_pods(...)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import ssl
+import subprocess
+import tempfile
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from kscheduler.testing.controlplane.binaries import ensure
+from kscheduler.testing.controlplane.certificates import CertificateAuthority
+from kscheduler.testing.controlplane.faults import HarnessError
+from kscheduler.testing.controlplane.kubeconfig import Credentials, write_kubeconfig
+from kscheduler.testing.controlplane.process import Process
+
+COMMAND = "stub-apiserver"
+
+
+class State(msgspec.Struct, frozen=True):
+    """What the stub counted since its start, or since its pods were removed."""
+
+    bound: int
+    events: int
+    conflicts: int  # bindings of pods that were bound already
+    mistakes: int  # requests that no scheduler should send, conflicts among them
+    watches: dict[str, int]  # open now, of nodes, pods and others
+    last_bound_s: float  # Unix time of the last binding; 0 before
+    now_s: float  # Unix time of this answer
+
+
+class StubApiserver:
+    """A running stub with its credentials; a context manager. `cores`: where it may run, as `taskset` reads it."""
+
+    def __init__(self, *, cores: str = "") -> None:
+        self._executable = ensure([COMMAND]).path(COMMAND)
+        self._cores = cores
+        self.directory = Path(tempfile.mkdtemp(prefix="kscheduler-stub-"))
+        self._processes: list[Process] = []
+
+    def __enter__(self) -> StubApiserver:
+        authority = CertificateAuthority(self.directory)
+        serving = authority.server("stub")
+        command = [str(self._executable), "-cert", str(serving.public), "-key", str(serving.key)]
+        self._server = subprocess.Popen(
+            pinned(command, self._cores), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._server.stdout is not None
+        port = self._server.stdout.readline().strip()
+        if not port:
+            raise HarnessError(f"{COMMAND} ended with exit code {self._server.wait()}")
+        self.url = f"https://127.0.0.1:{port}"
+        credentials = Credentials(self.url, authority.path, client=authority.client("admin", ["system:masters"]))
+        self.admin_kubeconfig = write_kubeconfig(self.directory / "admin.kubeconfig", credentials)
+        self._tls: ssl.SSLContext = credentials.ssl_context()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with contextlib.ExitStack() as ends:
+            ends.callback(shutil.rmtree, self.directory, ignore_errors=True)
+            ends.callback(self._server.communicate)  # closes its pipes, and waits
+            ends.callback(self._server.kill)
+            for process in self._processes:
+                ends.callback(process.stop)
+
+    def start_process(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        environment: dict[str, str] | None = None,
+        directory: Path | None = None,
+    ) -> Process:
+        """Start any program beside the stub; it is stopped first. Its log is `<name>.log` in the stub's directory."""
+        process = Process(
+            name, command, log=self.directory / f"{name}.log", environment=environment, directory=directory
+        )
+        self._processes.append(process)
+        process.start()
+        return process
+
+    def create_nodes(self, count: int, name: str, templates: Sequence[str]) -> None:
+        """Create nodes as the texts say, which take turns: `{index}`, `{uid}` and `{rv}` are filled in."""
+        self._post("/stub/nodes", {"count": count, "name": name, "templates": list(templates)})
+
+    def create_pods(
+        self, count: int, name: str, templates: Sequence[str], bound: Sequence[str], *, first: int = 0
+    ) -> None:
+        """Create pods as the texts say; `bound` are the texts of the same pods with a `{node}`."""
+        request = {"count": count, "first": first, "name": name, "templates": list(templates), "bound": list(bound)}
+        self._post("/stub/pods", request)
+
+    def forget_pods(self) -> None:
+        """Delete all pods, and count from zero again."""
+        self._post("/stub/forget-pods", {})
+
+    def state(self) -> State:
+        """Return what was counted so far."""
+        with urllib.request.urlopen(f"{self.url}/stub/state", context=self._tls, timeout=30) as answer:
+            return msgspec.json.decode(answer.read(), type=State)
+
+    def _post(self, path: str, body: object) -> None:
+        request = urllib.request.Request(f"{self.url}{path}", data=msgspec.json.encode(body), method="POST")
+        with urllib.request.urlopen(request, context=self._tls, timeout=600) as answer:
+            answer.read()
+
+
+def pinned(command: Sequence[str], cores: str) -> list[str]:
+    """Return the command kept to these cores, as `taskset` reads them; anywhere if there are none."""
+    return ["taskset", "-c", cores, *command] if cores else list(command)
