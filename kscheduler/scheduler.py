@@ -597,7 +597,7 @@ class Scheduler:
     def _expire(self, now: float) -> None:
         self._next_expiry = now + EXPIRY_PERIOD_S
         for pod in self.cache.expire(now):
-            log.warning("binding was written but never seen; its room is free again", extra={"pod": pod.key})
+            log.warning("the watch never confirmed a binding; its resources are released", extra={"pod": pod.key})
             self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod.pod, None, now)
 
     async def _wait_for_work(self) -> None:

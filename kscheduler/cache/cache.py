@@ -194,7 +194,9 @@ class Cache:
         except MemoryError:
             raise
         except Exception:
-            log.exception("a pod could not be taken off its node; all are counted again", extra={"pod": state.pod.key})
+            log.exception(
+                "removing a pod from its node failed; all pods are counted again", extra={"pod": state.pod.key}
+            )
             self.recount()
 
     def mend(self) -> None:
@@ -221,7 +223,7 @@ class Cache:
         except MemoryError:
             raise
         except Exception:
-            log.exception("counting pods on nodes was broken off; nothing is decided before it is done")
+            log.exception("counting the pods on nodes failed; no pod is decided until it succeeds")
             return
         self._is_torn = False
 

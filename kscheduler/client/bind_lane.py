@@ -140,7 +140,7 @@ class BindLane:
             one.on_done(error)
         except Exception as bug:
             # Not the fault of the connection that brought the answer, nor of the pods that come after.
-            context = {"message": "what follows a binding raised", "exception": bug}
+            context = {"message": "the work after a binding raised", "exception": bug}
             asyncio.get_running_loop().call_exception_handler(context)
         if not self._open and not one.period.is_over:
             self._tell_empty()

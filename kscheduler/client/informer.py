@@ -413,7 +413,10 @@ class Informer(Generic[T]):
         except DecodeError:
             raise
         except Exception:
-            log.exception("object not slimmed", extra={"resource": self.resource.plural, "object": key})
+            log.exception(
+                "sharing the parts of an object failed; it is kept whole",
+                extra={"resource": self.resource.plural, "object": key},
+            )
             return obj
 
     def _add(self, key: str, obj: T) -> None:
@@ -473,7 +476,11 @@ class Informer(Generic[T]):
             extra["needs"] = f"list and watch on {self.resource.plural} in {self.resource.group_version}"
             log.log(logging.ERROR if is_new else logging.DEBUG, "not allowed to list and watch", extra=extra)
         elif isinstance(error, NotFound) and self._may_be_unknown:
-            log.log(logging.INFO if is_new else logging.DEBUG, "no such kind, looking for it again", extra=extra)
+            log.log(
+                logging.INFO if is_new else logging.DEBUG,
+                "kind not served by the apiserver; it is looked for again",
+                extra=extra,
+            )
         elif isinstance(error, Gone):
             log.log(logging.INFO if is_new else logging.DEBUG, "watch version too old, listing again", extra=extra)
         else:

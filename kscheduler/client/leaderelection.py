@@ -263,7 +263,7 @@ class LeaderElector:
             self._failed_tries = 0
         except TimeoutError:
             self._failed_tries += 1
-            log.warning("no answer about the lease in time", extra=self._fields())
+            log.warning("no answer to a request for the lease in time", extra=self._fields())
             held = False
         except APIError as error:
             self._failed_tries += 0 if isinstance(error, Conflict) else 1
@@ -307,7 +307,9 @@ class LeaderElector:
     def _may_take(self) -> bool:
         may = self._may_try()
         if not may and not self._declined:
-            log.warning("leaving a free lease alone: what is known of the cluster may be old", extra=self._fields())
+            log.warning(
+                "not taking a free lease: the cached state of the cluster may be outdated", extra=self._fields()
+            )
         self._declined = not may
         return may
 

@@ -155,7 +155,7 @@ class GuestLog(logging.Handler):
             if "err" in vars(record):
                 continue
             more = " ".join(str(vars(record)[key]) for key in ("line", "values") if key in vars(record))
-            text = more if record.msg == "guest says" else " ".join([record.getMessage(), more]).strip()
+            text = more if record.msg == "guest log" else " ".join([record.getMessage(), more]).strip()
             lines.append(f"{record.levelname.lower()}: {text}")
         return lines
 

@@ -75,7 +75,7 @@ def run(options: RunOptions, clock: Clock) -> int:
         loop.run_until_complete(serve(config, options, clock, collections, guests, routing))
     except KSchedulerError as error:
         if not isinstance(error, ConfigError):
-            log.critical("ended by a fault", extra={"err": str(error)})
+            log.critical("ended by an error", extra={"err": str(error)})
         return report(error)
     finally:
         loop.close()

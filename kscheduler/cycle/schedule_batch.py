@@ -189,7 +189,7 @@ class ScheduleBatch:
         except MemoryError:
             raise
         except Exception:
-            log.exception("a batch could not be measured")
+            log.exception("metrics of a batch could not be recorded")
 
     def _alone(self, queued: QueuedPodInfo) -> bool:
         """Decide one pod in the general lane. Returns False if it waits for answers, so that it must be put back."""
@@ -219,7 +219,7 @@ class ScheduleBatch:
 
     def _rescue(self, popped: Sequence[QueuedPodInfo]) -> None:
         """Queue the pods of a broken-off batch again that were not decided: in flight, and not assumed."""
-        log.exception("a batch was broken off; its pods are tried again")
+        log.exception("a batch failed; its pods are tried again")
         self._cache.recount()
         for queued in popped:
             if not self._cache.is_assumed(queued.uid):

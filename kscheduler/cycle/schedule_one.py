@@ -262,7 +262,7 @@ class ScheduleOne:
         except MemoryError:
             raise
         except Exception:
-            log.exception("what follows a binding failed", extra={"pod": cycle.pod.key, "bound": outcome is None})
+            log.exception("the work after a binding failed", extra={"pod": cycle.pod.key, "bound": outcome is None})
             if outcome is None:
                 self._queue.done(cycle.pod.uid)
                 self._cache.finish_binding(cycle.pod.uid, self._clock.now())
@@ -389,7 +389,7 @@ class ScheduleOne:
             log.error("pod could not be scheduled", extra={"pod": pod.key, "err": status.message})
             self._queue.requeue_after_error(queued, now)
         else:
-            log.debug("pod fits nowhere", extra={"pod": pod.key, "reason": status.message})
+            log.debug("pod fits no node", extra={"pod": pod.key, "reason": status.message})
             plugins, pending = _blamed(status, rejection)
             self._queue.add_unschedulable_if_not_present(queued, now, plugins, pending)
         # The next decision must heed the nomination, whenever the watch shows it; from now on the newest object counts.

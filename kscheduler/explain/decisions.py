@@ -150,7 +150,9 @@ class DecisionLog:
             return take_details(review, self._names_of(review.rows), self._top_nodes, chosen)
         except Exception:
             if not self._has_failed:
-                log.exception("a decision's details could not be kept; said once", extra={"pod": queued.key})
+                log.exception(
+                    "details of a decision could not be recorded; this is reported once", extra={"pod": queued.key}
+                )
             self._has_failed = True
             return None
         finally:

@@ -49,7 +49,7 @@ class ExtenderBinder:
                 if not extender.is_ignorable:
                     return error_status(str(error), error).of(EXTENDER)
                 fields = {"extender": extender.name, "pod": pod.key, "err": str(error)}
-                log.warning("extender did not bind and is left out", extra=fields)
+                log.warning("extender failed to bind and is skipped", extra=fields)
         return SKIP
 
     async def _bind(self, extender: Extender, binding: Binding) -> None:

@@ -158,4 +158,4 @@ class ExtenderChain:
 
 
 def _log_ignored(extender: Extender, pod: Pod, error: PluginError) -> None:
-    log.warning("extender failed and is left out", extra={"extender": extender.name, "pod": pod.key, "err": str(error)})
+    log.warning("extender failed and is skipped", extra={"extender": extender.name, "pod": pod.key, "err": str(error)})

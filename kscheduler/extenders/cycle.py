@@ -125,7 +125,7 @@ class _Attempt:
             verdict = await self._chain.filter(self._pod.pod, await self._whole(), [nominated])
         except PluginError as error:
             fields = {"pod": self._pod.key, "node": nominated, "err": str(error)}
-            log.error("the pod's nominated node could not be judged", extra=fields)
+            log.error("filtering the pod's nominated node failed", extra=fields)
             return False
         return nominated in verdict.passed and self._algorithm.nominated_fits(CycleState(), self._pod)
 

@@ -466,7 +466,7 @@ class Algorithm:
             self._verdicts.limit_feasible(node.row, 1)
             return True
         if not status.is_rejected:
-            log.error("the pod's nominated node could not be judged", extra={"pod": pod.key, "err": status.message})
+            log.error("filtering the pod's nominated node failed", extra={"pod": pod.key, "err": status.message})
         elif named is not None:
             # As in kube-scheduler, the plugin that rejects this node then also counts as one that left out others.
             self._node_names_from = sorted({*self._node_names_from, status.plugin})

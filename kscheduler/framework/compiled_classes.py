@@ -211,7 +211,7 @@ class CompiledClasses:
         try:
             made = draft.make()
         except (ValueError, OverflowError) as error:
-            log.debug("pods cannot be a class of the compiled core", extra={"look": signature, "err": str(error)})
+            log.debug("pods cannot form a pod class of the compiled lane", extra={"look": signature, "err": str(error)})
             return None
         found = CompiledClass(signature.profile, key, made, draft, evaluations)
         self._classes[key] = self._by_class[made] = found

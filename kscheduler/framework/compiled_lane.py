@@ -203,7 +203,7 @@ class CompiledLane:
         if compiled.asks:
             log.debug("a plugin did not answer in the compiled lane", extra={"err": str(error)})
         else:
-            log.error("a pod could not be placed by the compiled core", exc_info=error)
+            log.error("a pod could not be placed by the compiled lane", exc_info=error)
 
     # --- measuring ---
 

@@ -216,7 +216,7 @@ class Fence:
         if was_quick and self._spent_s >= SLOW_S:
             pod = next((argument.key for argument in arguments if isinstance(argument, PodInfo)), "")
             log.warning(
-                "plugin takes long, and everybody waits for it",
+                "plugin takes long and blocks the scheduling cycle",
                 extra={"plugin": self.name, "method": method, "pod": pod, "seconds": round(self._spent_s, 3)},
             )
 

@@ -73,7 +73,7 @@ class _Level:
 
     def give_up_index(self) -> None:
         """Drop the hint index after it raised: from now on the hint is called for every group of this priority."""
-        log.exception("an index for queueing hints failed and is not used any more", extra={"index": repr(self.index)})
+        log.exception("a hint index failed and is no longer used", extra={"index": repr(self.index)})
         self.index = None
 
 
@@ -146,7 +146,7 @@ class WaitingGroups:
             if not self._has_warned:
                 self._has_warned = True
                 log.exception(
-                    "a key for queueing hints cannot be told, such pods are asked about one by one",
+                    "a key of the hint index could not be computed; hints are called for each such pod",
                     extra={"plugin": self._plugin, "pod": qpi.key},
                 )
             return None

@@ -131,7 +131,7 @@ class DelegatedAuthenticator:
         try:
             await within(self._timeout_s, self._trust.wait_known())
         except TimeoutError:
-            log.warning("it is not known yet which client certificates count")
+            log.warning("the authorities of client certificates are not known yet")
         for prove in (self._by_front_proxy, self._by_client_certificate):
             try:
                 user = prove(shown, certificates)

@@ -78,7 +78,7 @@ class Poller:
                 try:
                     await self.poll()
                 except Exception:  # a fault in processing an answer must not end the scheduler
-                    log.exception("answer of a metric source could not be taken in", extra={"source": self.name})
+                    log.exception("answer of a metric source could not be stored", extra={"source": self.name})
                 self.first_answer.set()
                 wait_s = self.breaker.wait_s(self._clock.now()) or next_at - self._clock.now()
                 await asyncio.sleep(max(wait_s, 0.0))
@@ -112,7 +112,7 @@ class Poller:
         except SourceError as error:
             reason = str(error)
         except Exception as error:  # a fault in one source must not end the others
-            log.exception("metric source raised what it must not", extra={"source": self.name})
+            log.exception("metric source raised an unexpected exception", extra={"source": self.name})
             reason = f"{type(error).__name__}: {error}"
         self._settle(reason, started)
         return None if reason else readings

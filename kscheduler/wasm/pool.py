@@ -138,15 +138,6 @@ class Pool:
             raise outcome.fault
         return outcome.value  # type: ignore[return-value]  # without a fault it is what `work` returned
 
-    def run_or(self, work: Callable[[Instance], T], instead: T, uid: str | None = None) -> T:
-        """Like `run`, but return `instead` if the guest fails and the failure policy is to ignore that."""
-        try:
-            return self.run(work, uid)
-        except (GuestFault, Unavailable):
-            if self.options.policy is FailurePolicy.IGNORE:
-                return instead
-            raise
-
     def hold(self, uid: str) -> None:
         """Reserve an instance for a pod's binding until `release`; may be called twice. Unavailable if none is free."""
         if uid in self._held:

@@ -316,7 +316,7 @@ async def test_what_follows_a_binding_may_fail_without_harm_to_others(server: Fa
     async with lane_to(server) as bench:
         bench.lane.submit(Binding("default", "a", "u", "n"), fail)
         assert await bench.bind("b") == [None]
-    assert reported == ["what follows a binding raised"]
+    assert reported == ["the work after a binding raised"]
 
 
 async def test_closing_the_client_leaves_nothing_behind(server: FakeAPIServer) -> None:

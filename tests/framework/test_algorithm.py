@@ -434,7 +434,7 @@ def test_a_nominated_node_that_cannot_be_judged_alone_is_judged_with_the_others(
     bench = Bench({"filter": [Once("n2", status=NO)]})
     bench.nodes("n1", "n2")
     assert bench.choose(make_pod("p").nominated_node("n2")) == "n2"
-    assert [record.message for record in caplog.records] == ["the pod's nominated node could not be judged"]
+    assert [record.message for record in caplog.records] == ["filtering the pod's nominated node failed"]
 
 
 def test_the_nominated_node_is_judged_even_if_no_pre_filter_named_it() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kscheduler.wasm.engine import FaultKind, GuestFault, Instance
-from kscheduler.wasm.pool import MAX_IDLE, FailurePolicy, Pool, PoolOptions, Unavailable, bad_answer
+from kscheduler.wasm.pool import MAX_IDLE, Pool, PoolOptions, Unavailable, bad_answer
 from kscheduler.wasm.quarantine import QuarantineRules
 from tests.support.clocks import ManualClock
 from tests.wasm.fakes import FakeInstance, FakeModule, Reports
@@ -292,24 +292,6 @@ def test_a_quarantine_closes_idle_instances() -> None:
     scene.pool.warm(4)
     scene.fail(3)
     assert (scene.pool.instances, scene.module.open) == (0, 0)
-
-
-# --- what a fault means for the pod ---
-
-
-def test_the_policy_says_whether_a_fault_is_an_answer() -> None:
-    ignoring = Scene(policy=FailurePolicy.IGNORE)
-    assert ignoring.pool.run_or(call("trap"), None) is None
-    assert ignoring.pool.run_or(number, -1) == 1
-    failing = Scene()
-    with pytest.raises(GuestFault):
-        failing.pool.run_or(call("trap"), None)
-
-
-def test_a_quarantined_guest_is_ignored_like_a_failing_one() -> None:
-    scene = Scene(policy=FailurePolicy.IGNORE)
-    scene.fail(3)
-    assert scene.pool.run_or(number, -1) == -1
 
 
 # --- what is reported ---

@@ -63,7 +63,7 @@ def _log(instance: Instance, level: int, address: int, size: int) -> None:
     context.lines += 1
     severity = min(max(level, 0), len(LEVELS) - 1)
     if severity >= context.log_severity:
-        log.log(LEVELS[severity], "guest says", extra={"plugin": context.plugin, "line": text})
+        log.log(LEVELS[severity], "guest log", extra={"plugin": context.plugin, "line": text})
 
 
 def _event(instance: Instance, kind: int, reason_at: int, reason_size: int, note_at: int, note_size: int) -> None:

@@ -326,7 +326,7 @@ class ExtensionPlugin:
         if not self._is_ignored:
             return fault_status(export, fault)
         log.warning(
-            "guest failed and is left out",
+            "guest failed and is skipped",
             extra={"plugin": self.name, "pod": pod.key, "err": fault_text(export, fault)},
         )
         return None

@@ -68,7 +68,7 @@ def read_events(data: bytes, plugin: str) -> tuple[ClusterEvent, ...]:
             found.append(ClusterEvent(_RESOURCES[number], action))
         else:
             log.warning(
-                "guest registers for an event that nobody knows",
+                "guest registers for an unknown event",
                 extra={"plugin": plugin, "resource": number, "actions": bits},
             )
     return tuple(dict.fromkeys(found))

@@ -144,7 +144,7 @@ class Reloader:
         elif outcome is Outcome.REFUSED:
             log.error("new version of a wasm plugin is refused; the old one goes on", extra={**fields, "err": why})
         elif outcome is Outcome.UNREACHABLE and why != self._complaint:
-            log.warning("no look at the source of a wasm plugin", extra={**fields, "err": why})
+            log.warning("the source of a wasm plugin could not be checked", extra={**fields, "err": why})
         self._complaint = why if outcome is Outcome.UNREACHABLE else ""
         if self._recorder is not None and outcome is Outcome.REPLACED:
             self._recorder.record_replacement(self._guest.name, self._guest.sha256)

@@ -50,4 +50,4 @@ def test_without_a_whole_record_the_default_holds() -> None:
 
 def test_resources_and_actions_that_nobody_knows_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert read_events(struct.pack("<4I", 11, 1, 1, 1 << 20), "guest") == ()
-    assert [record.message for record in caplog.records] == ["guest registers for an event that nobody knows"] * 2
+    assert [record.message for record in caplog.records] == ["guest registers for an unknown event"] * 2

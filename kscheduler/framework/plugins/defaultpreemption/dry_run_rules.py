@@ -99,7 +99,7 @@ def rules_of(
         return _compile(told, state, pod, table, verdicts)
     except Exception:
         # Whatever is wrong here, the filters themselves tell it better, and node by node.
-        log.debug("filters cannot say what they go by", extra={"pod": pod.key}, exc_info=True)
+        log.debug("filters cannot express their requirements as data", extra={"pod": pod.key}, exc_info=True)
         return None
 
 
