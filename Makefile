@@ -23,7 +23,7 @@ run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build dev debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt test-fast check lint types stubs stubs-write contracts format bench campaign profile controlplane lock clean
+.PHONY: help build dev debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -83,6 +83,9 @@ hunt: dev ## search for faults with fresh seeds for MINUTES=30, or again with SE
 test-fast: dev ## the unit tests alone; CHANGED=1 as for test
 	$(call run_tests,-m "not slow and not controlplane")
 
+test-newest: dev ## the unit tests on the newest CPython that is promised, if it is installed
+	$(BIN)/python -m pytest -rs tests/test_newest_python.py
+
 check: lint types stubs contracts ## ruff, mypy, stubtest and import contracts
 
 lint: dev
@@ -110,6 +113,9 @@ format: dev ## put the sources into shape
 bench: dev ## compare with kube-scheduler on a real control plane (needs Go)
 	$(BIN)/python -m perf.compare_kube_scheduler
 
+bench-counts: dev ## Python calls a pod beside the baseline, with the functions that grew (needs Go)
+	$(BIN)/python -m perf.counts
+
 campaign: dev ## faults between scheduler and apiserver, and an outside judge: MINUTES=30 SEED=1 FAULTS=kill,freeze (needs Go)
 	$(BIN)/python -m tests.campaign --minutes $(MINUTES) --seed $(SEED) --faults "$(FAULTS)"
 
@@ -121,8 +127,7 @@ controlplane: build ## start etcd and kube-apiserver, print their kubeconfig, ru
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header pyproject.toml
 
-lock: $(VENV)/.runtime ## resolve all dependencies again
-	$(PIP_INSTALL) uv
+lock: dev ## resolve all dependencies again
 	$(COMPILE) --extra dev -o requirements.lock
 	$(COMPILE) --extra build --extra wasm --constraint requirements.lock -o requirements-runtime.lock
 

@@ -15,6 +15,7 @@ TESTS = Path(__file__).parents[1]
 # Files below this folder that last longest, in seconds of a run on two cores. Renew it from time to time:
 # `.venv/bin/python -m pytest -n 2 --dist loadfile --durations=0`, added up for each file.
 SECONDS: dict[str, int] = {
+    "test_newest_python.py": 400,
     "controlplane/test_deploy.py": 240,
     "controlplane/parity/test_scenarios.py": 180,
     "controlplane/test_failover.py": 120,

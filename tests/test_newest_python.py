@@ -1,0 +1,85 @@
+"""The unit tests pass on the newest CPython that is promised, in a copy of the checkout with kernels of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support.skips import missing_tool
+
+pytestmark = pytest.mark.slow
+
+REPOSITORY = Path(__file__).parents[1]
+FOLDER = REPOSITORY / "build/newest-python"
+PLACES = ("/opt/python{version}/usr/bin/python{version}",)  # where .ci/run unpacks it
+TAIL_CHARS = 20_000
+
+
+def promised() -> list[str]:
+    """Return the versions in pyproject.toml's classifiers, oldest first."""
+    document = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+    found = [
+        re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", one) for one in document["project"]["classifiers"]
+    ]
+    return sorted((match[1] for match in found if match), key=lambda version: int(version.partition(".")[2]))
+
+
+def interpreter(version: str) -> str:
+    """Return the path of this Python."""
+    places = [place.format(version=version) for place in PLACES]
+    for place in (f"python{version}", *places):
+        if (found := shutil.which(place)) and _run([found, "--version"]).returncode == 0:
+            return found
+    missing_tool(f"no CPython {version}: {PLACES[0].format(version=version)} and 'python{version}' on PATH are missing")
+
+
+def test_the_python_that_runs_these_tests_is_promised() -> None:
+    assert f"{sys.version_info.major}.{sys.version_info.minor}" in promised()
+
+
+def test_the_unit_tests_pass_on_the_newest_promised_python() -> None:
+    python = interpreter(promised()[-1])
+    source = copied()
+    own = source / ".venv/bin/python"
+    _check([*_uv("venv", "--python", python, "--clear"), str(source / ".venv")], source)
+    _check([*_uv("pip", "install", "--python", str(own)), "--requirement", "requirements.lock"], source)
+    build = [*_uv("pip", "install", "--python", str(own)), "--no-build-isolation", "--no-deps", "--editable", "."]
+    _check(build, source)
+    _check([str(own), "-c", "import kscheduler._fast as fast; assert fast.COMPILED"], source)
+    _check([str(own), "-m", "pytest", "-q", "-m", "not slow and not controlplane", "tests"], source)
+
+
+def copied() -> Path:
+    """Return a fresh copy of the checkout's files, with changes that are not committed."""
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    listed = _check(["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], REPOSITORY)
+    for name in filter(None, listed.split("\0")):
+        if (REPOSITORY / name).is_file():
+            (FOLDER / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(REPOSITORY / name, FOLDER / name)
+    return FOLDER
+
+
+def _uv(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "uv", "--quiet", "--no-progress", "--no-config", *arguments]
+
+
+def _check(command: Sequence[str], directory: Path) -> str:
+    """Return what the command prints; the test fails with its end if the command does."""
+    done = _run(command, directory)
+    if done.returncode != 0:
+        pytest.fail(f"{' '.join(command)}: exit code {done.returncode}\n{(done.stdout + done.stderr)[-TAIL_CHARS:]}")
+    return done.stdout
+
+
+def _run(command: Sequence[str], directory: Path = REPOSITORY) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "VIRTUAL_ENV"))}
+    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
