@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,12 @@ class KScheduler(SchedulerProcess):
         python: Path = Path(sys.executable),
         root: Path = ROOT,
         cores: str = "",
+        module: Sequence[str] = ("kscheduler",),
     ) -> None:
-        """`python` and `root` are those of another checkout if they are given; `cores` as `taskset` reads them."""
+        """`python` and `root` are those of another checkout if they are given; `cores` as `taskset` reads them.
+
+        `module` is what Python runs, with arguments before `run`.
+        """
         super().__init__(
             control_plane,
             name,
@@ -46,7 +50,7 @@ class KScheduler(SchedulerProcess):
             leader_election={"leaderElect": leader_elect, **(lease or {})},
             configuration=configuration,
         )
-        command = pinned([str(python), "-m", "kscheduler", "run", *self.flags, *extra_flags], cores)
+        command = pinned([str(python), "-m", *module, "run", *self.flags, *extra_flags], cores)
         variables = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"} | dict(environment or {})
         # As in a container's image, it starts from bytecode. Without, each start would compile it all: 0.15 s.
         variables |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(cache_directory() / "bytecode")}

@@ -1,0 +1,111 @@
+"""How many Python calls a pod costs: counted, not timed, so that a noisy machine can tell.
+
+    python -m perf.counts                       # beside the last baseline, with the functions that grew or shrank
+    python -m perf.counts --write               # make this the baseline, perf/baseline/counts.json
+    make bench-counts
+
+The real process runs beside the stub apiserver of `perf.ceiling`. Counted are calls of Python functions and
+resumptions of coroutines, from a pod's bytes to the answer of its Event, in five loads: bursts of plain pods, of pods
+that spread, of 150 classes and of pods of 10 kB, and pods that come alone, each once the one before is done. Counts
+of a burst depend a little on how many pods a batch has, those of lone pods on timers: runs differ by 2 % or so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.stub_apiserver import StubApiserver
+from perf import pod_shapes
+from perf.ceiling import burst
+from perf.served_objects import served_node
+
+BASELINE = Path(__file__).parent / "baseline/counts.json"
+NODES = 500
+BURSTS = ("plain", "spread", "classes", "large")
+BURST_PODS = 4_000
+ALONE = "alone"
+ALONE_PODS = 200
+WARM_UP = 500
+MOST_GROWTH = 0.05  # what runs differ by is below half of it
+SHOWN = 25
+
+Calls = dict[str, float]  # function -> calls a pod
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Count, and print the comparison; 1 if a load needs more calls than its baseline by more than MOST_GROWTH."""
+    parser = argparse.ArgumentParser(prog="perf.counts", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--loads", nargs="+", choices=[*BURSTS, ALONE], default=[*BURSTS, ALONE])
+    parser.add_argument("--write", action="store_true", help="make the counts the baseline")
+    parser.add_argument("--functions", action="store_true", help="print the functions that are called most")
+    options = parser.parse_args(argv)
+    baseline: dict[str, Calls] = json.loads(BASELINE.read_text(encoding="utf-8")) if BASELINE.exists() else {}
+    has_grown = False
+    for load in options.loads:
+        calls = calls_a_pod(load)
+        print(compared(load, calls, baseline.get(load)))
+        if options.functions:
+            print("\n".join(f"{count:>9.2f} {name}" for name, count in Counter(calls).most_common(4 * SHOWN)))
+        has_grown = has_grown or grew(calls, baseline.get(load))
+        if options.write:
+            baseline[load] = {name: round(count, 2) for name, count in sorted(calls.items()) if count >= 0.05}
+    if options.write:
+        BASELINE.write_text(json.dumps(baseline, indent=0, sort_keys=True) + "\n", encoding="utf-8")
+    return int(has_grown and not options.write)
+
+
+def calls_a_pod(load: str) -> Calls:
+    """Return how often each function is called for a pod of this load."""
+    shape, pods = ("plain", ALONE_PODS) if load == ALONE else (load, BURST_PODS)
+    with StubApiserver() as stub:
+        stub.create_nodes(NODES, "node-{index}", [served_node(node) for node in pod_shapes.zoned_nodes()])
+        file = stub.directory / "counts.json"
+        scheduler = KScheduler(stub, module=("perf.counted", str(file)))
+        eventually(lambda: stub.state().watches["pods"] and stub.state().watches["nodes"], "the watches are open")
+        burst(stub, shape, WARM_UP)
+        before = _counts(scheduler, file)
+        if load == ALONE:
+            for number in range(pods):
+                burst(stub, shape, 1, first=WARM_UP + number)
+        else:
+            burst(stub, shape, pods, first=WARM_UP)
+        after = _counts(scheduler, file)
+        scheduler.stop()
+    return {name: (count - before.get(name, 0)) / pods for name, count in after.items() if count > before.get(name, 0)}
+
+
+def _counts(scheduler: KScheduler, file: Path) -> dict[str, int]:
+    file.unlink(missing_ok=True)
+    scheduler.process.signal(signal.SIGUSR1)
+    eventually(file.exists, "the counts are written")
+    counts: dict[str, int] = json.loads(file.read_text(encoding="utf-8"))
+    return counts
+
+
+def grew(calls: Mapping[str, float], baseline: Mapping[str, float] | None) -> bool:
+    """Return whether there are more calls than the baseline allows."""
+    return baseline is not None and sum(calls.values()) > (1 + MOST_GROWTH) * sum(baseline.values())
+
+
+def compared(load: str, calls: Mapping[str, float], baseline: Mapping[str, float] | None) -> str:
+    """Return the calls a pod of this load beside the baseline's, and the functions that changed most."""
+    total = sum(calls.values())
+    if baseline is None:
+        return f"{load}: {total:.0f} calls a pod; there is no baseline"
+    before = sum(baseline.values())
+    lines = [f"{load}: {total:.0f} calls a pod, {before:.0f} in the baseline ({100 * total / before - 100:+.1f} %)"]
+    changes = {name: calls.get(name, 0.0) - baseline.get(name, 0.0) for name in {*calls, *baseline}}
+    most = sorted(changes, key=lambda name: -abs(changes[name]))[:SHOWN]
+    return "\n".join([*lines, *(f"  {changes[name]:+8.2f} {name}" for name in most if abs(changes[name]) >= 0.2)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
