@@ -150,7 +150,8 @@ class CompiledLane:
             if highest is not None and pod.priority <= highest:
                 break
             pod_class = ready.get(pod.signature)
-            if pod_class is None:
+            # A pod may state terms that its signature leaves out, since its own profile ignores them.
+            if pod_class is None or pod.pod.spec.affinity is not None:
                 found = find(pod)
                 if found is None:
                     break

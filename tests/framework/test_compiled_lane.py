@@ -144,6 +144,21 @@ def test_a_profile_that_samples_nodes_is_decided_in_the_general_lane() -> None:
     assert lanes.decided_by_lane == 7
 
 
+def test_terms_that_only_other_profiles_read_end_a_run_though_the_pod_was_signed_before() -> None:
+    config = parse_config(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
+        "- plugins: {multiPoint: {disabled: [{name: InterPodAffinity}]}}\n"
+    )
+    side = Side(config)
+    add_nodes(side, 6)
+    shy = make_pod("p").req(cpu="1").pod_anti_affinity(ZONE, {"app": "web"})
+    pods = [PodInfo(pod) for pod in [*copies(2), *copies(1, shy), *copies(1)]]
+    for pod in pods:
+        side.lane.sign(pod)
+    assert len({pod.signature for pod in pods}) == 1
+    assert len(side.lane.place(pods)) == 3
+
+
 def test_ignored_resources_and_pod_level_resources() -> None:
     lanes = TwoLanes()
     add_nodes(lanes, 4, cpu="8")
