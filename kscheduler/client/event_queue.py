@@ -50,7 +50,8 @@ class EventQueue(Generic[T]):
         self._taken = 0
 
     def __len__(self) -> int:
-        return sum(map(len, self._waiting))
+        outcomes, failures, superseded = self._waiting
+        return len(outcomes) + len(failures) + len(superseded)
 
     def waiting(self, worth: Worth) -> int:
         """Return the number of waiting Events of this worth."""
@@ -85,9 +86,11 @@ class EventQueue(Generic[T]):
             first = Worth.SUPERSEDED
         elif self._taken % _FAILURE_TURN == 0:
             first = Worth.FAILURE
-        for worth in (first, *Worth):
-            if self._waiting[worth]:
-                return self._take_oldest(worth)
+        if self._waiting[first]:
+            return self._take_oldest(first)
+        for worth, waiting in enumerate(self._waiting):
+            if waiting:
+                return self._take_oldest(Worth(worth))
         return None
 
     def _take_oldest(self, worth: Worth) -> T:

@@ -152,6 +152,9 @@ class CompiledClasses:
         signature = self.sign(pod)
         if signature.spec is None or signature.profile in self._sampling:
             return None
+        pod_class = self.ready.get(signature)
+        if pod_class is not None:
+            return self._by_class[pod_class]
         known = self._recall(signature)
         if known is None or known.is_used_up() or not self._holds(known.sources, known.checked):
             known = self._ask(signature, pod, known)

@@ -56,13 +56,19 @@ class ObservedMetric(Protocol):
     def absent(self) -> int: ...
 
 
+MOST_KEPT_ATTEMPTS = 16  # beyond, all attempts have one label
 FALLBACKS = frozenset({"neutral", "exclude", "last-good", "requeue"})
 
 
 class Measurements:
     def __init__(self, metrics: Metrics) -> None:
         self.metrics = metrics
+        # Children of families that are observed for each pod, by their label values.
         self._points: dict[tuple[str, str, str], Histogram] = {}  # (point, status, profile) -> duration
+        self._handled: dict[str, Histogram] = {}  # event -> duration of its handling
+        self._incoming: dict[tuple[str, str], Counter] = {}  # (queue, event)
+        self._scheduled: dict[str, tuple[Counter, Histogram]] = {}  # profile -> attempts, their duration
+        self._since_first: dict[int, Histogram] = {}  # attempts -> time since the first
 
     # --- the framework reports ---
 
@@ -94,12 +100,19 @@ class Measurements:
     # --- the event handlers report ---
 
     def event_handled(self, event: str, seconds: float) -> None:
-        self.metrics.event_handling_duration_seconds.labels(event).observe(seconds)
+        histogram = self._handled.get(event)
+        if histogram is None:
+            histogram = self._handled[event] = self.metrics.event_handling_duration_seconds.labels(event)
+        histogram.observe(seconds)
 
     # --- the queue reports ---
 
     def incoming(self, queue: str, event: str) -> None:
-        self.metrics.queue_incoming_pods_total.labels(queue, event).inc()
+        key = (queue, event)
+        counter = self._incoming.get(key)
+        if counter is None:
+            counter = self._incoming[key] = self.metrics.queue_incoming_pods_total.labels(*key)
+        counter.value += 1
 
     def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
         self.metrics.queueing_hint_execution_duration_seconds.labels(plugin, event, answer).observe(seconds)
@@ -111,11 +124,21 @@ class Measurements:
         self.metrics.scheduling_algorithm_duration_seconds.observe_many(seconds, times)
 
     def scheduled(self, profile: str, *, attempt_s: float, since_first_attempt_s: float, attempts: int) -> None:
-        metrics = self.metrics
-        metrics.schedule_attempts_total.labels("scheduled", profile).inc()
-        metrics.scheduling_attempt_duration_seconds.labels("scheduled", profile).observe(attempt_s)
-        metrics.pod_scheduling_attempts.observe(attempts)
-        metrics.pod_scheduling_sli_duration_seconds.labels(attempts_label(attempts)).observe(since_first_attempt_s)
+        found = self._scheduled.get(profile)
+        if found is None:
+            found = self._scheduled[profile] = (
+                self.metrics.schedule_attempts_total.labels("scheduled", profile),
+                self.metrics.scheduling_attempt_duration_seconds.labels("scheduled", profile),
+            )
+        found[0].value += 1
+        found[1].observe(attempt_s)
+        self.metrics.pod_scheduling_attempts.observe(attempts)
+        since_first = self._since_first.get(attempts)
+        if since_first is None:
+            since_first = self.metrics.pod_scheduling_sli_duration_seconds.labels(attempts_label(attempts))
+            if attempts <= MOST_KEPT_ATTEMPTS:
+                self._since_first[attempts] = since_first
+        since_first.observe(since_first_attempt_s)
 
     def not_scheduled(self, profile: str, result: str, attempt_s: float) -> None:
         """Record an attempt without a binding. `result`: unschedulable, or error."""
@@ -319,15 +342,31 @@ class RestClientMeasurements:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
+        self._answered: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}  # (code, verb, host) -> children
+        self._sent: dict[tuple[str, str], Histogram] = {}  # (verb, host) -> size of requests
+        self._received: dict[tuple[str, str], Histogram] = {}  # (verb, host) -> size of answers
 
     def observe(self, verb: str, host: str, code: str, duration_s: float) -> None:
-        self._metrics.rest_client_requests_total.labels(code, verb, host).inc()
-        self._metrics.rest_client_request_duration_seconds.labels(verb, host).observe(duration_s)
+        found = self._answered.get((code, verb, host))
+        if found is None:
+            found = self._answered[code, verb, host] = (
+                self._metrics.rest_client_requests_total.labels(code, verb, host),
+                self._metrics.rest_client_request_duration_seconds.labels(verb, host),
+            )
+        found[0].value += 1
+        found[1].observe(duration_s)
 
     def observe_sizes(self, verb: str, host: str, sent_bytes: int, received_bytes: int | None) -> None:
-        self._metrics.rest_client_request_size_bytes.labels(verb, host).observe(sent_bytes)
+        key = (verb, host)
+        sent = self._sent.get(key)
+        if sent is None:
+            sent = self._sent[key] = self._metrics.rest_client_request_size_bytes.labels(verb, host)
+        sent.observe(sent_bytes)
         if received_bytes is not None:
-            self._metrics.rest_client_response_size_bytes.labels(verb, host).observe(received_bytes)
+            received = self._received.get(key)
+            if received is None:
+                received = self._received[key] = self._metrics.rest_client_response_size_bytes.labels(verb, host)
+            received.observe(received_bytes)
 
     def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
         self._metrics.rest_client_rate_limiter_duration_seconds.labels(verb, host).observe(duration_s)
