@@ -473,7 +473,7 @@ def test_a_range_that_fits_no_value_is_told_once_and_again_later(
     for values in ((40, 70, 55), (41, 70, 55), (0.4, 70, 0.2), (30, 20, 10)):
         bench.say(*values)
         bench.cycle()
-    told = [record for record in caplog.records if "its range fits no value" in record.message]
+    told = [record for record in caplog.records if "its range contains no value" in record.message]
     assert [vars(record)["why"] for record in told] == [
         "values from 40 to 70, range from 0 to 1",
         "values from 10 to 30, range from 0 to 1",
