@@ -22,26 +22,14 @@ class KScheduler(SchedulerProcess):
         self,
         control_plane: ControlPlane,
         *,
-        configuration: dict[str, Any] | None = None,
         kubeconfig: Path | None = None,
-        qps: float = 10_000,
-        burst: int = 10_000,
-        leader_elect: bool = False,
-        lease: dict[str, Any] | None = None,  # fields of leaderElection beside leaderElect
         name: str = "kscheduler",
         extra_flags: tuple[str, ...] = (),
         environment: Mapping[str, str] | None = None,
         wait: bool = True,
+        **options: Any,  # those of SchedulerProcess
     ) -> None:
-        super().__init__(
-            control_plane,
-            name,
-            kubeconfig or control_plane.admin_kubeconfig,
-            qps=qps,
-            burst=burst,
-            leader_election={"leaderElect": leader_elect, **(lease or {})},
-            configuration=configuration,
-        )
+        super().__init__(control_plane, name, kubeconfig or control_plane.admin_kubeconfig, **options)
         command = [sys.executable, "-m", "kscheduler", "run", *self.flags, *extra_flags]
         variables = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"} | dict(environment or {})
         # As in a container's image, it starts from bytecode. Without, each start would compile it all: 0.15 s.
