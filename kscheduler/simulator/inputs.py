@@ -22,6 +22,7 @@ from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject
 from kscheduler.api.objects import Node, Pod
 from kscheduler.api.storage import StorageObject
 from kscheduler.errors import ConfigError
+from kscheduler.simulator.cluster import FINISHED
 from kscheduler.simulator.options import SimulateArguments
 from kscheduler.simulator.processes import parse_arrival, parse_duration
 from kscheduler.simulator.scenario import Arrival, Scenario
@@ -171,7 +172,7 @@ def _listed(source: str, spec: WorkloadSpec) -> _Part:
 
 def _arriving(pods: Iterable[Pod], plan: PodPlan, seed: int) -> list[Arrival]:
     times, durations = plan.arrival.times(random.Random(f"{seed} arrivals")), random.Random(f"{seed} durations")
-    unfinished = [pod for pod in pods if pod.status.phase not in ("Succeeded", "Failed")]
+    unfinished = [pod for pod in pods if pod.status.phase not in FINISHED]
     bound = [Arrival(0.0, pod, plan.duration.draw(durations)) for pod in unfinished if pod.spec.node_name]
     waiting = [pod for pod in unfinished if not pod.spec.node_name]
     return bound + [

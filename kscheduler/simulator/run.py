@@ -140,9 +140,9 @@ class _Simulation:
         cluster.store(PODS).subscribe(self._pod_changed)
         # 1. What is there from the start.
         for item in in_order_of_use(self._scenario.storage):
-            cluster.create_storage(item)
+            cluster.create_object(item)
         for policy in self._scenario.policies:
-            cluster.create_policy(policy)
+            cluster.create_object(policy)
         for node in self._scenario.nodes:
             cluster.create_node(node)
         history = LoadHistory(self._real_load()) if self._declares_usage() else None
