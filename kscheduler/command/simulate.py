@@ -32,7 +32,7 @@ from kscheduler.simulator.real_scheduler import real_scheduler
 from kscheduler.simulator.report import Machine, Report, build_report, to_json
 from kscheduler.simulator.report_html import to_html
 from kscheduler.simulator.report_text import to_text
-from kscheduler.simulator.run import NoProgress, Outcome, RunSettings, simulate_scenario
+from kscheduler.simulator.run import Outcome, RunSettings, simulate_scenario
 from kscheduler.simulator.scenario import Scenario
 from kscheduler.wasm.loading.plugins import GuestPlugins
 
@@ -94,7 +94,7 @@ def _run(
         guests=guests,
     )
     wall_s, cpu_s = time.perf_counter(), time.process_time()
-    shown = contextlib.nullcontext(NoProgress()) if arguments.quiet else progress_on(len(scenario.arrivals))
+    shown = contextlib.nullcontext() if arguments.quiet else progress_on(len(scenario.arrivals))
     with _few_collections(), shown as progress:
         outcome = simulate_scenario(scenario, real_scheduler(config, options), settings, progress)
     return outcome, _machine(outcome, time.perf_counter() - wall_s, time.process_time() - cpu_s)
