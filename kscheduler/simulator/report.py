@@ -19,7 +19,7 @@ from kscheduler.simulator.reasons import kind_of
 from kscheduler.simulator.report_load import RealLoadReport, real_load_report
 from kscheduler.simulator.run import Ending, Outcome, unscheduled_condition
 from kscheduler.simulator.scenario import Scenario
-from kscheduler.simulator.statistics import deviation, distribution, mean, percentile
+from kscheduler.simulator.statistics import deviation, distribution, mean, percentile, rounded
 
 EXAMPLES = 3  # pods named with each reason
 _UNITS = {CPU: "cores", MEMORY: "bytes", EPHEMERAL_STORAGE: "bytes", PODS: "pods"}
@@ -187,13 +187,13 @@ def build_report(
         notes=list(scenario.notes),
         ending=outcome.ending.value,
         complete=outcome.ending is not Ending.TIME_LIMIT,
-        simulated_s=_round(books.duration_s),
-        busiest_s=_round(max(0.0, busiest.at_s - start_s)),
+        simulated_s=rounded(books.duration_s),
+        busiest_s=rounded(max(0.0, busiest.at_s - start_s)),
         violations=outcome.violations,
         pods=_pod_counts(records),
         attempts=outcome.attempts,
         events=outcome.events,
-        placed_per_virtual_s=_round(books.bound / books.duration_s) if books.duration_s else 0.0,
+        placed_per_virtual_s=rounded(books.bound / books.duration_s) if books.duration_s else 0.0,
         peak_pending=books.peak_pending,
         latency=_latency(records),
         priorities=_priorities(records),
@@ -211,11 +211,6 @@ def build_report(
 def to_json(report: Report) -> bytes:
     """Return indented JSON, with a newline at the end."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
-
-
-def _round(value: float) -> float:
-    """Round to nine significant digits: more than anything here means, without noise at the end."""
-    return float(f"{value:.9g}")
 
 
 # --- pods ---------------------------------------------------------------------------------------------------------
@@ -243,8 +238,8 @@ def _unplaced(outcome: Outcome, start_s: float) -> list[Unplaced]:
         if record.bound_s is not None:
             continue
         reason, message = _why(outcome, record)
-        left_s = None if record.left_s is None else _round(record.left_s - start_s)
-        arrived_s = _round(record.created_s - start_s)
+        left_s = None if record.left_s is None else rounded(record.left_s - start_s)
+        arrived_s = rounded(record.created_s - start_s)
         found.append(Unplaced(record.key, record.priority, arrived_s, left_s, reason, message))
     return found
 
@@ -293,16 +288,16 @@ def _latencies(records: Iterable[PodRecord]) -> list[float]:
 
 def _latency(records: Iterable[PodRecord]) -> Latency:
     ordered = _latencies(records)
-    p50, p90, p95, p99 = (_round(percentile(ordered, share)) for share in (0.5, 0.9, 0.95, 0.99))
+    p50, p90, p95, p99 = (rounded(percentile(ordered, share)) for share in (0.5, 0.9, 0.95, 0.99))
     return Latency(
         count=len(ordered),
-        mean_s=_round(mean(ordered)),
+        mean_s=rounded(mean(ordered)),
         p50_s=p50,
         p90_s=p90,
         p95_s=p95,
         p99_s=p99,
-        max_s=_round(ordered[-1]) if ordered else 0.0,
-        distribution=[(_round(seconds), share) for seconds, share in distribution(ordered)],
+        max_s=rounded(ordered[-1]) if ordered else 0.0,
+        distribution=[(rounded(seconds), share) for seconds, share in distribution(ordered)],
     )
 
 
@@ -321,8 +316,8 @@ def _priorities(records: Sequence[PodRecord]) -> list[PriorityFigures]:
                 placed=counts.placed + counts.existing,
                 unplaced=counts.unplaced,
                 left_unplaced=counts.left_unplaced,
-                p50_s=_round(percentile(ordered, 0.5)),
-                p99_s=_round(percentile(ordered, 0.99)),
+                p50_s=rounded(percentile(ordered, 0.5)),
+                p99_s=rounded(percentile(ordered, 0.99)),
             )
         )
     return found
@@ -348,17 +343,16 @@ def _resources(books: Accounting, records: Sequence[PodRecord], last: Moment, bu
         fragments: list[float | None] = [None, None]
         if name in contended(books.resources):
             shapes = frequent_shapes(records, name)
-            fragments = [
-                _rounded(fragmentation(name, shapes, books.resources, books.rows, moment)) for moment in (last, busiest)
-            ]
+            found_at = [fragmentation(name, shapes, books.resources, books.rows, moment) for moment in (last, busiest)]
+            fragments = [None if value is None else rounded(value) for value in found_at]
         found.append(
             ResourceFigures(
                 name=name,
                 unit=_UNITS.get(name, "units"),
                 capacity=capacity / _PER_UNIT.get(name, 1),
-                average=_round(books.used_integral[at] / integral) if integral else _round(final),
-                peak=_round(books.peak[at]),
-                final=_round(final),
+                average=rounded(books.used_integral[at] / integral) if integral else rounded(final),
+                peak=rounded(books.peak[at]),
+                final=rounded(final),
                 balance_final=_balance(_shares(books, at, last)),
                 balance_busiest=_balance(_shares(books, at, busiest)),
                 balance_average=_balance(_averages(books, at)),
@@ -367,10 +361,6 @@ def _resources(books: Accounting, records: Sequence[PodRecord], last: Moment, bu
             )
         )
     return found
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else _round(value)
 
 
 def _share(used: float, capacity: int) -> float | None:
@@ -403,9 +393,9 @@ def _balance(shares: Iterable[float | None]) -> Balance:
     values = [share for share in shares if share is not None]
     middle, spread = mean(values), deviation(values)
     return Balance(
-        mean=_round(middle),
-        deviation=_round(spread),
-        variation=_round(spread / middle) if middle else 0.0,
+        mean=rounded(middle),
+        deviation=rounded(spread),
+        variation=rounded(spread / middle) if middle else 0.0,
         max=max(values, default=0.0),
     )
 
@@ -452,7 +442,7 @@ def _series(books: Accounting, start_s: float) -> Series:
             for sample in samples
         ]
     return Series(
-        time_s=[_round(max(0.0, sample.at_s - start_s)) for sample in samples],
+        time_s=[rounded(max(0.0, sample.at_s - start_s)) for sample in samples],
         pending=[sample.pending for sample in samples],
         running=[sample.running for sample in samples],
         used=used,
