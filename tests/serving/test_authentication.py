@@ -17,7 +17,6 @@ from kscheduler.serving.authentication import (
     ANONYMOUS,
     CACHE_TTL_S,
     REVIEWS_AT_ONCE,
-    AnybodyIsAnonymous,
     DelegatedAuthenticator,
     FrontProxies,
     Shown,
@@ -96,10 +95,6 @@ def bearer(token: str) -> Shown:
 async def name_of(authenticator: DelegatedAuthenticator, request: Shown) -> str | None:
     user = await authenticator.authenticate(request)
     return None if user is None else user.name
-
-
-async def test_without_an_authenticator_anybody_is_anonymous() -> None:
-    assert await AnybodyIsAnonymous().authenticate(bearer("good")) == ANONYMOUS
 
 
 async def test_a_request_that_shows_nothing_is_anonymous(
