@@ -21,9 +21,9 @@ from typing import Any, TypeVar
 from kscheduler.api.manifest import load_manifests
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
+from kscheduler.command.flags import PluginTestOptions
 from kscheduler.command.plugin_inspect import as_url, shown_file
 from kscheduler.command.plugin_measured import MeasuredEngine
-from kscheduler.command.plugin_options import PluginTestOptions
 from kscheduler.config.decode import describe_kind
 from kscheduler.errors import ConfigError, DecodeError, InternalError
 from kscheduler.framework.algorithm import Decision

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.command.flags import RunOptions, parse
-from kscheduler.command.plugin_options import InspectOptions, PluginTestOptions
+from kscheduler.command.flags import InspectOptions, PluginTestOptions, RunOptions, parse
 from kscheduler.errors import ConfigError
 
 
