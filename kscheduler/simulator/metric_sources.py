@@ -5,7 +5,7 @@ There is no network in virtual time: an outside server would answer about anothe
 
 from __future__ import annotations
 
-from kscheduler.config.metric_policy import Source
+from kscheduler.config.metric_source_validation import KINDS, kind_of
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.telemetry.settings import telemetry_settings
@@ -14,17 +14,7 @@ from kscheduler.telemetry.settings import telemetry_settings
 def check_metric_sources(config: SchedulerConfig) -> None:
     """Raise ConfigError, naming the source, for one outside the cluster."""
     for source in telemetry_settings(config).sources:
-        kind = _kind_outside(source)
-        if kind:
+        kind = KINDS[kind_of(source)]
+        if kind not in ("resourceMetrics", "nodeFields"):
             expected = "a simulated cluster has resourceMetrics and nodeFields"
             raise ConfigError(f'metric source "{source.name}": {expected}; {kind} cannot be asked')
-
-
-def _kind_outside(source: Source) -> str:
-    if source.prometheus is not None:
-        return "prometheus"
-    if source.load_watcher is not None:
-        return "loadWatcher"
-    if source.custom_metrics is not None:
-        return "customMetrics"
-    return "externalMetrics" if source.external_metrics is not None else ""

@@ -6,6 +6,7 @@ byte. Shares are fractions of one, times are virtual seconds since the first arr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,7 +16,6 @@ from kscheduler import __version__
 from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from kscheduler.simulator.accounting import Accounting, Moment, PodRecord
 from kscheduler.simulator.fragmentation import contended, fragmentation, frequent_shapes
-from kscheduler.simulator.reasons import kind_of
 from kscheduler.simulator.report_load import RealLoadReport, real_load_report
 from kscheduler.simulator.run import Ending, Outcome, unscheduled_condition
 from kscheduler.simulator.scenario import Scenario
@@ -23,6 +23,8 @@ from kscheduler.simulator.statistics import deviation, distribution, mean, perce
 
 EXAMPLES = 3  # pods named with each reason
 _UNITS = {CPU: "cores", MEMORY: "bytes", EPHEMERAL_STORAGE: "bytes", PODS: "pods"}
+_FIT_ERROR = re.compile(r"0/\d+ nodes are available: (?P<reasons>.+?)\.(?: preemption: .*)?", re.DOTALL)
+_PART = re.compile(r"(?P<count>\d+) (?P<reason>.+)", re.DOTALL)
 _PER_UNIT = {CPU: 1000}  # cpu is counted in thousandths
 
 
@@ -275,6 +277,20 @@ def _reasons(unplaced: Iterable[Unplaced]) -> list[Reason]:
         )
         for (reason, kind), pods in ordered
     ]
+
+
+def kind_of(message: str) -> str:
+    """Return the message without counts, its parts sorted: messages that differ only in their counts are one kind.
+
+    "0/12 nodes are available: 3 Insufficient cpu, 9 node(s) had untolerated taint(s)." is of the kind
+    "Insufficient cpu; node(s) had untolerated taint(s)". Any other message is a kind of its own.
+    """
+    found = _FIT_ERROR.fullmatch(message)
+    if found is None:
+        return message
+    parts = [_PART.fullmatch(part) for part in found["reasons"].split(", ")]
+    reasons = sorted({part["reason"] for part in parts if part is not None})
+    return "; ".join(reasons) if all(parts) else message
 
 
 def _latencies(records: Iterable[PodRecord]) -> list[float]:

@@ -52,9 +52,7 @@ def to_html(report: Report) -> str:
         reasons=_reasons_table(report),
         priorities=_priorities_table(report),
         parameters=_parameters_table(report),
-        notes=_list(
-            [*report.notes, *_MODEL_NOTES, _USAGE_UNKNOWN if report.real_load is None else _USAGE_KNOWN], "notes"
-        ),
+        notes=_list([*report.notes, *_MODEL_NOTES, _usage_note(report.real_load)], "notes"),
         version=escape(report.version),
         style=_asset("report.css"),
         script=_asset("report.js"),

@@ -305,16 +305,16 @@ class VolumeController:
             claim_ref=_reference(claim),
             storage_class_name=storage_class.key,
             volume_mode=claim.spec.volume_mode,
-            node_affinity=self._reach(storage_class, node_name),
+            node_affinity=self._node_affinity(storage_class, node_name),
             csi=CSIPersistentVolumeSource(storage_class.provisioner, name),
         )
         metadata = ObjectMeta(name=name, annotations={PROVISIONED_BY: storage_class.provisioner})
         self._cluster.create_object(PersistentVolume(metadata, spec))
 
-    def _reach(self, storage_class: StorageClass, node_name: str | None) -> VolumeNodeAffinity | None:
+    def _node_affinity(self, storage_class: StorageClass, node_name: str | None) -> VolumeNodeAffinity | None:
         """Return the node affinity of a new volume: the driver's topology for the chosen node, or the class's.
 
-        A driver that reports none reaches every node.
+        A volume of a driver that reports none is accessible from every node.
         """
         node = self._cluster.nodes.get(node_name or "")
         if node is not None:
