@@ -219,7 +219,7 @@ def test_foreground_control_plane_ends_in_order_on_sigterm(binaries: object) -> 
 def test_signals_that_arrive_at_any_step_of_a_wait_leave_it_going() -> None:
     waiting = """
 import sys, select
-from kscheduler.testing.controlplane.stop_signal import StopSignal
+from kscheduler.testing.controlplane.__main__ import StopSignal
 stopped, received = StopSignal(), 0
 print("waiting", flush=True)
 while not select.select([sys.stdin], [], [], 0)[0]:

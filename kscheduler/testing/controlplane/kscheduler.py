@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]  # the folder that holds the package
 
 
 class KScheduler(SchedulerProcess):
-    """One replica of `kscheduler run`, as admin unless told otherwise. With `leader_elect` several share a lease."""
+    """One replica of `kscheduler run`, as admin without a kubeconfig. With `leader_elect` several share a Lease."""
 
     def __init__(
         self,
