@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,6 +21,8 @@ from kscheduler.simulator.run import Ending, Outcome, unscheduled_condition
 from kscheduler.simulator.scenario import Scenario
 from kscheduler.simulator.statistics import deviation, distribution, mean, percentile, rounded
 
+NumberT = TypeVar("NumberT", int, float)
+
 EXAMPLES = 3  # pods named with each reason
 _UNITS = {CPU: "cores", MEMORY: "bytes", EPHEMERAL_STORAGE: "bytes", PODS: "pods"}
 _FIT_ERROR = re.compile(r"0/\d+ nodes are available: (?P<reasons>.+?)\.(?: preemption: .*)?", re.DOTALL)
@@ -28,11 +30,7 @@ _PART = re.compile(r"(?P<count>\d+) (?P<reason>.+)", re.DOTALL)
 _PER_UNIT = {CPU: 1000}  # cpu is counted in thousandths
 
 
-class _Part(msgspec.Struct, frozen=True):
-    pass
-
-
-class Machine(_Part, frozen=True):
+class Machine(msgspec.Struct, frozen=True):
     """The cost on this machine: different every time."""
 
     wall_s: float
@@ -45,7 +43,7 @@ class Machine(_Part, frozen=True):
     python: str
 
 
-class PodCounts(_Part, frozen=True):
+class PodCounts(msgspec.Struct, frozen=True):
     total: int
     existing: int  # came with a node
     placed: int  # got one
@@ -55,7 +53,7 @@ class PodCounts(_Part, frozen=True):
     running: int  # on a node at the end
 
 
-class Unplaced(_Part, frozen=True):
+class Unplaced(msgspec.Struct, frozen=True):
     pod: str
     priority: int
     arrived_s: float
@@ -64,7 +62,7 @@ class Unplaced(_Part, frozen=True):
     message: str
 
 
-class Reason(_Part, frozen=True):
+class Reason(msgspec.Struct, frozen=True):
     kind: str  # the message without its counts
     reason: str  # of the condition, such as Unschedulable
     pods: int
@@ -73,7 +71,7 @@ class Reason(_Part, frozen=True):
     sample: str  # the whole message of the first of them
 
 
-class Latency(_Part, frozen=True):
+class Latency(msgspec.Struct, frozen=True):
     """The time from creation to binding."""
 
     count: int
@@ -86,7 +84,7 @@ class Latency(_Part, frozen=True):
     distribution: list[tuple[float, float]]  # (seconds, share of pods bound within them), rising
 
 
-class PriorityFigures(_Part, frozen=True):
+class PriorityFigures(msgspec.Struct, frozen=True):
     priority: int
     pods: int
     placed: int
@@ -96,7 +94,7 @@ class PriorityFigures(_Part, frozen=True):
     p99_s: float
 
 
-class Balance(_Part, frozen=True):
+class Balance(msgspec.Struct, frozen=True):
     """Utilisation over the nodes that have the resource."""
 
     mean: float
@@ -105,7 +103,7 @@ class Balance(_Part, frozen=True):
     max: float
 
 
-class ResourceFigures(_Part, frozen=True):
+class ResourceFigures(msgspec.Struct, frozen=True):
     name: str
     unit: str
     capacity: float  # at the end
@@ -119,14 +117,14 @@ class ResourceFigures(_Part, frozen=True):
     fragmentation_busiest: float | None
 
 
-class NodeCounts(_Part, frozen=True):
+class NodeCounts(msgspec.Struct, frozen=True):
     total: int
     empty_at_end: int
     empty_when_busiest: int
     never_used: int
 
 
-class Series(_Part, frozen=True):
+class Series(msgspec.Struct, frozen=True):
     """A step function: the values that hold from each time on."""
 
     time_s: list[float]
@@ -135,7 +133,7 @@ class Series(_Part, frozen=True):
     used: dict[str, list[float]]  # resource -> used / capacity
 
 
-class NodeUtilisation(_Part, frozen=True):
+class NodeUtilisation(msgspec.Struct, frozen=True):
     """Per node, in the order of `names`; resources in the order of `resources`; a share, None without capacity."""
 
     names: list[str]
@@ -147,7 +145,7 @@ class NodeUtilisation(_Part, frozen=True):
     pods_busiest: list[int]
 
 
-class Report(_Part, frozen=True):
+class Report(msgspec.Struct, frozen=True):
     version: str
     parameters: dict[str, str]
     notes: list[str]
@@ -379,6 +377,11 @@ def _resources(books: Accounting, records: Sequence[PodRecord], last: Moment, bu
     return found
 
 
+def _at(amounts: Sequence[NumberT], index: int) -> NumberT | int:
+    """Return an amount by resource index; a missing index is zero."""
+    return amounts[index] if index < len(amounts) else 0
+
+
 def _share(used: float, capacity: int) -> float | None:
     """Return a share with five decimals: a hundredth of a per mille, and a page of 5,000 nodes stays small."""
     return round(used / capacity, 5) if capacity else None
@@ -388,8 +391,7 @@ def _shares(books: Accounting, at: int, moment: Moment) -> list[float | None]:
     """Return the shares by node row; nodes that are gone, or came later than the moment, have None."""
     shares = []
     for row, used in zip(books.rows, moment.used, strict=False):
-        capacity = row.capacity[at] if at < len(row.capacity) else 0
-        shares.append(_share(used[at] if at < len(used) else 0, capacity))
+        shares.append(_share(_at(used, at), _at(row.capacity, at)))
     return shares + [None] * (len(books.rows) - len(shares))
 
 
@@ -398,11 +400,7 @@ def _averages(books: Accounting, at: int) -> list[float | None]:
     duration_s = books.duration_s
     if not duration_s:
         return _shares(books, at, books.moment())
-    shares = []
-    for row in books.rows:
-        capacity = row.capacity[at] if at < len(row.capacity) else 0
-        shares.append(_share((row.integral[at] if at < len(row.integral) else 0.0) / duration_s, capacity))
-    return shares
+    return [_share(_at(row.integral, at) / duration_s, _at(row.capacity, at)) for row in books.rows]
 
 
 def _balance(shares: Iterable[float | None]) -> Balance:

@@ -8,8 +8,8 @@ from kscheduler.api.objects import Container, ObjectMeta, Pod, PodSpec, Resource
 from kscheduler.client.protocol import Binding, WatchEvent
 
 
-def make_pod(name: str, namespace: str = "default", **spec: object) -> Pod:
-    container = Container(name="c", resources=ResourceRequirements(requests={"cpu": "100m"}))
+def make_pod(name: str, namespace: str = "default", cpu: str = "100m", **spec: object) -> Pod:
+    container = Container(name="c", resources=ResourceRequirements(requests={"cpu": cpu}))
     return Pod(
         metadata=ObjectMeta(name=name, namespace=namespace),
         spec=PodSpec(containers=[container], **spec),  # type: ignore[arg-type]
@@ -29,5 +29,4 @@ async def next_batch(events: AsyncIterator[list[WatchEvent[Pod]]]) -> list[tuple
 
 
 def pod(name: str, cpu: str = "1", **spec: object) -> Pod:
-    container = Container(name="c", resources=ResourceRequirements(requests={"cpu": cpu}))
-    return Pod(ObjectMeta(name=name, namespace="default"), PodSpec(containers=[container], **spec))  # type: ignore[arg-type]
+    return make_pod(name, cpu=cpu, **spec)
