@@ -34,10 +34,10 @@ from typing import Any
 import msgspec
 
 from kscheduler.api.objects import QuantityMap, Taint, Toleration
+from kscheduler.api.quantity import parse_milli
 from kscheduler.config.decode import decode, describe
 from kscheduler.config.document import read_document
-from kscheduler.errors import ConfigError
-from kscheduler.simulator.amounts import check_quantity
+from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.simulator.metrics_plan import KINDS, MetricsPlan
 from kscheduler.simulator.processes import parse_arrival, parse_duration
 from kscheduler.simulator.usage import USAGE_CPU, USAGE_MEMORY
@@ -215,5 +215,10 @@ def _quantities(where: str, quantities: dict[str, Any]) -> QuantityMap:
     for name, value in quantities.items():
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise ConfigError(f'{where}[{name}]: expected a quantity such as "500m" or "2Gi", got {describe(value)}')
-        check_quantity(f"{where}[{name}]", value)
+        try:
+            amount = parse_milli(value, f"{where}[{name}]")
+        except DecodeError as error:
+            raise ConfigError(str(error)) from error
+        if amount < 0:
+            raise ConfigError(f'{where}[{name}]: expected an amount of 0 or more, got "{value}"')
     return quantities
