@@ -17,6 +17,8 @@ from functools import partial
 from kscheduler import __version__
 from kscheduler.command import memory
 from kscheduler.command.flags import (
+    InspectOptions,
+    PluginTestOptions,
     RunOptions,
     ShowOptions,
     SimulateOptions,
@@ -25,7 +27,6 @@ from kscheduler.command.flags import (
     parse,
     report,
 )
-from kscheduler.command.plugin_options import InspectOptions, PluginTestOptions
 from kscheduler.errors import KSchedulerError
 from kscheduler.explain.options import ExplainOptions
 from kscheduler.observability import logs
@@ -62,10 +63,8 @@ def prepare(argv: Sequence[str] | None) -> Command:
         return lambda: simulate(options)
     if isinstance(options, ExplainOptions):
         return lambda: explain(options)
-    if isinstance(options, InspectOptions):
-        return lambda: inspect_plugin(options)
-    if isinstance(options, PluginTestOptions):
-        return lambda: try_plugin(options)
+    if isinstance(options, (InspectOptions, PluginTestOptions)):
+        return lambda: plugin(options)
     return lambda: version(options)
 
 
@@ -153,20 +152,16 @@ def explain(options: ExplainOptions) -> int:
     return 0
 
 
-def inspect_plugin(options: InspectOptions) -> int:
-    from kscheduler.command.plugin_inspect import inspect
-
+def plugin(options: InspectOptions | PluginTestOptions) -> int:
     logs.configure(verbosity=logs.QUIET)
-    text, code = inspect(options)
-    print(text, end="")
-    return code
+    if isinstance(options, InspectOptions):
+        from kscheduler.command.plugin_inspect import inspect
 
+        text, code = inspect(options)
+    else:
+        from kscheduler.command.plugin_trial import try_plugin
 
-def try_plugin(options: PluginTestOptions) -> int:
-    from kscheduler.command.plugin_trial import try_plugin as run_trial
-
-    logs.configure(verbosity=logs.QUIET)
-    text, code = run_trial(options)
+        text, code = try_plugin(options)
     print(text, end="")
     return code
 

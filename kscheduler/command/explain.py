@@ -51,8 +51,8 @@ def explain(options: ExplainOptions, clock: Clock) -> str:
         document: dict[str, Any] = decode_loosely(answer)
         return json.dumps(document, indent=2) + "\n" if options.output == "json" else explanation_text(document)
     except (DecodeError, KeyError, TypeError) as error:
-        said = _short(_hidden(answer, options, token))
-        raise APIError(f"{shown_server(options)}: expected an explanation, got {said}") from error
+        text = _hidden(answer, options, token)[:200]
+        raise APIError(f"{shown_server(options)}: expected an explanation, got {text!r}") from error
 
 
 def pod_key(options: ExplainOptions) -> str:
@@ -77,8 +77,8 @@ def _get(options: ExplainOptions, url: str, token: str) -> str:
             content: bytes = response.read(MAX_ANSWER)
     except urllib.error.HTTPError as error:
         with error:
-            said = _hidden(_said(error.read(MAX_ANSWER)), options, token)
-            raise _refusal(shown_server(options), error.code, said) from None
+            message = _hidden(_message_of(error.read(MAX_ANSWER)), options, token)
+            raise _refusal(shown_server(options), error.code, message) from None
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
         raise Unreachable(f"{shown_server(options)}: no answer: {_hidden(str(reason), options, token)}") from None
@@ -99,7 +99,7 @@ def _hidden(text: str, options: ExplainOptions, token: str) -> str:
     return SecretURL(options.server).hide_in(hide_parts(text, [token]))
 
 
-def _said(body: bytes) -> str:
+def _message_of(body: bytes) -> str:
     """Return the message of a metav1.Status, or the whole body if it is none."""
     try:
         return str(decode_loosely(body)["message"])
@@ -120,10 +120,6 @@ def _refusal(server: str, status: int, message: str) -> APIError:
 
 def shown_server(options: ExplainOptions) -> str:
     return SecretURL(options.server).shown
-
-
-def _short(text: str) -> str:
-    return repr(text[:200])
 
 
 # --- where to ask ---

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import argparse
 import csv
+import inspect
 import ipaddress
 import math
 import sys
 import urllib.parse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from functools import partial
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
 from kscheduler import __version__
 from kscheduler.api.quantity import parse_units
-from kscheduler.command.plugin_options import InspectOptions, PluginTestOptions
 from kscheduler.config.duration import Duration
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError, DecodeError
@@ -45,6 +46,8 @@ from kscheduler.serving.options import (
     TlsOptions,
 )
 from kscheduler.serving.tls_policy import INSECURE_SUITES, PREFERRED_SUITES, TLS_1_3_SUITES, VERSIONS, tls_policy
+
+OptionsT = TypeVar("OptionsT")
 
 EXIT_RUNTIME = 1  # the program started, and failed
 EXIT_USAGE = 2  # wrong flags or configuration; the program did not start
@@ -156,6 +159,29 @@ class SimulateOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class InspectOptions:
+    """The options of `kscheduler plugin inspect FILE`."""
+
+    file: str  # a path or a URL
+    output: str = "text"  # or "json"
+    allow_insecure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PluginTestOptions:
+    """The options of `kscheduler plugin test FILE --cluster CLUSTER --pod POD`."""
+
+    file: str  # a path or a URL
+    cluster: str  # file with nodes, and pods on them
+    pod: str  # file with the pods to be scheduled
+    args: str = ""  # file with the plugin's arguments as in pluginConfig, without guestURL
+    config: str | None = None  # guestConfig, replaces that of the arguments' file
+    output: str = "text"
+    allow_insecure: bool = False
+    plugin_cache_dir: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class VersionOptions:
     """The options of `kscheduler version [--output json]`."""
 
@@ -215,6 +241,12 @@ def apply_run_options(config: SchedulerConfig, options: RunOptions) -> Scheduler
 # --- the grammar ------------------------------------------------------------------------------------------------
 
 
+def _from_flags(kind: Callable[..., OptionsT], namespace: argparse.Namespace, **others: object) -> OptionsT:
+    """Return options of this class: each is the value of the flag of its name, except the `others`."""
+    names = [name for name in inspect.signature(kind).parameters if name not in others]
+    return kind(**{name: getattr(namespace, name) for name in names}, **others)
+
+
 class _Parser(argparse.ArgumentParser):
     """An argument parser that raises ConfigError for errors, and accepts no abbreviated flags."""
 
@@ -237,7 +269,7 @@ def _parser(*, simulator: bool) -> _Parser:
     _add_plugin(commands.add_parser("plugin", help="look at a wasm plugin, or try it on a cluster from a file"))
     version = commands.add_parser("version", help="print the version")
     version.add_argument("-o", "--output", choices=("text", "json"), default="text")
-    version.set_defaults(make=lambda namespace: VersionOptions(namespace.output))
+    version.set_defaults(make=partial(_from_flags, VersionOptions))
     return parser
 
 
@@ -245,21 +277,19 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     validate = commands.add_parser("validate", help="say what is wrong in a configuration file")
     validate.add_argument("file", metavar="FILE")
-    validate.set_defaults(make=lambda namespace: ValidateOptions(namespace.file))
+    validate.set_defaults(make=partial(_from_flags, ValidateOptions))
     show = commands.add_parser("show", help="print a configuration file with all defaults")
     show.add_argument("file", metavar="FILE")
     show.add_argument("--expanded", action="store_true", help="with the plugins that run at each extension point")
     show.add_argument("--secrets", action="store_true", help="with the tokens and keys that stand in the file")
-    show.set_defaults(make=lambda namespace: ShowOptions(namespace.file, namespace.expanded, namespace.secrets))
+    show.set_defaults(make=partial(_from_flags, ShowOptions))
 
 
 def _add_plugin(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    inspect = commands.add_parser("inspect", help="print what a guest exports and imports; runs nothing of it")
-    _add_guest(inspect)
-    inspect.set_defaults(
-        make=lambda namespace: InspectOptions(namespace.file, namespace.output, namespace.allow_insecure)
-    )
+    show = commands.add_parser("inspect", help="print what a guest exports and imports; runs nothing of it")
+    _add_guest(show)
+    show.set_defaults(make=partial(_from_flags, InspectOptions))
     test = commands.add_parser("test", help="run a guest: what it says of the nodes of a cluster for a pod")
     _add_guest(test)
     test.add_argument(
@@ -267,20 +297,11 @@ def _add_plugin(parser: argparse.ArgumentParser) -> None:
     )
     test.add_argument("--pod", required=True, metavar="FILE", help="the pods to be judged")
     test.add_argument("--args", default="", metavar="FILE", help="the plugin's arguments, as in pluginConfig")
-    test.add_argument("--guest-config", default=None, metavar="TEXT", help="in place of the arguments' guestConfig")
-    _add_plugin_cache(test)
-    test.set_defaults(
-        make=lambda namespace: PluginTestOptions(
-            file=namespace.file,
-            cluster=namespace.cluster,
-            pod=namespace.pod,
-            args=namespace.args,
-            config=namespace.guest_config,
-            output=namespace.output,
-            allow_insecure=namespace.allow_insecure,
-            plugin_cache_dir=namespace.plugin_cache_dir,
-        )
+    test.add_argument(
+        "--guest-config", dest="config", default=None, metavar="TEXT", help="in place of the arguments' guestConfig"
     )
+    _add_plugin_cache(test)
+    test.set_defaults(make=partial(_from_flags, PluginTestOptions))
 
 
 def _add_guest(parser: argparse.ArgumentParser) -> None:
@@ -323,19 +344,7 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
 
 
 def _explain_options(namespace: argparse.Namespace) -> ExplainOptions:
-    return ExplainOptions(
-        pod=namespace.pod,
-        namespace=namespace.namespace,
-        server=namespace.server,
-        kubeconfig=namespace.kubeconfig,
-        lease=namespace.lease,
-        token_file=namespace.token_file,
-        certificate_authority=namespace.certificate_authority,
-        insecure_skip_tls_verify=namespace.insecure_skip_tls_verify,
-        output=namespace.output,
-        all_nodes=namespace.nodes == "all",
-        top_nodes=namespace.top,
-    )
+    return _from_flags(ExplainOptions, namespace, all_nodes=namespace.nodes == "all", top_nodes=namespace.top)
 
 
 def _add_simulate(parser: argparse.ArgumentParser, wanted: bool) -> None:
@@ -453,23 +462,16 @@ def _add_authentication_flags(group: argparse._ArgumentGroup) -> None:
             metavar="NAMES",
             help=f"comma-separated {what}{shown}",
         )
-    group.add_argument(
+    _add_boolean(
+        group,
         "--authentication-skip-lookup",
-        type=_boolean,
-        nargs="?",
-        const=True,
-        default=False,
-        metavar="true|false",
-        help="do not ask the cluster for what the flags above leave out",
+        "do not ask the cluster for what the flags above leave out",
     )
-    group.add_argument(
+    _add_boolean(
+        group,
         "--authentication-tolerate-lookup-failure",
-        type=_boolean,
-        nargs="?",
-        const=True,
+        "start although the cluster could not be asked (default true)",
         default=True,
-        metavar="true|false",
-        help="start although the cluster could not be asked (default true)",
     )
     for name in (
         "authentication-token-webhook-cache-ttl",
@@ -519,21 +521,19 @@ def _add_metric_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_election_flags(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--leader-elect", type=_boolean, nargs="?", const=True, default=None, metavar="true|false")
-    for name in ("lease-duration", "renew-deadline", "retry-period"):
-        group.add_argument(f"--leader-elect-{name}", type=_duration, default=None, metavar="DURATION")
-    group.add_argument(
+    _add_boolean(group, "--leader-elect", None, default=None)
+    for name in ("lease_duration", "renew_deadline", "retry_period"):
+        flag = f"--leader-elect-{name.replace('_', '-')}"
+        group.add_argument(flag, dest=name, type=_duration, default=None, metavar="DURATION")
+    _add_boolean(
+        group,
         "--leader-elect-replace-ended-holder",
-        type=_boolean,
-        nargs="?",
-        const=True,
-        default=False,
-        metavar="true|false",
-        help="take the Lease at once from a holder whose Pod the kubelet reports as ended; needs POD_NAMESPACE, "
+        "take the Lease at once from a holder whose Pod the kubelet reports as ended; needs POD_NAMESPACE, "
         "POD_NAME and POD_UID in the environment (default false)",
     )
     for name in ("lock", "name", "namespace"):
-        group.add_argument(f"--leader-elect-resource-{name}", default=None, metavar="TEXT")
+        flag = f"--leader-elect-resource-{name}"
+        group.add_argument(flag, dest=f"resource_{name}", default=None, metavar="TEXT")
 
 
 def _add_logging_flags(group: argparse._ArgumentGroup) -> None:
@@ -573,14 +573,11 @@ def _add_own_flags(group: argparse._ArgumentGroup) -> None:
         metavar="DURATION",
         help="how long a bound pod holds its room without the watch confirming it (default: until the watch decides)",
     )
-    group.add_argument(
+    _add_boolean(
+        group,
         "--recover-events",
-        type=_boolean,
-        nargs="?",
-        const=True,
+        "write the Scheduled Events that a killed predecessor did not come to write (default true)",
         default=True,
-        metavar="true|false",
-        help="write the Scheduled Events that a killed predecessor did not come to write (default true)",
     )
     group.add_argument(
         "--routing-config",
@@ -607,15 +604,16 @@ def _add_explain_flags(group: argparse._ArgumentGroup) -> None:
         help="bytes they may take (default 32Mi)",
     )
     _add_top_nodes(group, "--explain-top-nodes", "best nodes of a decision whose scores are kept; 0 for none")
-    group.add_argument(
+    _add_boolean(
+        group,
         "--explain-annotations",
-        type=_boolean,
-        nargs="?",
-        const=True,
-        default=False,
-        metavar="true|false",
-        help="annotate pods with their decisions, in kube-scheduler-simulator's keys; needs the right to patch pods",
+        "annotate pods with their decisions, in kube-scheduler-simulator's keys; needs the right to patch pods",
     )
+
+
+def _add_boolean(group: argparse._ArgumentGroup, flag: str, text: str | None, *, default: bool | None = False) -> None:
+    """Add a flag with the help `text`, that means true without a value, as in Go."""
+    group.add_argument(flag, type=_boolean, nargs="?", const=True, default=default, metavar="true|false", help=text)
 
 
 def _add_top_nodes(to: argparse._ActionsContainer, flag: str, what: str) -> None:
@@ -632,16 +630,9 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
     if namespace.vmodule and namespace.logging_format != "text":
         raise ConfigError("--vmodule: Only supported for text log format")
     gates = {name: value for group in namespace.feature_gates for name, value in group.items()}
-    return RunOptions(
-        config=namespace.config,
-        kubeconfig=namespace.kubeconfig,
-        master=namespace.master,
-        write_config_to=namespace.write_config_to,
-        bind_address=namespace.bind_address,
-        secure_port=namespace.secure_port,
-        cert_dir=namespace.cert_dir,
-        tls_cert_file=namespace.tls_cert_file,
-        tls_private_key_file=namespace.tls_private_key_file,
+    return _from_flags(
+        RunOptions,
+        namespace,
         tls=TlsOptions(namespace.tls_min_version, namespace.tls_cipher_suites, tuple(namespace.tls_sni_cert_key)),
         authentication=_authentication(namespace),
         authorization=AuthorizationOptions(
@@ -651,42 +642,21 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
         ),
         always_allow_paths=namespace.authorization_always_allow_paths,
         connection=ConnectionFlags(namespace.kube_api_qps, namespace.kube_api_burst, namespace.kube_api_content_type),
-        leader_election=_election_flags(namespace),
+        leader_election=_from_flags(LeaderElectionFlags, namespace),
         pod_max_in_unschedulable_pods_s=namespace.pod_max_in_unschedulable_pods_duration.seconds,
-        logging_format=namespace.logging_format,
-        verbosity=namespace.verbosity,
-        vmodule=namespace.vmodule,
         metric_limits=metric_limits(
             namespace.disabled_metrics, namespace.allow_metric_labels, namespace.allow_metric_labels_manifest
         ),
         feature_gates=gates,
-        tie_break=namespace.tie_break,
         replace_ended_holder=namespace.leader_elect_replace_ended_holder,
-        seed=namespace.seed,
-        bind_concurrency=namespace.bind_concurrency,
         assumed_pod_ttl_s=namespace.assumed_pod_ttl.seconds,
-        recover_events=namespace.recover_events,
         explain=DecisionLogOptions(
             namespace.explain_decisions,
             namespace.explain_memory,
             namespace.explain_top_nodes,
             namespace.explain_annotations,
         ),
-        routing_config=namespace.routing_config,
-        plugin_cache_dir=namespace.plugin_cache_dir,
         warnings=_warnings(namespace, gates),
-    )
-
-
-def _election_flags(namespace: argparse.Namespace) -> LeaderElectionFlags:
-    return LeaderElectionFlags(
-        leader_elect=namespace.leader_elect,
-        lease_duration=namespace.leader_elect_lease_duration,
-        renew_deadline=namespace.leader_elect_renew_deadline,
-        retry_period=namespace.leader_elect_retry_period,
-        resource_lock=namespace.leader_elect_resource_lock,
-        resource_name=namespace.leader_elect_resource_name,
-        resource_namespace=namespace.leader_elect_resource_namespace,
     )
 
 
@@ -908,13 +878,9 @@ def _lease(text: str) -> str:
     return text
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
-
-
 def _gates(text: str) -> dict[str, bool]:
     gates = {}
-    for word in _words(text):
+    for word in filter(None, map(str.strip, text.split(","))):
         name, equals, value = word.partition("=")
         if not name or not equals:
             raise argparse.ArgumentTypeError(f"expected Name=true or Name=false, got {word!r}")

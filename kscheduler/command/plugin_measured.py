@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kscheduler.wasm.engine import (
     DEFAULT_LIMITS,
@@ -23,32 +23,17 @@ class MeasuredEngine:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.name, self.version = engine.name, engine.version
-        self._instances: list[Instance] = []
-        self._most_bytes = 0  # the largest memory of one instance seen so far
+        self.instances: list[Instance] = []  # that were made
 
     def compile(self, wasm: bytes) -> Module:
-        return _MeasuredModule(self._engine.compile(wasm), self._made)
+        return _MeasuredModule(self._engine.compile(wasm), self.instances)
 
     def load(self, serialized: bytes) -> Module:
-        return _MeasuredModule(self._engine.load(serialized), self._made)
-
-    def _made(self, instance: Instance) -> None:
-        self._instances.append(instance)
-
-    def most_bytes(self) -> int:
-        """Return the largest memory of an instance. Memories never shrink, so calling this after each pod suffices."""
-        for instance in self._instances:
-            self._most_bytes = max(self._most_bytes, instance.memory_bytes)
-        return self._most_bytes
-
-    @property
-    def instances(self) -> int:
-        """The number of instances that were made."""
-        return len(self._instances)
+        return _MeasuredModule(self._engine.load(serialized), self.instances)
 
 
 class _MeasuredModule:
-    def __init__(self, module: Module, made: Callable[[Instance], None]) -> None:
+    def __init__(self, module: Module, made: list[Instance]) -> None:
         self._module = module
         self._made = made
         self.exports: Mapping[str, ExternType] = module.exports
@@ -61,5 +46,5 @@ class _MeasuredModule:
         self, functions: Iterable[HostFunction] = (), limits: Limits = DEFAULT_LIMITS, *, wasi: Wasi | None = None
     ) -> Instance:
         instance = self._module.instantiate(functions, limits, wasi=wasi)
-        self._made(instance)
+        self._made.append(instance)
         return instance

@@ -21,9 +21,9 @@ from typing import Any, TypeVar
 from kscheduler.api.manifest import load_manifests
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
+from kscheduler.command.flags import PluginTestOptions
 from kscheduler.command.plugin_inspect import as_url, shown_file
 from kscheduler.command.plugin_measured import MeasuredEngine
-from kscheduler.command.plugin_options import PluginTestOptions
 from kscheduler.config.decode import describe_kind
 from kscheduler.errors import ConfigError, DecodeError, InternalError
 from kscheduler.framework.algorithm import Decision
@@ -206,11 +206,12 @@ class Trial:
 
     @property
     def memory_bytes(self) -> int:
-        return max((engine.most_bytes() for engine in self._engines), default=0)
+        """The largest memory of an instance at the end: memories never shrink."""
+        return max((one.memory_bytes for engine in self._engines for one in engine.instances), default=0)
 
     @property
     def instances(self) -> int:
-        return sum(engine.instances for engine in self._engines)
+        return sum(len(engine.instances) for engine in self._engines)
 
     def judge(self, pod: PodInfo) -> Document:
         self._faults = []
@@ -259,17 +260,17 @@ class Trial:
             status = asyncio.run(self._plugin.bind(state, pod, node_name))
             answers["bind"] = self._status(status)
         if code_of(status) in (Code.SUCCESS, Code.SKIP):  # Skip leaves the pod to the next Bind plugin
-            self._tell("postBind", lambda: framework.run_post_bind(state, pod, node_name), answers)
+            self._notify("postBind", lambda: framework.run_post_bind(state, pod, node_name), answers)
             state = CycleState()
             framework.run_reserve(state, pod, node_name)
         elif code_of(status) is Code.ERROR:
             self._faults.append(status.message if status is not None else "")
-        self._tell("unreserve", lambda: framework.run_unreserve(state, pod, node_name), answers)
+        self._notify("unreserve", lambda: framework.run_unreserve(state, pod, node_name), answers)
         return answers
 
-    def _tell(self, point: str, tell: Callable[[], list[Status]], answers: Document) -> None:
+    def _notify(self, point: str, run: Callable[[], list[Status]], answers: Document) -> None:
         """Run an extension point without a result; collect its faults, which are returned or only logged."""
-        faults = [fault.message for fault in tell()]
+        faults = [fault.message for fault in run()]
         faults += self._log.errors_of(f"failed {point.lower()}") + self._log.errors_of("plugin failed")
         self._faults += faults
         if faults or point in self._last_words:

@@ -18,13 +18,13 @@ from functools import partial
 from pathlib import Path
 
 from kscheduler.config.load import default_config, load_config
+from kscheduler.config.metric_source_validation import KINDS, kind_of
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.scheduler import Options, check_supported
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.inputs import build_scenario, seed_of
-from kscheduler.simulator.metric_sources import check_metric_sources
 from kscheduler.simulator.options import SimulateArguments, read_arguments
 from kscheduler.simulator.placements import to_csv
 from kscheduler.simulator.progress import progress_on
@@ -32,8 +32,9 @@ from kscheduler.simulator.real_scheduler import real_scheduler
 from kscheduler.simulator.report import Machine, Report, build_report, to_json
 from kscheduler.simulator.report_html import to_html
 from kscheduler.simulator.report_text import to_text
-from kscheduler.simulator.run import NoProgress, Outcome, RunSettings, simulate_scenario
+from kscheduler.simulator.run import Outcome, RunSettings, simulate_scenario
 from kscheduler.simulator.scenario import Scenario
+from kscheduler.telemetry.settings import telemetry_settings
 from kscheduler.wasm.loading.plugins import GuestPlugins
 
 EXIT_VIOLATED = 1
@@ -77,6 +78,18 @@ def _configuration(path: str, guests: GuestPlugins) -> SchedulerConfig:
     return config
 
 
+def check_metric_sources(config: SchedulerConfig) -> None:
+    """Raise ConfigError, naming the source, for one of live metrics outside the cluster: its apiserver and node fields.
+
+    There is no network in virtual time: an outside server would answer about another cluster, at another time.
+    """
+    for source in telemetry_settings(config).sources:
+        kind = KINDS[kind_of(source)]
+        if kind not in ("resourceMetrics", "nodeFields"):
+            expected = "a simulated cluster has resourceMetrics and nodeFields"
+            raise ConfigError(f'metric source "{source.name}": {expected}; {kind} cannot be asked')
+
+
 def _run(
     arguments: SimulateArguments, config: SchedulerConfig, scenario: Scenario, guests: GuestPlugins
 ) -> tuple[Outcome, Machine]:
@@ -94,7 +107,7 @@ def _run(
         guests=guests,
     )
     wall_s, cpu_s = time.perf_counter(), time.process_time()
-    shown = contextlib.nullcontext(NoProgress()) if arguments.quiet else progress_on(len(scenario.arrivals))
+    shown = contextlib.nullcontext() if arguments.quiet else progress_on(len(scenario.arrivals))
     with _few_collections(), shown as progress:
         outcome = simulate_scenario(scenario, real_scheduler(config, options), settings, progress)
     return outcome, _machine(outcome, time.perf_counter() - wall_s, time.process_time() - cpu_s)

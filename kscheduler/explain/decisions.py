@@ -8,10 +8,10 @@ details in a burst, too: they have a larger share of time, which is bounded as w
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 
 from kscheduler.clock import Clock
-from kscheduler.explain.allowance import Allowance
 from kscheduler.explain.annotations import AnnotationLane, annotations_of
 from kscheduler.explain.details import NodeDetails, NodeNames, names_of, take_details
 from kscheduler.explain.options import DecisionLogOptions
@@ -33,6 +33,22 @@ ANNOTATION = "kscheduler.io/explain"  # annotation of a pod that requests detail
 DETAILS = "details"  # its value
 ASKED_SHARE = 0.05  # share for pods that request details: users who create pods must not slow others down by more
 ASKED_SAVED_S = 0.1
+
+
+class Allowance:
+    """A budget of `share` seconds for each second that passes; at most `saved_s` unused seconds are kept."""
+
+    def __init__(self, share: float, saved_s: float) -> None:
+        self._share = share
+        self._saved_s = saved_s
+        self._from = -math.inf  # the moment from which there is time left again
+
+    def has_some(self, now: float) -> bool:
+        return now >= self._from
+
+    def spend(self, seconds: float, now: float) -> None:
+        """Use `seconds` of the budget; beyond saved time, `seconds / share` must pass before there is more."""
+        self._from = max(self._from, now - self._saved_s / self._share) + seconds / self._share
 
 
 class DecisionLog:
@@ -72,27 +88,17 @@ class DecisionLog:
     ) -> None:
         """Record a scheduling cycle's result. `looks_back`: no state changed since, so details can be collected."""
         pod = queued.pod_info
+        record = DecisionRecord(pod.uid, pod.key, framework.profile, queued.attempts, now, len(self._table))
         if isinstance(found, Decision):
-            record = DecisionRecord(
-                pod.uid,
-                pod.key,
-                framework.profile,
-                queued.attempts,
-                now,
-                len(self._table),
-                found.node_name,
-                found.evaluated,
-                found.feasible,
-            )
+            record.node, record.evaluated, record.feasible = found.node_name, found.evaluated, found.feasible
         else:
-            record = DecisionRecord(pod.uid, pod.key, framework.profile, queued.attempts, now, len(self._table))
             _write_rejection(record, found)
         allowance = self._asked if self.is_asked_for(pod, now) else self._spare
         if looks_back and allowance.has_some(now) and _looked_at_nodes(found):
             record.details = self._details(queued, framework, state, record.node, now, allowance)
             record.bytes = record.measure()
         self.ring.add(record)
-        if self._annotations is not None and record.refusal is not None:
+        if record.refusal is not None:
             self._annotate(pod.uid)
 
     def placed(self, queued: QueuedPodInfo, profile: str, node_name: str, feasible: int, now: float) -> None:
@@ -117,19 +123,16 @@ class DecisionLog:
 
     def bound(self, uid: str, now: float) -> None:
         self.ring.finish(uid, Outcome.BOUND, now)
-        if self._annotations is not None:
-            self._annotate(uid)
+        self._annotate(uid)
 
     def sent_back(self, uid: str, status: Status, now: float) -> None:
         """Record that Reserve, Permit, PreBind or Bind rejected the pod or failed after a node was found."""
         outcome = Outcome.REJECTED if status.is_rejected else Outcome.FAULT
         self.ring.finish(uid, outcome, now, Refusal(status.message, (status.plugin,) if status.plugin else ()))
-        if self._annotations is not None:
-            self._annotate(uid)
+        self._annotate(uid)
 
     def _annotate(self, uid: str) -> None:
-        records = self.ring.of(uid)
-        if records and self._annotations is not None:
+        if self._annotations is not None and (records := self.ring.of(uid)):
             self._annotations.write(uid, records[0].key, annotations_of(records, self._top_nodes))
 
     # --- details ---

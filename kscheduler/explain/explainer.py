@@ -6,7 +6,6 @@ Only reads queue, cache and records. The document's fields are the endpoint's, i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kscheduler.api.objects import Pod
@@ -34,15 +33,6 @@ class Leadership(NamedTuple):
     leader: str
 
 
-@dataclass(frozen=True, slots=True)
-class RegisteredEvent:
-    """A cluster event that a plugin has registered."""
-
-    resource: str
-    actions: tuple[str, ...]
-    is_narrowed: bool  # a queueing hint looks at the object, and may answer "skip"
-
-
 class Explainer:
     """Builds documents about pods. `current_pod`: key -> unfinished pod as last watched, None if there is none."""
 
@@ -68,7 +58,7 @@ class Explainer:
         self._leadership = leadership
         self._waits_for = waits_for
         self._max_in_unschedulable_s = max_in_unschedulable_s
-        self._registered = {name: registered_events(framework) for name, framework in profiles.items()}
+        self._registered = {name: _registered_events(framework) for name, framework in profiles.items()}
 
     def explain(self, key: str, *, all_nodes: bool = False, top_nodes: int = DEFAULT_TOP_NODES) -> Document | None:
         """Return the document about a pod; None if it is neither in the cluster, as last watched, nor on record."""
@@ -197,33 +187,26 @@ class Explainer:
 
     def _wakers(self, queued: QueuedPodInfo, rejectors: Iterable[str]) -> list[Document]:
         registered = self._registered.get(queued.pod_info.pod.spec.scheduler_name, {})
-        return [
-            {
-                "plugin": plugin,
-                "resource": registration.resource,
-                "actions": list(registration.actions),
-                "narrowed": registration.is_narrowed,
-            }
-            for plugin in rejectors
-            for registration in registered.get(plugin, ())
-        ]
+        return [{"plugin": plugin, **event} for plugin in rejectors for event in registered.get(plugin, ())]
 
     def _wall(self, moment: float) -> str:
         return micro_time(self._clock.wall() + moment - self._clock.now())
 
 
-def registered_events(framework: Framework) -> dict[str, tuple[RegisteredEvent, ...]]:
+def _registered_events(framework: Framework) -> dict[str, list[Document]]:
     """Return plugin -> the registered events that may make pods schedulable that it rejected."""
     return {
-        plugin: tuple(map(_registered_event, complete_registrations(registered)))
+        plugin: list(map(_event_document, complete_registrations(registered)))
         for plugin, registered in framework.events_by_plugin().items()
     }
 
 
-def _registered_event(registered: Registration) -> RegisteredEvent:
+def _event_document(registered: Registration) -> Document:
+    """Return a registered event; it is narrowed if a queueing hint looks at the object, and may answer "skip"."""
     event = registered.event
     resource = event.resource.value if isinstance(event.resource, EventResource) else event.resource
-    return RegisteredEvent(resource, tuple(action_label(event.action).split("|")), registered.hint is not None)
+    actions = action_label(event.action).split("|")
+    return {"resource": resource, "actions": actions, "narrowed": registered.hint is not None}
 
 
 def _pod_document(key: str, pod: Pod | None, uid: str | None) -> Document:

@@ -110,9 +110,6 @@ class DecisionRing:
 
     # --- reading ---
 
-    def latest(self, uid: str) -> DecisionRecord | None:
-        return self._pods.get(uid)
-
     def of(self, uid: str) -> list[DecisionRecord]:
         """Return a pod's decisions, newest first."""
         return list(_chain(self._pods.get(uid)))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, NamedTuple, TypeVar
 
 from kscheduler.clock import Clock
 
@@ -13,8 +13,7 @@ T = TypeVar("T")
 ENTRIES = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Kept(Generic[T]):
+class _Kept(NamedTuple, Generic[T]):
     until: float  # expiry, in seconds of the clock
     value: T
 
@@ -24,24 +23,32 @@ class AnswerCache(Generic[T]):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._entries: dict[Hashable, Kept[T]] = {}  # oldest first
+        self._entries: dict[Hashable, _Kept[T]] = {}  # oldest first
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def get(self, key: Hashable) -> Kept[T] | None:
+    async def answer(
+        self, key: Hashable, slots: asyncio.Semaphore, ask: Callable[[], Awaitable[T]], ttl_s: Callable[[T], float]
+    ) -> T:
+        """Return the cached answer; else ask once a slot is free, and cache the answer for `ttl_s` seconds, 0: not."""
+        if (kept := self._get(key)) is not None:
+            return kept.value
+        async with slots:
+            if (kept := self._get(key)) is not None:  # another request may have asked while this one waited
+                return kept.value
+            value = await ask()
+            self._entries.pop(key, None)
+            if (seconds := ttl_s(value)) > 0:
+                if len(self._entries) >= ENTRIES:
+                    del self._entries[next(iter(self._entries))]
+                self._entries[key] = _Kept(self._clock.now() + seconds, value)
+        return value
+
+    def _get(self, key: Hashable) -> _Kept[T] | None:
         """Return the cached answer; None if there is none or it has expired."""
         kept = self._entries.get(key)
         if kept is not None and kept.until <= self._clock.now():
             del self._entries[key]
             return None
         return kept
-
-    def put(self, key: Hashable, value: T, ttl_s: float) -> None:
-        """Cache an answer for `ttl_s` seconds; 0 removes the key's earlier answer only."""
-        self._entries.pop(key, None)
-        if ttl_s <= 0:
-            return
-        if len(self._entries) >= ENTRIES:
-            del self._entries[next(iter(self._entries))]
-        self._entries[key] = Kept(self._clock.now() + ttl_s, value)

@@ -81,13 +81,6 @@ class Authenticator(Protocol):
         ...
 
 
-class AnybodyIsAnonymous:
-    """Treats every request as anonymous: for tests, and plain HTTP on a loopback address."""
-
-    async def authenticate(self, shown: Shown) -> User | None:
-        return ANONYMOUS
-
-
 class DelegatedAuthenticator:
     """Verifies certificates itself, and asks the apiserver about tokens (TokenReview)."""
 
@@ -179,14 +172,7 @@ class DelegatedAuthenticator:
 
     async def _review(self, token: str) -> User | None:
         key = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
-        if (kept := self._users.get(key)) is not None:
-            return kept.value
-        async with self._slots:
-            if (kept := self._users.get(key)) is not None:  # another request may have asked while this one waited
-                return kept.value
-            user = await self._token_review(token)
-            self._users.put(key, user, self._ttl_s)
-        return user
+        return await self._users.answer(key, self._slots, lambda: self._token_review(token), lambda _: self._ttl_s)
 
 
 def _with_authenticated_group(user: User) -> User:

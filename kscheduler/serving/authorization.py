@@ -52,13 +52,6 @@ class Authorizer(Protocol):
         ...
 
 
-class AllowAll:
-    """Allows every request: for tests, the simulator and plain HTTP on a loopback address."""
-
-    async def authorize(self, user: User, verb: str, path: str) -> Decision:
-        return ALLOWED
-
-
 class AllowedPaths:
     """Paths allowed to everybody. A trailing * makes a path match as a prefix; a leading / may be left out."""
 
@@ -113,16 +106,14 @@ class DelegatedAuthorizer:
         return ALLOWED if answer.allowed else _forbidden(user.name, verb, path, answer.reason)
 
     async def _ask(self, user: User, verb: str, path: str) -> AccessReview:
+        def ttl_s(answer: AccessReview) -> float:
+            if len(path) > MAX_KEPT_PATH:
+                return 0.0
+            return self._allowed_ttl_s if answer.allowed else self._denied_ttl_s
+
+        slots = self._anonymous_slots if user == ANONYMOUS else self._slots
         key = (user, verb, path)
-        if (kept := self._answers.get(key)) is not None:
-            return kept.value
-        async with self._anonymous_slots if user == ANONYMOUS else self._slots:
-            if (kept := self._answers.get(key)) is not None:  # another request may have asked while this one waited
-                return kept.value
-            answer = await self._subject_access_review(user, verb, path)
-            if len(path) <= MAX_KEPT_PATH:
-                self._answers.put(key, answer, self._allowed_ttl_s if answer.allowed else self._denied_ttl_s)
-        return answer
+        return await self._answers.answer(key, slots, lambda: self._subject_access_review(*key), ttl_s)
 
 
 def _forbidden(user: str, verb: str, path: str, reason: str) -> Decision:

@@ -11,6 +11,7 @@ from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Middleware
 from aiohttp.web_protocol import RequestPayloadError
 
 from kscheduler.errors import ConfigError, InternalError
@@ -53,17 +54,26 @@ class RequestLog(logging.LoggerAdapter[logging.Logger]):
 
 
 class Listener:
-    """Listens from `start` to `stop`, which closes all sockets. The application must have `note_use` as middleware."""
+    """Serves the routes of `app` from `start` to `stop`, which closes all sockets."""
 
-    def __init__(self, listen: Listen, named: str, *, reload_s: float) -> None:
+    def __init__(
+        self,
+        listen: Listen,
+        named: str,
+        *,
+        reload_s: float,
+        max_body: int,
+        middlewares: Sequence[Middleware] = (),
+    ) -> None:
         """`named`: the address as configured, for messages. `reload_s`: seconds between checks of certificate files for
-        changes."""
-        self._listen = listen
+        changes. `max_body`: the longest body of a request, in bytes."""
+        self.listen = listen
         self._named = named
         self._reload_s = reload_s
         self._runner: web.AppRunner | None = None
         self._tasks: list[asyncio.Task[None]] = []  # while listening: closing idle connections, renewing certificates
         self.idle = IdleConnections(self._connections, KEEPALIVE_S)
+        self.app = web.Application(middlewares=[self._note_use, *middlewares], client_max_size=max_body)
 
     @property
     def port(self) -> int:
@@ -73,7 +83,7 @@ class Listener:
         return int(self._runner.addresses[0][1])
 
     @web.middleware
-    async def note_use(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _note_use(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Mark the connection as busy while its request is answered."""
         connection = request.protocol
         self.idle.begin(connection)
@@ -82,10 +92,10 @@ class Listener:
         finally:
             self.idle.end(connection, asyncio.get_running_loop().time())
 
-    async def start(self, app: web.Application) -> None:
+    async def start(self) -> None:
         """Start listening. Raises ConfigError if the address cannot be bound."""
         runner = web.AppRunner(
-            app,
+            self.app,
             access_log=None,
             handle_signals=False,
             keepalive_timeout=KEEPALIVE_S,
@@ -94,7 +104,7 @@ class Listener:
             logger=RequestLog(log),
         )
         await runner.setup()
-        listen = self._listen
+        listen = self.listen
         try:
             await web.TCPSite(runner, listen.address, listen.port, ssl_context=listen.tls).start()
         except OSError as error:

@@ -14,8 +14,8 @@ from typing import Any
 from aiohttp import web
 
 from kscheduler.observability.metrics import CONTENT_TYPE, Metrics
-from kscheduler.serving.authentication import AnybodyIsAnonymous, Authenticator, Shown
-from kscheduler.serving.authorization import UNAUTHORIZED, AllowAll, Authorizer
+from kscheduler.serving.authentication import Authenticator, Shown
+from kscheduler.serving.authorization import UNAUTHORIZED, Authorizer
 from kscheduler.serving.health import Answer, Health
 from kscheduler.serving.listener import Handler, Listen, Listener
 
@@ -29,8 +29,8 @@ _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache, pri
 _REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: "MethodNotAllowed"}
 
 
-class Server:
-    """The HTTP(S) server: listens from `start` to `stop`, which closes all sockets."""
+class Server(Listener):
+    """The HTTP(S) server of a scheduler."""
 
     def __init__(
         self,
@@ -39,48 +39,31 @@ class Server:
         metrics: Metrics,
         health: Health,
         config: Callable[[], dict[str, Any]] = dict,
-        authenticator: Authenticator | None = None,
-        authorizer: Authorizer | None = None,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
     ) -> None:
-        """`config` returns the body of /configz: `{"componentconfig": to_v1(config)}`.
-
-        Without `authenticator` every request is anonymous; without `authorizer` every request is allowed.
-        """
-        self._listen = listen
+        """`config` returns the body of /configz: `{"componentconfig": to_v1(config)}`."""
+        where = f"--bind-address {listen.address}, --secure-port {listen.port}"
+        super().__init__(listen, where, reload_s=RELOAD_S, max_body=MAX_BODY, middlewares=[self._guard])
         self._metrics = metrics
         self._health = health
         self._config = config
-        self._authenticator = authenticator or AnybodyIsAnonymous()
-        self._authorizer = authorizer or AllowAll()
-        where = f"--bind-address {listen.address}, --secure-port {listen.port}"
-        self._listener = Listener(listen, where, reload_s=RELOAD_S)
-        self._app = web.Application(middlewares=[self._listener.note_use, self._guard], client_max_size=MAX_BODY)
-        self._add_own_handlers()
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        for endpoint in health.endpoints:
+            self.add_handler(f"/{endpoint}", self._answer_health)
+            self.add_handler(f"/{endpoint}/{{check}}", self._answer_check)
+        self.add_handler("/metrics", self._answer_metrics)
+        self.add_handler("/configz", self._answer_config)
 
-    def add_handler(self, path: str, handler: Handler, *, method: str = "GET") -> None:
-        """Serve `path` with `handler` for authorized requests. Must be called before `start`."""
-        if method == "GET":
-            self._app.router.add_get(path, handler)
-        else:
-            self._app.router.add_route(method, path, handler)
-
-    @property
-    def port(self) -> int:
-        """The port in use. Raises InternalError unless listening."""
-        return self._listener.port
+    def add_handler(self, path: str, handler: Handler) -> None:
+        """Answer GETs of `path` with `handler` for authorized requests. Must be called before `start`."""
+        self.app.router.add_get(path, handler)
 
     async def start(self) -> None:
-        """Start listening. Raises ConfigError if the address cannot be bound."""
-        await self._listener.start(self._app)
-        log.info("serving", extra={"address": self._listen.address, "port": self.port, "tls": self._is_tls})
-
-    async def stop(self) -> None:
-        """Close all sockets, after a short time for requests in progress. May be called twice, or before `start`."""
-        await self._listener.stop()
-
-    @property
-    def _is_tls(self) -> bool:
-        return self._listen.tls is not None
+        await super().start()
+        is_tls = self.listen.tls is not None
+        log.info("serving", extra={"address": self.listen.address, "port": self.port, "tls": is_tls})
 
     # --- every request ---
 
@@ -105,13 +88,6 @@ class Server:
         return response
 
     # --- our own endpoints ---
-
-    def _add_own_handlers(self) -> None:
-        for endpoint in self._health.endpoints:
-            self.add_handler(f"/{endpoint}", self._answer_health)
-            self.add_handler(f"/{endpoint}/{{check}}", self._answer_check)
-        self.add_handler("/metrics", self._answer_metrics)
-        self.add_handler("/configz", self._answer_config)
 
     async def _answer_health(self, request: web.Request) -> web.Response:
         endpoint = request.path.strip("/")

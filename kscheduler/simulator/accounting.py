@@ -13,11 +13,10 @@ from kscheduler.api.resources import PODS
 from kscheduler.client.protocol import NODES
 from kscheduler.client.protocol import PODS as POD_RESOURCE
 from kscheduler.simulator.amounts import Amounts, node_amounts, pod_amounts
-from kscheduler.simulator.cluster import Cluster
+from kscheduler.simulator.cluster import FINISHED, Cluster
 from kscheduler.simulator.timeline import Sample, Timeline
 
 MAX_VIOLATIONS = 100  # kept in full; more are only counted
-FINISHED = ("Succeeded", "Failed")
 # A new busiest moment must be this much busier than the last one, so that a rise is not copied at every binding.
 BUSIER = 1.02
 
@@ -66,9 +65,9 @@ class Moment:
 class Accounting:
     """The record of one cluster. Attach it before anything happens there."""
 
-    def __init__(self, cluster: Cluster, timeline: Timeline | None = None) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._clock = cluster.clock
-        self.timeline = timeline or Timeline()
+        self.timeline = Timeline()
         self.resources: list[str] = []  # index -> name
         self._index: dict[str, int] = {}
         self.rows: list[NodeRow] = []

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from kscheduler.api.objects import Node, Pod, RawQuantity
-from kscheduler.api.quantity import parse_milli
+from kscheduler.api.objects import Node, Pod
 from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, node_allocatable, pod_resources
-from kscheduler.errors import ConfigError, DecodeError
 
 Amounts = dict[str, int]  # resource name -> amount
-
-
-def check_quantity(where: str, value: RawQuantity) -> None:
-    """Raise ConfigError unless the value is a quantity of zero or more."""
-    try:
-        amount = parse_milli(value, where)
-    except DecodeError as error:
-        raise ConfigError(str(error)) from error
-    if amount < 0:
-        raise ConfigError(f'{where}: expected an amount of 0 or more, got "{value}"')
 
 
 def pod_amounts(pod: Pod) -> Amounts:

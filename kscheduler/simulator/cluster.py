@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from kscheduler.api.defaults import node_with_defaults
-from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject, TASPolicyObject
 from kscheduler.api.objects import Lease, Node, ObjectMeta, Pod, PodCondition, PodStatus
 from kscheduler.api.storage import StorageClass, StorageObject
 from kscheduler.client.merge_patch import merge, patched, versioned
@@ -46,18 +45,13 @@ from kscheduler.client.protocol import (
     PodStatusPatch,
     Resource,
 )
+from kscheduler.client.times import rfc3339
 from kscheduler.clock import Clock
 from kscheduler.errors import Conflict, NotFound
 from kscheduler.simulator.cluster_client import ClusterClient, Latency
-from kscheduler.simulator.defaulting import (
-    PodDefaults,
-    group_with_defaults,
-    policy_with_defaults,
-    storage_with_defaults,
-)
+from kscheduler.simulator.defaulting import PodDefaults, object_with_defaults
 from kscheduler.simulator.faults import Faults
 from kscheduler.simulator.store import Store
-from kscheduler.simulator.timestamps import rfc3339
 
 T = TypeVar("T", Pod, Node, Lease)
 
@@ -71,7 +65,7 @@ GROUPS: tuple[Resource[Any], ...] = (
     STATEFUL_SETS,
     POD_DISRUPTION_BUDGETS,
 )
-# Volumes and what is said of them, in an order in which each finds what it names.
+# Volumes and what describes them, in an order in which each finds what it names.
 STORAGE: tuple[Resource[Any], ...] = (
     STORAGE_CLASSES,
     CSI_DRIVERS,
@@ -81,11 +75,9 @@ STORAGE: tuple[Resource[Any], ...] = (
     PERSISTENT_VOLUME_CLAIMS,
     VOLUME_ATTACHMENTS,
 )
-STORAGE_OF = {resource.type: resource for resource in STORAGE}  # struct -> its kind
-POLICIES: dict[type[PolicyObject], Resource[Any]] = {  # struct -> its kind
-    MetricPolicyObject: METRIC_POLICIES,
-    TASPolicyObject: TAS_POLICIES,
-}
+# The kinds that `create_object` creates, by struct; several kinds of workloads share one.
+OBJECTS = (*GROUPS, *STORAGE, METRIC_POLICIES, TAS_POLICIES)
+_KIND_OF = {resource.type: resource for resource in OBJECTS}
 HISTORY_LIMIT = 100_000  # changes kept per kind
 BOOKMARK_INTERVAL_S = 60.0  # as the apiserver's watch cache sends them to a quiet watch
 DEFAULT_GRACE_S = 30  # what the apiserver gives pods that ask for no other time to end
@@ -112,7 +104,7 @@ class Cluster:
         self._nodes: Store[Node] = Store(NODES, history_limit)
         self._leases: Store[Lease] = Store(LEASES, history_limit)
         stores: list[Store[Any]] = [self._pods, self._nodes, self._leases]
-        stores += [Store(resource, history_limit) for resource in (*GROUPS, *STORAGE, *POLICIES.values())]
+        stores += [Store(resource, history_limit) for resource in OBJECTS]
         self._stores = {store.resource.plural: store for store in stores}
         self._events: OrderedDict[str, Event] = OrderedDict()  # namespace/name -> Event, oldest first
         self.event_counts: Counter[str] = Counter()  # reason -> Events created (a series counts once)
@@ -218,8 +210,8 @@ class Cluster:
             raise _not_found("pods", binding.name)
         problem = _binding_problem(pod, binding)
         if problem:
-            said = f'Operation cannot be fulfilled on pods/binding "{binding.name}": {problem}'
-            raise Conflict(said, status=409, reason="Conflict")
+            message = f'Operation cannot be fulfilled on pods/binding "{binding.name}": {problem}'
+            raise Conflict(message, status=409, reason="Conflict")
         status = _with_condition(pod.status, PodCondition(type="PodScheduled", status="True"), self.clock.wall())
         if status.nominated_node_name:
             status = replace(status, nominated_node_name="")
@@ -249,8 +241,8 @@ class Cluster:
         if pod is None:
             raise _not_found("pods", name)
         if uid and pod.metadata.uid != uid:
-            said = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod.metadata.uid}"
-            raise Conflict(f'Operation cannot be fulfilled on pods "{name}": {said}', status=409, reason="Conflict")
+            problem = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod.metadata.uid}"
+            raise Conflict(f'Operation cannot be fulfilled on pods "{name}": {problem}', status=409, reason="Conflict")
         return pod
 
     # --- nodes ----------------------------------------------------------------------------------------------------
@@ -263,29 +255,24 @@ class Cluster:
         return self._update(self._nodes, node)
 
     def delete_node(self, name: str) -> None:
-        if name not in self._nodes.objects:
-            raise _not_found("nodes", name)
-        self._remove(self._nodes, name)
+        self.delete_object(NODES, name)
 
-    # --- what groups pods: read for labels and selectors; a pod may be in a namespace that was never created --------
+    # --- groups, storage and policies -------------------------------------------------------------------------------
 
-    def create_group(self, resource: Resource[Any], item: Any) -> Any:
-        """Create an object of one of GROUPS."""
-        return self._create(self.store(resource), group_with_defaults(item))
+    def create_object(self, item: Any, resource: Resource[Any] | None = None) -> Any:
+        """Create an object of one of OBJECTS: of `resource`, or of the kind that has its struct.
 
-    # --- storage: a claim stays as it is until a volume controller looks at it --------------------------------------
-
-    def create_storage(self, item: StorageObject) -> Any:
-        """Create an object of one of STORAGE."""
-        store = self.store(STORAGE_OF[type(item)])
+        Nothing validates a policy, and a claim stays as it is until a volume controller looks at it.
+        """
         classes: dict[str, StorageClass] = self.store(STORAGE_CLASSES).objects
-        return self._create(store, storage_with_defaults(item, classes.values()))
+        store = self.store(resource or _KIND_OF[type(item)])
+        return self._create(store, object_with_defaults(item, classes.values()))
 
-    def update_storage(self, item: StorageObject) -> Any:
+    def update_object(self, item: Any) -> Any:
         """Replace the object. Raises Conflict when the resource version is not the current one."""
-        return self._update(self.store(STORAGE_OF[type(item)]), item)
+        return self._update(self.store(_KIND_OF[type(item)]), item)
 
-    def delete_storage(self, resource: Resource[Any], key: str) -> None:
+    def delete_object(self, resource: Resource[Any], key: str) -> None:
         """Delete at once: nothing here protects a volume or claim that is in use."""
         if key not in self.store(resource).objects:
             raise _not_found(resource.plural, key.rpartition("/")[2])
@@ -300,19 +287,6 @@ class Cluster:
         changed = patched(current, versioned(patch, resource_version))
         return current if changed == current else self._update(store, changed)
 
-    # --- policies: nothing here validates them ----------------------------------------------------------------------
-
-    def create_policy(self, item: PolicyObject) -> Any:
-        return self._create(self.store(POLICIES[type(item)]), policy_with_defaults(item))
-
-    def update_policy(self, item: PolicyObject) -> Any:
-        return self._update(self.store(POLICIES[type(item)]), item)
-
-    def delete_policy(self, resource: Resource[Any], key: str) -> None:
-        if key not in self.store(resource).objects:
-            raise _not_found(resource.plural, key.rpartition("/")[2])
-        self._remove(self.store(resource), key)
-
     def patch_policy_status(self, key: str, uid: str, status: Mapping[str, object]) -> None:
         """Apply a merge patch to the status; changing nothing makes no new version."""
         store: Store[Any] = self.store(METRIC_POLICIES)
@@ -321,8 +295,8 @@ class Cluster:
         if current is None:
             raise _not_found(METRIC_POLICIES.plural, name)
         if uid and current.metadata.uid != uid:
-            said = f'Operation cannot be fulfilled on {METRIC_POLICIES.plural} "{name}": it has another uid'
-            raise Conflict(said, status=409, reason="Conflict")
+            message = f'Operation cannot be fulfilled on {METRIC_POLICIES.plural} "{name}": it has another uid'
+            raise Conflict(message, status=409, reason="Conflict")
         merged = merge(current.status, dict(status))
         if merged != current.status:
             self._put(store, replace(current, status=merged))
@@ -369,8 +343,7 @@ class Cluster:
         if key in store.objects:
             raise _already_exists(store.resource.plural, item.metadata.name)
         metadata = item.metadata
-        given = metadata.uid
-        uid = given or _uid(self._random)
+        uid = metadata.uid or _uid(self._random)
         created = metadata.creation_timestamp or rfc3339(self.clock.wall())
         return self._put(store, replace(item, metadata=replace(metadata, uid=uid, creation_timestamp=created)))
 

@@ -143,11 +143,11 @@ class ClusterClient:
         try:
             version = int(text)
         except ValueError:
-            said = f'a watch starts from a resource version that a list gave, not "{text}"'
-            raise APIError(said, status=400, reason="BadRequest") from None
+            message = f'a watch starts from a resource version that a list gave, not "{text}"'
+            raise APIError(message, status=400, reason="BadRequest") from None
         if version > self._cluster.version:
-            said = f"Too large resource version: {version}, current: {self._cluster.version}"
-            raise APIError(said, status=504, reason="Timeout")
+            message = f"Too large resource version: {version}, current: {self._cluster.version}"
+            raise APIError(message, status=504, reason="Timeout")
         return version
 
     async def _wait(self, loop: asyncio.AbstractEventLoop, watch: Watch[T], until: float) -> None:
@@ -187,16 +187,13 @@ class ClusterClient:
     # --- single objects -----------------------------------------------------------------------------------------------
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
-        def act() -> Pod:
-            return self._cluster.get_pod(namespace, name)
-
-        return await self._request(Verb.GET_POD, "pods", None, self._latency.write_s, act)
+        return await self._ask(Verb.GET_POD, "pods", None, lambda: self._cluster.get_pod(namespace, name))
 
     async def get_aggregated(self, path: str, *, limit_bytes: int) -> bytes:
-        def act() -> bytes:
-            return self._cluster.get_aggregated(path)
-
-        answer = await self._request(Verb.GET_AGGREGATED, path, None, self._latency.list_s, act)
+        latency_s = self._latency.list_s
+        answer = await self._request(
+            Verb.GET_AGGREGATED, path, None, latency_s, lambda: self._cluster.get_aggregated(path)
+        )
         if len(answer) > limit_bytes:
             raise APIError(f"GET {path}: expected an answer of at most {limit_bytes} bytes, got more")
         return answer
@@ -227,90 +224,70 @@ class ClusterClient:
         return is_instant and not self._closed and not self._cluster.is_down
 
     async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch, on_overdue: Callable[[], None] = nothing) -> None:
-        def act() -> None:
-            self._cluster.patch_pod_status(pod, patch)
-
         timer = asyncio.get_running_loop().call_later(OVERDUE_S, on_overdue)
         try:
-            await self._request(Verb.PATCH_STATUS, "pods", pod, self._latency.write_s, act)
+            await self._ask(Verb.PATCH_STATUS, "pods", pod, lambda: self._cluster.patch_pod_status(pod, patch))
         finally:
             timer.cancel()
 
     async def annotate_pod(self, namespace: str, name: str, uid: str, annotations: Mapping[str, str]) -> None:
-        def act() -> None:
-            self._cluster.annotate_pod(f"{namespace}/{name}", uid, annotations)
-
-        await self._request(Verb.ANNOTATE_POD, "pods", f"{namespace}/{name}", self._latency.write_s, act)
+        key = f"{namespace}/{name}"
+        await self._ask(Verb.ANNOTATE_POD, "pods", key, lambda: self._cluster.annotate_pod(key, uid, annotations))
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
-        def act() -> None:
-            self._cluster.terminate_pod(f"{namespace}/{name}", uid=uid)
-
-        await self._request(Verb.DELETE_POD, "pods", f"{namespace}/{name}", self._latency.write_s, act)
+        key = f"{namespace}/{name}"
+        await self._ask(Verb.DELETE_POD, "pods", key, lambda: self._cluster.terminate_pod(key, uid=uid))
 
     async def patch_volume(self, name: str, resource_version: str, patch: dict[str, object]) -> PersistentVolume:
-        def act() -> PersistentVolume:
-            volume: PersistentVolume = self._cluster.patch_storage(PERSISTENT_VOLUMES, name, resource_version, patch)
-            return volume
-
-        return await self._request(Verb.PATCH_VOLUME, PERSISTENT_VOLUMES.plural, name, self._latency.write_s, act)
+        return await self._patch_storage(Verb.PATCH_VOLUME, PERSISTENT_VOLUMES, name, resource_version, patch)
 
     async def patch_claim(
         self, namespace: str, name: str, resource_version: str, patch: dict[str, object]
     ) -> PersistentVolumeClaim:
         key = f"{namespace}/{name}"
+        return await self._patch_storage(Verb.PATCH_CLAIM, PERSISTENT_VOLUME_CLAIMS, key, resource_version, patch)
 
-        def act() -> PersistentVolumeClaim:
-            claim: PersistentVolumeClaim = self._cluster.patch_storage(
-                PERSISTENT_VOLUME_CLAIMS, key, resource_version, patch
-            )
-            return claim
+    async def _patch_storage(
+        self, verb: Verb, resource: Resource[T], key: str, resource_version: str, patch: dict[str, object]
+    ) -> T:
+        def act() -> T:
+            patched: T = self._cluster.patch_storage(resource, key, resource_version, patch)
+            return patched
 
-        return await self._request(Verb.PATCH_CLAIM, PERSISTENT_VOLUME_CLAIMS.plural, key, self._latency.write_s, act)
+        return await self._ask(verb, resource.plural, key, act)
 
     async def patch_policy_status(self, policy: MetricPolicyObject, status: Mapping[str, object]) -> None:
-        def act() -> None:
-            self._cluster.patch_policy_status(policy.key, policy.metadata.uid, status)
-
-        await self._request(Verb.PATCH_POLICY, METRIC_POLICIES.plural, policy.key, self._latency.write_s, act)
+        key, uid = policy.key, policy.metadata.uid
+        await self._ask(
+            Verb.PATCH_POLICY, METRIC_POLICIES.plural, key, lambda: self._cluster.patch_policy_status(key, uid, status)
+        )
 
     async def event_slot(self, waited_s: float) -> EventSlot:
         return _AlwaysFree()
 
     async def create_event(self, event: Event, slot: EventSlot | None = None) -> None:
-        def act() -> None:
-            self._cluster.create_event(event)
-
-        await self._request(Verb.CREATE_EVENT, "events", event, self._latency.write_s, act)
+        await self._ask(Verb.CREATE_EVENT, "events", event, lambda: self._cluster.create_event(event))
 
     async def patch_event_series(self, event: Event, slot: EventSlot | None = None) -> None:
-        def act() -> None:
-            self._cluster.patch_event_series(event)
-
-        await self._request(Verb.PATCH_EVENT, "events", event, self._latency.write_s, act)
+        await self._ask(Verb.PATCH_EVENT, "events", event, lambda: self._cluster.patch_event_series(event))
 
     async def get_lease(self, namespace: str, name: str) -> Lease:
-        def act() -> Lease:
-            return self._cluster.get_lease(namespace, name)
-
-        return await self._request(Verb.GET_LEASE, "leases", None, self._latency.write_s, act)
+        return await self._ask(Verb.GET_LEASE, "leases", None, lambda: self._cluster.get_lease(namespace, name))
 
     async def create_lease(self, lease: Lease) -> Lease:
-        def act() -> Lease:
-            return self._cluster.create_lease(lease)
-
-        return await self._request(Verb.CREATE_LEASE, "leases", lease, self._latency.write_s, act)
+        return await self._ask(Verb.CREATE_LEASE, "leases", lease, lambda: self._cluster.create_lease(lease))
 
     async def update_lease(self, lease: Lease) -> Lease:
-        def act() -> Lease:
-            return self._cluster.update_lease(lease)
-
-        return await self._request(Verb.UPDATE_LEASE, "leases", lease, self._latency.write_s, act)
+        return await self._ask(Verb.UPDATE_LEASE, "leases", lease, lambda: self._cluster.update_lease(lease))
 
     async def close(self) -> None:
         self._closed = True
 
     # --- the way there and back -----------------------------------------------------------------------------------
+
+    async def _ask(self, verb: Verb, plural: str, subject: object, act: Callable[[], R]) -> R:
+        """Make a request for one object, with the latency of those."""
+        return await self._request(verb, plural, subject, self._latency.write_s, act)
 
     async def _request(self, verb: Verb, plural: str, subject: object, latency_s: float, act: Callable[[], R]) -> R:
         # 1. The way there, where it may be refused.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from kscheduler.errors import ConfigError
 from kscheduler.input.input_files import read_input
+
+NumberT = TypeVar("NumberT", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +33,19 @@ class Row:
 
     def count(self, column: str) -> int:
         """Return a whole number of zero or more."""
-        text = self.fields[column].strip()
-        try:
-            value = int(text)
-        except ValueError:
-            value = -1
-        if value < 0:
-            raise self.wrong(column, "a whole number of zero or more")
-        return value
+        return self._number(column, int, "a whole number of zero or more")
 
     def seconds(self, column: str) -> float:
         """Return a number of zero or more."""
-        text = self.fields[column].strip()
+        return self._number(column, float, "seconds, a number of zero or more")
+
+    def _number(self, column: str, parse: Callable[[str], NumberT], expected: str) -> NumberT:
         try:
-            value = float(text)
+            value = parse(self.fields[column].strip())
         except ValueError:
-            value = -1.0
+            value = parse("-1")
         if not 0 <= value < float("inf"):
-            raise self.wrong(column, "seconds, a number of zero or more")
+            raise self.wrong(column, expected)
         return value
 
     def wrong(self, column: str, expected: str) -> ConfigError:

@@ -13,7 +13,7 @@ from kscheduler.api.defaults import (
     namespace_with_defaults,
     with_defaults,
 )
-from kscheduler.api.metric_policies import PolicyObject
+from kscheduler.api.metric_policies import MetricPolicyObject, TASPolicyObject
 from kscheduler.api.objects import Namespace, ObjectMeta, Pod, PodCondition, PodSpec
 from kscheduler.api.storage import (
     IMMEDIATE,
@@ -24,7 +24,6 @@ from kscheduler.api.storage import (
     PersistentVolumeClaim,
     PersistentVolumeStatus,
     StorageClass,
-    StorageObject,
     class_of,
 )
 
@@ -42,7 +41,7 @@ class PodDefaults:
         """Return the pod as stored. Raises DecodeError for unreadable quantities that are needed."""
         metadata = pod.metadata
         if not metadata.namespace:
-            metadata = replace(metadata, namespace="default")
+            metadata = replace(metadata, namespace=DEFAULT_NAMESPACE)
         status = pod.status
         if pod.spec.scheduling_gates and not status.conditions:
             gated = PodCondition("PodScheduled", "False", "SchedulingGated", GATED_MESSAGE)
@@ -60,22 +59,15 @@ class PodDefaults:
         return spec
 
 
-def group_with_defaults(item: Any) -> Any:
-    """Return an object of one of GROUPS as stored."""
-    return namespace_with_defaults(item) if isinstance(item, Namespace) else item
-
-
-def policy_with_defaults(item: PolicyObject) -> PolicyObject:
-    return replace(item, metadata=_in_a_namespace(item.metadata))
-
-
-def storage_with_defaults(item: StorageObject, classes: Iterable[StorageClass]) -> StorageObject:
-    """Return the object as stored. A claim that names no class gets the default one of `classes`, if there is one."""
+def object_with_defaults(item: Any, classes: Iterable[StorageClass]) -> Any:
+    """Return an object that is no pod or node as stored. A claim without a class gets the default one of `classes`."""
+    if isinstance(item, Namespace):
+        return namespace_with_defaults(item)
     if isinstance(item, StorageClass):
         return item if item.volume_binding_mode else replace(item, volume_binding_mode=IMMEDIATE)
     if isinstance(item, PersistentVolume):
         return _volume_with_defaults(item)
-    if isinstance(item, CSIStorageCapacity):
+    if isinstance(item, (CSIStorageCapacity, MetricPolicyObject, TASPolicyObject)):
         return replace(item, metadata=_in_a_namespace(item.metadata))
     if isinstance(item, PersistentVolumeClaim):
         return _claim_with_defaults(item, classes)

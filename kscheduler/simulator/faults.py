@@ -63,6 +63,21 @@ class FaultKind(enum.Enum):
     DELAYED = "events late"  # by delay_s
 
 
+# The errors of faults that refuse a request: type, status and reason.
+_REFUSALS: dict[FaultKind, tuple[type[APIError], int, str]] = {
+    FaultKind.BAD_REQUEST: (APIError, 400, "BadRequest"),
+    FaultKind.UNAUTHORIZED: (Forbidden, 401, "Unauthorized"),
+    FaultKind.FORBIDDEN: (Forbidden, 403, "Forbidden"),
+    FaultKind.CONFLICT: (Conflict, 409, "Conflict"),
+    FaultKind.NOT_FOUND: (NotFound, 404, "NotFound"),
+    FaultKind.GONE: (Gone, 410, "Expired"),
+    FaultKind.TOO_MANY_REQUESTS: (TooManyRequests, 429, "TooManyRequests"),
+    FaultKind.SERVER_ERROR: (APIError, 500, "InternalError"),
+    FaultKind.UNAVAILABLE: (APIError, 503, "ServiceUnavailable"),
+    FaultKind.UNREADABLE: (APIError, 0, ""),
+    FaultKind.NO_SUCH_PATH: (NotFound, 404, ""),
+    FaultKind.TIMEOUT: (Unreachable, 0, ""),
+}
 _WATCH_ONLY = {FaultKind.CUT, FaultKind.SILENT, FaultKind.DUPLICATE, FaultKind.DELAYED}
 
 
@@ -151,27 +166,8 @@ class Faults:
 
 def refusal(fault: Fault, verb: Verb) -> APIError | None:
     """Return the error a request is refused with; None when the fault does not refuse requests."""
-    said = f"injected fault: {fault.kind.value} for {verb.value}"
-    if fault.kind is FaultKind.CONFLICT:
-        return Conflict(said, status=409, reason="Conflict")
-    if fault.kind is FaultKind.NOT_FOUND:
-        return NotFound(said, status=404, reason="NotFound")
-    if fault.kind in (FaultKind.UNAUTHORIZED, FaultKind.FORBIDDEN):
-        return Forbidden(said, status=int(fault.kind.value), reason=fault.kind.name.capitalize())
-    if fault.kind is FaultKind.BAD_REQUEST:
-        return APIError(said, status=400, reason="BadRequest")
-    if fault.kind is FaultKind.UNAVAILABLE:
-        return APIError(said, status=503, reason="ServiceUnavailable")
-    if fault.kind is FaultKind.UNREADABLE:
-        return APIError(said)
-    if fault.kind is FaultKind.NO_SUCH_PATH:
-        return NotFound(said, status=404)
-    if fault.kind is FaultKind.GONE:
-        return Gone(said, status=410, reason="Expired")
-    if fault.kind is FaultKind.TOO_MANY_REQUESTS:
-        return TooManyRequests(said, status=429, reason="TooManyRequests", retry_after_s=fault.retry_after_s)
-    if fault.kind is FaultKind.SERVER_ERROR:
-        return APIError(said, status=500, reason="InternalError")
-    if fault.kind is FaultKind.TIMEOUT:
-        return Unreachable(said)
-    return None
+    if fault.kind not in _REFUSALS:
+        return None
+    error, status, reason = _REFUSALS[fault.kind]
+    message = f"injected fault: {fault.kind.value} for {verb.value}"
+    return error(message, status=status, reason=reason, retry_after_s=fault.retry_after_s)

@@ -13,7 +13,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from kscheduler.api.defaults import DEFAULT_NAMESPACE
@@ -22,6 +22,7 @@ from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject
 from kscheduler.api.objects import Node, Pod
 from kscheduler.api.storage import StorageObject
 from kscheduler.errors import ConfigError
+from kscheduler.simulator.cluster import FINISHED
 from kscheduler.simulator.options import SimulateArguments
 from kscheduler.simulator.processes import parse_arrival, parse_duration
 from kscheduler.simulator.scenario import Arrival, Scenario
@@ -45,18 +46,6 @@ NamedT = TypeVar("NamedT", bound=StorageObject | PolicyObject)
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Nodes or pods, and what the report says about their origin."""
-
-    nodes: tuple[Node, ...] = ()
-    arrivals: tuple[Arrival, ...] = ()
-    parameters: tuple[tuple[str, str], ...] = ()
-    notes: tuple[str, ...] = ()
-    storage: tuple[StorageObject, ...] = ()
-    policies: tuple[PolicyObject, ...] = ()
-
-
 def seed_of(arguments: SimulateArguments) -> int:
     return _spec(arguments).seed
 
@@ -70,7 +59,7 @@ def build_scenario(arguments: SimulateArguments) -> Scenario:
     storage = _united(nodes.storage, pods.storage)
     policies = _united(nodes.policies, pods.policies)
     _check_policies(policies)
-    parameters = dict(nodes.parameters + pods.parameters)
+    parameters = nodes.parameters | pods.parameters
     if storage:
         parameters["storage"] = _counted(storage)
     if policies:
@@ -78,8 +67,8 @@ def build_scenario(arguments: SimulateArguments) -> Scenario:
     if arguments.workload is not None:
         parameters["workload"] = os.path.basename(arguments.workload)
     return Scenario(
-        list(nodes.nodes),
-        list(pods.arrivals),
+        nodes.nodes,
+        pods.arrivals,
         {**parameters, "seed": str(spec.seed)},
         list(dict.fromkeys(nodes.notes + pods.notes)),
         storage,
@@ -102,76 +91,76 @@ def _spec(arguments: SimulateArguments) -> WorkloadSpec:
 # --- nodes --------------------------------------------------------------------------------------------------------
 
 
-def _nodes(arguments: SimulateArguments, spec: WorkloadSpec) -> _Part:
+def _nodes(arguments: SimulateArguments, spec: WorkloadSpec) -> Scenario:
+    """Return the nodes, as a scenario without pods."""
     source = arguments.nodes
     count = spec.nodes.count if source is None else _count("--nodes", source)
     if count is not None:
         plan = replace(spec.nodes, count=count)
-        return _Part(nodes=tuple(generate_nodes(plan, spec.seed)), parameters=tuple(describe_nodes(plan).items()))
+        return Scenario(generate_nodes(plan, spec.seed), parameters=describe_nodes(plan))
     assert source is not None
-    notes: tuple[str, ...] = ()
-    storage: tuple[StorageObject, ...] = ()
-    policies: tuple[PolicyObject, ...] = ()
     if _is_csv(source):
-        nodes: tuple[Node, ...] = tuple(read_nodes(source, arguments.gpu_resource))
-        notes = (NODE_NOTE, GPU_NOTE)
+        part = Scenario(read_nodes(source, arguments.gpu_resource), notes=[NODE_NOTE, GPU_NOTE])
     else:
         manifests = load_manifests(source)
-        nodes, notes = manifests.nodes, _skipped(source, manifests, "pods", len(manifests.pods))
-        storage, policies = manifests.storage, manifests.policies
-    if not nodes:
+        part = Scenario(
+            list(manifests.nodes),
+            notes=_skipped(source, manifests, "pods", len(manifests.pods)),
+            storage=list(manifests.storage),
+            policies=list(manifests.policies),
+        )
+    if not part.nodes:
         raise ConfigError(f"--nodes: {source}: expected nodes, found none")
-    parameters = (("nodes", f"{len(nodes):,} from {os.path.basename(source)}"),)
-    return _Part(nodes=nodes, parameters=parameters, notes=notes, storage=storage, policies=policies)
+    return replace(part, parameters={"nodes": f"{len(part.nodes):,} from {os.path.basename(source)}"})
 
 
 # --- pods ---------------------------------------------------------------------------------------------------------
 
 
-def _pods(arguments: SimulateArguments, spec: WorkloadSpec) -> _Part:
+def _pods(arguments: SimulateArguments, spec: WorkloadSpec) -> Scenario:
+    """Return the pods, as a scenario without nodes."""
     source = arguments.pods
     count = spec.pods.count if source is None else _count("--pods", source)
     if count is not None:
         plan = replace(spec.pods, count=count)
-        return _Part(arrivals=tuple(generate_arrivals(plan, spec.seed)), parameters=tuple(describe_pods(plan).items()))
+        return Scenario(arrivals=generate_arrivals(plan, spec.seed), parameters=describe_pods(plan))
     assert source is not None
     return _traced(arguments, source) if _is_csv(source) else _listed(source, spec)
 
 
-def _traced(arguments: SimulateArguments, source: str) -> _Part:
+def _traced(arguments: SimulateArguments, source: str) -> Scenario:
     for flag, value in (("--arrival", arguments.arrival), ("--duration", arguments.duration)):
         if value is not None:
             raise ConfigError(f"{flag}: a trace brings its own times; {source} is one")
     replay = Replay(arguments.gpu_resource, arguments.speedup, arguments.arrivals_only)
     arrivals = read_arrivals(source, replay)
-    parameters = [("pods", f"{len(arrivals):,} from {os.path.basename(source)}")]
+    parameters = {"pods": f"{len(arrivals):,} from {os.path.basename(source)}"}
     if replay.speedup != 1:
-        parameters.append(("speedup", f"{replay.speedup:g}"))
+        parameters["speedup"] = f"{replay.speedup:g}"
     if replay.arrivals_only:
-        parameters.append(("departures", "ignored"))
-    return _Part(arrivals=tuple(arrivals), parameters=tuple(parameters), notes=(GPU_NOTE,))
+        parameters["departures"] = "ignored"
+    return Scenario(arrivals=arrivals, parameters=parameters, notes=[GPU_NOTE])
 
 
-def _listed(source: str, spec: WorkloadSpec) -> _Part:
+def _listed(source: str, spec: WorkloadSpec) -> Scenario:
     manifests = load_manifests(source)
-    arrivals = list(_arriving(manifests.pods, spec.pods, spec.seed))
-    parameters = (
-        ("pods", f"{len(arrivals):,} from {os.path.basename(source)}"),
-        ("arrival", spec.pods.arrival.text),
-        ("duration", spec.pods.duration.text),
-    )
-    return _Part(
-        arrivals=tuple(arrivals),
-        parameters=parameters,
+    arrivals = _arriving(manifests.pods, spec.pods, spec.seed)
+    return Scenario(
+        arrivals=arrivals,
+        parameters={
+            "pods": f"{len(arrivals):,} from {os.path.basename(source)}",
+            "arrival": spec.pods.arrival.text,
+            "duration": spec.pods.duration.text,
+        },
         notes=_skipped(source, manifests, "nodes", len(manifests.nodes)),
-        storage=manifests.storage,
-        policies=manifests.policies,
+        storage=list(manifests.storage),
+        policies=list(manifests.policies),
     )
 
 
 def _arriving(pods: Iterable[Pod], plan: PodPlan, seed: int) -> list[Arrival]:
     times, durations = plan.arrival.times(random.Random(f"{seed} arrivals")), random.Random(f"{seed} durations")
-    unfinished = [pod for pod in pods if pod.status.phase not in ("Succeeded", "Failed")]
+    unfinished = [pod for pod in pods if pod.status.phase not in FINISHED]
     bound = [Arrival(0.0, pod, plan.duration.draw(durations)) for pod in unfinished if pod.spec.node_name]
     waiting = [pod for pod in unfinished if not pod.spec.node_name]
     return bound + [
@@ -236,15 +225,15 @@ def _is_csv(source: str) -> bool:
     return source.lower().endswith(".csv")
 
 
-def _skipped(source: str, manifests: Manifests, other: str, others: int) -> tuple[str, ...]:
+def _skipped(source: str, manifests: Manifests, other: str, others: int) -> list[str]:
     """Return what a file held besides, for the report."""
     left_out = dict(sorted(manifests.others_skipped.items()))
     if others:
         left_out[other] = others
     if not left_out:
-        return ()
+        return []
     named = ", ".join(f"{count:,} {kind}" for kind, count in left_out.items())
-    return (f"{os.path.basename(source)} also holds {named}, which this simulation does not use from there.",)
+    return [f"{os.path.basename(source)} also holds {named}, which this simulation does not use from there."]
 
 
 def _check_names(nodes: Iterable[Node], arrivals: Iterable[Arrival]) -> None:

@@ -37,23 +37,22 @@ class LoadHistory:
     """`close` it at the end, then read."""
 
     def __init__(self, load: RealLoad) -> None:
+        self._load = load
+        self._interval_s = FIRST_INTERVAL_S
+        self._reset()
+        load.before_change.append(self._before_change)
+
+    def _reset(self) -> None:
         self.samples: list[LoadSample] = []
         self.sampled_s = 0.0  # the time that the integrals cover
         self.integrals = [[0.0] * 4 for _ in RESOURCES]  # of the first four of a Spread, over time
         self.highest = [0.0 for _ in RESOURCES]  # of any node in any sample
-        self._load = load
-        self._interval_s = FIRST_INTERVAL_S
-        self._changed_s = self._last_s = load.clock.now()
-        load.before_change.append(self._before_change)
+        self._changed_s = self._last_s = self._load.clock.now()
 
     def begin(self) -> None:
         """Forget everything before the first pod."""
         self._load.settle()
-        self._changed_s = self._last_s = self._load.clock.now()
-        self.samples.clear()
-        self.sampled_s = 0.0
-        self.integrals = [[0.0] * 4 for _ in RESOURCES]
-        self.highest = [0.0 for _ in RESOURCES]
+        self._reset()
         for node in self._load.nodes:
             for load in node.loads:
                 load.over_s = [0.0] * len(LEVELS)

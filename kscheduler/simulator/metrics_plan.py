@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 UNAVAILABLE = "unavailable"  # it answers 503
 HANG = "hang"  # it does not answer
@@ -11,20 +12,18 @@ KINDS = (UNAVAILABLE, HANG)
 DEFAULT_INTERVAL_S = 15.0  # metrics-server's --metric-resolution in its own manifests
 
 
-@dataclass(frozen=True, slots=True)
-class Outage:
+class Outage(msgspec.Struct, frozen=True, rename={"from_s": "from", "until_s": "until"}):
     """A time without service; seconds since the first arrival."""
 
-    kind: str  # one of KINDS
-    from_s: float
-    until_s: float
+    kind: str = ""  # one of KINDS
+    from_s: float = 0.0
+    until_s: float = 0.0
 
     def holds(self, at_s: float) -> bool:
         return self.from_s <= at_s < self.until_s
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsPlan:
+class MetricsPlan(msgspec.Struct, frozen=True, rename={"interval_s": "interval"}):
     interval_s: float = DEFAULT_INTERVAL_S
     outages: Sequence[Outage] = ()
 

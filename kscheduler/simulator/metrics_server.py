@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from kscheduler.client.times import rfc3339
 from kscheduler.errors import APIError, NotFound
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.faults import FaultKind, Faults, Verb
 from kscheduler.simulator.metrics_plan import HANG, UNAVAILABLE, MetricsPlan
 from kscheduler.simulator.real_load import RealLoad
-from kscheduler.simulator.timestamps import rfc3339
 
 API = "/apis/metrics.k8s.io/v1beta1"
 NODES = f"{API}/nodes"
@@ -120,8 +120,8 @@ def serve_metrics(
         if path != NODES:
             raise NotFound("the server could not find the requested resource", status=404, reason="NotFound")
         if plan.fails(UNAVAILABLE, played_s()):
-            said = "the server is currently unable to handle the request"
-            raise APIError(said, status=503, reason="ServiceUnavailable")
+            message = "the server is currently unable to handle the request"
+            raise APIError(message, status=503, reason="ServiceUnavailable")
         return server.answer()
 
     cluster.aggregated[API] = answer

@@ -11,6 +11,7 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count, repeat
 
 from kscheduler.errors import ConfigError
 
@@ -38,18 +39,17 @@ def parse_arrival(text: str, where: str) -> ArrivalProcess:
     """Parse one of the four forms. Raises ConfigError, naming `where`, for anything else."""
     kind, _, rest = text.partition(":")
     if text == "now":
-        return ArrivalProcess(text, _all_now)
-    if kind == "constant":
+        return ArrivalProcess(text, lambda _: repeat(0.0))
+    if kind in ("constant", "poisson"):
         [rate] = _numbers(text, rest, ",", 1, where, ARRIVALS)
-        return ArrivalProcess(text, lambda _: _every(1 / rate))
-    if kind == "poisson":
-        [rate] = _numbers(text, rest, ",", 1, where, ARRIVALS)
+        if kind == "constant":
+            return ArrivalProcess(text, lambda _: (index * (1 / rate) for index in count()))  # no sums: no drift
         return ArrivalProcess(text, lambda source: _poisson(rate, source))
     if kind == "bursts":
         size, seconds = _numbers(text, rest, "/", 2, where, ARRIVALS)
         if size != int(size):
             raise ConfigError(f'{where}: expected a whole number of pods a burst, got "{text}"')
-        return ArrivalProcess(text, lambda _: _bursts(int(size), seconds))
+        return ArrivalProcess(text, lambda _: ((index // int(size)) * seconds for index in count()))
     raise ConfigError(f'{where}: expected {ARRIVALS}, got "{text}"')
 
 
@@ -58,39 +58,24 @@ def parse_duration(text: str, where: str) -> DurationLaw:
     kind, _, rest = text.partition(":")
     if text == "forever":
         return DurationLaw(text, lambda _: None)
-    if kind == "constant":
-        [seconds] = _numbers(text, rest, ",", 1, where, DURATIONS)
-        return DurationLaw(text, lambda _: seconds)
-    if kind == "exp":
+    if kind in ("constant", "exp"):
         [mean] = _numbers(text, rest, ",", 1, where, DURATIONS)
-        return DurationLaw(text, lambda source: source.expovariate(1 / mean))
+        return DurationLaw(text, lambda source: mean if kind == "constant" else source.expovariate(1 / mean))
     if kind == "lognormal":
         median, sigma = _numbers(text, rest, ",", 2, where, DURATIONS)
         return DurationLaw(text, lambda source: source.lognormvariate(math.log(median), sigma))
     raise ConfigError(f'{where}: expected {DURATIONS}, got "{text}"')
 
 
-def _numbers(text: str, rest: str, separator: str, count: int, where: str, forms: str) -> list[float]:
-    """Return `count` numbers above zero. Raises ConfigError."""
+def _numbers(text: str, rest: str, separator: str, expected: int, where: str, forms: str) -> list[float]:
+    """Return `expected` numbers above zero. Raises ConfigError."""
     try:
         numbers = [float(part) for part in rest.split(separator)]
     except ValueError:
         numbers = []
-    if len(numbers) != count or not all(0 < number < math.inf for number in numbers):
+    if len(numbers) != expected or not all(0 < number < math.inf for number in numbers):
         raise ConfigError(f'{where}: expected {forms} with numbers above zero, got "{text}"')
     return numbers
-
-
-def _all_now(_: random.Random) -> Iterator[float]:
-    while True:
-        yield 0.0
-
-
-def _every(interval_s: float) -> Iterator[float]:
-    count = 0
-    while True:
-        yield count * interval_s  # multiplied, not added up: no drift
-        count += 1
 
 
 def _poisson(rate: float, source: random.Random) -> Iterator[float]:
@@ -98,10 +83,3 @@ def _poisson(rate: float, source: random.Random) -> Iterator[float]:
     while True:
         now += source.expovariate(rate)
         yield now
-
-
-def _bursts(size: int, seconds: float) -> Iterator[float]:
-    count = 0
-    while True:
-        yield (count // size) * seconds
-        count += 1

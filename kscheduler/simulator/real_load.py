@@ -33,7 +33,7 @@ class RealLoad:
     def __init__(self, cluster: Cluster) -> None:
         self.clock = cluster.clock
         self.nodes: list[NodeLoads] = []
-        self.before_change: list[Callable[[float], None]] = []  # told the time, while the old loads still hold
+        self.before_change: list[Callable[[float], None]] = []  # called with the time, while the old loads still hold
         self._row_of: dict[str, int] = {}  # node name -> row
         self._placed: dict[str, tuple[int, Usage, Amounts]] = {}  # pod uid -> row, what it uses, what it requests
         for node in cluster.nodes.values():

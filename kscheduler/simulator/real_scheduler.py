@@ -6,7 +6,6 @@ import asyncio
 import random
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from kscheduler.client.concurrency import run_together
 from kscheduler.client.protocol import Client
@@ -16,20 +15,13 @@ from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.blocking_webhook import BlockingWebhook
 from kscheduler.simulator.run import SchedulerFactory
-from kscheduler.telemetry.source import MakeSource
 
 
 class RealScheduler:
     """`run.SchedulerUnderTest` around a `Scheduler`."""
 
     def __init__(
-        self,
-        client: Client,
-        clock: Clock,
-        rng: random.Random,
-        config: SchedulerConfig,
-        options: Options,
-        metric_source: MakeSource | None = None,
+        self, client: Client, clock: Clock, rng: random.Random, config: SchedulerConfig, options: Options
     ) -> None:
         self._metrics = Metrics(process=False)
         # The stopwatch is for metrics alone: what a decision costs this machine, which no decision depends on.
@@ -42,7 +34,6 @@ class RealScheduler:
             stopwatch=time.perf_counter,
             options=options,
             extender_endpoint=BlockingWebhook,
-            metric_source=metric_source,
         )
 
     async def run(self) -> None:
@@ -54,25 +45,11 @@ class RealScheduler:
 
     def attempts(self) -> Mapping[str, int]:
         counts: dict[str, int] = {}
-        for sample in _samples(self._metrics.schedule_attempts_total):
-            result = sample.labels["result"]
-            counts[result] = counts.get(result, 0) + int(sample.value)
+        for (result, _), counter in self._metrics.schedule_attempts_total.items():
+            counts[result] = counts.get(result, 0) + int(counter.value)
         return dict(sorted(counts.items()))
 
 
-def _samples(family: Any) -> list[Any]:
-    return [sample for sample in family.export().samples if sample.name.endswith("_total")]
-
-
-def real_scheduler(
-    config: SchedulerConfig, options: Options, metric_source: MakeSource | None = None
-) -> SchedulerFactory:
-    """Return the factory with which `simulate_scenario` makes this program's scheduler.
-
-    `metric_source` makes the sources of live metrics, in virtual time.
-    """
-
-    def make(client: Client, clock: Clock, rng: random.Random) -> RealScheduler:
-        return RealScheduler(client, clock, rng, config, options, metric_source)
-
-    return make
+def real_scheduler(config: SchedulerConfig, options: Options) -> SchedulerFactory:
+    """Return the factory with which `simulate_scenario` makes this program's scheduler."""
+    return lambda client, clock, rng: RealScheduler(client, clock, rng, config, options)

@@ -6,8 +6,9 @@ byte. Shares are fractions of one, times are virtual seconds since the first arr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,22 +16,21 @@ from kscheduler import __version__
 from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from kscheduler.simulator.accounting import Accounting, Moment, PodRecord
 from kscheduler.simulator.fragmentation import contended, fragmentation, frequent_shapes
-from kscheduler.simulator.reasons import kind_of
 from kscheduler.simulator.report_load import RealLoadReport, real_load_report
 from kscheduler.simulator.run import Ending, Outcome, unscheduled_condition
 from kscheduler.simulator.scenario import Scenario
-from kscheduler.simulator.statistics import deviation, distribution, mean, percentile
+from kscheduler.simulator.statistics import deviation, distribution, mean, percentile, rounded
+
+NumberT = TypeVar("NumberT", int, float)
 
 EXAMPLES = 3  # pods named with each reason
 _UNITS = {CPU: "cores", MEMORY: "bytes", EPHEMERAL_STORAGE: "bytes", PODS: "pods"}
+_FIT_ERROR = re.compile(r"0/\d+ nodes are available: (?P<reasons>.+?)\.(?: preemption: .*)?", re.DOTALL)
+_PART = re.compile(r"(?P<count>\d+) (?P<reason>.+)", re.DOTALL)
 _PER_UNIT = {CPU: 1000}  # cpu is counted in thousandths
 
 
-class _Part(msgspec.Struct, frozen=True):
-    pass
-
-
-class Machine(_Part, frozen=True):
+class Machine(msgspec.Struct, frozen=True):
     """The cost on this machine: different every time."""
 
     wall_s: float
@@ -43,7 +43,7 @@ class Machine(_Part, frozen=True):
     python: str
 
 
-class PodCounts(_Part, frozen=True):
+class PodCounts(msgspec.Struct, frozen=True):
     total: int
     existing: int  # came with a node
     placed: int  # got one
@@ -53,7 +53,7 @@ class PodCounts(_Part, frozen=True):
     running: int  # on a node at the end
 
 
-class Unplaced(_Part, frozen=True):
+class Unplaced(msgspec.Struct, frozen=True):
     pod: str
     priority: int
     arrived_s: float
@@ -62,7 +62,7 @@ class Unplaced(_Part, frozen=True):
     message: str
 
 
-class Reason(_Part, frozen=True):
+class Reason(msgspec.Struct, frozen=True):
     kind: str  # the message without its counts
     reason: str  # of the condition, such as Unschedulable
     pods: int
@@ -71,7 +71,7 @@ class Reason(_Part, frozen=True):
     sample: str  # the whole message of the first of them
 
 
-class Latency(_Part, frozen=True):
+class Latency(msgspec.Struct, frozen=True):
     """The time from creation to binding."""
 
     count: int
@@ -84,7 +84,7 @@ class Latency(_Part, frozen=True):
     distribution: list[tuple[float, float]]  # (seconds, share of pods bound within them), rising
 
 
-class PriorityFigures(_Part, frozen=True):
+class PriorityFigures(msgspec.Struct, frozen=True):
     priority: int
     pods: int
     placed: int
@@ -94,7 +94,7 @@ class PriorityFigures(_Part, frozen=True):
     p99_s: float
 
 
-class Balance(_Part, frozen=True):
+class Balance(msgspec.Struct, frozen=True):
     """Utilisation over the nodes that have the resource."""
 
     mean: float
@@ -103,7 +103,7 @@ class Balance(_Part, frozen=True):
     max: float
 
 
-class ResourceFigures(_Part, frozen=True):
+class ResourceFigures(msgspec.Struct, frozen=True):
     name: str
     unit: str
     capacity: float  # at the end
@@ -117,14 +117,14 @@ class ResourceFigures(_Part, frozen=True):
     fragmentation_busiest: float | None
 
 
-class NodeCounts(_Part, frozen=True):
+class NodeCounts(msgspec.Struct, frozen=True):
     total: int
     empty_at_end: int
     empty_when_busiest: int
     never_used: int
 
 
-class Series(_Part, frozen=True):
+class Series(msgspec.Struct, frozen=True):
     """A step function: the values that hold from each time on."""
 
     time_s: list[float]
@@ -133,7 +133,7 @@ class Series(_Part, frozen=True):
     used: dict[str, list[float]]  # resource -> used / capacity
 
 
-class NodeUtilisation(_Part, frozen=True):
+class NodeUtilisation(msgspec.Struct, frozen=True):
     """Per node, in the order of `names`; resources in the order of `resources`; a share, None without capacity."""
 
     names: list[str]
@@ -145,7 +145,7 @@ class NodeUtilisation(_Part, frozen=True):
     pods_busiest: list[int]
 
 
-class Report(_Part, frozen=True):
+class Report(msgspec.Struct, frozen=True):
     version: str
     parameters: dict[str, str]
     notes: list[str]
@@ -187,13 +187,13 @@ def build_report(
         notes=list(scenario.notes),
         ending=outcome.ending.value,
         complete=outcome.ending is not Ending.TIME_LIMIT,
-        simulated_s=_round(books.duration_s),
-        busiest_s=_round(max(0.0, busiest.at_s - start_s)),
+        simulated_s=rounded(books.duration_s),
+        busiest_s=rounded(max(0.0, busiest.at_s - start_s)),
         violations=outcome.violations,
         pods=_pod_counts(records),
         attempts=outcome.attempts,
         events=outcome.events,
-        placed_per_virtual_s=_round(books.bound / books.duration_s) if books.duration_s else 0.0,
+        placed_per_virtual_s=rounded(books.bound / books.duration_s) if books.duration_s else 0.0,
         peak_pending=books.peak_pending,
         latency=_latency(records),
         priorities=_priorities(records),
@@ -211,11 +211,6 @@ def build_report(
 def to_json(report: Report) -> bytes:
     """Return indented JSON, with a newline at the end."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
-
-
-def _round(value: float) -> float:
-    """Round to nine significant digits: more than anything here means, without noise at the end."""
-    return float(f"{value:.9g}")
 
 
 # --- pods ---------------------------------------------------------------------------------------------------------
@@ -243,8 +238,8 @@ def _unplaced(outcome: Outcome, start_s: float) -> list[Unplaced]:
         if record.bound_s is not None:
             continue
         reason, message = _why(outcome, record)
-        left_s = None if record.left_s is None else _round(record.left_s - start_s)
-        arrived_s = _round(record.created_s - start_s)
+        left_s = None if record.left_s is None else rounded(record.left_s - start_s)
+        arrived_s = rounded(record.created_s - start_s)
         found.append(Unplaced(record.key, record.priority, arrived_s, left_s, reason, message))
     return found
 
@@ -282,6 +277,20 @@ def _reasons(unplaced: Iterable[Unplaced]) -> list[Reason]:
     ]
 
 
+def kind_of(message: str) -> str:
+    """Return the message without counts, its parts sorted: messages that differ only in their counts are one kind.
+
+    "0/12 nodes are available: 3 Insufficient cpu, 9 node(s) had untolerated taint(s)." is of the kind
+    "Insufficient cpu; node(s) had untolerated taint(s)". Any other message is a kind of its own.
+    """
+    found = _FIT_ERROR.fullmatch(message)
+    if found is None:
+        return message
+    parts = [_PART.fullmatch(part) for part in found["reasons"].split(", ")]
+    reasons = sorted({part["reason"] for part in parts if part is not None})
+    return "; ".join(reasons) if all(parts) else message
+
+
 def _latencies(records: Iterable[PodRecord]) -> list[float]:
     """Return the sorted latencies of the pods that a scheduler placed, to the microsecond."""
     return sorted(
@@ -293,16 +302,16 @@ def _latencies(records: Iterable[PodRecord]) -> list[float]:
 
 def _latency(records: Iterable[PodRecord]) -> Latency:
     ordered = _latencies(records)
-    p50, p90, p95, p99 = (_round(percentile(ordered, share)) for share in (0.5, 0.9, 0.95, 0.99))
+    p50, p90, p95, p99 = (rounded(percentile(ordered, share)) for share in (0.5, 0.9, 0.95, 0.99))
     return Latency(
         count=len(ordered),
-        mean_s=_round(mean(ordered)),
+        mean_s=rounded(mean(ordered)),
         p50_s=p50,
         p90_s=p90,
         p95_s=p95,
         p99_s=p99,
-        max_s=_round(ordered[-1]) if ordered else 0.0,
-        distribution=[(_round(seconds), share) for seconds, share in distribution(ordered)],
+        max_s=rounded(ordered[-1]) if ordered else 0.0,
+        distribution=[(rounded(seconds), share) for seconds, share in distribution(ordered)],
     )
 
 
@@ -321,8 +330,8 @@ def _priorities(records: Sequence[PodRecord]) -> list[PriorityFigures]:
                 placed=counts.placed + counts.existing,
                 unplaced=counts.unplaced,
                 left_unplaced=counts.left_unplaced,
-                p50_s=_round(percentile(ordered, 0.5)),
-                p99_s=_round(percentile(ordered, 0.99)),
+                p50_s=rounded(percentile(ordered, 0.5)),
+                p99_s=rounded(percentile(ordered, 0.99)),
             )
         )
     return found
@@ -348,17 +357,16 @@ def _resources(books: Accounting, records: Sequence[PodRecord], last: Moment, bu
         fragments: list[float | None] = [None, None]
         if name in contended(books.resources):
             shapes = frequent_shapes(records, name)
-            fragments = [
-                _rounded(fragmentation(name, shapes, books.resources, books.rows, moment)) for moment in (last, busiest)
-            ]
+            found_at = [fragmentation(name, shapes, books.resources, books.rows, moment) for moment in (last, busiest)]
+            fragments = [None if value is None else rounded(value) for value in found_at]
         found.append(
             ResourceFigures(
                 name=name,
                 unit=_UNITS.get(name, "units"),
                 capacity=capacity / _PER_UNIT.get(name, 1),
-                average=_round(books.used_integral[at] / integral) if integral else _round(final),
-                peak=_round(books.peak[at]),
-                final=_round(final),
+                average=rounded(books.used_integral[at] / integral) if integral else rounded(final),
+                peak=rounded(books.peak[at]),
+                final=rounded(final),
                 balance_final=_balance(_shares(books, at, last)),
                 balance_busiest=_balance(_shares(books, at, busiest)),
                 balance_average=_balance(_averages(books, at)),
@@ -369,8 +377,9 @@ def _resources(books: Accounting, records: Sequence[PodRecord], last: Moment, bu
     return found
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else _round(value)
+def _at(amounts: Sequence[NumberT], index: int) -> NumberT | int:
+    """Return an amount by resource index; a missing index is zero."""
+    return amounts[index] if index < len(amounts) else 0
 
 
 def _share(used: float, capacity: int) -> float | None:
@@ -382,8 +391,7 @@ def _shares(books: Accounting, at: int, moment: Moment) -> list[float | None]:
     """Return the shares by node row; nodes that are gone, or came later than the moment, have None."""
     shares = []
     for row, used in zip(books.rows, moment.used, strict=False):
-        capacity = row.capacity[at] if at < len(row.capacity) else 0
-        shares.append(_share(used[at] if at < len(used) else 0, capacity))
+        shares.append(_share(_at(used, at), _at(row.capacity, at)))
     return shares + [None] * (len(books.rows) - len(shares))
 
 
@@ -392,20 +400,16 @@ def _averages(books: Accounting, at: int) -> list[float | None]:
     duration_s = books.duration_s
     if not duration_s:
         return _shares(books, at, books.moment())
-    shares = []
-    for row in books.rows:
-        capacity = row.capacity[at] if at < len(row.capacity) else 0
-        shares.append(_share((row.integral[at] if at < len(row.integral) else 0.0) / duration_s, capacity))
-    return shares
+    return [_share(_at(row.integral, at) / duration_s, _at(row.capacity, at)) for row in books.rows]
 
 
 def _balance(shares: Iterable[float | None]) -> Balance:
     values = [share for share in shares if share is not None]
     middle, spread = mean(values), deviation(values)
     return Balance(
-        mean=_round(middle),
-        deviation=_round(spread),
-        variation=_round(spread / middle) if middle else 0.0,
+        mean=rounded(middle),
+        deviation=rounded(spread),
+        variation=rounded(spread / middle) if middle else 0.0,
         max=max(values, default=0.0),
     )
 
@@ -452,7 +456,7 @@ def _series(books: Accounting, start_s: float) -> Series:
             for sample in samples
         ]
     return Series(
-        time_s=[_round(max(0.0, sample.at_s - start_s)) for sample in samples],
+        time_s=[rounded(max(0.0, sample.at_s - start_s)) for sample in samples],
         pending=[sample.pending for sample in samples],
         running=[sample.running for sample in samples],
         used=used,

@@ -15,7 +15,7 @@ import msgspec
 
 from kscheduler.simulator.fragmentation import DEFINITION
 from kscheduler.simulator.report import Report, ResourceFigures
-from kscheduler.simulator.report_load_html import load_note, load_section
+from kscheduler.simulator.report_load import RealLoadReport
 from kscheduler.simulator.units import amount, percent, seconds
 
 TOP_REASONS = 20
@@ -25,6 +25,12 @@ SHOWN_RESOURCES = 3  # in the summary, besides pods
 _MODEL_NOTES = (
     "Time is virtual. Requests to the apiserver take the latency given; the scheduler's own decisions take none.",
     "Utilisation counts requests of pods that are bound and not finished, as the scheduler does.",
+)
+_USAGE_UNKNOWN = "What processes really use is not known: pods are taken to use what they request."
+_USAGE_KNOWN = (
+    "What pods really use is what their annotations declare; pods that declare nothing use what they request. A load "
+    "above 100 % is what a node's pods want and do not get; how they suffer is not modelled. "
+    "Metrics of nodes come from these loads, sampled and averaged as metrics-server does."
 )
 
 
@@ -37,7 +43,7 @@ def to_html(report: Report) -> str:
         verdict=_verdict(report),
         tiles="\n".join(_tiles(report)),
         utilisation_text=escape(_utilisation_text(report)),
-        load=load_section(report.real_load),
+        load=_load_section(report.real_load),
         pending_text=escape(_pending_text(report)),
         latency_text=escape(_latency_text(report)),
         nodes_text=escape(_nodes_text(report)),
@@ -46,7 +52,7 @@ def to_html(report: Report) -> str:
         reasons=_reasons_table(report),
         priorities=_priorities_table(report),
         parameters=_parameters_table(report),
-        notes=_list([*report.notes, *_MODEL_NOTES, load_note(report.real_load)], "notes"),
+        notes=_list([*report.notes, *_MODEL_NOTES, _usage_note(report.real_load)], "notes"),
         version=escape(report.version),
         style=_asset("report.css"),
         script=_asset("report.js"),
@@ -118,10 +124,10 @@ def _verdict(report: Report) -> str:
 
 
 def _utilisation_text(report: Report) -> str:
-    told = [
+    shares = (
         f"{each.name} {percent(each.average)} on average, {percent(each.peak)} at most" for each in report.resources
-    ]
-    return f"Line chart of utilisation over virtual time: {'; '.join(told)}."
+    )
+    return f"Line chart of utilisation over virtual time: {'; '.join(shares)}."
 
 
 def _pending_text(report: Report) -> str:
@@ -139,11 +145,11 @@ def _latency_text(report: Report) -> str:
 
 
 def _nodes_text(report: Report) -> str:
-    told = []
-    for each in report.resources:
-        balance = each.balance_busiest
-        told.append(f"{each.name} {percent(balance.mean)} with a deviation of {percent(balance.deviation)}")
-    return f"Map of {report.nodes.total:,} nodes coloured by utilisation; at the busiest moment {'; '.join(told)}."
+    shares = (
+        f"{name} {percent(balance.mean)} with a deviation of {percent(balance.deviation)}"
+        for name, balance in ((each.name, each.balance_busiest) for each in report.resources)
+    )
+    return f"Map of {report.nodes.total:,} nodes coloured by utilisation; at the busiest moment {'; '.join(shares)}."
 
 
 # --- summary ------------------------------------------------------------------------------------------------------
@@ -190,6 +196,51 @@ def _tile(name: str, value: str, more: str, bad: bool = False) -> str:
 
 def _short(name: str) -> str:
     return {"cpu": "CPU requested", "memory": "Memory requested"}.get(name, name)
+
+
+# --- real load: two plots that the script draws, and a table ------------------------------------------------------
+
+
+def _usage_note(load: RealLoadReport | None) -> str:
+    return _USAGE_UNKNOWN if load is None else _USAGE_KNOWN
+
+
+def _load_section(load: RealLoadReport | None) -> str:
+    """Return the section; "" where no load is declared."""
+    if load is None:
+        return ""
+    header = [
+        ("Resource", ""),
+        ("Requested", "number"),
+        ("Used", "number"),
+        ("Deviation over nodes", "number"),
+        ("Highest node", "number"),
+        ("Over 80 %, node-minutes", "number"),
+        ("Over 90 %", "number"),
+        ("Over 100 %", "number"),
+    ]
+    rows, texts = [], []
+    for each in load.resources:
+        shares = [percent(share) for share in (each.requested, each.mean, each.deviation, each.max)]
+        overs = (each.over_80_node_s, each.over_90_node_s, each.over_100_node_s)
+        rows.append([each.name, *shares, *(f"{over / 60:,.0f}" for over in overs)])
+        _, mean, deviation, highest = shares
+        texts.append(f"{each.name} {mean} on average with a deviation of {deviation} over nodes, {highest} at most")
+    summary = escape("; ".join(texts))
+    return f"""
+  <section class="card wide" aria-labelledby="load-title">
+    <h2 id="load-title">Real load over time</h2>
+    <p class="hint">What pods on nodes use, as a share of a node: the mean, one standard deviation around it, and the
+    highest node; beside it the mean of what they request.</p>
+    <div class="controls"><div class="segments" role="group" aria-label="Resource" id="load-resource"></div></div>
+    <div class="legend" id="load-legend"></div>
+    <div class="chart" id="load" role="img" aria-label="Line chart of real load over virtual time: {summary}."></div>
+    <h3>Nodes that are loaded highly</h3>
+    <div class="legend" id="loaded-legend"></div>
+    <div class="chart" id="loaded" role="img" aria-label="Line chart of the share of nodes above 80 and 100 %."></div>
+    {_table(header, rows)}
+  </section>
+"""
 
 
 # --- tables -------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from kscheduler.simulator.load_history import LoadHistory, LoadSample
+from kscheduler.simulator.statistics import rounded
 from kscheduler.simulator.usage import RESOURCES
 
 
@@ -47,7 +48,7 @@ def real_load_report(history: LoadHistory, start_s: float) -> RealLoadReport:
     samples = history.samples
     return RealLoadReport(
         [_figures(history, index) for index in range(len(RESOURCES))],
-        [_round(max(0.0, sample.at_s - start_s)) for sample in samples],
+        [rounded(max(0.0, sample.at_s - start_s)) for sample in samples],
         {name: _series(samples, index) for index, name in enumerate(RESOURCES)},
     )
 
@@ -56,14 +57,10 @@ def _figures(history: LoadHistory, index: int) -> LoadFigures:
     sampled_s = history.sampled_s
     means = [integral / sampled_s if sampled_s else 0.0 for integral in history.integrals[index]]
     figures = [*means, history.highest[index], *history.over_s(index)]
-    return LoadFigures(RESOURCES[index], *map(_round, figures))
+    return LoadFigures(RESOURCES[index], *map(rounded, figures))
 
 
 def _series(samples: Sequence[LoadSample], index: int) -> LoadSeries:
     spreads = [sample.spreads[index] for sample in samples]
     figures = [[*spread[:5], *spread.over] for spread in spreads]
     return LoadSeries(*([round(row[column], 5) for row in figures] for column in range(8)))
-
-
-def _round(value: float) -> float:
-    return float(f"{value:.9g}")

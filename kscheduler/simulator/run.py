@@ -37,7 +37,7 @@ from kscheduler.simulator.volume_controller import VolumeController
 T = TypeVar("T")
 
 CHUNK = 512  # pods created before others may run: a flood of arrivals meets a scheduler that works
-# A scheduler that has said nothing new for so long has tried everything: no backoff is longer than 10 s.
+# A scheduler that has reported nothing new for so long has tried everything: no backoff is longer than 10 s.
 QUIET_S = 60.0
 # A pod without any reason by then was forgotten. Longer than the 5 minutes after which waiting pods are tried again.
 FORGOTTEN_S = 900.0
@@ -77,11 +77,6 @@ class Progress(Protocol):
     def update(self, *, arrived: int, bound: int, pending: int, virtual_s: float) -> None: ...
 
 
-class NoProgress:
-    def update(self, *, arrived: int, bound: int, pending: int, virtual_s: float) -> None:
-        pass
-
-
 @dataclass(frozen=True, slots=True)
 class RunSettings:
     seed: int = 0
@@ -109,11 +104,13 @@ def simulate_scenario(
     scenario: Scenario, make: SchedulerFactory, settings: RunSettings, progress: Progress | None = None
 ) -> Outcome:
     """Play the scenario to its end. Invariants that do not hold are in `violations`; reports must show them."""
-    return run_virtual(_Simulation(scenario, make, settings, progress or NoProgress()).run())
+    return run_virtual(_Simulation(scenario, make, settings, progress).run())
 
 
 class _Simulation:
-    def __init__(self, scenario: Scenario, make: SchedulerFactory, settings: RunSettings, progress: Progress) -> None:
+    def __init__(
+        self, scenario: Scenario, make: SchedulerFactory, settings: RunSettings, progress: Progress | None
+    ) -> None:
         self._scenario = scenario
         self._make = make
         self._settings = settings
@@ -140,9 +137,9 @@ class _Simulation:
         cluster.store(PODS).subscribe(self._pod_changed)
         # 1. What is there from the start.
         for item in in_order_of_use(self._scenario.storage):
-            cluster.create_storage(item)
+            cluster.create_object(item)
         for policy in self._scenario.policies:
-            cluster.create_policy(policy)
+            cluster.create_object(policy)
         for node in self._scenario.nodes:
             cluster.create_node(node)
         history = LoadHistory(self._real_load()) if self._declares_usage() else None
@@ -306,9 +303,10 @@ class _Simulation:
 
     def _show(self) -> None:
         books = self._accounting
-        self._progress.update(
-            arrived=self._arrived, bound=books.bound, pending=books.pending, virtual_s=self._clock.now()
-        )
+        if self._progress is not None:
+            self._progress.update(
+                arrived=self._arrived, bound=books.bound, pending=books.pending, virtual_s=self._clock.now()
+            )
 
     # --- checking -------------------------------------------------------------------------------------------------
 

@@ -22,8 +22,8 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    nodes: list[Node]
-    arrivals: list[Arrival]  # in time order
+    nodes: list[Node] = field(default_factory=list)
+    arrivals: list[Arrival] = field(default_factory=list)  # in time order
     parameters: dict[str, str] = field(default_factory=dict)  # what it was made from, for the report
     notes: list[str] = field(default_factory=list)  # what is not modelled, for the report
     storage: list[StorageObject] = field(default_factory=list)  # volumes, claims, classes, drivers

@@ -38,3 +38,8 @@ def deviation(values: Sequence[float]) -> float:
         return 0.0
     middle = mean(values)
     return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / len(values))
+
+
+def rounded(value: float) -> float:
+    """Round to nine significant digits: more than any figure of a report means, without noise at the end."""
+    return float(f"{value:.9g}")

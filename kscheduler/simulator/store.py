@@ -61,7 +61,7 @@ class Store(Generic[T]):
             self.objects[key] = after
         self._log.append(Change(version, before, after))
         if len(self._log) > self._history_limit + (self._history_limit >> 2):
-            self._trim()
+            self._drop(len(self._log) - self._history_limit)
         for watch in self._watches:
             watch.wake()
         for subscriber in self._subscribers:
@@ -75,9 +75,6 @@ class Store(Generic[T]):
         """Forget all history: every watch that starts from an older version, and every continue token, is Gone."""
         self._drop(len(self._log))
         self._snapshots.clear()
-
-    def _trim(self) -> None:
-        self._drop(len(self._log) - self._history_limit)
 
     def _drop(self, count: int) -> None:
         if count <= 0:
@@ -135,7 +132,7 @@ class Store(Generic[T]):
         """Return where a watch from this version starts. Raises Gone."""
         if version < self._oldest_version:
             raise Gone(f"too old resource version: {version} ({self._oldest_version})", status=410, reason="Expired")
-        return self._first + bisect_right(self._log, version, key=_version_of)
+        return self._first + bisect_right(self._log, version, key=lambda change: change.version)
 
     def changes_from(self, position: int) -> list[Change[T]] | None:
         """Return the changes since; None when the log no longer reaches back that far."""
@@ -185,10 +182,6 @@ class Watch(Generic[T]):
             return [_plain_event(change) for change in changes]
         events = [_selected_event(change, self._selector) for change in changes]
         return [event for event in events if event is not None]
-
-
-def _version_of(change: Change[Any]) -> int:
-    return change.version
 
 
 def _plain_event(change: Change[T]) -> WatchEvent[T]:

@@ -21,12 +21,7 @@ SHARES = "NUMBER, uniform:LOW,HIGH, normal:MEAN,DEVIATION or lognormal:MEDIAN,SI
 _FORMS = {"": 1, "uniform": 2, "normal": 2, "lognormal": 2}  # kind -> its numbers
 
 
-@dataclass(frozen=True, slots=True)
-class ShareLaw:
-    """`draw` returns one share of a request."""
-
-    text: str
-    draw: Callable[[random.Random], float]
+ShareLaw = Callable[[random.Random], float]  # draws one share of a request
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +58,10 @@ def parse_share(written: str | float, where: str) -> ShareLaw:
         raise ConfigError(f'{where}: expected a median above zero, got "{text}"')
     if kind == "uniform" and numbers[0] > numbers[1]:
         raise ConfigError(f'{where}: expected the lower share first, got "{text}"')
-    return ShareLaw(text, _sampler(kind, numbers))
+    return _sampler(kind, numbers)
 
 
-def _sampler(kind: str, numbers: list[float]) -> Callable[[random.Random], float]:
+def _sampler(kind: str, numbers: list[float]) -> ShareLaw:
     if kind == "uniform":
         return lambda source: source.uniform(*numbers)
     if kind == "normal":
@@ -78,6 +73,6 @@ def _sampler(kind: str, numbers: list[float]) -> Callable[[random.Random], float
 
 def _used(law: ShareLaw, resource: str, requests: QuantityMap, limits: QuantityMap, source: random.Random) -> int:
     parse = parse_milli if resource == CPU else parse_units
-    used = round(law.draw(source) * parse(requests.get(resource, 0), resource))
+    used = round(law(source) * parse(requests.get(resource, 0), resource))
     limit = limits.get(resource)
     return used if limit is None else min(used, parse(limit, resource))

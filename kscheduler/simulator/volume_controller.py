@@ -185,7 +185,7 @@ class VolumeController:
 
     def _release(self, volume: PersistentVolume) -> None:
         if PROVISIONED_BY in _annotations(volume):
-            self._cluster.delete_storage(PERSISTENT_VOLUMES, volume.key)
+            self._cluster.delete_object(PERSISTENT_VOLUMES, volume.key)
         else:
             self._set_phase(volume, RELEASED)
 
@@ -197,13 +197,13 @@ class VolumeController:
         kept = None if by_us else replace(promised, uid="", resource_version="")
         metadata = _without(volume.metadata, BOUND_BY_CONTROLLER)
         status = PersistentVolumeStatus(AVAILABLE)
-        self._cluster.update_storage(
+        self._cluster.update_object(
             replace(volume, metadata=metadata, spec=replace(volume.spec, claim_ref=kept), status=status)
         )
 
     def _set_phase(self, volume: PersistentVolume, phase: str) -> None:
         if volume.status.phase != phase:
-            self._cluster.update_storage(replace(volume, status=PersistentVolumeStatus(phase)))
+            self._cluster.update_object(replace(volume, status=PersistentVolumeStatus(phase)))
 
     # --- claims ---------------------------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class VolumeController:
         if volume is not None and (volume.spec.claim_ref is None or _is_promised(volume, claim)):
             self._bind(volume, claim)
         elif claim.status.phase != LOST:
-            self._cluster.update_storage(replace(claim, status=replace(claim.status, phase=LOST)))
+            self._cluster.update_object(replace(claim, status=replace(claim.status, phase=LOST)))
 
     def _look_at_unbound(self, claim: PersistentVolumeClaim) -> None:
         class_name = class_of(claim)
@@ -244,7 +244,7 @@ class VolumeController:
             self._hopeful.setdefault(class_name, {})[claim.key] = None
         elif node_name is not None and node_name not in self._cluster.nodes:
             metadata = _without(claim.metadata, SELECTED_NODE)  # that node has gone: the scheduler must choose again
-            self._cluster.update_storage(replace(claim, metadata=metadata))
+            self._cluster.update_object(replace(claim, metadata=metadata))
         else:
             self._provision(claim, storage_class, node_name)
 
@@ -290,7 +290,7 @@ class VolumeController:
 
     def _update(self, before: Any, after: Any) -> None:
         if before != after:
-            self._cluster.update_storage(after)
+            self._cluster.update_object(after)
 
     # --- provisioning ---------------------------------------------------------------------------------------------
 
@@ -305,16 +305,16 @@ class VolumeController:
             claim_ref=_reference(claim),
             storage_class_name=storage_class.key,
             volume_mode=claim.spec.volume_mode,
-            node_affinity=self._reach(storage_class, node_name),
+            node_affinity=self._node_affinity(storage_class, node_name),
             csi=CSIPersistentVolumeSource(storage_class.provisioner, name),
         )
         metadata = ObjectMeta(name=name, annotations={PROVISIONED_BY: storage_class.provisioner})
-        self._cluster.create_storage(PersistentVolume(metadata, spec))
+        self._cluster.create_object(PersistentVolume(metadata, spec))
 
-    def _reach(self, storage_class: StorageClass, node_name: str | None) -> VolumeNodeAffinity | None:
+    def _node_affinity(self, storage_class: StorageClass, node_name: str | None) -> VolumeNodeAffinity | None:
         """Return the node affinity of a new volume: the driver's topology for the chosen node, or the class's.
 
-        A driver that reports none reaches every node.
+        A volume of a driver that reports none is accessible from every node.
         """
         node = self._cluster.nodes.get(node_name or "")
         if node is not None:
@@ -352,14 +352,14 @@ class VolumeController:
                 annotations=template.metadata.annotations,
                 owner_references=[owner],
             )
-            self._cluster.create_storage(PersistentVolumeClaim(metadata, template.spec))
+            self._cluster.create_object(PersistentVolumeClaim(metadata, template.spec))
 
     def _delete_claims_of(self, pod: Pod) -> None:
         for volume in pod.spec.volumes or ():
             name, is_ephemeral = claim_name_of(pod, volume)
             claim = self._claims.get(f"{pod.metadata.namespace}/{name}")
             if is_ephemeral and claim is not None and is_made_for(claim, pod):
-                self._cluster.delete_storage(PERSISTENT_VOLUME_CLAIMS, claim.key)
+                self._cluster.delete_object(PERSISTENT_VOLUME_CLAIMS, claim.key)
 
 
 def _first(due: dict[str, None]) -> str:

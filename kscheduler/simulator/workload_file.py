@@ -34,11 +34,11 @@ from typing import Any
 import msgspec
 
 from kscheduler.api.objects import QuantityMap, Taint, Toleration
+from kscheduler.api.quantity import parse_milli
 from kscheduler.config.decode import decode, describe
 from kscheduler.config.document import read_document
-from kscheduler.errors import ConfigError
-from kscheduler.simulator.amounts import check_quantity
-from kscheduler.simulator.metrics_plan import DEFAULT_INTERVAL_S, KINDS, MetricsPlan, Outage
+from kscheduler.errors import ConfigError, DecodeError
+from kscheduler.simulator.metrics_plan import KINDS, MetricsPlan
 from kscheduler.simulator.processes import parse_arrival, parse_duration
 from kscheduler.simulator.usage import USAGE_CPU, USAGE_MEMORY
 from kscheduler.simulator.usage_laws import ShareLaw, UsageLaw, parse_share
@@ -105,22 +105,11 @@ class _Pods(_Fields, frozen=True):
     shapes: list[_PodShape] = []
 
 
-class _Outage(_Fields, frozen=True):
-    kind: str = ""
-    start: float = msgspec.field(default=0.0, name="from")
-    until: float = 0.0
-
-
-class _Metrics(_Fields, frozen=True):
-    interval: float = DEFAULT_INTERVAL_S
-    outages: list[_Outage] = []
-
-
 class _Workload(_Fields, frozen=True):
     seed: int = 0
     nodes: _Nodes = _Nodes()
     pods: _Pods = _Pods()
-    metrics: _Metrics = _Metrics()
+    metrics: MetricsPlan = MetricsPlan()
 
 
 def read_workload(path: str) -> WorkloadSpec:
@@ -131,8 +120,8 @@ def read_workload(path: str) -> WorkloadSpec:
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
     assert workload is not None  # without a list for faults, decode raises them
-    metrics = _metrics(f"{path}: metrics", workload.metrics)
-    return WorkloadSpec(_nodes(path, workload.nodes), _pods(path, workload.pods), workload.seed, metrics)
+    _check_metrics(f"{path}: metrics", workload.metrics)
+    return WorkloadSpec(_nodes(path, workload.nodes), _pods(path, workload.pods), workload.seed, workload.metrics)
 
 
 def _nodes(path: str, nodes: _Nodes) -> NodePlan:
@@ -194,20 +183,15 @@ def _pod_usage(where: str, usage: _Usage) -> UsageLaw:
     return UsageLaw(share("cpu", usage.cpu), share("memory", usage.memory), usage.ramp)
 
 
-def _metrics(where: str, metrics: _Metrics) -> MetricsPlan:
-    if not 0 < metrics.interval < math.inf:
-        raise ConfigError(f"{where}.interval: expected seconds above zero, got {metrics.interval:g}")
-    return MetricsPlan(
-        metrics.interval, [_outage(f"{where}.outages[{index}]", each) for index, each in enumerate(metrics.outages)]
-    )
-
-
-def _outage(where: str, outage: _Outage) -> Outage:
-    if outage.kind not in KINDS:
-        raise ConfigError(f'{where}.kind: expected one of {", ".join(KINDS)}, got "{outage.kind}"')
-    if not 0 <= outage.start < outage.until < math.inf:
-        raise ConfigError(f"{where}: expected until after from, got from {outage.start:g} until {outage.until:g}")
-    return Outage(outage.kind, outage.start, outage.until)
+def _check_metrics(where: str, metrics: MetricsPlan) -> None:
+    if not 0 < metrics.interval_s < math.inf:
+        raise ConfigError(f"{where}.interval: expected seconds above zero, got {metrics.interval_s:g}")
+    for index, outage in enumerate(metrics.outages):
+        place, start, end = f"{where}.outages[{index}]", outage.from_s, outage.until_s
+        if outage.kind not in KINDS:
+            raise ConfigError(f'{place}.kind: expected one of {", ".join(KINDS)}, got "{outage.kind}"')
+        if not 0 <= start < end < math.inf:
+            raise ConfigError(f"{place}: expected until after from, got from {start:g} until {end:g}")
 
 
 def _check_count(where: str, count: int) -> None:
@@ -231,5 +215,10 @@ def _quantities(where: str, quantities: dict[str, Any]) -> QuantityMap:
     for name, value in quantities.items():
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise ConfigError(f'{where}[{name}]: expected a quantity such as "500m" or "2Gi", got {describe(value)}')
-        check_quantity(f"{where}[{name}]", value)
+        try:
+            amount = parse_milli(value, f"{where}[{name}]")
+        except DecodeError as error:
+            raise ConfigError(str(error)) from error
+        if amount < 0:
+            raise ConfigError(f'{where}[{name}]: expected an amount of 0 or more, got "{value}"')
     return quantities

@@ -145,7 +145,7 @@ def _guarded(plane: ControlPlane) -> Iterator[None]:
     def guard() -> None:
         while not ending.wait(GUARD_PERIOD_S):
             if not plane.etcd.process.is_running:
-                plane.kill_apiserver()
+                plane.apiserver.kill()
                 return
 
     thread = threading.Thread(target=guard, name="etcd-guard", daemon=True)

@@ -124,7 +124,7 @@ class RecordingCluster(Cluster):
             return self.create_pod(item)
         if resource is NODES:
             return self.create_node(item)
-        return self.create_group(resource, item) if resource in GROUPS else self.create_storage(item)
+        return self.create_object(item, resource)
 
     def put(self, where: _Where, document: dict[str, Any]) -> Any:
         item = convert_object(document, where.resource.type)
@@ -137,7 +137,7 @@ class RecordingCluster(Cluster):
             return self.update_node(node_with_defaults(item))
         if where.resource in GROUPS:
             raise APIError(f"{where.resource.plural} cannot be changed here", status=405, reason="MethodNotAllowed")
-        return self.update_storage(item)
+        return self.update_object(item)
 
     def remove(self, where: _Where) -> None:
         if where.resource is PODS:
@@ -149,7 +149,7 @@ class RecordingCluster(Cluster):
         elif where.resource is NODES:
             self.delete_node(where.name)
         else:
-            self.delete_storage(where.resource, where.key)
+            self.delete_object(where.resource, where.key)
 
     def objects(self, where: _Where) -> list[Any]:
         """A collection, of one namespace if the path says so."""

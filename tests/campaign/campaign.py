@@ -226,8 +226,8 @@ class _Campaign:
         index = len(self._done) - 1
 
         def restart() -> None:
-            self._control_plane.kill_apiserver()
-            self._control_plane.start_apiserver()
+            self._control_plane.apiserver.kill()
+            self._control_plane.apiserver.start()
             fault = self._done[index]
             self._done[index] = Done(*(fault.planned, fault.kind, fault.replica, fault.began_unix_s, time.time(), True))
 
@@ -273,7 +273,7 @@ class _Campaign:
 
     def _judge(self, began_unix_s: float, ended_unix_s: float, left: list[Violation]) -> Report:
         changes = self._history.changes()
-        audit = self._control_plane.audit_events()
+        audit = self._control_plane.apiserver.audit_events()
         self._keep_audit(audit)
         users = {replica.user for replica in self._replicas}
         requests = [request for request in judge.bind_requests(audit) if request.user in users]

@@ -21,8 +21,8 @@ PATCH: dict[str, object] = {"metadata": {"annotations": {"a": "b"}}}
 class Bench:
     def __init__(self) -> None:
         self.cluster = Cluster(ManualClock())
-        self.volume: PersistentVolume = self.cluster.create_storage(PersistentVolume(ObjectMeta(name="pv")))
-        self.claim: PersistentVolumeClaim = self.cluster.create_storage(
+        self.volume: PersistentVolume = self.cluster.create_object(PersistentVolume(ObjectMeta(name="pv")))
+        self.claim: PersistentVolumeClaim = self.cluster.create_object(
             PersistentVolumeClaim(ObjectMeta(name="data", namespace="shop"))
         )
         self.is_leader = True

@@ -9,6 +9,8 @@ import pytest
 from kscheduler import __version__
 from kscheduler.command.flags import (
     IGNORED_FLAGS,
+    InspectOptions,
+    PluginTestOptions,
     RunOptions,
     ShowOptions,
     ValidateOptions,
@@ -409,3 +411,44 @@ def test_explain_takes_a_pod_and_whom_to_ask() -> None:
     assert parse([*arguments, "-o", "json"]) == ExplainOptions(
         "web", namespace="shop", server="https://x:1", token_file="/t", all_nodes=True, top_nodes=2, output="json"
     )
+
+
+# --- kscheduler plugin, --plugin-cache-dir ---
+
+
+def test_inspect_takes_a_file_and_how_to_print() -> None:
+    assert parse(["plugin", "inspect", "g.wasm"]) == InspectOptions("g.wasm")
+    flags = ["--output", "json", "--allow-insecure"]
+    assert parse(["plugin", "inspect", "http://a/g", *flags]) == InspectOptions("http://a/g", "json", True)
+
+
+def test_test_takes_a_cluster_and_pods() -> None:
+    given = ["plugin", "test", "g.wasm", "--cluster", "c.yaml", "--pod", "p.yaml"]
+    assert parse(given) == PluginTestOptions("g.wasm", "c.yaml", "p.yaml")
+    more = ["--args", "a.yaml", "--guest-config", "x", "--plugin-cache-dir", "", "-o", "json", "--allow-insecure"]
+    assert parse([*given, *more]) == PluginTestOptions(
+        "g.wasm", "c.yaml", "p.yaml", args="a.yaml", config="x", output="json", allow_insecure=True, plugin_cache_dir=""
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        (["plugin"], "COMMAND"),
+        (["plugin", "inspect"], "FILE"),
+        (["plugin", "test", "g.wasm", "--pod", "p"], "--cluster"),
+        (["plugin", "test", "g.wasm", "--cluster", "c"], "--pod"),
+    ],
+)
+def test_what_a_plugin_command_lacks_is_named(given: list[str], missing: str) -> None:
+    with pytest.raises(ConfigError, match=f"required: {missing}"):
+        parse(given)
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"), [([], None), (["--plugin-cache-dir="], ""), (["--plugin-cache-dir", "/c"], "/c")]
+)
+def test_the_cache_directory_is_the_default_one_none_or_the_named(flags: list[str], expected: str | None) -> None:
+    options = parse(["run", *flags])
+    assert isinstance(options, RunOptions)
+    assert options.plugin_cache_dir == expected

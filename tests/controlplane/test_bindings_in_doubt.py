@@ -87,7 +87,7 @@ def binding_requests(proxy: FaultProxy) -> list[Exchange]:
 
 def check_bound_once(place: Workspace) -> None:
     """No second node was asked for once the apiserver had bound a pod, and none was bound twice."""
-    requests = judge.bind_requests(place.control_plane.audit_events())
+    requests = judge.bind_requests(place.control_plane.apiserver.audit_events())
     nodes: defaultdict[str, list[str]] = defaultdict(list)  # pod -> the nodes of which its bindings asked
     successes: defaultdict[str, int] = defaultdict(int)
     for request in requests:

@@ -220,9 +220,9 @@ async def test_an_informer_survives_the_apiserver(fresh_control_plane: Callable[
     informer = Informer(client, NODES, heard, clock=CLOCK, rng=random.Random(1))
     running = asyncio.ensure_future(informer.run())
     await ended(informer.synced.wait(), "the informer has listed")
-    await asyncio.to_thread(control_plane.kill_apiserver)
+    await asyncio.to_thread(control_plane.apiserver.kill)
     await until(lambda: isinstance(informer.last_error, Unreachable), "the loss is noticed")
-    await asyncio.to_thread(control_plane.start_apiserver)
+    await asyncio.to_thread(control_plane.apiserver.start)
     workspace.create_node("after")
     await until(lambda: "after" in informer.store, "the new node is seen")
     with pytest.raises(Gone):  # its watch cache starts where it started

@@ -51,7 +51,7 @@ def accepted_bindings(control_plane: ControlPlane) -> Counter[str]:
     """Pod -> bindings the apiserver carried out, from its audit log."""
     return Counter(
         f"{event['objectRef']['namespace']}/{event['objectRef']['name']}"
-        for event in control_plane.audit_events()
+        for event in control_plane.apiserver.audit_events()
         if event.get("objectRef", {}).get("subresource") == "binding" and event["responseStatus"]["code"] == 201
     )
 
@@ -107,9 +107,9 @@ def test_binding_goes_on_after_the_apiserver_was_killed_and_restarted(
     with BindWatch(control_plane.credentials) as watch:
         scheduler = replica(control_plane, "one", 30) if elect else KScheduler(control_plane)
         watch.wait(KILL_AT)
-        control_plane.kill_apiserver()
+        control_plane.apiserver.kill()
         assert watch.count < PODS, "all pods were bound before the apiserver was killed: the test showed nothing"
-        control_plane.start_apiserver()
+        control_plane.apiserver.start()
         watch.wait(PODS)
     assert scheduler.process.is_running
     placement = verify(control_plane.api, events=False)
@@ -124,7 +124,7 @@ def test_a_leader_that_cannot_renew_stops_and_says_so(fresh_control_plane: Calla
     workspace.create_nodes(1)
     workspace.create_pod("bound")
     eventually(workspace.bindings, "it leads")
-    control_plane.stop_apiserver()
+    control_plane.apiserver.stop()
     assert leader.process.wait() == 1
     assert "kscheduler: error: lease kube-system/kscheduler: not renewed within" in leader.process.log_text()
     assert "Traceback" not in leader.process.log_text()

@@ -304,7 +304,7 @@ def _refusals(control_plane: ControlPlane) -> Counter[tuple[str, int]]:
     """What the scheduler asked of pods in vain: (verb and subresource, status) -> how often."""
     return Counter(
         (f"{event['verb']} {event['objectRef'].get('subresource', '')}".strip(), event["responseStatus"]["code"])
-        for event in control_plane.audit_events()
+        for event in control_plane.apiserver.audit_events()
         if event.get("objectRef", {}).get("resource") == "pods"
         and event.get("userAgent", "").startswith("kscheduler")
         and event.get("responseStatus", {}).get("code", 0) >= 400

@@ -28,7 +28,7 @@ def test_its_bounds_and_its_sums_hold(
             record = make_record(uid, attempt, make_details(names) if names else None, "x" * length)
             ring.add(record)
             added += 1
-            assert ring.latest(uid) is record
+            assert ring.of(uid)[0] is record
         else:
             ring.finish(uid, Outcome.REJECTED, 1.0, Refusal("y" * length))
         ring.check()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kscheduler.api.objects import Namespace, ObjectMeta, Service, ServiceSpec
-from kscheduler.client.protocol import NAMESPACES, SERVICES
 from kscheduler.testing import make_node, make_pod
 from tests.support.world import World, in_virtual_time
 
@@ -30,7 +29,7 @@ async def test_pods_of_no_service_go_where_there_is_most_room() -> None:
 async def test_pods_of_one_service_are_spread_over_zones_without_saying_so() -> None:
     async with World() as world:
         service = Service(ObjectMeta(name="web", namespace="default"), ServiceSpec(selector={"app": "web"}))
-        world.cluster.create_group(SERVICES, service)
+        world.cluster.create_object(service)
         assert await place_six(world) == (3, 3)
 
 
@@ -39,7 +38,7 @@ async def test_a_namespace_selector_sees_the_labels_of_namespaces() -> None:
     async with World() as world:
         for name, team in (("shop", "x"), ("bank", "y")):
             meta = ObjectMeta(name=name, labels={"team": team})
-            world.cluster.create_group(NAMESPACES, Namespace(meta))
+            world.cluster.create_object(Namespace(meta))
         for node, namespace in (("n1", "shop"), ("n2", "bank")):
             world.add_node(node)
             world.cluster.create_pod(make_pod("db", namespace=namespace).label("app", "db").node(node).obj())

@@ -162,7 +162,7 @@ async def following_policies_as_objects(watched: Watched) -> None:
     async with World(config=with_objects, metric_source=lambda _: source_of(0.5)) as world:
         before = world.metrics.exposition().decode()
         spec: dict[str, Any] = {"score": [{"metric": "load"}]}
-        world.cluster.create_policy(MetricPolicyObject(metadata=ObjectMeta(name="mine", namespace="shop"), spec=spec))
+        world.cluster.create_object(MetricPolicyObject(metadata=ObjectMeta(name="mine", namespace="shop"), spec=spec))
         await world.sleep(10.0)
         watched.note(world, before)
 

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import LabelSelector, ObjectMeta, Pod
 from kscheduler.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from kscheduler.client.protocol import POD_DISRUPTION_BUDGETS
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Status
 from kscheduler.simulator.cluster_client import Latency
@@ -178,7 +177,7 @@ async def test_a_disruption_budget_is_respected_where_another_node_will_do() -> 
             PodDisruptionBudgetSpec(selector),
             PodDisruptionBudgetStatus(disruptions_allowed=0),
         )
-        world.cluster.create_group(POD_DISRUPTION_BUDGETS, budget)
+        world.cluster.create_object(budget)
         world.add_nodes(2)
         await fill(world, low("db", priority=1).label(app="db"), low("web", priority=900))
         world.add_pod(critical())

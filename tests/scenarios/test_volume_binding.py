@@ -46,8 +46,8 @@ class StorageWorld(World):
             self.start_controller()
         for index in range(3):
             self.add_node(make_node(f"n{index}").label(zone=f"z{index}").capacity(cpu="4", memory="16Gi"))
-        self.cluster.create_storage(make_class())
-        self.cluster.create_storage(make_class("made", CSI))
+        self.cluster.create_object(make_class())
+        self.cluster.create_object(make_class("made", CSI))
 
     async def __aenter__(self) -> StorageWorld:
         return self
@@ -58,7 +58,7 @@ class StorageWorld(World):
     def add(self, *items: Any) -> None:
         """Storage objects; the cluster gives versions."""
         for item in items:
-            self.cluster.create_storage(replace(item, metadata=replace(item.metadata, resource_version="", uid="")))
+            self.cluster.create_object(replace(item, metadata=replace(item.metadata, resource_version="", uid="")))
 
     def add_local_volumes(self, count: int = 3, **options: Any) -> None:
         """Volume v<i> on node n<i>."""
@@ -93,7 +93,7 @@ class StorageWorld(World):
         status = replace(claim.status, phase=BOUND) if spec else claim.status
         metadata = replace(claim.metadata, annotations=annotations)
         changed = replace(claim, metadata=metadata, spec=replace(claim.spec, **spec), status=status)
-        self.cluster.update_storage(changed)
+        self.cluster.update_object(changed)
 
     def check_state(self) -> None:
         super().check_state()
@@ -189,7 +189,7 @@ async def test_a_pod_waits_for_room_in_storage() -> None:
         world.add_pods(1, "made")
         await world.until(lambda: world.is_told("p0", "node(s) did not have enough free storage"))
         grown = world.cluster.store(CSI_STORAGE_CAPACITIES).objects["kube-system/k"]
-        world.cluster.update_storage(replace(grown, capacity="10Gi"))
+        world.cluster.update_object(replace(grown, capacity="10Gi"))
         await world.until(world.all_bound)
         assert world.node_of("p0") == "n1"
 

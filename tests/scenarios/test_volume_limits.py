@@ -38,9 +38,9 @@ class LimitedWorld(World):
 
     def add_bound_claim(self, name: str, modes: tuple[str, ...] = ("ReadWriteOnce",), zone: str = "a") -> None:
         volume, labels = csi_volume(f"v-{name}"), {volumezone.ZONE: zone}
-        self.cluster.create_storage(replace(volume, metadata=replace(volume.metadata, labels=labels)))
+        self.cluster.create_object(replace(volume, metadata=replace(volume.metadata, labels=labels)))
         bound = claim(name, f"v-{name}", modes=modes)
-        self.cluster.create_storage(replace(bound, metadata=replace(bound.metadata, annotations=BOUND)))
+        self.cluster.create_object(replace(bound, metadata=replace(bound.metadata, annotations=BOUND)))
 
     async def until_waiting(self, name: str, reason: str) -> None:
         def waits() -> bool:
@@ -80,21 +80,21 @@ async def test_a_disk_is_mounted_by_one_pod_after_another() -> None:
 @in_virtual_time
 async def test_a_full_node_takes_a_volume_when_its_limit_rises_or_an_attachment_goes() -> None:
     async with LimitedWorld() as world:
-        limits = world.cluster.create_storage(csi_node("n0", {EBS: 1}))
+        limits = world.cluster.create_object(csi_node("n0", {EBS: 1}))
         for name in ("one", "two", "three"):
             world.add_bound_claim(name)
         world.add_pod(with_claims(make_pod("one"), "one"))
         await world.until(world.all_bound)
         world.add_pod(with_claims(make_pod("two"), "two"))
         await world.until_waiting("two", nodevolumelimits.REASON)
-        world.cluster.update_storage(replace(csi_node("n0", {EBS: 2}), metadata=limits.metadata))
+        world.cluster.update_object(replace(csi_node("n0", {EBS: 2}), metadata=limits.metadata))
         await world.until(world.all_bound, within_s=15)
         # The volume of a pod that has gone stays attached for a while.
-        world.cluster.create_storage(attachment("lingering", "n0", "v-two"))
+        world.cluster.create_object(attachment("lingering", "n0", "v-two"))
         world.delete_pod("two")
         world.add_pod(with_claims(make_pod("three"), "three"))
         await world.until_waiting("three", nodevolumelimits.REASON)
-        world.cluster.delete_storage(VOLUME_ATTACHMENTS, "lingering")
+        world.cluster.delete_object(VOLUME_ATTACHMENTS, "lingering")
         await world.until(world.all_bound, within_s=15)
 
 
@@ -105,5 +105,5 @@ async def test_a_volume_that_moves_to_the_zone_of_the_node_lets_its_pod_go_there
         world.add_pod(with_claims(make_pod("p"), "c"))
         await world.until_waiting("p", volumezone.REASON)
         there: PersistentVolume = world.cluster.store(PERSISTENT_VOLUMES).objects["v-c"]
-        world.cluster.update_storage(replace(there, metadata=replace(there.metadata, labels={volumezone.ZONE: "a"})))
+        world.cluster.update_object(replace(there, metadata=replace(there.metadata, labels={volumezone.ZONE: "a"})))
         await world.until(world.all_bound, within_s=15)

@@ -45,7 +45,7 @@ class VolumeWorld(World):
         VolumeController(self.cluster, asyncio.get_running_loop().call_soon)
         self.add_nodes(2)
         for name, provisioner in ((LOCAL, "kubernetes.io/no-provisioner"), (DISKS, "disk.example.com")):
-            self.cluster.create_storage(StorageClass(ObjectMeta(name=name), provisioner, WAIT_FOR_FIRST_CONSUMER))
+            self.cluster.create_object(StorageClass(ObjectMeta(name=name), provisioner, WAIT_FOR_FIRST_CONSUMER))
 
     async def __aenter__(self) -> VolumeWorld:
         return self
@@ -59,11 +59,11 @@ class VolumeWorld(World):
             storage_class_name=LOCAL,
             node_affinity=VolumeNodeAffinity(NodeSelector([term])),
         )
-        self.cluster.create_storage(PersistentVolume(ObjectMeta(name=name), spec))
+        self.cluster.create_object(PersistentVolume(ObjectMeta(name=name), spec))
 
     def add_claim(self, name: str, of_class: str = LOCAL, size: str = "1Gi") -> None:
         metadata = ObjectMeta(name=name, namespace="default")
-        self.cluster.create_storage(PersistentVolumeClaim(metadata, claim_spec(of_class, size)))
+        self.cluster.create_object(PersistentVolumeClaim(metadata, claim_spec(of_class, size)))
 
     def volume_of(self, claim: str) -> str:
         found: PersistentVolumeClaim = self.cluster.store(PERSISTENT_VOLUME_CLAIMS).objects[f"default/{claim}"]
@@ -169,12 +169,12 @@ async def test_a_volume_that_cannot_be_read_is_nobodys_until_it_can() -> None:
         volumes: dict[str, PersistentVolume] = world.cluster.store(PERSISTENT_VOLUMES).objects
         await world.sleep(1)
         sound = volumes["pv"]
-        world.cluster.update_storage(replace(sound, spec=replace(sound.spec, capacity={"other": "much"})))
+        world.cluster.update_object(replace(sound, spec=replace(sound.spec, capacity={"other": "much"})))
         await world.sleep(1)
         world.add_pod(with_claim("p"))
         await world.until(lambda: world.condition("p") is not None)
         assert world.metrics.informer_bad_objects_total.labels("persistentvolumes").value == 1
-        world.cluster.update_storage(replace(volumes["pv"], spec=sound.spec))
+        world.cluster.update_object(replace(volumes["pv"], spec=sound.spec))
         await world.until(world.all_bound)
         assert world.volume_of("p") == "pv"
 

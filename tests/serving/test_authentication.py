@@ -17,7 +17,6 @@ from kscheduler.serving.authentication import (
     ANONYMOUS,
     CACHE_TTL_S,
     REVIEWS_AT_ONCE,
-    AnybodyIsAnonymous,
     DelegatedAuthenticator,
     FrontProxies,
     Shown,
@@ -25,32 +24,22 @@ from kscheduler.serving.authentication import (
 from kscheduler.serving.authorities import Authorities
 from kscheduler.serving.request_headers import HeaderNames
 from tests.serving.authority import DAY, SERVER, Authority, Issued
+from tests.serving.held_reviews import HeldReviews
 from tests.support.clocks import ManualClock
 
 STANDARD = HeaderNames(("X-Remote-User",), (), ("X-Remote-Group",), ("X-Remote-Extra-",))
 
 
-class Reviews:
+class Reviews(HeldReviews):
     """The apiserver's TokenReview: the tokens "good" and "other" exist."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.tokens: list[str] = []  # tokens asked about
-        self.at_once = 0
-        self.most_at_once = 0
-        self.release = asyncio.Event()
-        self.release.set()
-        self.failure: Exception | None = None
 
     async def token_review(self, token: str) -> User | None:
         self.tokens.append(token)
-        self.at_once += 1
-        self.most_at_once = max(self.most_at_once, self.at_once)
-        try:
-            await self.release.wait()
-        finally:
-            self.at_once -= 1
-        if self.failure:
-            raise self.failure
+        await self.wait()
         return User(f"user-{token}", "u", ("g",)) if token in ("good", "other") else None
 
 
@@ -96,10 +85,6 @@ def bearer(token: str) -> Shown:
 async def name_of(authenticator: DelegatedAuthenticator, request: Shown) -> str | None:
     user = await authenticator.authenticate(request)
     return None if user is None else user.name
-
-
-async def test_without_an_authenticator_anybody_is_anonymous() -> None:
-    assert await AnybodyIsAnonymous().authenticate(bearer("good")) == ANONYMOUS
 
 
 async def test_a_request_that_shows_nothing_is_anonymous(

@@ -31,10 +31,9 @@ async def read_all(request: web.Request) -> web.Response:
 
 async def answers_to(*texts: str) -> list[bytes]:
     """One connection each; what comes back, to the end."""
-    listener = Listener(Listen("127.0.0.1", 0), "--secure-port", reload_s=60)
-    app = web.Application(middlewares=[listener.note_use])
-    app.router.add_route("*", "/{path:.*}", read_all)
-    await listener.start(app)
+    listener = Listener(Listen("127.0.0.1", 0), "--secure-port", reload_s=60, max_body=1024)
+    listener.app.router.add_route("*", "/{path:.*}", read_all)
+    await listener.start()
     answers = []
     try:
         for text in texts:

@@ -61,6 +61,11 @@ class OneUser:
         return Decision(403, f'forbidden: User "{user.name}" cannot {verb} path "{path}"')
 
 
+def open_server(listen: Listen, health: Health) -> Server:
+    open_to = OneUser(*ALWAYS_ALLOWED)
+    return Server(listen, metrics=Metrics(process=False), health=health, authenticator=OneToken(), authorizer=open_to)
+
+
 class Client:
     """Asks one server, and returns status, headers and text."""
 
@@ -104,7 +109,7 @@ def server(health: Health, authorizer: OneUser) -> Server:
         authorizer=authorizer,
     )
     server.add_handler("/broken", broken)
-    server.add_handler("/echo", echo, method="PUT")
+    server.app.router.add_put("/echo", echo)
     return server
 
 
@@ -228,7 +233,7 @@ async def test_a_star_frees_all_paths_that_begin_so(health: Health) -> None:
 
 
 async def test_https_with_a_certificate_made_here(health: Health) -> None:
-    server = Server(Listen("127.0.0.1", 0, server_context()), metrics=Metrics(process=False), health=health)
+    server = open_server(Listen("127.0.0.1", 0, server_context()), health)
     await server.start()
     trusting = ssl.create_default_context()
     trusting.check_hostname = False
@@ -324,7 +329,7 @@ async def test_a_renewed_certificate_is_served_to_the_next_connection(
 ) -> None:
     monkeypatch.setattr("kscheduler.serving.server.RELOAD_S", 0.0)
     tls = server_context(cert_dir=str(tmp_path))
-    server = Server(Listen("127.0.0.1", 0, tls), metrics=Metrics(process=False), health=health)
+    server = open_server(Listen("127.0.0.1", 0, tls), health)
     await server.start()
     old = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", server.port))
     pair = self_signed()
@@ -355,7 +360,7 @@ async def test_an_idle_connection_does_not_hold_up_stop(server: Server) -> None:
 
 async def test_a_client_that_never_ends_its_request_is_cut_off(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kscheduler.serving.idle.SWEEP_S", 0.0)
-    monkeypatch.setattr(server._listener.idle, "_limit_s", 0.0)
+    monkeypatch.setattr(server.idle, "_limit_s", 0.0)
     await server.start()
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     answer = b""
@@ -372,7 +377,7 @@ async def test_a_taken_port_is_refused_with_the_flags_that_name_it(health: Healt
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        server = Server(Listen("127.0.0.1", port), metrics=Metrics(process=False), health=health)
+        server = open_server(Listen("127.0.0.1", port), health)
         with pytest.raises(ConfigError, match=rf"^--bind-address 127\.0\.0\.1, --secure-port {port}: cannot listen: "):
             await server.start()
 

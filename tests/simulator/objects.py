@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 from kscheduler.api.objects import Container, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from kscheduler.client.protocol import Binding, WatchEvent
 
 
-def make_pod(name: str, namespace: str = "default", **spec: object) -> Pod:
-    container = Container(name="c", resources=ResourceRequirements(requests={"cpu": "100m"}))
+def make_pod(name: str, namespace: str = "default", cpu: str = "100m", **spec: Any) -> Pod:
+    container = Container(name="c", resources=ResourceRequirements(requests={"cpu": cpu}))
     return Pod(
         metadata=ObjectMeta(name=name, namespace=namespace),
-        spec=PodSpec(containers=[container], **spec),  # type: ignore[arg-type]
+        spec=PodSpec(containers=[container], **spec),
     )
 
 
@@ -28,6 +29,5 @@ async def next_batch(events: AsyncIterator[list[WatchEvent[Pod]]]) -> list[tuple
     return brief(await events.__anext__())
 
 
-def pod(name: str, cpu: str = "1", **spec: object) -> Pod:
-    container = Container(name="c", resources=ResourceRequirements(requests={"cpu": cpu}))
-    return Pod(ObjectMeta(name=name, namespace="default"), PodSpec(containers=[container], **spec))  # type: ignore[arg-type]
+def pod(name: str, cpu: str = "1", **spec: Any) -> Pod:
+    return make_pod(name, cpu=cpu, **spec)

@@ -26,7 +26,6 @@ from kscheduler.api.storage import (
     StorageClass,
 )
 from kscheduler.client.protocol import (
-    NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -391,28 +390,28 @@ def default_class(name: str, created: str, value: str = "true") -> StorageClass:
 
 
 def made(cluster: Cluster, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    created: PersistentVolumeClaim = cluster.create_storage(claim)
+    created: PersistentVolumeClaim = cluster.create_object(claim)
     return created
 
 
 def test_a_namespace_is_found_by_its_name_as_a_label(cluster: Cluster) -> None:
-    created = cluster.create_group(NAMESPACES, Namespace(ObjectMeta(name="shop")))
+    created = cluster.create_object(Namespace(ObjectMeta(name="shop")))
     assert created.metadata.labels == {"kubernetes.io/metadata.name": "shop"}
 
 
 async def test_storage_gets_the_defaults_of_the_api(cluster: Cluster) -> None:
-    assert cluster.create_storage(PersistentVolume(ObjectMeta(name="pv"))).status.phase == "Pending"
+    assert cluster.create_object(PersistentVolume(ObjectMeta(name="pv"))).status.phase == "Pending"
     disk = PersistentVolumeSpec(azure_disk=AzureDisk("d", "/d"))
-    assert cluster.create_storage(PersistentVolume(ObjectMeta(name="disk"), disk)).spec.azure_disk.kind == "Shared"
-    assert cluster.create_storage(StorageClass(ObjectMeta(name="c"))).volume_binding_mode == "Immediate"
-    assert cluster.create_storage(CSIStorageCapacity(ObjectMeta(name="s"))).key == "default/s"
+    assert cluster.create_object(PersistentVolume(ObjectMeta(name="disk"), disk)).spec.azure_disk.kind == "Shared"
+    assert cluster.create_object(StorageClass(ObjectMeta(name="c"))).volume_binding_mode == "Immediate"
+    assert cluster.create_object(CSIStorageCapacity(ObjectMeta(name="s"))).key == "default/s"
     claim = made(cluster, PersistentVolumeClaim(ObjectMeta(name="data")))
     assert (claim.key, claim.status.phase, claim.spec.storage_class_name) == ("default/data", "Pending", None)
 
 
 async def test_a_claim_without_a_class_gets_the_youngest_default_one(cluster: Cluster) -> None:
     for name, created, value in (("b", "2024", "true"), ("a", "2025", "true"), ("c", "2026", "false")):
-        cluster.create_storage(default_class(name, created, value))
+        cluster.create_object(default_class(name, created, value))
     spec = PersistentVolumeClaim().spec
     claims = {
         "none": spec,
@@ -435,7 +434,7 @@ async def test_every_storage_kind_can_be_listed(cluster: Cluster) -> None:
     client = cluster.client()
     for resource in STORAGE:
         item = resource.type(metadata=ObjectMeta(name="x", namespace="default" if resource.namespaced else ""))
-        cluster.create_storage(item)
+        cluster.create_object(item)
         assert [found.metadata.name for found in (await client.list_page(resource)).items] == ["x"]
 
 
@@ -443,7 +442,7 @@ async def test_a_patch_of_an_old_version_conflicts_and_one_that_changes_nothing_
     cluster: Cluster,
 ) -> None:
     client = cluster.client()
-    version = cluster.create_storage(PersistentVolume(ObjectMeta(name="pv"))).metadata.resource_version
+    version = cluster.create_object(PersistentVolume(ObjectMeta(name="pv"))).metadata.resource_version
     patch: dict[str, object] = {"spec": {"claimRef": {"name": "data"}}}
     patched = await client.patch_volume("pv", version, patch)
     assert patched.spec.claim_ref is not None
@@ -465,9 +464,9 @@ async def test_a_patch_cannot_change_who_an_object_is(cluster: Cluster) -> None:
 
 async def test_storage_that_is_not_there_can_be_neither_deleted_nor_updated(cluster: Cluster) -> None:
     with pytest.raises(NotFound):
-        cluster.delete_storage(PERSISTENT_VOLUME_CLAIMS, "default/none")
+        cluster.delete_object(PERSISTENT_VOLUME_CLAIMS, "default/none")
     with pytest.raises(NotFound):
-        cluster.update_storage(PersistentVolume(ObjectMeta(name="none")))
+        cluster.update_object(PersistentVolume(ObjectMeta(name="none")))
 
 
 # --- APIs behind the apiserver ------------------------------------------------------------------------------------

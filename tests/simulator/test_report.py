@@ -11,8 +11,7 @@ from kscheduler.api.objects import ObjectMeta, Pod
 from kscheduler.simulator.accounting import Moment, NodeRow
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.fragmentation import fragmentation
-from kscheduler.simulator.reasons import kind_of
-from kscheduler.simulator.report import build_report, to_json
+from kscheduler.simulator.report import build_report, kind_of, to_json
 from kscheduler.simulator.report_html import to_html
 from kscheduler.simulator.report_text import to_text
 from kscheduler.simulator.run import RunSettings, simulate_scenario

@@ -14,7 +14,7 @@ from kscheduler.simulator.usage_laws import UsageLaw, parse_share
 
 def draws(text: str, count: int = 2_000) -> list[float]:
     law, source = parse_share(text, "share"), random.Random(1)
-    return [law.draw(source) for _ in range(count)]
+    return [law(source) for _ in range(count)]
 
 
 def test_each_form_is_drawn_around_what_it_says() -> None:

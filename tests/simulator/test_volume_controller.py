@@ -63,7 +63,7 @@ class Bench:
             self.deferred.pop(0)()
 
     def add(self, item: Any) -> None:
-        self.cluster.create_storage(item)
+        self.cluster.create_object(item)
         self.settle()
 
     def volume(self, name: str) -> PersistentVolume:
@@ -79,7 +79,7 @@ class Bench:
         return self.cluster.store(PERSISTENT_VOLUMES).objects
 
     def delete_claim(self, name: str) -> None:
-        self.cluster.delete_storage(PERSISTENT_VOLUME_CLAIMS, f"default/{name}")
+        self.cluster.delete_object(PERSISTENT_VOLUME_CLAIMS, f"default/{name}")
         self.settle()
 
     def annotate(self, name: str, **annotations: str) -> None:
@@ -320,7 +320,7 @@ def test_a_promise_to_a_claim_that_goes_before_it_is_kept_ends(bench: Bench) -> 
     bench.add(a_class("local", WAIT_FOR_FIRST_CONSUMER))
     bench.add(volume("pv", of_class="local"))
     bench.add(claim("data", of_class="local"))
-    bench.cluster.delete_storage(PERSISTENT_VOLUME_CLAIMS, "default/data")
+    bench.cluster.delete_object(PERSISTENT_VOLUME_CLAIMS, "default/data")
     reference = {"namespace": "default", "name": "data", "uid": "of the one that went"}
     bench.cluster.patch_storage(
         PERSISTENT_VOLUMES, "pv", bench.volume("pv").metadata.resource_version, {"spec": {"claimRef": reference}}
@@ -332,7 +332,7 @@ def test_a_promise_to_a_claim_that_goes_before_it_is_kept_ends(bench: Bench) -> 
 def test_a_claim_whose_volume_has_gone_is_lost(bench: Bench) -> None:
     bench.add(volume("pv"))
     bench.add(claim("data"))
-    bench.cluster.delete_storage(PERSISTENT_VOLUMES, "pv")
+    bench.cluster.delete_object(PERSISTENT_VOLUMES, "pv")
     bench.settle()
     assert bench.claim("data").status.phase == "Lost"
 
@@ -417,7 +417,7 @@ def test_bonds_are_mutual_and_nothing_goes_on_for_ever(steps: list[tuple[str, in
         elif action == "select" and f"default/{claim_name}" in claims:
             bench.select_node(claim_name, "n1" if number else "gone")
         elif action == "no volume" and volume_name in bench.volumes:
-            bench.cluster.delete_storage(PERSISTENT_VOLUMES, volume_name)
+            bench.cluster.delete_object(PERSISTENT_VOLUMES, volume_name)
             bench.settle()
         elif action == "no claim" and f"default/{claim_name}" in claims:
             bench.delete_claim(claim_name)

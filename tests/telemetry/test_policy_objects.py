@@ -60,10 +60,10 @@ class World:
 
     def create(self, spec: str, name: str = "mine") -> None:
         item = MetricPolicyObject(metadata=ObjectMeta(name=name, namespace="shop"), spec=yaml.safe_load(spec))
-        self.cluster.create_policy(item)
+        self.cluster.create_object(item)
 
     def change(self, spec: str, name: str = "mine") -> None:
-        self.cluster.update_policy(msgspec.structs.replace(self.stored(name), spec=yaml.safe_load(spec)))
+        self.cluster.update_object(msgspec.structs.replace(self.stored(name), spec=yaml.safe_load(spec)))
 
     def stored(self, name: str = "mine") -> Any:
         return self.cluster.store(METRIC_POLICIES).objects[f"shop/{name}"]
@@ -97,7 +97,7 @@ def test_policies_are_in_force_as_they_are_in_the_cluster() -> None:
         found = world.objects.book.policy_of(pod(policy="mine"))
         assert found is not None
         assert found[1].score[0].weight == 5
-        world.cluster.delete_policy(METRIC_POLICIES, "shop/mine")
+        world.cluster.delete_object(METRIC_POLICIES, "shop/mine")
         await asyncio.sleep(1)
         with pytest.raises(LookupError):
             world.objects.book.policy_of(pod(policy="mine"))
@@ -228,7 +228,7 @@ def test_what_a_taspolicy_asks_for_in_vain_is_told_by_an_event() -> None:
     async def scenario(world: World) -> None:
         spec = yaml.safe_load(HOT.replace("NAME", "temperature"))
         spec["strategies"]["labeling"] = {"rules": []}
-        world.cluster.create_policy(TASPolicyObject(metadata=ObjectMeta(name="hot", namespace="shop"), spec=spec))
+        world.cluster.create_object(TASPolicyObject(metadata=ObjectMeta(name="hot", namespace="shop"), spec=spec))
         await asyncio.sleep(60)
         note = "strategy labeling is not carried out by this scheduler"
         assert world.notes.events == [("TASPolicy", "PolicyPartlyIgnored", note)]

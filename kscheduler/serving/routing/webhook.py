@@ -27,33 +27,22 @@ MAX_BODY = 8 << 20  # the apiserver accepts objects of up to 3 MiB, and a reques
 OnRouted = Callable[[str], object]  # called with the name of the rule
 
 
-class RoutingWebhook:
-    """The webhook's server: listens from `start` to `stop`, which closes all sockets."""
+class RoutingWebhook(Listener):
+    """The webhook's server."""
 
     def __init__(self, config: RoutingConfig, router: Router, on_routed: OnRouted) -> None:
         """Raises ConfigError for a certificate that cannot be used. `on_routed` is not called for dry runs."""
-        self._config = config
+        tls = server_context(config.cert_file, config.key_file)
+        where = f"bindAddress {config.bind_address}, port {config.port} of the routing configuration"
+        super().__init__(Listen(config.bind_address, config.port, tls), where, reload_s=RELOAD_S, max_body=MAX_BODY)
         self._router = router
         self._on_routed = on_routed
         self._failed = False
-        tls = server_context(config.cert_file, config.key_file)
-        where = f"bindAddress {config.bind_address}, port {config.port} of the routing configuration"
-        self._listener = Listener(Listen(config.bind_address, config.port, tls), where, reload_s=RELOAD_S)
-        self._app = web.Application(middlewares=[self._listener.note_use], client_max_size=MAX_BODY)
-        self._app.router.add_post(PATH, self._mutate)
-
-    @property
-    def port(self) -> int:
-        """The port in use. Raises InternalError unless listening."""
-        return self._listener.port
+        self.app.router.add_post(PATH, self._mutate)
 
     async def start(self) -> None:
-        """Start listening. Raises ConfigError if the address cannot be bound."""
-        await self._listener.start(self._app)
-        log.info("routing new pods", extra={"address": self._config.bind_address, "port": self.port})
-
-    async def stop(self) -> None:
-        await self._listener.stop()
+        await super().start()
+        log.info("routing new pods", extra={"address": self.listen.address, "port": self.port})
 
     async def _mutate(self, request: web.Request) -> web.Response:
         try:

@@ -6,13 +6,13 @@ connection a request: a few milliseconds each; what must be fast is in load.py.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-import yaml
 
 from kscheduler.testing.controlplane.faults import RequestFailed
 from kscheduler.testing.controlplane.kubeconfig import Credentials
@@ -80,10 +80,6 @@ class Api:
             for document in documents
         ]
 
-    def apply_yaml(self, text: str) -> list[Object]:
-        """Server-side apply of every document in a YAML text."""
-        return self.apply(*(document for document in yaml.safe_load_all(text) if document))
-
     def text(self, path: str) -> str:
         """A GET whose answer is not JSON, such as /metrics or /readyz."""
         return self._send("GET", path, None, {}).decode()
@@ -95,15 +91,24 @@ class Api:
         return msgspec.json.decode(self._send(method, path, encoded, headers))
 
     def _send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
-        connection = http.client.HTTPSConnection(
-            self._address.hostname or "", self._address.port, context=self._ssl, timeout=120
-        )
-        try:
-            connection.request(method, path, body, {**self.credentials.headers(), **headers})
-            response = connection.getresponse()
-            content = response.read()
-        finally:
-            connection.close()
+        with contextlib.closing(self._connection()) as connection:
+            return self._ask(connection, method, path, body, headers)
+
+    def _connection(self) -> http.client.HTTPSConnection:
+        address = self._address
+        return http.client.HTTPSConnection(address.hostname or "", address.port, context=self._ssl, timeout=120)
+
+    def _ask(
+        self,
+        connection: http.client.HTTPSConnection,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+    ) -> bytes:
+        connection.request(method, path, body, {**self.credentials.headers(), **headers})
+        response = connection.getresponse()
+        content = response.read()
         if response.status >= 400:
             raise _failure(response.status, content)
         return content
@@ -134,22 +139,14 @@ class KeptApi(Api):
     def _send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
         while True:
             is_new = self._kept is None
-            if self._kept is None:
-                self._kept = http.client.HTTPSConnection(
-                    self._address.hostname or "", self._address.port, context=self._ssl, timeout=120
-                )
+            self._kept = self._kept or self._connection()
             try:
-                self._kept.request(method, path, body, {**self.credentials.headers(), **headers})
-                response = self._kept.getresponse()
-                content = response.read()
+                return self._ask(self._kept, method, path, body, headers)
             except (OSError, http.client.HTTPException):
                 self.close()
                 if is_new:
                     raise
-                continue  # the apiserver had hung up while nothing was asked
-            if response.status >= 400:
-                raise _failure(response.status, content)
-            return content
+                # Else the apiserver had hung up while nothing was asked.
 
 
 def _resource_of(resources: Sequence[Object], kind: str, version: str) -> Object:

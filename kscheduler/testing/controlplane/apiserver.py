@@ -38,9 +38,6 @@ class ApiserverOptions:
     """What a test may want different from the others."""
 
     priority_and_fairness: bool = False
-    service_account_admission: bool = False  # needs the default ServiceAccounts, which nobody creates
-    taint_nodes_by_condition: bool = False  # every new node is tainted not-ready until something removes it
-    max_in_flight: int = 10_000  # of reading requests, and as many of changing ones
     audit: bool = False  # log each request's metadata; see Apiserver.audit_events
     extra_flags: tuple[str, ...] = ()  # come last, so they win
 
@@ -125,17 +122,12 @@ class Apiserver:
 
 
 def _behaviour(options: ApiserverOptions) -> dict[str, object]:
-    disabled = []
-    if not options.taint_nodes_by_condition:
-        disabled.append("TaintNodesByCondition")
-    if not options.service_account_admission:
-        disabled.append("ServiceAccount")
-    flags: dict[str, object] = {
+    return {
         "enable-priority-and-fairness": str(options.priority_and_fairness).lower(),
-        "max-requests-inflight": options.max_in_flight,
-        "max-mutating-requests-inflight": options.max_in_flight,
+        "max-requests-inflight": 10_000,
+        "max-mutating-requests-inflight": 10_000,
         "profiling": "false",
         "allow-privileged": "true",
         "delete-collection-workers": 16,
+        "disable-admission-plugins": "TaintNodesByCondition,ServiceAccount",
     }
-    return {**flags, "disable-admission-plugins": ",".join(disabled)} if disabled else flags

@@ -11,21 +11,17 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 
 from kscheduler.testing.controlplane.api import Api, Object
 from kscheduler.testing.controlplane.apiserver import Apiserver, ApiserverOptions
 from kscheduler.testing.controlplane.binaries import Binaries, ensure
 from kscheduler.testing.controlplane.certificates import CertificateAuthority
 from kscheduler.testing.controlplane.etcd import Etcd
-from kscheduler.testing.controlplane.faults import HarnessError, MissingTool, RequestFailed
+from kscheduler.testing.controlplane.faults import RequestFailed
 from kscheduler.testing.controlplane.kubeconfig import Credentials, write_kubeconfig
 from kscheduler.testing.controlplane.process import Process
 
@@ -52,9 +48,7 @@ class ControlPlane:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self) -> None:
@@ -75,18 +69,6 @@ class ControlPlane:
             ends.callback(self.etcd.stop)
             ends.callback(self.apiserver.stop)
             ends.callback(self.stop_processes)
-
-    def start_apiserver(self) -> None:
-        """Start the apiserver again, on the same port and data."""
-        self.apiserver.start()
-
-    def stop_apiserver(self) -> None:
-        """Stop the apiserver in order, with SIGTERM; etcd goes on."""
-        self.apiserver.stop()
-
-    def kill_apiserver(self) -> None:
-        """Kill the apiserver, as a crash would; etcd goes on."""
-        self.apiserver.kill()
 
     def start_process(
         self,
@@ -118,14 +100,10 @@ class ControlPlane:
         for process in reversed(self._processes[keep:]):
             process.stop()
 
-    def audit_events(self) -> list[dict[str, Any]]:
-        """What the apiserver was asked so far, with `ApiserverOptions(audit=True)`."""
-        return self.apiserver.audit_events()
-
     def kubeconfig_for_user(self, user: str, groups: Sequence[str] = ()) -> Path:
         """A kubeconfig with a client certificate; the user has the rights that RBAC gives it and its groups."""
         credentials = Credentials(self.url, self.authority.path, client=self.authority.client(user, groups))
-        return write_kubeconfig(self._file(user, "kubeconfig"), credentials)
+        return write_kubeconfig(self._kubeconfig_path(user), credentials)
 
     def service_account_token(self, namespace: str, name: str, *, expiration_s: int = 3600) -> str:
         """A token of the ServiceAccount, issued by the apiserver (TokenRequest); the account is made if missing."""
@@ -147,7 +125,7 @@ class ControlPlane:
     def kubeconfig_for_service_account(self, namespace: str, name: str) -> Path:
         """A kubeconfig with such a token."""
         credentials = self.service_account_credentials(namespace, name)
-        return write_kubeconfig(self._file(f"{namespace}-{name}", "kubeconfig"), credentials, namespace=namespace)
+        return write_kubeconfig(self._kubeconfig_path(f"{namespace}-{name}"), credentials, namespace=namespace)
 
     def service_account_directory(self, namespace: str, name: str) -> Path:
         """What a pod finds in /var/run/secrets/kubernetes.io/serviceaccount: token, ca.crt and namespace."""
@@ -170,22 +148,6 @@ class ControlPlane:
         namespace["spec"]["finalizers"] = []
         self.api.replace(f"{path}/finalize", namespace)
 
-    def kubectl(self, *arguments: str, kubeconfig: Path | None = None) -> str:
-        """The output of kubectl, as admin or with the kubeconfig given. MissingTool when it is not on PATH."""
-        program = shutil.which("kubectl")
-        if program is None:
-            raise MissingTool("'kubectl' is not on PATH: install it, or have `.ci/run` build it")
-        done = subprocess.run(
-            [program, *arguments],
-            env={**os.environ, "KUBECONFIG": str(kubeconfig or self.admin_kubeconfig)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise HarnessError(f"kubectl {' '.join(arguments)}: exit code {done.returncode}: {done.stderr.strip()}")
-        return done.stdout
-
     def _ensure_service_account(self, namespace: str, name: str) -> None:
         account: Object = {"metadata": {"name": name}}
         try:
@@ -194,8 +156,8 @@ class ControlPlane:
             if error.reason != "AlreadyExists":
                 raise
 
-    def _file(self, name: str, suffix: str) -> Path:
-        return self.directory / f"{name.replace(':', '-')}.{suffix}"
+    def _kubeconfig_path(self, name: str) -> Path:
+        return self.directory / f"{name.replace(':', '-')}.kubeconfig"
 
     def _subdirectory(self, name: str) -> Path:
         path = self.directory / name

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 
 from kscheduler.testing.controlplane.cluster import ControlPlane
 from kscheduler.testing.controlplane.ports import free_port
+from kscheduler.testing.controlplane.probes import is_healthy, unverified_tls
 from kscheduler.testing.controlplane.process import Process
 
 VOLUME_CONTROLLERS = ("persistentvolume-binder-controller", "ephemeral-volume-controller")
@@ -20,7 +18,6 @@ class ControllerManager:
 
     def __init__(self, control_plane: ControlPlane, controllers: Sequence[str]) -> None:
         port = free_port()
-        self._url = f"https://127.0.0.1:{port}/healthz"
         flags = {
             "kubeconfig": control_plane.admin_kubeconfig,
             "authentication-kubeconfig": control_plane.admin_kubeconfig,
@@ -38,19 +35,10 @@ class ControllerManager:
             *control_plane.binaries.component("kube-controller-manager"),
             *(f"--{name}={value}" for name, value in flags.items()),
         ]
-        self._tls = ssl.create_default_context()
-        self._tls.check_hostname = False
-        self._tls.verify_mode = ssl.CERT_NONE  # its certificate is self-signed, and nothing secret is asked
+        tls = unverified_tls()
         self.process: Process = control_plane.start_process("kube-controller-manager", command)
-        self.process.wait_ready(self._is_healthy)
+        self.process.wait_ready(lambda: is_healthy(f"https://127.0.0.1:{port}/healthz", tls))
 
     def stop(self) -> None:
         """Ask it to end, and wait."""
         self.process.stop()
-
-    def _is_healthy(self) -> bool:
-        try:
-            with urllib.request.urlopen(self._url, timeout=2, context=self._tls) as answer:
-                return bool(answer.status == 200)
-        except (urllib.error.URLError, OSError):
-            return False

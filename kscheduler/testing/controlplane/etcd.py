@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 from kscheduler.testing.controlplane.binaries import Binaries
 from kscheduler.testing.controlplane.ports import free_port
+from kscheduler.testing.controlplane.probes import is_healthy
 from kscheduler.testing.controlplane.process import Process
 
 QUOTA_BYTES = 8 << 30
@@ -36,15 +35,8 @@ class Etcd:
     def start(self) -> None:
         """Start it and wait until it takes writes."""
         self.process.start()
-        self.process.wait_ready(self._is_healthy)
+        self.process.wait_ready(lambda: is_healthy(f"{self.url}/health"))
 
     def stop(self) -> None:
         """End it at once: its data is thrown away. The apiserver must have ended before."""
         self.process.kill()
-
-    def _is_healthy(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self.url}/health", timeout=2) as answer:
-                return b'"true"' in answer.read()
-        except (urllib.error.URLError, OSError):
-            return False

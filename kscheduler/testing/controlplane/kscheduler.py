@@ -16,18 +16,13 @@ ROOT = Path(__file__).resolve().parents[3]  # the folder that holds the package
 
 
 class KScheduler(SchedulerProcess):
-    """One replica of `kscheduler run`, as admin unless told otherwise. With `leader_elect` several share a lease."""
+    """One replica of `kscheduler run`, as admin without a kubeconfig. With `leader_elect` several share a Lease."""
 
     def __init__(
         self,
         control_plane: Surroundings,
         *,
-        configuration: dict[str, Any] | None = None,
         kubeconfig: Path | None = None,
-        qps: float = 10_000,
-        burst: int = 10_000,
-        leader_elect: bool = False,
-        lease: dict[str, Any] | None = None,  # fields of leaderElection beside leaderElect
         name: str = "kscheduler",
         extra_flags: tuple[str, ...] = (),
         environment: Mapping[str, str] | None = None,
@@ -36,20 +31,13 @@ class KScheduler(SchedulerProcess):
         root: Path = ROOT,
         cores: str = "",
         module: Sequence[str] = ("kscheduler",),
+        **options: Any,  # those of SchedulerProcess
     ) -> None:
         """`python` and `root` are those of another checkout if they are given; `cores` as `taskset` reads them.
 
         `module` is what Python runs, with arguments before `run`.
         """
-        super().__init__(
-            control_plane,
-            name,
-            kubeconfig or control_plane.admin_kubeconfig,
-            qps=qps,
-            burst=burst,
-            leader_election={"leaderElect": leader_elect, **(lease or {})},
-            configuration=configuration,
-        )
+        super().__init__(control_plane, name, kubeconfig or control_plane.admin_kubeconfig, **options)
         command = pinned([str(python), "-m", *module, "run", *self.flags, *extra_flags], cores)
         variables = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"} | dict(environment or {})
         # As in a container's image, it starts from bytecode. Without, each start would compile it all: 0.15 s.

@@ -18,24 +18,12 @@ class KubeScheduler(SchedulerProcess):
         self,
         control_plane: ControlPlane,
         *,
-        configuration: dict[str, Any] | None = None,
-        qps: float = 10_000,
-        burst: int = 10_000,
-        leader_elect: bool = False,
-        lease: dict[str, Any] | None = None,  # fields of leaderElection beside leaderElect
         kubeconfig: Path | None = None,
         name: str = "kube-scheduler",
         extra_flags: tuple[str, ...] = (),
+        **options: Any,  # those of SchedulerProcess
     ) -> None:
-        super().__init__(
-            control_plane,
-            name,
-            kubeconfig or control_plane.kubeconfig_for_user(USER),
-            qps=qps,
-            burst=burst,
-            leader_election={"leaderElect": leader_elect, **(lease or {})},
-            configuration=configuration,
-        )
+        super().__init__(control_plane, name, kubeconfig or control_plane.kubeconfig_for_user(USER), **options)
         command = [str(control_plane.binaries.path("kube-scheduler")), *self.flags, *extra_flags]
         self.process = control_plane.start_process(name, command)
         self.wait_ready()

@@ -40,7 +40,6 @@ class Batch(msgspec.Struct, frozen=True):
     templates: Sequence[Object]  # `{index}` in any string becomes the object's number
     count: int
     first: int = 0
-    in_flight: int = IN_FLIGHT
     rate_per_s: float | None = None  # evenly spaced at this rate; as fast as possible when None
 
 
@@ -122,13 +121,12 @@ def create(credentials: Credentials, batch: Batch) -> Created:
 async def create_here(credentials: Credentials, batch: Batch) -> Created:
     """Create a batch from this event loop."""
     bodies = _bodies(batch)
-    connector = aiohttp.TCPConnector(limit=batch.in_flight, ssl=credentials.ssl_context())
+    connector = aiohttp.TCPConnector(limit=IN_FLIGHT, ssl=credentials.ssl_context())
     headers = {**credentials.headers(), "Content-Type": "application/json"}
     async with aiohttp.ClientSession(credentials.server, connector=connector, headers=headers) as session:
         began, started_unix_s = time.monotonic(), time.time()
         tasks = [
-            asyncio.ensure_future(_post_all(session, batch, bodies, began))
-            for _ in range(min(batch.in_flight, batch.count))
+            asyncio.ensure_future(_post_all(session, batch, bodies, began)) for _ in range(min(IN_FLIGHT, batch.count))
         ]
         try:
             await asyncio.gather(*tasks)

@@ -18,7 +18,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 
 from aiohttp import web
 
@@ -52,7 +51,6 @@ class LoadExporter:
         """`used`: how much of their requests pods really use; with `tls` the metrics APIs are served too."""
         self.base: Mapping[str, float] = {}  # node -> share of its CPU that is used by other things than pods
         self.faults: Mapping[str, Fault] = {}  # node -> how its line is wrong
-        self.scrapes = 0
         self._cores = cores
         self._used = used
         self._tls = tls
@@ -69,13 +67,11 @@ class LoadExporter:
         eventually(self._serving.is_set, "the load exporter serves")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._loop is not None and self._ending is not None:
             self._loop.call_soon_threadsafe(self._ending.set)
         self._thread.join()
-        self._pods.__exit__(kind, error, traceback)
+        self._pods.__exit__(*error)
 
     @property
     def address(self) -> str:
@@ -125,7 +121,6 @@ class LoadExporter:
         await _hang_up(runner)
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        self.scrapes += 1
         return web.Response(text=self.text(), content_type="text/plain")
 
     async def _node_metrics(self, request: web.Request) -> web.Response:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ import yaml
 from kscheduler.testing.controlplane.cluster import ControlPlane
 from kscheduler.testing.controlplane.faults import MissingTool
 from kscheduler.testing.controlplane.ports import free_port
+from kscheduler.testing.controlplane.probes import is_healthy
 from kscheduler.testing.controlplane.process import Process
 
 PROGRAM = "prometheus"
@@ -33,7 +33,6 @@ class Prometheus:
             raise MissingTool(f"{PROGRAM!r} is not on PATH; Debian has it as a package of that name")
         address = f"127.0.0.1:{free_port()}"
         self.url = f"http://{address}"
-        self.is_frozen = False
         directory = control_plane.directory / f"prometheus-{address.rpartition(':')[2]}"
         directory.mkdir()
         config = directory / "prometheus.yaml"
@@ -63,11 +62,9 @@ class Prometheus:
     def freeze(self) -> None:
         """Freeze it: the kernel accepts connections, and no answer comes."""
         self.process.signal(signal.SIGSTOP)
-        self.is_frozen = True
 
     def thaw(self) -> None:
         self.process.signal(signal.SIGCONT)
-        self.is_frozen = False
 
     def ask(self, query: str, label: str = "node") -> dict[str, float]:
         """Return the query's current result: value of the label -> value."""
@@ -81,7 +78,7 @@ class Prometheus:
         self.process.kill()
 
     def _wait_ready(self) -> None:
-        self.process.wait_ready(lambda: _answers(f"{self.url}/-/ready"))
+        self.process.wait_ready(lambda: is_healthy(f"{self.url}/-/ready"))
 
 
 def _configuration(targets: Sequence[str]) -> dict[str, object]:
@@ -89,11 +86,3 @@ def _configuration(targets: Sequence[str]) -> dict[str, object]:
         "global": {"scrape_interval": f"{SCRAPE_S}s", "scrape_timeout": f"{SCRAPE_S}s"},
         "scrape_configs": [{"job_name": "nodes", "static_configs": [{"targets": list(targets)}]}],
     }
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=2) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False

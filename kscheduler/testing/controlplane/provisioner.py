@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from types import TracebackType
 
 from kscheduler.testing.controlplane.api import Api, Object
 from kscheduler.testing.controlplane.faults import RequestFailed
@@ -41,14 +40,12 @@ class Provisioner:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._ending.set()
         with self._changed:
             self._changed.notify_all()
         self._thread.join()
-        self._claims.__exit__(kind, error, traceback)
+        self._claims.__exit__(*error)
 
     def _serve(self) -> None:
         while not self._ending.is_set():

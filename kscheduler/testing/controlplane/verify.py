@@ -29,10 +29,7 @@ SUFFIXES = {
 class Placement:
     """What was found. `problems` is empty when all is well."""
 
-    pods: int  # that are not finished
-    bound: int
-    nodes_used: int
-    scheduled_events: int
+    bound: int  # pods with a node that are not finished
     unbound: tuple[str, ...]  # namespace/name
     overcommitted: tuple[str, ...]  # sentences, one for a node and resource
     wrong_events: tuple[str, ...]  # sentences, one for a pod
@@ -52,10 +49,7 @@ def verify(api: Api, namespace: str | None = None, *, events: bool = True) -> Pl
     judged = [pod for pod in everywhere if namespace in (None, pod["metadata"]["namespace"])]
     scheduled = api.list_all("/api/v1/events", fieldSelector="reason=Scheduled") if events else []
     return Placement(
-        pods=len(judged),
         bound=sum(1 for pod in judged if _node_of(pod)),
-        nodes_used=len({_node_of(pod) for pod in judged} - {""}),
-        scheduled_events=sum(_occurrences(event) for event in scheduled if _concerns(event, namespace)),
         unbound=tuple(_key(pod) for pod in judged if not _node_of(pod)),
         overcommitted=tuple(overcommitted(api.list_all("/api/v1/nodes"), everywhere)),
         wrong_events=tuple(wrong_events(judged, scheduled)) if events else (),
@@ -83,12 +77,12 @@ def overcommitted(nodes: Iterable[Object], pods: Iterable[Object]) -> list[str]:
 
 def wrong_events(pods: Iterable[Object], scheduled: Iterable[Object]) -> list[str]:
     """A sentence for each bound pod without exactly one Scheduled event of its node, and each unbound one with any."""
-    told: dict[str, list[Object]] = defaultdict(list)  # pod uid -> its Scheduled events
+    events: dict[str, list[Object]] = defaultdict(list)  # pod uid -> its Scheduled events
     for event in scheduled:
-        told[event["involvedObject"].get("uid", "")].append(event)
+        events[event["involvedObject"].get("uid", "")].append(event)
     problems = []
     for pod in pods:
-        about, node = told[pod["metadata"]["uid"]], _node_of(pod)
+        about, node = events[pod["metadata"]["uid"]], _node_of(pod)
         expected, found = int(bool(node)), sum(_occurrences(event) for event in about)
         if found != expected:
             problems.append(f"{_key(pod)} has {found} Scheduled events, expected {expected}")
@@ -146,10 +140,6 @@ def _maximum(one: Amounts, other: Amounts) -> Amounts:
 def _occurrences(event: Object) -> int:
     """How often an event was reported: a series counts all of it."""
     return max(1, event.get("count") or 1, (event.get("series") or {}).get("count") or 1)
-
-
-def _concerns(event: Object, namespace: str | None) -> bool:
-    return namespace in (None, event["involvedObject"].get("namespace"))
 
 
 def _is_finished(pod: Object) -> bool:
