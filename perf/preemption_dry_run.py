@@ -22,8 +22,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kscheduler.api.objects import LabelSelector, ObjectMeta, Pod, TopologySpreadConstraint
-from kscheduler.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from kscheduler.api.objects import (
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+    TopologySpreadConstraint,
+)
 from kscheduler.cache.cache import Cache
 from kscheduler.config import default_config
 from kscheduler.config.types import DefaultPreemptionArgs

@@ -8,30 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from kscheduler.api.objects import APIStruct, ObjectMeta
+from kscheduler.api.objects import NamespacedObject
 
 
-class MetricPolicyObject(APIStruct, frozen=True):
+class MetricPolicyObject(NamespacedObject, frozen=True):
     """kscheduler.io/v1alpha1 MetricPolicy."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: Any = None
     status: Any = None
 
-    @property
-    def key(self) -> str:
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
-
-class TASPolicyObject(APIStruct, frozen=True):
+class TASPolicyObject(NamespacedObject, frozen=True):
     """telemetry.intel.com/v1alpha1 TASPolicy. Nobody writes its status, and it is not read."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: Any = None
-
-    @property
-    def key(self) -> str:
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
 PolicyObject = MetricPolicyObject | TASPolicyObject

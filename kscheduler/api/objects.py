@@ -44,6 +44,26 @@ class ObjectMeta(APIStruct, frozen=True):
     owner_references: list[OwnerReference] | None = None
 
 
+class APIObject(APIStruct, frozen=True):
+    """Base of the kinds without a namespace."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+    @property
+    def key(self) -> str:
+        """The object as users and events write it."""
+        return self.metadata.name
+
+
+class NamespacedObject(APIObject, frozen=True):
+    """Base of the kinds with a namespace."""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, as users and events write it."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
 # --- selectors --------------------------------------------------------------------------------------------------
 
 
@@ -323,15 +343,9 @@ class PodStatus(APIStruct, frozen=True):
     init_container_statuses: list[ContainerStatus] | None = None
 
 
-class Pod(APIStruct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Pod(NamespacedObject, frozen=True):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
-
-    @property
-    def key(self) -> str:
-        """`namespace/name`, as users and events write it."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------
@@ -366,25 +380,16 @@ class NodeStatus(APIStruct, frozen=True):
     declared_features: list[str] | None = None
 
 
-class Node(APIStruct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Node(APIObject, frozen=True):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
-
-    @property
-    def key(self) -> str:
-        return self.metadata.name
 
 
 # --- namespaces -------------------------------------------------------------------------------------------------
 
 
-class Namespace(APIStruct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-
-    @property
-    def key(self) -> str:
-        return self.metadata.name
+class Namespace(APIObject, frozen=True):
+    """A namespace, of which only the metadata are read."""
 
 
 # --- what groups pods -------------------------------------------------------------------------------------------
@@ -394,39 +399,49 @@ class ServiceSpec(APIStruct, frozen=True):
     selector: Labels | None = None
 
 
-class Service(APIStruct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Service(NamespacedObject, frozen=True):
     spec: ServiceSpec = ServiceSpec()
 
-    @property
-    def key(self) -> str:
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
-
-class ReplicationController(APIStruct, frozen=True):
+class ReplicationController(NamespacedObject, frozen=True):
     """A ReplicationController; its selector is plain labels, as a Service's."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ServiceSpec = ServiceSpec()
-
-    @property
-    def key(self) -> str:
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
 class WorkloadSpec(APIStruct, frozen=True):
     selector: LabelSelector | None = None
 
 
-class Workload(APIStruct, frozen=True):
+class Workload(NamespacedObject, frozen=True):
     """A ReplicaSet or a StatefulSet."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: WorkloadSpec = WorkloadSpec()
 
-    @property
-    def key(self) -> str:
-        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+class PodDisruptionBudgetSpec(APIStruct, frozen=True):
+    selector: LabelSelector | None = None
+
+
+class PodDisruptionBudgetStatus(APIStruct, frozen=True):
+    """Written by the disruption controller; a new budget allows no disruption until it has a status."""
+
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, str] | None = None  # name of a pod whose eviction is under way -> since when
+
+
+class PodDisruptionBudget(NamespacedObject, frozen=True):
+    """The number of pods of an application that may be disrupted at a time."""
+
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+# --- configuration ----------------------------------------------------------------------------------------------
+
+
+class ConfigMap(NamespacedObject, frozen=True):
+    data: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 # --- coordination -----------------------------------------------------------------------------------------------
@@ -442,10 +457,5 @@ class LeaseSpec(APIStruct, frozen=True):
     preferred_holder: str | None = None
 
 
-class Lease(APIStruct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Lease(NamespacedObject, frozen=True):
     spec: LeaseSpec = LeaseSpec()
-
-    @property
-    def key(self) -> str:
-        return f"{self.metadata.namespace}/{self.metadata.name}"

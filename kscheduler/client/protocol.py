@@ -13,20 +13,20 @@ from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from kscheduler.api.config_maps import ConfigMap
 from kscheduler.api.documents import NodeDocument, PodDocument
 from kscheduler.api.metric_policies import MetricPolicyObject, TASPolicyObject
 from kscheduler.api.objects import (
+    ConfigMap,
     Lease,
     Namespace,
     Node,
     Pod,
     PodCondition,
+    PodDisruptionBudget,
     ReplicationController,
     Service,
     Workload,
 )
-from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.storage import (
     CSIDriver,
     CSINode,

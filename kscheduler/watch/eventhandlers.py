@@ -18,8 +18,16 @@ from msgspec import structs
 
 from kscheduler.api.documents import NodeDocument
 from kscheduler.api.node_change import NodeChange
-from kscheduler.api.objects import LabelSelector, Namespace, Node, Pod, ReplicationController, Service, Workload
-from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.api.objects import (
+    LabelSelector,
+    Namespace,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+    ReplicationController,
+    Service,
+    Workload,
+)
 from kscheduler.cache.cache import Cache
 from kscheduler.client.informer import Handler
 from kscheduler.clock import Clock

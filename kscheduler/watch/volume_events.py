@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from kscheduler.api.objects import ObjectMeta
-from kscheduler.api.storage import check_capacity, check_claim, check_volume
+from kscheduler.api.objects import APIObject
+from kscheduler.api.storage import check_storage
 from kscheduler.client.protocol import (
     CSI_DRIVERS,
     CSI_NODES,
@@ -35,30 +35,17 @@ from kscheduler.snapshot.volumes import Volumes
 log = logging.getLogger(__name__)
 
 
-class StorageObject(Protocol):
-    @property
-    def metadata(self) -> ObjectMeta: ...
-
-    @property
-    def key(self) -> str: ...
-
-
-T = TypeVar("T", bound=StorageObject)
-
-
-def _sound(item: object) -> None:
-    """Accept an object that cannot be malformed."""
+T = TypeVar("T", bound=APIObject)
 
 
 @dataclass(frozen=True, slots=True)
 class StorageKind(Generic[T]):
-    """One kind of storage object: its name in events, and the functions that keep, drop and check an object."""
+    """One kind of storage object: its name in events, and the functions that keep and drop an object."""
 
     resource: Resource[T]
     event_resource: EventResource
     keep: Callable[[T], None]
     drop: Callable[[T], None]
-    check: Callable[[T], None] = _sound  # raises DecodeError
 
 
 def storage_kinds(volumes: Volumes) -> Iterator[StorageKind[Any]]:
@@ -75,32 +62,26 @@ def storage_kinds(volumes: Volumes) -> Iterator[StorageKind[Any]]:
         EventResource.CSI_STORAGE_CAPACITY,
         volumes.set_capacity,
         _by_key(volumes.remove_capacity),
-        check_capacity,
     )
     yield StorageKind(
         VOLUME_ATTACHMENTS, EventResource.VOLUME_ATTACHMENT, volumes.set_attachment, _by_name(volumes.remove_attachment)
     )
     yield StorageKind(
-        PERSISTENT_VOLUMES,
-        EventResource.PERSISTENT_VOLUME,
-        volumes.set_volume,
-        _by_name(volumes.remove_volume),
-        check_volume,
+        PERSISTENT_VOLUMES, EventResource.PERSISTENT_VOLUME, volumes.set_volume, _by_name(volumes.remove_volume)
     )
     yield StorageKind(
         PERSISTENT_VOLUME_CLAIMS,
         EventResource.PERSISTENT_VOLUME_CLAIM,
         volumes.set_claim,
         _by_key(volumes.remove_claim),
-        check_claim,
     )
 
 
-def _by_name(remove: Callable[[str], None]) -> Callable[[StorageObject], None]:
+def _by_name(remove: Callable[[str], None]) -> Callable[[APIObject], None]:
     return lambda item: remove(item.metadata.name)
 
 
-def _by_key(remove: Callable[[str, str], None]) -> Callable[[StorageObject], None]:
+def _by_key(remove: Callable[[str, str], None]) -> Callable[[APIObject], None]:
     return lambda item: remove(item.metadata.namespace, item.metadata.name)
 
 
@@ -155,7 +136,7 @@ class StorageEvents(Generic[T]):
 
     def _keep(self, item: T) -> bool:
         try:
-            self._kind.check(item)
+            check_storage(item)
         except DecodeError as error:
             resource = self._kind.resource
             log.error(
@@ -175,7 +156,7 @@ class StorageEvents(Generic[T]):
             self._kind.drop(item)
 
 
-def reads_alike(old: StorageObject, new: StorageObject) -> bool:
+def reads_alike(old: APIObject, new: APIObject) -> bool:
     """Return True if two versions of an object differ in nothing but resourceVersion and generation."""
     return bool(_unversioned(old) == _unversioned(new))
 

@@ -8,8 +8,14 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from kscheduler.api.objects import LabelSelector, ObjectMeta, Pod
-from kscheduler.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from kscheduler.api.objects import (
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
 from kscheduler.client.protocol import POD_DISRUPTION_BUDGETS
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Status

@@ -7,8 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from kscheduler.api.objects import LabelSelector, Node, ObjectMeta
-from kscheduler.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from kscheduler.api.objects import (
+    LabelSelector,
+    Node,
+    ObjectMeta,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
 from kscheduler.cache.cache import Cache
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
 from kscheduler.framework.status import Status, unschedulable
