@@ -8,7 +8,6 @@ reads it can let the event loop run in between.
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar, cast, overload
@@ -19,17 +18,19 @@ from kscheduler.api.decode import (
     UNNAMED,
     APIStatus,
     DecodedEvent,
+    ListMeta,
     OnBad,
     decode_list,
     decode_object,
     decode_or_report,
     decode_watch_line,
+    decoder,
 )
 from kscheduler.api.objects import APIStruct, ObjectMeta
 from kscheduler.client.protocol import EventType, Page, Resource, WatchEvent
 from kscheduler.client.watch_dedup import dedup_of
 from kscheduler.errors import DecodeError
-from kscheduler.input.decoding import check_utf8, json_decoder
+from kscheduler.input.decoding import check_utf8
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -38,13 +39,8 @@ T = TypeVar("T")
 BIG_PAGE_BYTES = 512 << 10
 
 
-class _ListMeta(APIStruct, frozen=True):
-    resource_version: str = ""
-    continue_token: str = msgspec.field(default="", name="continue")
-
-
 class _List(msgspec.Struct, Generic[T], gc=False):
-    metadata: _ListMeta
+    metadata: ListMeta
     items: list[T] | None = None
 
 
@@ -69,11 +65,6 @@ class WatchError(Exception):
         self.status = status
 
 
-@functools.cache
-def _decoder(kind: Any) -> Callable[[bytes | msgspec.Raw], Any]:
-    return json_decoder(kind)
-
-
 class Undecoded(Sequence[T]):
     """Objects of a page, decoded as they are read; an unreadable object is logged and skipped."""
 
@@ -86,7 +77,7 @@ class Undecoded(Sequence[T]):
         return len(self._items)
 
     def __iter__(self) -> Iterator[T]:
-        decode: Callable[[msgspec.Raw], T] = _decoder(cast(Any, self._kind))
+        decode: Callable[[msgspec.Raw], T] = decoder(cast(Any, self._kind))
         for raw in self._items:
             try:
                 item: T | None = decode(raw)
@@ -119,10 +110,10 @@ def decode_page(raw: bytes, resource: Resource[T]) -> Page[T]:
 
     try:
         if len(raw) >= BIG_PAGE_BYTES:
-            split = _decoder(_List[msgspec.Raw])(raw)
+            split = decoder(_List[msgspec.Raw])(raw)
             parts = Undecoded(split.items or [], resource, on_bad)
             return Page(parts, split.metadata.resource_version, split.metadata.continue_token, unread)
-        page = _decoder(_List[resource.type])(raw)  # type: ignore[name-defined]
+        page = decoder(_List[resource.type])(raw)  # type: ignore[name-defined]
         return Page(page.items or [], page.metadata.resource_version, page.metadata.continue_token)
     except DecodeError:
         found = decode_list(raw, resource.type, on_bad)
@@ -135,7 +126,7 @@ class LineDecoder(Generic[T]):
     def __init__(self, resource: Resource[T]) -> None:
         self._resource = resource
         self._repeats = dedup_of(resource.type)
-        self._decode = _decoder(_Line[resource.type])  # type: ignore[name-defined]
+        self._decode = decoder(_Line[resource.type])  # type: ignore[name-defined]
 
     def __call__(self, raw: bytes) -> WatchEvent[T]:
         """Decode one event; an unreadable object is logged. Raises WatchError for an ERROR event."""

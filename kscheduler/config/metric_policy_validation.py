@@ -22,8 +22,8 @@ from kscheduler.config.metric_policy import (
     ScoreRule,
     SelfLoad,
 )
-from kscheduler.config.names import qualified_name_faults
 from kscheduler.config.quantity import parse_double, parse_exact
+from kscheduler.input.names import qualified_name_faults
 
 GOALS = ("Minimize", "Maximize", "Target", "LowRisk")
 OPERATORS = ("LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual", "Equals", "NotEquals")

@@ -17,9 +17,9 @@ from kscheduler.config.metric_policy_validation import (
     quantity_faults,
     validate_policy,
 )
-from kscheduler.config.names import qualified_name_faults, subdomain_faults
 from kscheduler.config.quantity import parse_exact
 from kscheduler.config.selector_text import selector_text_fault
+from kscheduler.input.names import qualified_name_faults, subdomain_faults
 from kscheduler.input.redaction import SecretURL
 
 LEAST_INTERVAL = Duration.of_seconds(0.1)  # a source is no worse off than with a busy dashboard

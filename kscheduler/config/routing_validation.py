@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from kscheduler.config.field_errors import duplicate, invalid, not_supported, required
 from kscheduler.config.metric_policy_profiles import metric_policy_args
-from kscheduler.config.names import label_value_faults, qualified_name_faults, subdomain_faults
 from kscheduler.config.routing import RoutingConfig, RoutingRule
 from kscheduler.config.types import LabelSelector, Profile, SelectorRequirement
+from kscheduler.input.names import label_value_faults, qualified_name_faults, subdomain_faults
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
