@@ -43,7 +43,7 @@ from kscheduler.observability.measurements import RestClientMeasurements
 from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import DEFAULT_BIND_CONCURRENCY, Options, Scheduler, check_supported
 from kscheduler.serving.health import Health
-from kscheduler.telemetry.implied import idle_arguments
+from kscheduler.telemetry.settings import idle_arguments
 from kscheduler.wasm.loading.plugins import GuestPlugins
 
 if TYPE_CHECKING:
