@@ -304,13 +304,13 @@ def build_webhook(routing: RoutingConfig, scheduler: Scheduler, metrics: Metrics
     """Return the admission webhook that sets the scheduler of new pods, not listening yet. Raises ConfigError."""
     from kscheduler.serving.routing.rules import NewPod, Router
     from kscheduler.serving.routing.webhook import RoutingWebhook
-    from kscheduler.telemetry.plan_b import PlanBLookout
 
     live = scheduler.live_metrics
-    lookout = None if live is None else PlanBLookout(live.policies.book, live.telemetry.failures)
 
     def is_plan_b(scheduler_name: str, pod: NewPod) -> bool:
-        return lookout is not None and lookout.is_in_force(scheduler_name, pod.namespace, pod.labels, pod.annotations)
+        return live is not None and live.policies.book.is_in_plan_b(
+            scheduler_name, pod.namespace, pod.labels, pod.annotations, live.telemetry.failures
+        )
 
     router = Router(routing.rules, scheduler.namespaces.get, is_plan_b)
     return RoutingWebhook(routing, router, lambda rule: metrics.routed_pods_total.labels(rule).inc())

@@ -10,9 +10,9 @@ from kscheduler.client.concurrency import run_together
 from kscheduler.client.protocol import Client
 from kscheduler.clock import Clock
 from kscheduler.config.types import Profile
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.build import source_maker
-from kscheduler.telemetry.observer import TelemetryObserver
 from kscheduler.telemetry.policy_objects import PolicyObjects
 from kscheduler.telemetry.policy_reports import Records
 from kscheduler.telemetry.settings import TelemetrySettings
@@ -58,7 +58,7 @@ def build_live_metrics(
     *,
     clock: Clock,
     identity: str,
-    observer: TelemetryObserver,
+    observer: Measurements,
     recorder: Callable[[], Records],
     may_write: Callable[[], bool],
     tell: Tell,

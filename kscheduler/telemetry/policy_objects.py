@@ -38,7 +38,7 @@ class PolicyObjects:
         """`recorder` is called only when there is something to record."""
         self._clock = clock
         self._reports = PolicyReports(client, recorder, clock, may_write)
-        self.book = PolicyBook(profiles, self._reports.tell)
+        self.book = PolicyBook(profiles, self._reports.add)
         wanted: list[Resource[Any]] = []
         if self.book.follows_metric_policies:
             wanted.append(METRIC_POLICIES)

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 CONDITION = "Valid"
 PAUSE_S = 5.0  # before a failed write is repeated, or `may_write` is checked again
 MAX_MESSAGE = 4096
-MAX_TOLD = 10_000  # objects whose last Event is remembered
+MAX_RECORDED = 10_000  # objects whose last Event is remembered
 
 _RESOURCES: dict[str, Resource[Any]] = {"MetricPolicy": METRIC_POLICIES, "TASPolicy": TAS_POLICIES}
 
@@ -36,7 +36,7 @@ class Records(Protocol):
 
 
 class PolicyReports:
-    """Writes verdicts to policy objects. `run` is a task; `tell` queues a verdict and never blocks."""
+    """Writes verdicts to policy objects. `run` is a task; `add` queues a verdict and never blocks."""
 
     def __init__(
         self, client: WritesStatus, recorder: Callable[[], Records], clock: Clock, may_write: Callable[[], bool]
@@ -46,10 +46,10 @@ class PolicyReports:
         self._clock = clock
         self._may_write = may_write
         self._waiting: dict[tuple[str, str], Verdict] = {}  # (kind, "namespace/name") -> the newest verdict to write
-        self._told: dict[str, str] = {}  # uid -> the note of its last Event
+        self._recorded: dict[str, str] = {}  # uid -> the note of its last Event
         self._work = asyncio.Event()
 
-    def tell(self, verdict: Verdict) -> None:
+    def add(self, verdict: Verdict) -> None:
         self._waiting[verdict.kind, verdict.object.key] = verdict
         self._work.set()
 
@@ -101,13 +101,13 @@ class PolicyReports:
         elif verdict.notes:
             reason, note = "PolicyPartlyIgnored", "; ".join(verdict.notes)
         else:
-            self._told.pop(item.metadata.uid, None)
+            self._recorded.pop(item.metadata.uid, None)
             return
-        if self._told.get(item.metadata.uid) == note or _condition(item).get("message") == note:
+        if self._recorded.get(item.metadata.uid) == note or _condition(item).get("message") == note:
             return
-        if len(self._told) >= MAX_TOLD:
-            self._told.clear()
-        self._told[item.metadata.uid] = note
+        if len(self._recorded) >= MAX_RECORDED:
+            self._recorded.clear()
+        self._recorded[item.metadata.uid] = note
         self._recorder().record(_regarding(verdict), type="Warning", reason=reason, action="Validating", note=note)
 
 

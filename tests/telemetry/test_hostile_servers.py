@@ -20,6 +20,7 @@ from kscheduler.telemetry.build import source_maker
 from kscheduler.telemetry.telemetry import LiveTelemetry
 from kscheduler.testing.wrappers import make_node
 from tests.support.clocks import ManualClock
+from tests.telemetry.fakes import measurements, no_policies
 from tests.telemetry.http_server import (
     Request,
     Serve,
@@ -58,6 +59,9 @@ class Desk:
             lambda config: self._source,
             clock=self.clock,
             rng=random.Random(1),
+            policies=no_policies(),
+            observer=measurements(),
+            tell=lambda pod, reason, note: None,
         )
         self.poller = self.telemetry.pollers["p"]
         self.column = self.telemetry.column("load", MINUTE)
