@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from kscheduler.observability.measurements import Measurements
 from kscheduler.telemetry.outages import Outage
-from kscheduler.telemetry.readings import OLDER
+from kscheduler.telemetry.source import OLDER
 
 log = logging.getLogger(__name__)
 

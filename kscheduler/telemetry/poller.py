@@ -17,8 +17,7 @@ from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.observability.measurements import Measurements
 from kscheduler.telemetry.breaker import Breaker, BreakerState
 from kscheduler.telemetry.outages import Outage
-from kscheduler.telemetry.readings import Readings
-from kscheduler.telemetry.source import MetricSource, SourceError
+from kscheduler.telemetry.source import MetricSource, Readings, SourceError
 
 log = logging.getLogger(__name__)
 

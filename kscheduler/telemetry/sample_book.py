@@ -17,7 +17,7 @@ from kscheduler.framework.telemetry import SampleSteps
 from kscheduler.telemetry.cadence import Cadence
 from kscheduler.telemetry.clamping import Bounds, Clamping
 from kscheduler.telemetry.node_rows import NodeRows
-from kscheduler.telemetry.readings import NOT_A_NUMBER, OLDER, UNKNOWN_NODE, Reading, Sample
+from kscheduler.telemetry.source import NOT_A_NUMBER, OLDER, UNKNOWN_NODE, Reading, Sample
 
 # A source's clock may be this much ahead of ours. A known time further ahead is not trusted: it must not keep out
 # samples with earlier times.

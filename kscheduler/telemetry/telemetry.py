@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kscheduler.client.concurrency import run_together, wait_event
+from kscheduler.client.times import unix_seconds
 from kscheduler.clock import Clock
 from kscheduler.config.metric_policy import Freshness, Metric, PolicySpec, Source
 from kscheduler.framework.telemetry import PolicyRef, SampleSteps
@@ -21,15 +22,13 @@ from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.telemetry.columns import BookColumn
+from kscheduler.telemetry.limits import sliced
 from kscheduler.telemetry.metric_health import MetricHealth
 from kscheduler.telemetry.node_rows import NodeRows
 from kscheduler.telemetry.policy_book import PolicyBook
 from kscheduler.telemetry.poller import Poller
-from kscheduler.telemetry.readings import OLDER, Reading, Readings, why_useless
 from kscheduler.telemetry.sample_book import SampleBook
-from kscheduler.telemetry.slices import sliced
-from kscheduler.telemetry.source import MakeSource
-from kscheduler.telemetry.times import unix_seconds
+from kscheduler.telemetry.source import OLDER, MakeSource, Reading, Readings, why_useless
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,7 @@ from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.policy_book import PolicyBook
-from kscheduler.telemetry.readings import Reading, Readings, Sample
-from kscheduler.telemetry.source import SourceError
+from kscheduler.telemetry.source import Reading, Readings, Sample, SourceError
 from kscheduler.telemetry.telemetry import LiveTelemetry
 
 SOURCE = Source(name="fake", resource_metrics={})

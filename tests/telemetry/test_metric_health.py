@@ -7,7 +7,7 @@ import pytest
 from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
 from kscheduler.telemetry.metric_health import MetricHealth
-from kscheduler.telemetry.readings import DUPLICATE, NOT_A_NUMBER, OLDER
+from kscheduler.telemetry.source import DUPLICATE, NOT_A_NUMBER, OLDER
 
 
 class Counted(Measurements):

@@ -14,7 +14,7 @@ from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from kscheduler.telemetry.breaker import BreakerState
 from kscheduler.telemetry.poller import Poller
-from kscheduler.telemetry.readings import Readings
+from kscheduler.telemetry.source import Readings
 from tests.telemetry.fakes import FakeSource, measurements
 
 

@@ -7,13 +7,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
+from kscheduler.client.times import unix_seconds
 from kscheduler.config.metric_policy import Metric
 from kscheduler.errors import APIError, DecodeError
 from kscheduler.telemetry.limits import AnswerLimits
-from kscheduler.telemetry.numbers import quantity
-from kscheduler.telemetry.readings import NOT_A_NUMBER, Reading, ReadingBuilder, Readings
-from kscheduler.telemetry.source import SourceError
-from kscheduler.telemetry.times import unix_seconds
+from kscheduler.telemetry.parsing import quantity
+from kscheduler.telemetry.source import NOT_A_NUMBER, Reading, ReadingBuilder, Readings, SourceError
 
 T = TypeVar("T")
 

@@ -10,9 +10,7 @@ from kscheduler.config.metric_policy import Metric
 from kscheduler.errors import NotFound
 from kscheduler.input.decoding import json_decoder
 from kscheduler.telemetry.limits import AnswerLimits
-from kscheduler.telemetry.readings import UNKNOWN_NODE, Reading, ReadingBuilder, Readings
-from kscheduler.telemetry.slices import sliced
-from kscheduler.telemetry.source import SourceError
+from kscheduler.telemetry.source import UNKNOWN_NODE, Reading, ReadingBuilder, Readings, SourceError
 from kscheduler.telemetry.sources.aggregated import (
     MAX_REASON,
     AggregatedAPI,
@@ -59,10 +57,7 @@ class CustomMetricsSource:
 
     async def _read(self, metric: Metric) -> Reading:
         items = (await self._ask(metric)).items
-        builder = ReadingBuilder()
-        async for some in sliced(self._asker.limits.first(items, builder)):
-            for item in some:
-                _add(item, builder)
+        builder = await self._asker.limits.build(items, _add)
         window_s = max((item.window_seconds or item.window or 0 for item in items[:1]), default=0)
         return builder.reading(float(max(window_s, 0)))
 

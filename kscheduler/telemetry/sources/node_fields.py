@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from kscheduler.client.times import unix_seconds
 from kscheduler.clock import Clock
 from kscheduler.config.metric_policy import Metric
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.telemetry.numbers import quantity
-from kscheduler.telemetry.readings import NOT_A_NUMBER, Reading, ReadingBuilder, Readings
-from kscheduler.telemetry.slices import sliced
-from kscheduler.telemetry.times import unix_seconds
+from kscheduler.telemetry.limits import sliced
+from kscheduler.telemetry.parsing import quantity
+from kscheduler.telemetry.source import NOT_A_NUMBER, Reading, ReadingBuilder, Readings
 
 
 class NodeFieldsSource:
