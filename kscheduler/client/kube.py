@@ -141,13 +141,11 @@ class KubeClient:
         field_selector: str = "",
         limit: int = 500,
         continue_token: str = "",
-        resource_version: str = "",
     ) -> Page[T]:
         query = {
             "fieldSelector": field_selector,
             "limit": str(limit) if limit > 0 else "",
             "continue": continue_token,
-            "resourceVersion": resource_version,
         }
         path = _with_query(resource.path, query)
 

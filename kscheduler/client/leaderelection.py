@@ -23,7 +23,7 @@ from typing import Any
 from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta
 from kscheduler.client.backoff import Backoff
 from kscheduler.client.concurrency import cancel_and_wait, wait_event, within
-from kscheduler.client.protocol import LEASES, Client, EventType
+from kscheduler.client.protocol import LEASES, Client, EventType, always, is_older, nothing
 from kscheduler.client.times import micro_time
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, ConfigError, Conflict, Gone, KSchedulerError, NotFound
@@ -69,16 +69,8 @@ class ElectionConfig:
             )
 
 
-def _nothing() -> None:
-    pass
-
-
 def _ignore(_identity: str) -> None:
     pass
-
-
-def _yes() -> bool:
-    return True
 
 
 async def _at_once() -> None:
@@ -95,8 +87,8 @@ class LeaderElector:
         rng: random.Random,
         config: ElectionConfig,
         *,
-        on_started: Callable[[], None] = _nothing,
-        on_stopped: Callable[[], None] = _nothing,
+        on_started: Callable[[], None] = nothing,
+        on_stopped: Callable[[], None] = nothing,
         on_new_leader: Callable[[str], None] = _ignore,
     ) -> None:
         """`on_stopped` is called once for each `on_started`, before `run` returns or raises."""
@@ -109,14 +101,14 @@ class LeaderElector:
         self._on_new_leader = on_new_leader
         self._observed: Lease | None = None  # as last read or written
         self._observed_at = float("-inf")  # monotonic time at which its spec was first seen
-        self._reported = ""  # the leader last told to on_new_leader
+        self._reported = ""  # the leader last passed to on_new_leader
         self._leading = False
         self._valid_until = float("-inf")  # no other candidate may start before this monotonic time
         self._wake = asyncio.Event()  # the Lease changed so that trying now is worth while
         self._stopping = asyncio.Event()
         self._failed_tries = 0  # one after the other, without a good answer
         self._declined = False  # the last time there was a Lease to take
-        self.may_try: Callable[[], bool] = _yes  # is asked before another's Lease is taken
+        self.may_try: Callable[[], bool] = always  # is asked before another's Lease is taken
         # Awaited while the Lease is held, before leading; leading begins when it returns. May raise APIError.
         self.confirm: Callable[[], Coroutine[Any, Any, None]] = _at_once
         # Whether the process of this identity has provably ended: its Lease need not run out. None: nobody can know.
@@ -446,7 +438,7 @@ class LeaderElector:
             return
         # What a watch that was opened again repeats is no sign of life. (A read is current, whatever its version:
         # after a restore from a backup versions begin lower.)
-        if self._observed is not None and _is_older(lease, self._observed):
+        if self._observed is not None and _was_before(lease.metadata, self._observed.metadata):
             return
         self._observe(lease)
         self._report_leader()
@@ -454,15 +446,9 @@ class LeaderElector:
             self._wake.set()
 
 
-def _is_older(lease: Lease, than: Lease) -> bool:
+def _was_before(version: ObjectMeta, known: ObjectMeta) -> bool:
     """Compare versions of one Lease; a deleted and recreated Lease is another object."""
-    version, known = lease.metadata.resource_version, than.metadata.resource_version
-    return (
-        lease.metadata.uid == than.metadata.uid
-        and version.isdecimal()
-        and known.isdecimal()
-        and int(version) < int(known)
-    )
+    return version.uid == known.uid and is_older(version.resource_version, known.resource_version)
 
 
 def _whole_seconds(seconds: float) -> int:

@@ -104,6 +104,14 @@ TAS_POLICIES: Resource[TASPolicyObject] = Resource(
 CONFIG_MAPS: Resource[ConfigMap] = Resource("v1", "configmaps", "ConfigMap", ConfigMap)
 LEASES: Resource[Lease] = Resource("coordination.k8s.io/v1", "leases", "Lease", Lease)
 
+
+def is_older(version: str, than: str) -> bool:
+    """Compare resource versions, which the apiserver's growing numbers allow; other versions are never older."""
+    if len(version) == len(than):  # nearly always, and digits of one length compare as text
+        return version < than and version.isdecimal() and than.isdecimal()
+    return version.isdecimal() and than.isdecimal() and int(version) < int(than)
+
+
 # Finished pods hold no resources; the apiserver leaves them out, and reports their end as DELETED.
 UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 
@@ -145,7 +153,8 @@ class Binding(NamedTuple):
     node: str
 
 
-def _always() -> bool:
+def always() -> bool:
+    """Return True: the answer of those for whom nothing speaks against a write."""
     return True
 
 
@@ -161,7 +170,7 @@ def _keep_on(give_up: Callable[[], None]) -> None:
 class BindTry:
     """The callbacks of one try to write a binding."""
 
-    may_write: Callable[[], bool] = _always  # asked right before it is sent
+    may_write: Callable[[], bool] = always  # asked right before it is sent
     on_overdue: Callable[[], None] = nothing  # called at most once, while its answer is much later than usual
     is_repeat: bool = False  # an earlier try may have been carried out
     # Called right before `on_overdue`, if at all, with what gives the request up: no answer will be reported then.
@@ -207,12 +216,7 @@ class Event:
 
     namespace: str
     name: str
-    regarding_kind: str  # "Pod"
-    regarding_api_version: str  # "v1"
-    regarding_namespace: str
-    regarding_name: str
-    regarding_uid: str
-    regarding_resource_version: str
+    regarding: Regarding
     type: str  # "Normal" or "Warning"
     reason: str
     action: str
@@ -242,7 +246,6 @@ class Client(Protocol):
         field_selector: str = "",
         limit: int = 500,
         continue_token: str = "",
-        resource_version: str = "",
     ) -> Page[T]:
         """Return one page of all objects of a kind. Raises Gone when the continue token is too old."""
         ...

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import uvloop
 
+from kscheduler.client.fault_log import report_fault
 from kscheduler.client.gone_holder import GoneHolder
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.leaderelection import ElectionConfig, LeaderElector
-from kscheduler.client.loop_faults import report_fault
 from kscheduler.client.retry_pauses import RetryPauses, SuccessObserver
 from kscheduler.client.transport import RequestObserver
 from kscheduler.clock import Clock

@@ -89,7 +89,6 @@ class ClusterClient:
         field_selector: str = "",
         limit: int = 500,
         continue_token: str = "",
-        resource_version: str = "",
     ) -> Page[T]:
         fault = await self._begin(Verb.LIST, resource.plural, None, self._latency.list_s)
         store: Store[T] = self._cluster.store(resource)

@@ -72,7 +72,7 @@ async def test_a_critical_pod_takes_the_place_of_one_of_lower_priority() -> None
         assert not exists(world, "b")
         (event,) = world.events("b", "Preempted")
         assert event.note == f"Preempted by pod {preemptor.metadata.uid} on node {node_name}"
-        assert (event.type, event.action, event.regarding_uid) == ("Normal", "Preempting", uid)
+        assert (event.type, event.action, event.regarding.uid) == ("Normal", "Preempting", uid)
         assert event.related is not None
         assert (event.related.name, event.related.uid) == ("critical", preemptor.metadata.uid)
         assert world.metrics.preemption_attempts_total.value == 1
