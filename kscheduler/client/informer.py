@@ -69,6 +69,23 @@ class Handler(Protocol[T_contra]):
         ...
 
 
+class KeepNewest(Generic[T]):
+    """A handler that keeps the newest version of each object, for a kind whose changes mean nothing more."""
+
+    def __init__(self, keep: Callable[[T], object], drop: Callable[[T], object]) -> None:
+        self._keep = keep
+        self._drop = drop
+
+    def on_add(self, obj: T) -> None:
+        self._keep(obj)
+
+    def on_update(self, old: T, new: T) -> None:
+        self._keep(new)
+
+    def on_delete(self, obj: T) -> None:
+        self._drop(obj)
+
+
 class InformerObserver(Protocol):
     """Counts what an informer reads."""
 

@@ -35,6 +35,7 @@ from kscheduler.client.merge_patch import versioned
 from kscheduler.client.protocol import (
     METRIC_POLICIES,
     ONE_TRY,
+    AccessReview,
     Binding,
     BindTry,
     DirectBinds,
@@ -44,12 +45,12 @@ from kscheduler.client.protocol import (
     Page,
     PodStatusPatch,
     Resource,
+    User,
     WatchEvent,
     nothing,
 )
 from kscheduler.client.ratelimit import Priority, RateLimiter
 from kscheduler.client.repeated_reads import RepeatedReads
-from kscheduler.client.reviews import AccessReview, User
 from kscheduler.client.slots import Slots
 from kscheduler.client.times import micro_time
 from kscheduler.client.transport import RequestObserver, Transport, raise_error

@@ -18,14 +18,15 @@ from kscheduler.client.kube import KubeClient, status_patch_body
 from kscheduler.client.protocol import (
     PODS,
     UNFINISHED_PODS,
+    AccessReview,
     Event,
     EventType,
     Page,
     PodStatusPatch,
     Regarding,
+    User,
     WatchEvent,
 )
-from kscheduler.client.reviews import AccessReview, User
 from kscheduler.errors import APIError, Conflict, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
 from kscheduler.testing.controlplane.patience import ended
 from tests.client.fake_apiserver import BINDING, FakeAPIServer, WatchScript, line, pod
