@@ -30,7 +30,7 @@ from pathlib import Path
 
 import yaml
 
-from kscheduler.config import parse_config
+from kscheduler.config.load import parse_config
 from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.framework.plugins.registry import known_plugins

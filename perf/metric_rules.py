@@ -19,7 +19,7 @@ import statistics
 import sys
 from collections.abc import Callable, Sequence
 
-from kscheduler.config import parse_config
+from kscheduler.config.load import parse_config
 from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.framework.plugins.registry import known_plugins

@@ -32,7 +32,7 @@ from kscheduler.api.objects import (
     TopologySpreadConstraint,
 )
 from kscheduler.cache.cache import Cache
-from kscheduler.config import default_config
+from kscheduler.config.load import default_config
 from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.cycle_state import CycleState

@@ -1,8 +1,8 @@
 """Decodes JSON from the apiserver to typed objects; an unreadable object is refused by itself, with its name and field.
 
 null means absent, as it does in Go: an object that holds one where its type has no room for it is read again without.
-An object whose JSON is sound may still hold nonsense (`cpu: abc`, `operator: Foo`): `check_pod` and
-`check_node` find that out at once, rather than in the middle of a decision.
+An object whose JSON is sound may still hold nonsense (`cpu: abc`, `operator: Foo`): `check_pod`
+finds that out at once, rather than in the middle of a decision.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from kscheduler.api.labels import (
     compile_node_selector_term,
     compile_preferred_terms,
 )
-from kscheduler.api.objects import APIStruct, Node, NodeAffinity, Pod
+from kscheduler.api.objects import APIStruct, NodeAffinity, Pod
 from kscheduler.api.pod_affinity import compile_pod_affinity
-from kscheduler.api.resources import node_allocatable, pod_resources
+from kscheduler.api.resources import pod_resources
 from kscheduler.errors import DecodeError
 from kscheduler.input import decoding
 
@@ -239,11 +239,6 @@ def check_pod(pod: Pod) -> None:
             raise DecodeError(str(fault))
     for i, constraint in enumerate(pod.spec.topology_spread_constraints or ()):
         compile_label_selector(constraint.label_selector, f"spec.topologySpreadConstraints[{i}].labelSelector")
-
-
-def check_node(node: Node) -> None:
-    """Raise DecodeError, with the path of the field, if a decision could not read a value of the node."""
-    node_allocatable(node)
 
 
 def _check_required_terms(affinity: NodeAffinity | None) -> None:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kscheduler.api.decode import check_node, check_pod, convert_object, key_of
+from kscheduler.api.decode import check_pod, convert_object, key_of
 from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject, TASPolicyObject
 from kscheduler.api.objects import Node, Pod
+from kscheduler.api.resources import node_allocatable
 from kscheduler.api.storage import (
     CSIDriver,
     CSINode,
@@ -80,7 +81,7 @@ def load_manifests(path: str | Path) -> Manifests:
         if found.api_version == "v1" and found.kind == "Pod":
             pods.append(_read(found, Pod, check_pod))
         elif found.api_version == "v1" and found.kind == "Node":
-            nodes.append(_read(found, Node, check_node))
+            nodes.append(_read(found, Node, node_allocatable))
         elif (found.api_version, found.kind) in _STORAGE:
             storage.append(_read(found, _STORAGE[found.api_version, found.kind], check_storage))
         elif (found.api_version, found.kind) in _POLICIES:
@@ -90,7 +91,7 @@ def load_manifests(path: str | Path) -> Manifests:
     return Manifests(tuple(pods), tuple(nodes), dict(others), tuple(storage), tuple(policies))
 
 
-def _read(found: _Found, kind: type[T], check: Callable[[T], None] | None = None) -> T:
+def _read(found: _Found, kind: type[T], check: Callable[[T], object] | None = None) -> T:
     name = f"{found.place}: {found.kind} {key_of(found.document)}"
     try:
         item = convert_object(found.document, kind)

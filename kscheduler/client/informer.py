@@ -410,7 +410,7 @@ class Informer(Generic[T]):
             self._add(key, obj)
             return
         was, now = _metadata(old), _metadata(obj)
-        if was.uid != now.uid:  # deleted and made anew while we did not look
+        if was.uid != now.uid:  # deleted and created again between two events
             self._remove(key)
             self._add(key, obj)
         elif was.resource_version != now.resource_version:

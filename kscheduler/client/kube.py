@@ -64,7 +64,7 @@ T = TypeVar("T")
 REQUEST_TIMEOUT_S = 30.0
 LIST_TIMEOUT_S = 60.0
 REVIEW_TIMEOUT_S = 10.0
-DEFAULT_WRITES = 100  # bindings, status patches and Events under way at once, unless told otherwise
+DEFAULT_WRITES = 100  # bindings, status patches and Events under way at once, unless `direct_binds` sets another bound
 # An apiserver that opens a watch at all does so at once, events or not: then another is opened beside the first.
 WATCH_OPENS_S = 1.0
 WATCH_GRACE_S = 15.0  # beyond timeoutSeconds, for a server that is slow to end a watch

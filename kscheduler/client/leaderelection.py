@@ -20,6 +20,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta
 from kscheduler.client.backoff import Backoff
 from kscheduler.client.concurrency import cancel_and_wait, wait_event, within
@@ -69,16 +71,12 @@ class ElectionConfig:
             )
 
 
-def _ignore(_identity: str) -> None:
-    pass
-
-
 async def _at_once() -> None:
     pass
 
 
 class LeaderElector:
-    """Run `run` as a task; `stop` releases the Lease. Callbacks are plain calls and must not block."""
+    """Run `run` as a task; `stop` releases the Lease. The callback is a plain call and must not block."""
 
     def __init__(
         self,
@@ -88,20 +86,16 @@ class LeaderElector:
         config: ElectionConfig,
         *,
         on_started: Callable[[], None] = nothing,
-        on_stopped: Callable[[], None] = nothing,
-        on_new_leader: Callable[[str], None] = _ignore,
     ) -> None:
-        """`on_stopped` is called once for each `on_started`, before `run` returns or raises."""
+        """`on_started` is called when this replica begins to lead; it stops before `run` returns or raises."""
         self._client = client
         self._clock = clock
         self._rng = rng
         self._config = config
         self._on_started = on_started
-        self._on_stopped = on_stopped
-        self._on_new_leader = on_new_leader
         self._observed: Lease | None = None  # as last read or written
         self._observed_at = float("-inf")  # monotonic time at which its spec was first seen
-        self._reported = ""  # the leader last passed to on_new_leader
+        self._reported = ""  # the leader last logged
         self._leading = False
         self._valid_until = float("-inf")  # no other candidate may start before this monotonic time
         self._wake = asyncio.Event()  # the Lease changed so that trying now is worth while
@@ -142,7 +136,6 @@ class LeaderElector:
                 await self._renew()
             finally:
                 self._leading = False
-                self._on_stopped()
             await self._release()
         finally:
             self._leading = False
@@ -312,14 +305,13 @@ class LeaderElector:
         config, old = self._config, lease.spec
         now = micro_time(self._clock.wall())
         renews = old.holder_identity == config.identity
-        spec = LeaseSpec(
+        spec = replace(
+            old,
             holder_identity=config.identity,
             lease_duration_seconds=_whole_seconds(config.lease_duration_s),
             acquire_time=old.acquire_time if renews else now,
             renew_time=now,
             lease_transitions=min((old.lease_transitions or 0) + (0 if renews else 1), MAX_INT32),
-            strategy=old.strategy,
-            preferred_holder=old.preferred_holder,
         )
         return Lease(metadata=lease.metadata, spec=spec)
 
@@ -360,7 +352,6 @@ class LeaderElector:
             self._reported = leader
             if leader:
                 log.info("leader is", extra=self._fields())
-                self._on_new_leader(leader)
 
     def _fields(self) -> dict[str, object]:
         config = self._config
@@ -387,14 +378,12 @@ class LeaderElector:
         if not self._is_holder():
             return
         now = micro_time(self._clock.wall())
-        spec = LeaseSpec(
+        spec = replace(
+            lease.spec,
             holder_identity="",
             lease_duration_seconds=RELEASED_DURATION_S,
             acquire_time=now,
             renew_time=now,
-            lease_transitions=lease.spec.lease_transitions,
-            strategy=lease.spec.strategy,
-            preferred_holder=lease.spec.preferred_holder,
         )
         self._observe(await self._client.update_lease(Lease(metadata=lease.metadata, spec=spec)))
 

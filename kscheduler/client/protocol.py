@@ -7,7 +7,7 @@ method may raise the `APIError` family and nothing else; cancellation passes thr
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -138,7 +138,7 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
 class Page(Generic[T]):
     """Part of a list. Objects that cannot be decoded are logged and left out, at the latest when `items` is read."""
 
-    items: Sequence[T]  # read it once: a big page is decoded while it is read
+    items: Collection[T]  # read it once: a big page is decoded while it is read
     resource_version: str
     continue_token: str  # "" on the last page
     unread: Sequence[str] = ()  # "namespace/name" of those that could not be decoded; complete once `items` is read

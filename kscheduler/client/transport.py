@@ -186,7 +186,7 @@ class Transport:
         except asyncio.CancelledError:
             receive(None, ConnectionAbortedError("the client was closed"))
             raise
-        except Exception as error:  # a host name that is none, too: whoever waits must hear of it
+        except Exception as error:  # a host name that is none, too: the caller must get an answer
             receive(None, error)
         else:
             if carrier.is_given_up:

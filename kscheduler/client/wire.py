@@ -2,15 +2,15 @@
 
 The fast path decodes a whole page or line at once into its final type. Only when that fails does `api.decode` take
 it apart, to find the object at fault; it is logged with its key, the others and the resource version are kept.
-A big page is split into its objects, four times as fast as decoding, and each is decoded when it is read: whoever
-reads it can let the event loop run in between.
+A big page is split into its objects, four times as fast as decoding, and each is decoded when it is read: the
+reader can let the event loop run in between.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, TypeVar, cast, overload
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
@@ -65,7 +65,7 @@ class WatchError(Exception):
         self.status = status
 
 
-class Undecoded(Sequence[T]):
+class Undecoded(Collection[T]):
     """Objects of a page, decoded as they are read; an unreadable object is logged and skipped."""
 
     def __init__(self, items: list[msgspec.Raw], resource: Resource[T], on_bad: OnBad) -> None:
@@ -76,6 +76,9 @@ class Undecoded(Sequence[T]):
     def __len__(self) -> int:
         return len(self._items)
 
+    def __contains__(self, item: object) -> bool:
+        return item in list(self)
+
     def __iter__(self) -> Iterator[T]:
         decode: Callable[[msgspec.Raw], T] = decoder(cast(Any, self._kind))
         for raw in self._items:
@@ -85,15 +88,6 @@ class Undecoded(Sequence[T]):
                 item = decode_or_report(raw, self._kind, self._on_bad)
             if item is not None:
                 yield item
-
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[T]: ...
-
-    def __getitem__(self, index: int | slice) -> T | list[T]:
-        return list(self)[index]
 
 
 def decode_page(raw: bytes, resource: Resource[T]) -> Page[T]:

@@ -82,7 +82,7 @@ class Metric(ConfigStruct, frozen=True):
     label: str = ""  # node fields: the key of a label
     annotation: str = ""  # node fields: the key of an annotation
     is_time: bool = False  # node fields: an RFC 3339 time, of which the age in seconds is the value
-    window: Duration = Duration(0)  # the time a value is an average over; zero: the source says, or a moment
+    window: Duration = Duration(0)  # the time a value is an average over; zero: as the source reports, or a moment
     clamp: Clamp = Clamp()
     smoothing: float = 0.0  # weight of the past, 0..1, in an exponential average; 0: none
 

@@ -142,7 +142,7 @@ def _validate_plugin_config(path: str, profile: Profile, version: str) -> list[s
 
 
 def validate_queue_sort(profiles: Sequence[Profile]) -> list[str]:
-    """Return the faults of the queue sort plugins: profiles share one queue, so they must sort it alike."""
+    """Return the faults of the queue sort plugins: profiles share one queue, so they must sort it in one order."""
     first = profiles[0].plugins.queue_sort
     faults = []
     if len(first.enabled) > 1:

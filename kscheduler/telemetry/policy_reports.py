@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject
-from kscheduler.client.protocol import METRIC_POLICIES, TAS_POLICIES, Regarding, Resource
+from kscheduler.client.protocol import METRIC_POLICIES, TAS_POLICIES, Client, Regarding, Resource
 from kscheduler.client.times import rfc3339
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, Forbidden, NotFound
@@ -27,10 +27,6 @@ MAX_RECORDED = 10_000  # objects whose last Event is remembered
 _RESOURCES: dict[str, Resource[Any]] = {"MetricPolicy": METRIC_POLICIES, "TASPolicy": TAS_POLICIES}
 
 
-class WritesStatus(Protocol):
-    async def patch_policy_status(self, policy: MetricPolicyObject, status: Mapping[str, object]) -> None: ...
-
-
 class Records(Protocol):
     def record(self, regarding: Regarding, *, type: str, reason: str, action: str, note: str) -> None: ...
 
@@ -39,7 +35,7 @@ class PolicyReports:
     """Writes verdicts to policy objects. `run` is a task; `add` queues a verdict and never blocks."""
 
     def __init__(
-        self, client: WritesStatus, recorder: Callable[[], Records], clock: Clock, may_write: Callable[[], bool]
+        self, client: Client, recorder: Callable[[], Records], clock: Clock, may_write: Callable[[], bool]
     ) -> None:
         self._client = client
         self._recorder = recorder

@@ -109,27 +109,27 @@ class StorageEvents(Generic[T]):
 
     def on_add(self, item: T) -> None:
         if self._keep(item):
-            self._happened(self._added, None, item)
+            self._requeue(self._added, None, item)
 
     def on_update(self, old: T, new: T) -> None:
         was_known = old.key in self._known
         if not self._keep(new):
             return
         if not was_known:
-            self._happened(self._added, None, new)
-        elif not reads_alike(old, new):
-            self._happened(self._updated, old, new)
+            self._requeue(self._added, None, new)
+        elif not _differ_in_version_only(old, new):
+            self._requeue(self._updated, old, new)
 
     def on_delete(self, item: T) -> None:
         if item.key in self._known:
             self._drop(item)
-            self._happened(self._deleted, item, None)
+            self._requeue(self._deleted, item, None)
 
     def name(self, item: T) -> str:
         """Return the first half of an event's name for metrics, such as storage.k8s.io/CSINode."""
         return self._kind.event_resource.value
 
-    def _happened(self, event: ClusterEvent, old: T | None, new: T | None) -> None:
+    def _requeue(self, event: ClusterEvent, old: T | None, new: T | None) -> None:
         woken = self._queue.move_all_to_active_or_backoff(event, old, new, self._clock.now())
         if woken or self._queue.is_waking:
             self._wake()
@@ -156,7 +156,7 @@ class StorageEvents(Generic[T]):
             self._kind.drop(item)
 
 
-def reads_alike(old: APIObject, new: APIObject) -> bool:
+def _differ_in_version_only(old: APIObject, new: APIObject) -> bool:
     """Return True if two versions of an object differ in nothing but resourceVersion and generation."""
     return bool(_unversioned(old) == _unversioned(new))
 

@@ -82,7 +82,7 @@ class CustomMetricsSource:
 
 
 def _joined(refusals: Mapping[str, str]) -> str:
-    """Return the versions' refusals as one text: only they tell which lacks the metric and which is not served."""
+    """Return the versions' refusals as one text: only they show which lacks the metric and which is not served."""
     if len(set(refusals.values())) == 1:
         return next(iter(refusals.values()))
     return "; ".join(f"{version}: {reason}" for version, reason in sorted(refusals.items()))

@@ -131,7 +131,7 @@ class RuleSets:
         for metric, how in outside.items():
             if (fed.policy, metric) not in self._outside:
                 fields = {"policy": fed.policy.name, "namespace": fed.policy.namespace, "metric": metric, "why": how}
-                log.warning("all nodes are alike to a rule: its range fits no value of the metric", extra=fields)
+                log.warning("a rule gives all nodes equal points: its range fits no value of the metric", extra=fields)
         self._outside -= {(fed.policy, metric) for metric in set(fed.spec.metrics()) - outside.keys()}
         self._outside |= {(fed.policy, metric) for metric in outside}
 
