@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kscheduler.api.decode import check_pod, convert_object, key_of
-from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject, TASPolicyObject
-from kscheduler.api.objects import Node, Pod
+from kscheduler.api.objects import MetricPolicyObject, Node, Pod, PolicyObject, TASPolicyObject
 from kscheduler.api.resources import node_allocatable
 from kscheduler.api.storage import (
     CSIDriver,

@@ -8,6 +8,8 @@ shared by cache, queue, plugins and the simulator without copies. Trees of froze
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 # A quantity as it stands in JSON ("100m") or in hand-written YAML (1, 0.5).
@@ -442,6 +444,28 @@ class PodDisruptionBudget(NamespacedObject, frozen=True):
 
 class ConfigMap(NamespacedObject, frozen=True):
     data: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+# --- policies over live metrics ----------------------------------------------------------------------------------
+
+# The spec stays undecoded: the reader of the objects decodes it strictly, so that a fault is reported by its field and
+# does not make the object unreadable.
+
+
+class MetricPolicyObject(NamespacedObject, frozen=True):
+    """kscheduler.io/v1alpha1 MetricPolicy."""
+
+    spec: Any = None
+    status: Any = None
+
+
+class TASPolicyObject(NamespacedObject, frozen=True):
+    """telemetry.intel.com/v1alpha1 TASPolicy. Nobody writes its status, and it is not read."""
+
+    spec: Any = None
+
+
+PolicyObject = MetricPolicyObject | TASPolicyObject
 
 
 # --- coordination -----------------------------------------------------------------------------------------------

@@ -19,10 +19,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 from kscheduler.api.decode import UNNAMED
-from kscheduler.client.backoff import Backoff
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.protocol import Client, EventType, Page, Resource, WatchEvent, is_older
-from kscheduler.client.retry_pauses import RetryPauses
+from kscheduler.client.retry_pauses import Backoff, RetryPauses
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, NotFound, Unreachable
 from kscheduler.observability.metrics import Counter

@@ -21,8 +21,7 @@ import msgspec
 
 from kscheduler.api.decode import decode_object
 from kscheduler.api.documents import PodDocument
-from kscheduler.api.metric_policies import MetricPolicyObject
-from kscheduler.api.objects import Lease, Pod, PodCondition
+from kscheduler.api.objects import Lease, MetricPolicyObject, Pod, PodCondition
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client import protobuf
 from kscheduler.client.adaptive_limit import AdaptiveLimit
@@ -53,7 +52,7 @@ from kscheduler.client.ratelimit import Priority, RateLimiter
 from kscheduler.client.repeated_reads import RepeatedReads
 from kscheduler.client.slots import Slots
 from kscheduler.client.times import micro_time
-from kscheduler.client.transport import RequestObserver, Transport, raise_error
+from kscheduler.client.transport import RequestObserver, Transport
 from kscheduler.client.wire import LineDecoder, WatchError, decode_page
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, DecodeError
@@ -184,7 +183,7 @@ class KubeClient:
                         stream.idle_s = min(stream.idle_s, BOOKMARK_SILENCE_S)
                     yield events
                 if error is not None:
-                    raise_error("WATCH", resource.path, error.status.code or 500, error.status, self._transport.hide_in)
+                    raise self._transport.watch_error(resource.path, error.status)
 
     async def get_aggregated(self, path: str, *, limit_bytes: int) -> bytes:
         return await self._transport.request("GET", path, timeout_s=REQUEST_TIMEOUT_S, limit_bytes=limit_bytes)

@@ -23,9 +23,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta
-from kscheduler.client.backoff import Backoff
 from kscheduler.client.concurrency import cancel_and_wait, wait_event, within
 from kscheduler.client.protocol import LEASES, Client, EventType, always, is_older, nothing
+from kscheduler.client.retry_pauses import Backoff
 from kscheduler.client.times import micro_time
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, ConfigError, Conflict, Gone, KSchedulerError, NotFound

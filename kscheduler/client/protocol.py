@@ -14,10 +14,10 @@ from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 import msgspec
 
 from kscheduler.api.documents import NodeDocument, PodDocument
-from kscheduler.api.metric_policies import MetricPolicyObject, TASPolicyObject
 from kscheduler.api.objects import (
     ConfigMap,
     Lease,
+    MetricPolicyObject,
     Namespace,
     Node,
     Pod,
@@ -25,6 +25,7 @@ from kscheduler.api.objects import (
     PodDisruptionBudget,
     ReplicationController,
     Service,
+    TASPolicyObject,
     Workload,
 )
 from kscheduler.api.storage import (

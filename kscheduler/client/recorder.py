@@ -27,10 +27,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kscheduler.api.objects import Pod
-from kscheduler.client.backoff import Backoff
 from kscheduler.client.concurrency import run_together, wait_event
 from kscheduler.client.event_queue import EventQueue, Worth
 from kscheduler.client.protocol import Client, Event, EventSeries, EventSlot, Regarding
+from kscheduler.client.retry_pauses import Backoff
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, NotFound, TooManyRequests, Unreachable
 

@@ -31,8 +31,7 @@ from kscheduler.command.replica import Endpoint, Replica
 from kscheduler.config.dump import to_v1, to_yaml
 from kscheduler.config.load import check_config, default_config, load_config
 from kscheduler.config.profiles import unimplemented_plugins
-from kscheduler.config.routing import RoutingConfig
-from kscheduler.config.routing_load import load_routing
+from kscheduler.config.routing import RoutingConfig, load_routing
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError, KSchedulerError
 from kscheduler.explain.explainer import Leadership

@@ -17,8 +17,17 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from kscheduler.api.defaults import node_with_defaults
-from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject, TASPolicyObject
-from kscheduler.api.objects import Lease, Node, ObjectMeta, Pod, PodCondition, PodStatus
+from kscheduler.api.objects import (
+    Lease,
+    MetricPolicyObject,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PodStatus,
+    PolicyObject,
+    TASPolicyObject,
+)
 from kscheduler.api.storage import StorageClass, StorageObject
 from kscheduler.client.merge_patch import merge, patched, versioned
 from kscheduler.client.protocol import (

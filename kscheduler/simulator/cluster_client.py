@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import structs
 
 from kscheduler.api.documents import NodeDocument, PodDocument, node_document, pod_document
-from kscheduler.api.metric_policies import MetricPolicyObject
-from kscheduler.api.objects import Lease, Pod
+from kscheduler.api.objects import Lease, MetricPolicyObject, Pod
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client.binder import not_leading
 from kscheduler.client.protocol import (

@@ -13,8 +13,7 @@ from kscheduler.api.defaults import (
     namespace_with_defaults,
     with_defaults,
 )
-from kscheduler.api.metric_policies import PolicyObject
-from kscheduler.api.objects import Namespace, ObjectMeta, Pod, PodCondition, PodSpec
+from kscheduler.api.objects import Namespace, ObjectMeta, Pod, PodCondition, PodSpec, PolicyObject
 from kscheduler.api.storage import (
     IMMEDIATE,
     IS_DEFAULT_CLASS,

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject, TASPolicyObject
+from kscheduler.api.objects import MetricPolicyObject, PolicyObject, TASPolicyObject
 from kscheduler.config.decode import Faults, decode
 from kscheduler.config.field_errors import invalid, required
 from kscheduler.config.metric_policy import Metric, PolicySpec

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject
+from kscheduler.api.objects import MetricPolicyObject, PolicyObject
 from kscheduler.client.protocol import METRIC_POLICIES, TAS_POLICIES, Client, Regarding, Resource
 from kscheduler.client.times import rfc3339
 from kscheduler.clock import Clock

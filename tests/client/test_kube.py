@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from kscheduler.api.decode import UNNAMED
-from kscheduler.api.metric_policies import MetricPolicyObject
-from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta, Pod, PodCondition
+from kscheduler.api.objects import Lease, LeaseSpec, MetricPolicyObject, ObjectMeta, Pod, PodCondition
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient, status_patch_body

@@ -16,7 +16,7 @@ from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import Breaker, Endpoint, Freshness, Metric, Source
 from kscheduler.input.redaction import SecretURL
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.telemetry.build import source_maker
+from kscheduler.telemetry.live_metrics import source_maker
 from kscheduler.telemetry.telemetry import LiveTelemetry
 from kscheduler.testing.wrappers import make_node
 from tests.support.clocks import ManualClock
