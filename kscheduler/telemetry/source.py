@@ -106,8 +106,8 @@ class MetricSource(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close all connections."""
-        ...
+        """Close all connections; sources without their own inherit this."""
+        return
 
 
 MakeSource = Callable[[Source], MetricSource]

@@ -12,8 +12,8 @@ from kscheduler.errors import NotFound
 from kscheduler.input.decoding import json_decoder
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.parsing import LABELS_TRIED, node_of
-from kscheduler.telemetry.source import Reading, ReadingBuilder, Readings, SourceError
-from kscheduler.telemetry.sources.aggregated import AggregatedAPI, Asker, add_value, path_of, read_one_by_one
+from kscheduler.telemetry.source import MetricSource, Reading, ReadingBuilder, Readings, SourceError
+from kscheduler.telemetry.sources.aggregated import AggregatedAPI, Asker, Items, add_value, path_of, read_one_by_one
 
 GROUP_VERSION = ("apis", "external.metrics.k8s.io", "v1beta1")
 DEFAULT_NAMESPACE = "default"
@@ -26,22 +26,15 @@ class _Value(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     window: int | None = None  # seconds
 
 
-class _List(msgspec.Struct, frozen=True):
-    items: list[_Value] = []
+_decode = json_decoder(Items[_Value])
 
 
-_decode = json_decoder(_List)
-
-
-class ExternalMetricsSource:
+class ExternalMetricsSource(MetricSource):
     def __init__(self, api: AggregatedAPI, limits: AnswerLimits) -> None:
         self._asker = Asker(api, limits)
 
     async def fetch(self, metrics: Sequence[Metric]) -> Readings:
         return await read_one_by_one(metrics, self._read)
-
-    async def close(self) -> None:
-        pass
 
     async def _read(self, metric: Metric) -> Reading:
         namespace = metric.namespace or DEFAULT_NAMESPACE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -14,6 +15,7 @@ from kscheduler.telemetry.endpoint import EndpointClient
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.parsing import finite, span_s
 from kscheduler.telemetry.source import NOT_A_NUMBER, Reading, ReadingBuilder, Readings, SourceError
+from kscheduler.telemetry.sources.aggregated import read_one_by_one
 
 PATH = "/watcher"
 # Operators to read a node's utilisation from if the metric names none, in order. Older load-watchers send no operator.
@@ -65,15 +67,12 @@ class LoadWatcherSource:
             raise SourceError(f"expected an answer of a load watcher: {self._client.quoted(str(error))}") from None
         if decoded.data is None:
             raise SourceError("expected an answer of a load watcher, got one without data")
-        readings = Readings()
-        for metric in metrics:
-            readings.by_metric[metric.name] = await self._read(metric, decoded, decoded.data)
-        return readings
+        return await read_one_by_one(metrics, partial(self._read, decoded, decoded.data))
 
     async def close(self) -> None:
         await self._client.close()
 
-    async def _read(self, metric: Metric, answer: _Answer, data: _Data) -> Reading:
+    async def _read(self, answer: _Answer, data: _Data, metric: Metric) -> Reading:
         stamp = finite(answer.window.end)
         stamp = finite(answer.timestamp) if math.isnan(stamp) else stamp
 

@@ -16,8 +16,16 @@ from kscheduler.input.decoding import json_decoder
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.limits import AnswerLimits
 from kscheduler.telemetry.parsing import quantity, span_s
-from kscheduler.telemetry.source import NOT_A_NUMBER, UNKNOWN_NODE, Reading, ReadingBuilder, Readings, SourceError
-from kscheduler.telemetry.sources.aggregated import AggregatedAPI, Asker, path_of
+from kscheduler.telemetry.source import (
+    NOT_A_NUMBER,
+    UNKNOWN_NODE,
+    MetricSource,
+    Reading,
+    ReadingBuilder,
+    Readings,
+    SourceError,
+)
+from kscheduler.telemetry.sources.aggregated import AggregatedAPI, Asker, Items, path_of
 
 PATH = path_of("apis", "metrics.k8s.io", "v1beta1", "nodes")
 _COLUMNS = {
@@ -37,14 +45,10 @@ class _Node(msgspec.Struct, frozen=True, gc=False):
     usage: dict[str, str | int | float] = {}
 
 
-class _List(msgspec.Struct, frozen=True):
-    items: list[_Node] = []
+_decode = json_decoder(Items[_Node])
 
 
-_decode = json_decoder(_List)
-
-
-class ResourceMetricsSource:
+class ResourceMetricsSource(MetricSource):
     """Settings: `per` is the value of a fully used node, 1, or 100 for percent; `of` is allocatable, or capacity."""
 
     def __init__(self, config: Source, api: AggregatedAPI, table: NodeTable, limits: AnswerLimits) -> None:
@@ -66,9 +70,6 @@ class ResourceMetricsSource:
             else:
                 readings.failed[metric.name] = f"expected the resource cpu or memory, got {metric.resource!r}"
         return readings
-
-    async def close(self) -> None:
-        pass
 
     async def _read(self, resource: str, nodes: list[_Node]) -> Reading:
         builder = await self._asker.limits.build(nodes, partial(self._add, resource))
