@@ -24,6 +24,7 @@ from kscheduler.client.protocol import Client, EventType, Page, Resource, WatchE
 from kscheduler.client.retry_pauses import Backoff, RetryPauses
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, NotFound, Unreachable
+from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Counter
 
 log = logging.getLogger(__name__)
@@ -85,18 +86,6 @@ class KeepNewest(Generic[T]):
         self._drop(obj)
 
 
-class InformerObserver(Protocol):
-    """Counts what an informer reads."""
-
-    def listed(self, resource: str, reason: str) -> None:
-        """Count a list that was read to its end. `reason`: start, expired (the version is too old) or error."""
-        ...
-
-    def watch_events(self, resource: str, kind: str) -> Counter:
-        """Return the counter for a watch's events, by their type in capitals; called once."""
-        ...
-
-
 class VersionWentBack(APIError):
     """The apiserver reported a state older than a previous one: a restored backup, or a stale replica."""
 
@@ -122,7 +111,7 @@ class Informer(Generic[T]):
         keep: Callable[[T], T | None] | None = None,
         backoff: Backoff | None = None,
         may_be_unknown: bool = False,
-        observer: InformerObserver | None = None,
+        measurements: Measurements | None = None,
         pauses: RetryPauses | None = None,
         silence_s: float = float("inf"),
     ) -> None:
@@ -150,12 +139,12 @@ class Informer(Generic[T]):
         self._may_be_unknown = may_be_unknown
         # Keys of objects that the last list could not read either. What is stored of them is what was read last.
         self._unread: set[str] = set()
-        self._observer = observer
+        self._measure = measurements
         self._list_reason = "start"
         self._relists = Backoff(rng, initial_s=RELIST_S)  # of watches that were refused for the age of their version
         self._list_took_s = 0.0  # the last complete one
         self._event_counts = {
-            kind: Counter() if observer is None else observer.watch_events(resource.plural, kind.value)
+            kind: Counter() if measurements is None else measurements.watch_events(resource.plural, kind.value)
             for kind in EventType
         }
         self._pauses = pauses or RetryPauses(random.Random(0))
@@ -261,8 +250,8 @@ class Informer(Generic[T]):
                 "resource_version": page.resource_version,
             },
         )
-        if self._observer is not None:
-            self._observer.listed(self.resource.plural, self._list_reason)
+        if self._measure is not None:
+            self._measure.listed(self.resource.plural, self._list_reason)
         # What makes the next one necessary says so; else it is an answer that could not be followed.
         self._list_reason = "error"
         # Not yet a success: a list that works and a watch that is refused must not take turns without a pause.

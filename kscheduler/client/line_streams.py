@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from typing import Protocol, cast
+from abc import ABC, abstractmethod
+from typing import cast
 
 import aiohttp
 
@@ -32,20 +33,8 @@ class Silent(Exception):
         super().__init__(f"silent for {idle_s:.0f} s")
 
 
-class LineStream(Protocol):
-    """The lines of one watch."""
-
-    idle_s: float  # silence allowed, from when it is set; may be changed while reading
-
-    async def next_lines(self) -> list[bytes] | None:
-        """Return the lines that have come, at least one, without their ends; None when the watch has ended."""
-        ...
-
-    def close(self) -> None: ...
-
-
-class _Guarded:
-    """Notices silence, with one timer that looks a few times per limit instead of a timer for each batch."""
+class LineStream(ABC):
+    """The lines of one watch. Silence is noticed by one timer that looks a few times per limit, not one for a batch."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -55,6 +44,7 @@ class _Guarded:
 
     @property
     def idle_s(self) -> float:
+        """The silence allowed in seconds, from when it is set; may be changed while reading."""
         return self._idle_s
 
     @idle_s.setter
@@ -64,6 +54,16 @@ class _Guarded:
         self._idle_s = seconds
         self._stop_guard()
         self._look()
+
+    @abstractmethod
+    async def next_lines(self) -> list[bytes] | None:
+        """Return the lines that have come, at least one, without their ends; None when the watch has ended."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @abstractmethod
+    def _went_silent(self) -> None: ...
 
     def _heard(self) -> None:
         self._last_s = self._loop.time()
@@ -78,11 +78,8 @@ class _Guarded:
         else:
             self._timer = self._loop.call_later(min(self._idle_s / 4, 15.0), self._look)
 
-    def _went_silent(self) -> None:
-        raise NotImplementedError
 
-
-class LineConnection(_Guarded, asyncio.BufferedProtocol):
+class LineConnection(LineStream, asyncio.BufferedProtocol):
     """One watch on a TCP or TLS connection of its own."""
 
     def __init__(self) -> None:
@@ -183,7 +180,7 @@ class LineConnection(_Guarded, asyncio.BufferedProtocol):
         self._wake()
 
 
-class ProxiedLines(_Guarded):
+class ProxiedLines(LineStream):
     """One watch as aiohttp reads it."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -123,11 +123,7 @@ class _NodeStatus(APIStruct, frozen=True):
         )
 
 
-class _Status(Protocol):
-    def parts(self) -> tuple[object, ...]: ...
-
-
-S = TypeVar("S", bound=_Status)
+S = TypeVar("S", _PodStatus, _NodeStatus)
 
 
 class _Outline(APIStruct, Generic[S], frozen=True):

@@ -129,7 +129,7 @@ class Watches:
             rng=self._rng,
             field_selector=field_selector,
             keep=keep,
-            observer=self._measure,
+            measurements=self._measure,
             pauses=self._pauses,
             silence_s=self._silence_s(resource),
         )
