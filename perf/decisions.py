@@ -31,7 +31,7 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import LabelSelector, Pod, TopologySpreadConstraint
 from kscheduler.command.memory import Collections
-from kscheduler.config import default_config
+from kscheduler.config.load import default_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.observability.logs import QUIET, configure
 from kscheduler.observability.metrics import Metrics

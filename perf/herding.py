@@ -30,7 +30,7 @@ from pathlib import Path
 
 import yaml
 
-from kscheduler.config import parse_config
+from kscheduler.config.load import parse_config
 from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.framework.plugins.registry import known_plugins
@@ -39,7 +39,7 @@ from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Scheduler
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
-from kscheduler.telemetry.readings import Reading, Readings, Sample
+from kscheduler.telemetry.source import Reading, Readings, Sample
 from kscheduler.testing import make_node, make_pod
 from perf.herding_plot import to_svg
 

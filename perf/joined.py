@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import LabelSelector, TopologySpreadConstraint
 from kscheduler.cache.cache import Cache
-from kscheduler.config import default_config
+from kscheduler.config.load import default_config
 from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.compiled_lane import NO_PLACEMENTS, CompiledLane
 from kscheduler.framework.cycle_state import CycleState

@@ -18,7 +18,7 @@ import time
 from collections.abc import Awaitable, Sequence
 
 from kscheduler._fast import COMPILED
-from kscheduler.config import default_config
+from kscheduler.config.load import default_config
 from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.registry import build

@@ -19,12 +19,12 @@ import statistics
 import sys
 from collections.abc import Callable, Sequence
 
-from kscheduler.config import parse_config
+from kscheduler.config.load import parse_config
 from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.framework.plugins.registry import known_plugins
 from kscheduler.observability.logs import QUIET, configure
-from kscheduler.telemetry.readings import Reading, Readings, Sample
+from kscheduler.telemetry.source import Reading, Readings, Sample
 from perf.decisions import SHAPES, Result, run
 
 CONFIG = """

@@ -22,10 +22,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kscheduler.api.objects import LabelSelector, ObjectMeta, Pod, TopologySpreadConstraint
-from kscheduler.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from kscheduler.api.objects import (
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+    TopologySpreadConstraint,
+)
 from kscheduler.cache.cache import Cache
-from kscheduler.config import default_config
+from kscheduler.config.load import default_config
 from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.cycle_state import CycleState

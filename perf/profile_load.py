@@ -23,7 +23,7 @@ from pathlib import Path
 
 from kscheduler.api.objects import Pod
 from kscheduler.command.memory import Collections
-from kscheduler.config import default_config
+from kscheduler.config.load import default_config
 from kscheduler.observability.logs import configure
 from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler

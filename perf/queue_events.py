@@ -26,7 +26,7 @@ from typing import Any
 
 from kscheduler.api.node_change import NodeChange
 from kscheduler.api.objects import Node, Pod
-from kscheduler.config import default_config
+from kscheduler.config.load import default_config
 from kscheduler.framework.events import node_events
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.observer import NoObserver

@@ -18,8 +18,16 @@ from kscheduler.api.decode import UNNAMED, decode_object
 from kscheduler.api.objects import Pod
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient
-from kscheduler.client.protocol import METRIC_POLICIES, NODES, POD_DOCUMENTS, PODS, EventType, Resource, WatchEvent
-from kscheduler.client.reviews import User
+from kscheduler.client.protocol import (
+    METRIC_POLICIES,
+    NODES,
+    POD_DOCUMENTS,
+    PODS,
+    EventType,
+    Resource,
+    User,
+    WatchEvent,
+)
 from kscheduler.client.transport import status_error
 from kscheduler.client.wire import LineDecoder, WatchError, decode_page
 from kscheduler.config.metric_policy import Endpoint as MetricEndpoint

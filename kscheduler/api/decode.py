@@ -1,8 +1,8 @@
 """Decodes JSON from the apiserver to typed objects; an unreadable object is refused by itself, with its name and field.
 
 null means absent, as it does in Go: an object that holds one where its type has no room for it is read again without.
-An object whose JSON is sound may still hold nonsense (`cpu: abc`, `operator: Foo`): `check_pod` and
-`check_node` find that out at once, rather than in the middle of a decision.
+An object whose JSON is sound may still hold nonsense (`cpu: abc`, `operator: Foo`): `check_pod`
+finds that out at once, rather than in the middle of a decision.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from kscheduler.api.labels import (
     compile_node_selector_term,
     compile_preferred_terms,
 )
-from kscheduler.api.objects import Affinity, APIStruct, Node, NodeAffinity, Pod, PodAffinity, PodAffinityTerm
-from kscheduler.api.resources import node_allocatable, pod_resources
+from kscheduler.api.objects import APIStruct, NodeAffinity, Pod
+from kscheduler.api.pod_affinity import compile_pod_affinity
+from kscheduler.api.resources import pod_resources
 from kscheduler.errors import DecodeError
 from kscheduler.input import decoding
 
@@ -64,13 +65,13 @@ class DecodedEvent(msgspec.Struct, Generic[T], frozen=True):
     error: APIStatus | None
 
 
-class _ListMeta(APIStruct, frozen=True):
+class ListMeta(APIStruct, frozen=True):
     resource_version: str = ""
     continue_token: str = msgspec.field(default="", name="continue")
 
 
 class _RawList(APIStruct, frozen=True):
-    metadata: _ListMeta = _ListMeta()
+    metadata: ListMeta = ListMeta()
     items: list[msgspec.Raw] | None = None
 
 
@@ -90,7 +91,8 @@ class _Identified(APIStruct, frozen=True):
 
 
 @functools.cache
-def _decoder(kind: Any) -> Callable[[decoding.Raw], Any]:
+def decoder(kind: Any) -> Callable[[decoding.Raw], Any]:
+    """Return the decoder of a kind, which raises DecodeError only; made once."""
     return decoding.json_decoder(kind)
 
 
@@ -105,7 +107,7 @@ def decode_object(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
     """
     try:
         decoding.check_utf8(bytes(raw))
-        item: T = _decoder(cast(Any, kind))(raw)
+        item: T = decoder(cast(Any, kind))(raw)
         return item
     except DecodeError:
         return _decode_slowly(raw, kind)
@@ -120,7 +122,7 @@ def _decode_slowly(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
     except (DecodeError, RecursionError) as error:
         raise DecodeError(f"{UNNAMED}: expected JSON, got {len(bytes(raw))} bytes of what is none: {error}") from error
     try:
-        item: T = _decoder(cast(Any, kind))(sound)
+        item: T = decoder(cast(Any, kind))(sound)
         return item
     except DecodeError as error:
         raise DecodeError(f"{key_of(document)}: {explain(error, document)}") from error
@@ -233,14 +235,10 @@ def check_pod(pod: Pod) -> None:
     compile_preferred_terms(pod)
     if pod.spec.affinity is not None:
         _check_required_terms(pod.spec.affinity.node_affinity)
-        _check_affinity(pod.spec.affinity)
+        if (fault := compile_pod_affinity(pod).fault) is not None:
+            raise DecodeError(str(fault))
     for i, constraint in enumerate(pod.spec.topology_spread_constraints or ()):
         compile_label_selector(constraint.label_selector, f"spec.topologySpreadConstraints[{i}].labelSelector")
-
-
-def check_node(node: Node) -> None:
-    """Raise DecodeError, with the path of the field, if a decision could not read a value of the node."""
-    node_allocatable(node)
 
 
 def _check_required_terms(affinity: NodeAffinity | None) -> None:
@@ -248,25 +246,3 @@ def _check_required_terms(affinity: NodeAffinity | None) -> None:
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     for i, term in enumerate(required.node_selector_terms if required else ()):
         compile_node_selector_term(term, f"{REQUIRED_PATH}.nodeSelectorTerms[{i}]")
-
-
-def _check_affinity(affinity: Affinity) -> None:
-    for name, terms in (("podAffinity", affinity.pod_affinity), ("podAntiAffinity", affinity.pod_anti_affinity)):
-        for path, term in _pod_affinity_terms(terms, f"spec.affinity.{name}"):
-            compile_label_selector(term.label_selector, f"{path}.labelSelector")
-            compile_label_selector(term.namespace_selector, f"{path}.namespaceSelector")
-
-
-def _pod_affinity_terms(affinity: PodAffinity | None, path: str) -> list[tuple[str, PodAffinityTerm]]:
-    """Return (path, term) for all terms, required and preferred."""
-    if affinity is None:
-        return []
-    required = affinity.required_during_scheduling_ignored_during_execution or ()
-    preferred = affinity.preferred_during_scheduling_ignored_during_execution or ()
-    return [
-        *((f"{path}.requiredDuringSchedulingIgnoredDuringExecution[{i}]", term) for i, term in enumerate(required)),
-        *(
-            (f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{i}].podAffinityTerm", term.pod_affinity_term)
-            for i, term in enumerate(preferred)
-        ),
-    ]

@@ -26,25 +26,21 @@ class WholeMeta(ObjectMeta, frozen=True):
     deletion_grace_period_seconds: int | None = None
 
 
-class NodeDocument(APIStruct, frozen=True):
-    """A node with its spec and status as JSON."""
+class _Document(APIStruct, frozen=True):
+    """An object with its spec and status as JSON."""
 
     metadata: WholeMeta = WholeMeta()
     spec: msgspec.Raw = _EMPTY
     status: msgspec.Raw = _EMPTY
 
+
+class NodeDocument(_Document, frozen=True):
     @property
     def key(self) -> str:
         return self.metadata.name
 
 
-class PodDocument(APIStruct, frozen=True):
-    """A pod with its spec and status as JSON."""
-
-    metadata: WholeMeta = WholeMeta()
-    spec: msgspec.Raw = _EMPTY
-    status: msgspec.Raw = _EMPTY
-
+class PodDocument(_Document, frozen=True):
     @property
     def key(self) -> str:
         return f"{self.metadata.namespace}/{self.metadata.name}"

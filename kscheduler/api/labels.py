@@ -16,9 +16,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kscheduler.api.names import is_label_value, is_qualified_name
 from kscheduler.api.objects import LabelSelector, NodeSelectorTerm, Pod, SelectorRequirement
 from kscheduler.errors import DecodeError
+from kscheduler.input.names import is_label_value, is_qualified_name
 
 REQUIRED_PATH = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED_PATH = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"

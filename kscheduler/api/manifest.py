@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kscheduler.api.decode import check_node, check_pod, convert_object, key_of
-from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject, TASPolicyObject
-from kscheduler.api.objects import Node, Pod
+from kscheduler.api.decode import check_pod, convert_object, key_of
+from kscheduler.api.objects import MetricPolicyObject, Node, Pod, PolicyObject, TASPolicyObject
+from kscheduler.api.resources import node_allocatable
 from kscheduler.api.storage import (
     CSIDriver,
     CSINode,
@@ -26,9 +26,7 @@ from kscheduler.api.storage import (
     StorageClass,
     StorageObject,
     VolumeAttachment,
-    check_capacity,
-    check_claim,
-    check_volume,
+    check_storage,
 )
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import decode_document
@@ -38,22 +36,16 @@ from kscheduler.input.yaml_documents import read_yaml
 T = TypeVar("T")
 
 
-def _sound(item: object) -> None:
-    """Accept an object that cannot be malformed."""
-
-
 _V1, _STORAGE_V1 = "v1", "storage.k8s.io/v1"
-# (apiVersion, kind) -> struct, and what finds its faults
-_STORAGE: dict[tuple[str, str], tuple[type[Any], Callable[[Any], None]]] = {
-    (_V1, "PersistentVolume"): (PersistentVolume, check_volume),
-    (_V1, "PersistentVolumeClaim"): (PersistentVolumeClaim, check_claim),
-    (_STORAGE_V1, "StorageClass"): (StorageClass, _sound),
-    (_STORAGE_V1, "CSIDriver"): (CSIDriver, _sound),
-    (_STORAGE_V1, "CSINode"): (CSINode, _sound),
-    (_STORAGE_V1, "CSIStorageCapacity"): (CSIStorageCapacity, check_capacity),
-    (_STORAGE_V1, "VolumeAttachment"): (VolumeAttachment, _sound),
+_STORAGE: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struct
+    (_V1, "PersistentVolume"): PersistentVolume,
+    (_V1, "PersistentVolumeClaim"): PersistentVolumeClaim,
+    (_STORAGE_V1, "StorageClass"): StorageClass,
+    (_STORAGE_V1, "CSIDriver"): CSIDriver,
+    (_STORAGE_V1, "CSINode"): CSINode,
+    (_STORAGE_V1, "CSIStorageCapacity"): CSIStorageCapacity,
+    (_STORAGE_V1, "VolumeAttachment"): VolumeAttachment,
 }
-
 _POLICIES: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struct; what its spec says is not read here
     ("kscheduler.io/v1alpha1", "MetricPolicy"): MetricPolicyObject,
     ("telemetry.intel.com/v1alpha1", "TASPolicy"): TASPolicyObject,
@@ -88,17 +80,17 @@ def load_manifests(path: str | Path) -> Manifests:
         if found.api_version == "v1" and found.kind == "Pod":
             pods.append(_read(found, Pod, check_pod))
         elif found.api_version == "v1" and found.kind == "Node":
-            nodes.append(_read(found, Node, check_node))
+            nodes.append(_read(found, Node, node_allocatable))
         elif (found.api_version, found.kind) in _STORAGE:
-            storage.append(_read(found, *_STORAGE[found.api_version, found.kind]))
+            storage.append(_read(found, _STORAGE[found.api_version, found.kind], check_storage))
         elif (found.api_version, found.kind) in _POLICIES:
-            policies.append(_read(found, _POLICIES[found.api_version, found.kind], _sound))
+            policies.append(_read(found, _POLICIES[found.api_version, found.kind]))
         else:
             others[found.kind] += 1
     return Manifests(tuple(pods), tuple(nodes), dict(others), tuple(storage), tuple(policies))
 
 
-def _read(found: _Found, kind: type[T], check: Callable[[T], None]) -> T:
+def _read(found: _Found, kind: type[T], check: Callable[[T], object] | None = None) -> T:
     name = f"{found.place}: {found.kind} {key_of(found.document)}"
     try:
         item = convert_object(found.document, kind)
@@ -107,7 +99,8 @@ def _read(found: _Found, kind: type[T], check: Callable[[T], None]) -> T:
     if not found.document.get("metadata", {}).get("name"):  # type: ignore[attr-defined]
         raise ConfigError(f"{name}: metadata.name: expected a name, got none")
     try:
-        check(item)
+        if check is not None:
+            check(item)
     except DecodeError as error:
         raise ConfigError(f"{name}: {error}") from error
     return item

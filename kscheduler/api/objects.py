@@ -8,6 +8,8 @@ shared by cache, queue, plugins and the simulator without copies. Trees of froze
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 # A quantity as it stands in JSON ("100m") or in hand-written YAML (1, 0.5).
@@ -42,6 +44,26 @@ class ObjectMeta(APIStruct, frozen=True):
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     owner_references: list[OwnerReference] | None = None
+
+
+class APIObject(APIStruct, frozen=True):
+    """Base of the kinds without a namespace."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+    @property
+    def key(self) -> str:
+        """The object as users and events write it."""
+        return self.metadata.name
+
+
+class NamespacedObject(APIObject, frozen=True):
+    """Base of the kinds with a namespace."""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, as users and events write it."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
 # --- selectors --------------------------------------------------------------------------------------------------
@@ -323,15 +345,9 @@ class PodStatus(APIStruct, frozen=True):
     init_container_statuses: list[ContainerStatus] | None = None
 
 
-class Pod(APIStruct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Pod(NamespacedObject, frozen=True):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
-
-    @property
-    def key(self) -> str:
-        """`namespace/name`, as users and events write it."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------
@@ -366,25 +382,16 @@ class NodeStatus(APIStruct, frozen=True):
     declared_features: list[str] | None = None
 
 
-class Node(APIStruct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Node(APIObject, frozen=True):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
-
-    @property
-    def key(self) -> str:
-        return self.metadata.name
 
 
 # --- namespaces -------------------------------------------------------------------------------------------------
 
 
-class Namespace(APIStruct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-
-    @property
-    def key(self) -> str:
-        return self.metadata.name
+class Namespace(APIObject, frozen=True):
+    """A namespace, of which only the metadata are read."""
 
 
 # --- what groups pods -------------------------------------------------------------------------------------------
@@ -394,39 +401,71 @@ class ServiceSpec(APIStruct, frozen=True):
     selector: Labels | None = None
 
 
-class Service(APIStruct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Service(NamespacedObject, frozen=True):
     spec: ServiceSpec = ServiceSpec()
 
-    @property
-    def key(self) -> str:
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
-
-class ReplicationController(APIStruct, frozen=True):
+class ReplicationController(NamespacedObject, frozen=True):
     """A ReplicationController; its selector is plain labels, as a Service's."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: ServiceSpec = ServiceSpec()
-
-    @property
-    def key(self) -> str:
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
 class WorkloadSpec(APIStruct, frozen=True):
     selector: LabelSelector | None = None
 
 
-class Workload(APIStruct, frozen=True):
+class Workload(NamespacedObject, frozen=True):
     """A ReplicaSet or a StatefulSet."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: WorkloadSpec = WorkloadSpec()
 
-    @property
-    def key(self) -> str:
-        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+class PodDisruptionBudgetSpec(APIStruct, frozen=True):
+    selector: LabelSelector | None = None
+
+
+class PodDisruptionBudgetStatus(APIStruct, frozen=True):
+    """Written by the disruption controller; a new budget allows no disruption until it has a status."""
+
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, str] | None = None  # name of a pod whose eviction is under way -> since when
+
+
+class PodDisruptionBudget(NamespacedObject, frozen=True):
+    """The number of pods of an application that may be disrupted at a time."""
+
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+# --- configuration ----------------------------------------------------------------------------------------------
+
+
+class ConfigMap(NamespacedObject, frozen=True):
+    data: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+# --- policies over live metrics ----------------------------------------------------------------------------------
+
+# The spec stays undecoded: the reader of the objects decodes it strictly, so that a fault is reported by its field and
+# does not make the object unreadable.
+
+
+class MetricPolicyObject(NamespacedObject, frozen=True):
+    """kscheduler.io/v1alpha1 MetricPolicy."""
+
+    spec: Any = None
+    status: Any = None
+
+
+class TASPolicyObject(NamespacedObject, frozen=True):
+    """telemetry.intel.com/v1alpha1 TASPolicy. Nobody writes its status, and it is not read."""
+
+    spec: Any = None
+
+
+PolicyObject = MetricPolicyObject | TASPolicyObject
 
 
 # --- coordination -----------------------------------------------------------------------------------------------
@@ -442,10 +481,5 @@ class LeaseSpec(APIStruct, frozen=True):
     preferred_holder: str | None = None
 
 
-class Lease(APIStruct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
+class Lease(NamespacedObject, frozen=True):
     spec: LeaseSpec = LeaseSpec()
-
-    @property
-    def key(self) -> str:
-        return f"{self.metadata.namespace}/{self.metadata.name}"

@@ -31,32 +31,28 @@ _CACHE_SIZE = 32_768
 
 def parse_milli(quantity: str | int | float, field: str) -> int:
     """Return thousandths, rounded up (away from zero). Raises DecodeError naming `field`."""
-    milli = _parse_or_raise(quantity, field)
+    milli = parse_uncapped_milli(quantity, field)
     return max(-MAX_INT64, min(milli, MAX_INT64))
 
 
 def parse_units(quantity: str | int | float, field: str) -> int:
     """Return whole units, rounded up (away from zero). Raises DecodeError naming `field`."""
-    return milli_to_units(_parse_or_raise(quantity, field))
+    return milli_to_units(parse_uncapped_milli(quantity, field))
 
 
 def parse_uncapped_milli(quantity: str | int | float, field: str) -> int:
     """Return thousandths, for sums that are rounded and capped at their end. Raises DecodeError naming `field`."""
-    return _parse_or_raise(quantity, field)
+    milli = _parse(quantity)
+    if milli is None:
+        shown = str(quantity)
+        raise DecodeError(f'{field}: {EXPECTED}, got "{shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."}"')
+    return milli
 
 
 def milli_to_units(milli: int) -> int:
     """Return whole units, rounded away from zero and capped."""
     units = -(-milli // 1000) if milli >= 0 else milli // 1000
     return max(-MAX_INT64, min(units, MAX_INT64))
-
-
-def _parse_or_raise(quantity: str | int | float, field: str) -> int:
-    milli = _parse(quantity)
-    if milli is None:
-        shown = str(quantity)
-        raise DecodeError(f'{field}: {EXPECTED}, got "{shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."}"')
-    return milli
 
 
 @functools.lru_cache(maxsize=_CACHE_SIZE)

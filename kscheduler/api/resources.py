@@ -20,10 +20,10 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kscheduler.api.names import is_qualified_name
 from kscheduler.api.objects import Container, ContainerStatus, Node, Pod, QuantityMap, RawQuantity
 from kscheduler.api.quantity import MAX_INT64, milli_to_units, parse_uncapped_milli, parse_units
 from kscheduler.errors import DecodeError
+from kscheduler.input.names import is_qualified_name
 
 CPU = "cpu"
 MEMORY = "memory"

@@ -133,7 +133,6 @@ _LABELS, _ANNOTATIONS, _OWNERS = range(3)  # the parts of a template that come f
 _OF_META = 3
 
 _Parts = tuple[Any, ...]  # labels, annotations, owners, then the fields of the spec
-_NO_STATUS = PodStatus()
 
 
 class PodSharing:
@@ -146,10 +145,6 @@ class PodSharing:
         self._statuses: Shared[PodStatus] = Shared(max_key_bytes)
         self._parts: Shared[Any] = Shared(max_key_bytes)  # for pods whose template is theirs alone, as a Job's pods are
         self._strings = Strings()
-
-    def __len__(self) -> int:
-        """The number of remembered parts."""
-        return len(self._templates) + len(self._statuses) + len(self._parts) + len(self._strings)
 
     def keep(self, pod: Pod) -> Pod:
         meta, spec = pod.metadata, pod.spec
@@ -259,9 +254,6 @@ class NodeSharing:
         self._parts: Shared[Any] = Shared()
         self._images: Shared[ContainerImage] = Shared()
         self._strings = Strings()
-
-    def __len__(self) -> int:
-        return len(self._parts) + len(self._images) + len(self._strings)
 
     def keep(self, node: Node) -> Node:
         meta, spec, status = node.metadata, node.spec, node.status

@@ -10,6 +10,7 @@ import msgspec
 
 from kscheduler.api.labels import compile_label_selector
 from kscheduler.api.objects import (
+    APIObject,
     APIStruct,
     AWSElasticBlockStore,
     AzureDisk,
@@ -17,8 +18,8 @@ from kscheduler.api.objects import (
     Cinder,
     GCEPersistentDisk,
     LabelSelector,
+    NamespacedObject,
     NodeSelector,
-    ObjectMeta,
     PersistentVolumeClaimSpec,
     Pod,
     PortworxVolume,
@@ -92,14 +93,9 @@ class PersistentVolumeStatus(APIStruct, frozen=True):
     phase: str = ""
 
 
-class PersistentVolume(APIStruct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
+class PersistentVolume(APIObject, frozen=True):
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
     status: PersistentVolumeStatus = PersistentVolumeStatus()
-
-    @property
-    def key(self) -> str:
-        return self.metadata.name
 
 
 # --- claims -----------------------------------------------------------------------------------------------------
@@ -110,14 +106,9 @@ class PersistentVolumeClaimStatus(APIStruct, frozen=True):
     capacity: QuantityMap | None = None
 
 
-class PersistentVolumeClaim(APIStruct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
+class PersistentVolumeClaim(NamespacedObject, frozen=True):
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
-
-    @property
-    def key(self) -> str:
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
 # --- classes, and what drivers say of nodes and capacity ----------------------------------------------------------
@@ -132,15 +123,10 @@ class TopologySelectorTerm(APIStruct, frozen=True):
     match_label_expressions: list[TopologySelectorRequirement] | None = None
 
 
-class StorageClass(APIStruct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
+class StorageClass(APIObject, frozen=True):
     provisioner: str = ""
     volume_binding_mode: str | None = None
     allowed_topologies: list[TopologySelectorTerm] | None = None
-
-    @property
-    def key(self) -> str:
-        return self.metadata.name
 
 
 class VolumeNodeResources(APIStruct, frozen=True):
@@ -158,15 +144,10 @@ class CSINodeSpec(APIStruct, frozen=True):
     drivers: list[CSINodeDriver] = msgspec.field(default_factory=list)
 
 
-class CSINode(APIStruct, frozen=True):
+class CSINode(APIObject, frozen=True):
     """The drivers installed on a node; it has the node's name."""
 
-    metadata: ObjectMeta = ObjectMeta()
     spec: CSINodeSpec = CSINodeSpec()
-
-    @property
-    def key(self) -> str:
-        return self.metadata.name
 
 
 class CSIDriverSpec(APIStruct, frozen=True):
@@ -175,27 +156,17 @@ class CSIDriverSpec(APIStruct, frozen=True):
     prevent_pod_scheduling_if_missing: bool | None = None
 
 
-class CSIDriver(APIStruct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
+class CSIDriver(APIObject, frozen=True):
     spec: CSIDriverSpec = CSIDriverSpec()
 
-    @property
-    def key(self) -> str:
-        return self.metadata.name
 
-
-class CSIStorageCapacity(APIStruct, frozen=True):
+class CSIStorageCapacity(NamespacedObject, frozen=True):
     """How much a driver can still provide, for one class, to the nodes the selector matches (None: to none)."""
 
-    metadata: ObjectMeta = ObjectMeta()
     node_topology: LabelSelector | None = None
     storage_class_name: str = ""
     capacity: RawQuantity | None = None
     maximum_volume_size: RawQuantity | None = None
-
-    @property
-    def key(self) -> str:
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
 class VolumeAttachmentSource(APIStruct, frozen=True):
@@ -209,13 +180,8 @@ class VolumeAttachmentSpec(APIStruct, frozen=True):
     source: VolumeAttachmentSource = VolumeAttachmentSource()
 
 
-class VolumeAttachment(APIStruct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
+class VolumeAttachment(APIObject, frozen=True):
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
-
-    @property
-    def key(self) -> str:
-        return self.metadata.name
 
 
 StorageObject = (
@@ -263,22 +229,29 @@ def class_of(item: PersistentVolumeClaim | PersistentVolume) -> str:
 # Node affinity is not checked: the apiserver lets some of it through that matches no node, and that is what it says.
 
 
-def check_volume(volume: PersistentVolume) -> None:
-    """Raise DecodeError, with the path of the field, if a decision could not read a value of the volume."""
+def check_storage(item: APIObject) -> None:
+    """Raise DecodeError, with the path of the field, if a decision could not read a value of the object."""
+    if isinstance(item, PersistentVolume):
+        _check_volume(item)
+    elif isinstance(item, PersistentVolumeClaim):
+        _check_claim(item)
+    elif isinstance(item, CSIStorageCapacity):
+        _check_capacity(item)
+
+
+def _check_volume(volume: PersistentVolume) -> None:
     for name, quantity in (volume.spec.capacity or {}).items():
         parse_units(quantity, f"spec.capacity[{name}]")
 
 
-def check_claim(claim: PersistentVolumeClaim) -> None:
-    """Raise DecodeError, with the path of the field, if a decision could not read a value of the claim."""
+def _check_claim(claim: PersistentVolumeClaim) -> None:
     requests = claim.spec.resources.requests if claim.spec.resources else None
     for name, quantity in (requests or {}).items():
         parse_units(quantity, f"spec.resources.requests[{name}]")
     compile_label_selector(claim.spec.selector, "spec.selector")
 
 
-def check_capacity(capacity: CSIStorageCapacity) -> None:
-    """Raise DecodeError, with the path of the field, if a decision could not read a value of the capacity."""
+def _check_capacity(capacity: CSIStorageCapacity) -> None:
     for field, quantity in (("capacity", capacity.capacity), ("maximumVolumeSize", capacity.maximum_volume_size)):
         if quantity is not None:
             parse_units(quantity, field)

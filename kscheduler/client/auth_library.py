@@ -2,7 +2,7 @@
 
 Importing `kubernetes_asyncio.config` the plain way runs package files that import every model: 1.1 s and 73 MB,
 of which nothing is used here. So its three packages are stood in for while the few modules needed are loaded
-(0.1 s, 2 MB), and taken away again, so that whoever imports the library in full gets it in full. Should a release
+(0.1 s, 2 MB), and taken away again, so that a later import of the library gets all of it. Should a release
 move these modules, the plain import is the fallback.
 """
 

@@ -34,7 +34,7 @@ OnOutcome = Callable[[Answer | Exception], None]
 
 
 class Carrier:
-    """Tells on which connection a request travels. After `distrust` that connection carries no other request."""
+    """Shows on which connection a request travels. After `distrust` that connection carries no other request."""
 
     __slots__ = ("_connection", "_is_distrusted", "is_given_up")
 
@@ -85,10 +85,6 @@ class ConnectionPool:
         self._warm = 0  # connections to have ready: as many as there have been at once, up to MOST_WARM
         self._warming: asyncio.Task[None] | None = None
 
-    def __len__(self) -> int:
-        """The number of open connections, used or not."""
-        return len(self._all)
-
     async def exchange(self, request: bytes, timeout_s: float, carrier: Carrier | None = None) -> Answer:
         """Send a whole request and return the whole answer."""
         connection = self.take_idle() or await self.connect()
@@ -131,7 +127,7 @@ class ConnectionPool:
             try:
                 await self.warm_up()
             except (TimeoutError, OSError, BadAnswer) as error:
-                # The server is away: whoever asks it for something will say so.
+                # The server is away: the next request to it reports that.
                 log.debug("no connection kept warm", extra={"err": str(error) or type(error).__name__})
 
     async def warm_up(self) -> None:
@@ -148,7 +144,7 @@ class ConnectionPool:
             if request and connection.last_used <= now - self._warm_age_s and connection in self._idle:
                 self._idle.remove(connection)
                 self.give_back(connection, await connection.exchange(request, WARM_TIMEOUT_S))
-        # 3. Open what is missing: the server may have been started anew.
+        # 3. Open what is missing: the server may have been restarted.
         while len(self._all) < self._warm:
             self._idle.append(await self.connect())
 

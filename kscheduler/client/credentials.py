@@ -14,15 +14,16 @@ import re
 import ssl
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from kscheduler.client.auth_library import AuthLibrary, auth_library
-from kscheduler.client.basic_auth import address_of, basic_header, checked_proxy, environment_proxy, header_secrets
 from kscheduler.client.concurrency import within
 from kscheduler.client.kubeconfig import Kubeconfig
 from kscheduler.client.tls import load_pair, trust_anybody, verifying_context
+from kscheduler.client.urls import address_of, basic_header, checked_proxy, environment_proxy, header_secrets, is_http
 from kscheduler.clock import Clock
 from kscheduler.errors import ConfigError, Unreachable
 from kscheduler.input.redaction import SecretURL, hide_parts, hide_urls
@@ -151,14 +152,9 @@ async def load_credentials(
 def checked_server(server: str, *, is_tls: bool) -> SecretURL:
     """Return the value of --master, completed as Go's client does it. Raises ConfigError for an invalid URL."""
     url = SecretURL(server if "://" in server else f"{'https' if is_tls else 'http'}://{server}")
-    try:
-        parts = urlsplit(url.reveal())
-        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or True)
-    except ValueError:
-        is_good = False
-    if not is_good:
+    if not is_http(url):
         raise ConfigError(f"--master: expected a URL such as https://host:6443, got {url.shown!r}")
-    if not _is_host(parts.hostname or ""):  # perhaps a token, so it is not shown
+    if not _is_host(urlsplit(url.reveal()).hostname or ""):  # perhaps a token, so it is not shown
         raise ConfigError("--master: expected a URL such as https://host:6443, got a text that is no host's name")
     return url
 
@@ -194,16 +190,17 @@ async def from_kubeconfig(clock: Clock, paths: str, context: str = "") -> Creden
     library = auth_library()
     configuration = library.configuration()
     loader = _kubeconfig_loader(library, checked)
+    header = partial(_header_of, configuration, checked.where(""))
 
     async def reload(force: bool) -> str:
         if force:
             loader.__dict__.pop("exec_plugin_expiry", None)  # an exec plugin's token is kept until then
         elif "exec" in checked.user and "exec_plugin_expiry" not in loader.__dict__ and hasattr(loader, "token"):
-            return _header_of(configuration, checked.where(""))  # no expiry: good until refused, as in client-go
+            return header()  # no expiry: good until refused, as in client-go
         await _load(loader, configuration, checked)
         if tls is not None:
             _load_client_certificate(tls, configuration, checked.where("client-certificate"))
-        return _header_of(configuration, checked.where(""))
+        return header()
 
     tls: ssl.SSLContext | None = None
     await _load(loader, configuration, checked)
@@ -215,8 +212,7 @@ async def from_kubeconfig(clock: Clock, paths: str, context: str = "") -> Creden
         _proxy(configuration, checked),
     )
     changes = bool(checked.user.keys() & {"exec", "auth-provider", "tokenFile", "client-certificate"})
-    header = _header_of(configuration, checked.where(""))
-    credentials = Credentials(endpoint, clock, header=header, reload=reload if changes else None)
+    credentials = Credentials(endpoint, clock, header=header(), reload=reload if changes else None)
     credentials.reach(SecretURL(configuration.host))
     return credentials
 

@@ -1,10 +1,13 @@
-"""A log of faults of this program that recur with each try: logged at once, and then ever more rarely."""
+"""Logs faults of this program: those that recur with each try ever more rarely, and those that no caller is given."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import OrderedDict
+from typing import Any
+
+log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S = 10.0  # from the first report of a fault to its next; twice as long each time
 LONGEST_PAUSE_S = 3600.0
@@ -50,3 +53,17 @@ class FaultLog:
         self._log.error(
             message, exc_info=fault, extra={"pod": f"{namespace}/{name}", "not_logged_meanwhile": kept_back}
         )
+
+
+def report_fault(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log a fault in a callback as the event loop does by default, but not a connection that a reader hears of anyway.
+
+    A connection may be reset while TLS has bytes left to send on it. uvloop then closes it, writes them all the same,
+    and calls its own RuntimeError a fatal one (uvloop 0.23, `SSLProtocol._do_read`); the reader is given the reset.
+    """
+    error = context.get("exception")
+    is_of_tls = str(context.get("message", "")).startswith("Fatal error on SSL protocol")
+    if is_of_tls and isinstance(error, RuntimeError) and str(error).endswith("the handler is closed"):
+        log.debug("connection was closed while TLS had bytes to send", extra={"err": str(error)})
+        return
+    loop.default_exception_handler(context)

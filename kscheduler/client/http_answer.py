@@ -54,10 +54,9 @@ class AnswerReader:
         self._buffer = buffer = self._buffer + data if self._buffer else data
         head = self._head
         if head is None:
-            head = self._head = self._read_head()
+            head = self._head = read_head(buffer)
             if head is None:
                 return None
-            buffer = self._buffer
         if head.length >= 0:
             end = head.start + head.length
             return self._complete(head, buffer[head.start : end], end) if len(buffer) >= end else None
@@ -80,12 +79,6 @@ class AnswerReader:
         self._buffer, self._head = b"", None
         return Answer(head.status, body, head.retry_after, reusable)
 
-    def _read_head(self) -> Head | None:
-        head = read_head(self._buffer)
-        if head is None and len(self._buffer) > MAX_HEAD_BYTES:
-            raise BadAnswer(f"no end of the headers in {MAX_HEAD_BYTES} bytes")
-        return head
-
 
 def read_head(data: bytes) -> Head | None:
     """Return the headers at the start of `data`, or None while a part is missing. Raises BadAnswer."""
@@ -95,6 +88,8 @@ def read_head(data: bytes) -> Head | None:
         if head.status >= 200:
             return head
         start = end + 4  # 100 Continue and its like come before the answer
+    if len(data) > MAX_HEAD_BYTES:
+        raise BadAnswer(f"no end of the headers in {MAX_HEAD_BYTES} bytes")
     return None
 
 
@@ -144,6 +139,17 @@ def _header(text: bytes, name: bytes) -> bytes:
     return text[at : text.find(b"\r\n", at)].strip()
 
 
+def chunk_size(line: bytes) -> int:
+    """Return the size in the line before a chunk, without its extensions. Raises BadAnswer."""
+    try:
+        size = int(line, 16) if line.isalnum() else int(line.partition(b";")[0], 16)
+    except ValueError as error:
+        raise BadAnswer(f"a chunk of size {line[:20]!r}") from error
+    if size < 0:
+        raise BadAnswer(f"a chunk of size {line[:20]!r}")
+    return size
+
+
 def _join_chunks(buffer: bytes, at: int) -> tuple[bytes, int] | None:
     """Return the whole body and the position of its end, or None while a part is missing."""
     parts: list[bytes] = []
@@ -151,10 +157,7 @@ def _join_chunks(buffer: bytes, at: int) -> tuple[bytes, int] | None:
         line_end = buffer.find(b"\r\n", at)
         if line_end < 0:
             return None
-        try:
-            size = int(buffer[at:line_end].partition(b";")[0], 16)
-        except ValueError as error:
-            raise BadAnswer(f"a chunk of size {buffer[at:line_end][:20]!r}") from error
+        size = chunk_size(buffer[at:line_end])
         at = line_end + 2
         if size == 0:
             return _skip_trailers(buffer, at, parts)

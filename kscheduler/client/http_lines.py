@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from kscheduler.client.http_answer import (
     CHUNKED,
-    MAX_HEAD_BYTES,
     TO_THE_END,
     Answer,
     AnswerReader,
     BadAnswer,
+    chunk_size,
     read_head,
 )
 
@@ -64,8 +64,6 @@ class LineReader:
         data = self._rest + data
         head = read_head(data)
         if head is None:
-            if len(data) > MAX_HEAD_BYTES:
-                raise BadAnswer(f"no end of the headers in {MAX_HEAD_BYTES} bytes")
             self._rest = data
             return b""
         self._rest = b""
@@ -100,7 +98,7 @@ class LineReader:
                 if line_end < 0:
                     self._keep(data[at:])
                     return
-                size = _chunk_size(data[at:line_end])
+                size = chunk_size(data[at:line_end])
                 at = line_end + 2
                 stop = at + size
                 if not size:
@@ -146,13 +144,3 @@ class LineReader:
             self._tail_bytes += len(last)
             if self._tail_bytes > MAX_LINE_BYTES:
                 raise BadAnswer(f"a line of more than {MAX_LINE_BYTES} bytes")
-
-
-def _chunk_size(line: bytes) -> int:
-    try:
-        size = int(line, 16) if line.isalnum() else int(line.partition(b";")[0], 16)
-    except ValueError as error:
-        raise BadAnswer(f"a chunk of size {line[:20]!r}") from error
-    if size < 0:
-        raise BadAnswer(f"a chunk of size {line[:20]!r}")
-    return size

@@ -1,4 +1,4 @@
-"""A local copy of one kind of object, kept true by list and watch, and a handler told of every difference.
+"""A local copy of one kind of object, kept true by list and watch, and a handler that is called for every difference.
 
 The rules: the handler hears of each object in the order add, update..., delete, always about the version it heard
 of last, whatever was missed in between. A complete list decides what exists; a watch continues from its version,
@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 from kscheduler.api.decode import UNNAMED
-from kscheduler.client.backoff import Backoff
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.protocol import Client, EventType, Page, Resource, WatchEvent
-from kscheduler.client.retry_pauses import RetryPauses
+from kscheduler.client.protocol import Client, EventType, Page, Resource, WatchEvent, is_older
+from kscheduler.client.retry_pauses import Backoff, RetryPauses
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, NotFound, Unreachable
+from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Counter
 
 log = logging.getLogger(__name__)
@@ -69,26 +69,21 @@ class Handler(Protocol[T_contra]):
         ...
 
 
-class InformerObserver(Protocol):
-    """Counts what an informer reads."""
+class KeepNewest(Generic[T]):
+    """A handler that keeps the newest version of each object, for a kind whose changes mean nothing more."""
 
-    def listed(self, resource: str, reason: str) -> None:
-        """Count a list that was read to its end. `reason`: start, expired (the version is too old) or error."""
-        ...
+    def __init__(self, keep: Callable[[T], object], drop: Callable[[T], object]) -> None:
+        self._keep = keep
+        self._drop = drop
 
-    def watch_events(self, resource: str, kind: str) -> Counter:
-        """Return the counter for a watch's events, by their type in capitals; called once."""
-        ...
+    def on_add(self, obj: T) -> None:
+        self._keep(obj)
 
+    def on_update(self, old: T, new: T) -> None:
+        self._keep(new)
 
-class NoInformerObserver:
-    """Counts nothing."""
-
-    def listed(self, resource: str, reason: str) -> None:
-        pass
-
-    def watch_events(self, resource: str, kind: str) -> Counter:
-        return Counter()
+    def on_delete(self, obj: T) -> None:
+        self._drop(obj)
 
 
 class VersionWentBack(APIError):
@@ -116,7 +111,7 @@ class Informer(Generic[T]):
         keep: Callable[[T], T | None] | None = None,
         backoff: Backoff | None = None,
         may_be_unknown: bool = False,
-        observer: InformerObserver | None = None,
+        measurements: Measurements | None = None,
         pauses: RetryPauses | None = None,
         silence_s: float = float("inf"),
     ) -> None:
@@ -144,11 +139,14 @@ class Informer(Generic[T]):
         self._may_be_unknown = may_be_unknown
         # Keys of objects that the last list could not read either. What is stored of them is what was read last.
         self._unread: set[str] = set()
-        self._observer: InformerObserver = observer or NoInformerObserver()
+        self._measure = measurements
         self._list_reason = "start"
         self._relists = Backoff(rng, initial_s=RELIST_S)  # of watches that were refused for the age of their version
         self._list_took_s = 0.0  # the last complete one
-        self._event_counts = {kind: self._observer.watch_events(resource.plural, kind.value) for kind in EventType}
+        self._event_counts = {
+            kind: Counter() if measurements is None else measurements.watch_events(resource.plural, kind.value)
+            for kind in EventType
+        }
         self._pauses = pauses or RetryPauses(random.Random(0))
         self._silence_s = silence_s
         self._heard_at = clock.now()  # when list or watch brought something last, or began
@@ -177,7 +175,7 @@ class Informer(Generic[T]):
 
     async def reach(self, version: str) -> None:
         """Return once a list or a watch has brought everything up to this version. For one caller at a time."""
-        if self.synced.is_set() and not _older(self.resource_version, version):
+        if self.synced.is_set() and not is_older(self.resource_version, version):
             return
         self._goal, self._fell_short = version, False
         self._goal_reached.clear()
@@ -188,7 +186,7 @@ class Informer(Generic[T]):
             self._goal = ""
 
     def _advanced(self) -> None:
-        if self._goal and not _older(self.resource_version, self._goal):
+        if self._goal and not is_older(self.resource_version, self._goal):
             self._goal_reached.set()
 
     @property
@@ -252,7 +250,8 @@ class Informer(Generic[T]):
                 "resource_version": page.resource_version,
             },
         )
-        self._observer.listed(self.resource.plural, self._list_reason)
+        if self._measure is not None:
+            self._measure.listed(self.resource.plural, self._list_reason)
         # What makes the next one necessary says so; else it is an answer that could not be followed.
         self._list_reason = "error"
         # Not yet a success: a list that works and a watch that is refused must not take turns without a pause.
@@ -362,7 +361,7 @@ class Informer(Generic[T]):
     def _apply(self, event: WatchEvent[T]) -> None:
         self._event_counts[event.type].inc()
         version = event.resource_version
-        if version and _older(version, self.resource_version):
+        if version and is_older(version, self.resource_version):
             if event.type is EventType.BOOKMARK:
                 return
             raise VersionWentBack(
@@ -399,7 +398,7 @@ class Informer(Generic[T]):
             self._add(key, obj)
             return
         was, now = _metadata(old), _metadata(obj)
-        if was.uid != now.uid:  # deleted and made anew while we did not look
+        if was.uid != now.uid:  # deleted and created again between two events
             self._remove(key)
             self._add(key, obj)
         elif was.resource_version != now.resource_version:
@@ -503,13 +502,6 @@ def _key(obj: Any) -> str:
 
 def _metadata(obj: Any) -> Any:
     return obj.metadata
-
-
-def _older(version: str, than: str) -> bool:
-    """Compare resource versions, which the apiserver's growing numbers allow; other versions are never older."""
-    if len(version) == len(than):  # nearly always, and digits of one length compare as text
-        return version < than and version.isdecimal() and than.isdecimal()
-    return version.isdecimal() and than.isdecimal() and int(version) < int(than)
 
 
 async def _close(stream: Any) -> None:

@@ -21,8 +21,7 @@ import msgspec
 
 from kscheduler.api.decode import decode_object
 from kscheduler.api.documents import PodDocument
-from kscheduler.api.metric_policies import MetricPolicyObject
-from kscheduler.api.objects import Lease, Pod, PodCondition
+from kscheduler.api.objects import Lease, MetricPolicyObject, Pod, PodCondition
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client import protobuf
 from kscheduler.client.adaptive_limit import AdaptiveLimit
@@ -34,6 +33,7 @@ from kscheduler.client.merge_patch import versioned
 from kscheduler.client.protocol import (
     METRIC_POLICIES,
     ONE_TRY,
+    AccessReview,
     Binding,
     BindTry,
     DirectBinds,
@@ -43,15 +43,15 @@ from kscheduler.client.protocol import (
     Page,
     PodStatusPatch,
     Resource,
+    User,
     WatchEvent,
     nothing,
 )
 from kscheduler.client.ratelimit import Priority, RateLimiter
 from kscheduler.client.repeated_reads import RepeatedReads
-from kscheduler.client.reviews import AccessReview, User
 from kscheduler.client.slots import Slots
 from kscheduler.client.times import micro_time
-from kscheduler.client.transport import RequestObserver, Transport, raise_error
+from kscheduler.client.transport import RequestObserver, Transport
 from kscheduler.client.wire import LineDecoder, WatchError, decode_page
 from kscheduler.client.write_permission import NOT_BOUND, not_leading
 from kscheduler.clock import Clock
@@ -63,7 +63,7 @@ T = TypeVar("T")
 REQUEST_TIMEOUT_S = 30.0
 LIST_TIMEOUT_S = 60.0
 REVIEW_TIMEOUT_S = 10.0
-DEFAULT_WRITES = 100  # bindings, status patches and Events under way at once, unless told otherwise
+DEFAULT_WRITES = 100  # bindings, status patches and Events under way at once, unless `direct_binds` sets another bound
 # An apiserver that opens a watch at all does so at once, events or not: then another is opened beside the first.
 WATCH_OPENS_S = 1.0
 WATCH_GRACE_S = 15.0  # beyond timeoutSeconds, for a server that is slow to end a watch
@@ -141,13 +141,11 @@ class KubeClient:
         field_selector: str = "",
         limit: int = 500,
         continue_token: str = "",
-        resource_version: str = "",
     ) -> Page[T]:
         query = {
             "fieldSelector": field_selector,
             "limit": str(limit) if limit > 0 else "",
             "continue": continue_token,
-            "resourceVersion": resource_version,
         }
         path = _with_query(resource.path, query)
 
@@ -185,7 +183,7 @@ class KubeClient:
                         stream.idle_s = min(stream.idle_s, BOOKMARK_SILENCE_S)
                     yield events
                 if error is not None:
-                    raise_error("WATCH", resource.path, error.status.code or 500, error.status, self._transport.hide_in)
+                    raise self._transport.watch_error(resource.path, error.status)
 
     async def get_aggregated(self, path: str, *, limit_bytes: int) -> bytes:
         return await self._transport.request("GET", path, timeout_s=REQUEST_TIMEOUT_S, limit_bytes=limit_bytes)

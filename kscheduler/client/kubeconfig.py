@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
+from kscheduler.client.urls import is_http
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.input_files import read_file
 from kscheduler.input.redaction import SecretURL, hide_parts, hide_urls
@@ -77,15 +77,9 @@ class Kubeconfig:
         server = self.cluster.get("server")
         if not isinstance(server, str) or not server:
             raise ConfigError(f"{self.where('server')}: not set, expected a URL such as https://host:6443")
-        try:
-            parts = urlsplit(server)
-            good = parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
-        except ValueError:
-            good = False
-        if not good:
-            raise ConfigError(
-                f"{self.where('server')}: expected a URL such as https://host:6443, got {SecretURL(server).shown!r}"
-            )
+        url = SecretURL(server)
+        if not is_http(url):
+            raise ConfigError(f"{self.where('server')}: expected a URL such as https://host:6443, got {url.shown!r}")
         self._check_base64(self.cluster, "certificate-authority-data")
         self._check_file(self.cluster, "certificate-authority")
 

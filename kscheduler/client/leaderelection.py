@@ -20,10 +20,12 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta
-from kscheduler.client.backoff import Backoff
 from kscheduler.client.concurrency import cancel_and_wait, wait_event, within
-from kscheduler.client.protocol import LEASES, Client, EventType
+from kscheduler.client.protocol import LEASES, Client, EventType, always, is_older, nothing
+from kscheduler.client.retry_pauses import Backoff
 from kscheduler.client.times import micro_time
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, ConfigError, Conflict, Gone, KSchedulerError, NotFound
@@ -69,24 +71,12 @@ class ElectionConfig:
             )
 
 
-def _nothing() -> None:
-    pass
-
-
-def _ignore(_identity: str) -> None:
-    pass
-
-
-def _yes() -> bool:
-    return True
-
-
 async def _at_once() -> None:
     pass
 
 
 class LeaderElector:
-    """Run `run` as a task; `stop` releases the Lease. Callbacks are plain calls and must not block."""
+    """Run `run` as a task; `stop` releases the Lease. The callback is a plain call and must not block."""
 
     def __init__(
         self,
@@ -95,14 +85,12 @@ class LeaderElector:
         rng: random.Random,
         config: ElectionConfig,
         *,
-        on_started: Callable[[], None] = _nothing,
-        on_stopped: Callable[[], None] = _nothing,
-        on_new_leader: Callable[[str], None] = _ignore,
-        may_try: Callable[[], bool] = _yes,
+        on_started: Callable[[], None] = nothing,
+        may_try: Callable[[], bool] = always,
         confirm: Callable[[], Coroutine[Any, Any, None]] = _at_once,
         has_ended: Callable[[str], Coroutine[Any, Any, bool]] | None = None,
     ) -> None:
-        """`on_stopped` is called once for each `on_started`, before `run` returns or raises.
+        """`on_started` is called when this replica begins to lead; it stops before `run` returns or raises.
 
         `may_try` is asked before another's Lease is taken. `confirm` is awaited while the Lease is held, before
         leading; leading begins when it returns; it may raise APIError. `has_ended` tells whether the process of an
@@ -113,11 +101,9 @@ class LeaderElector:
         self._rng = rng
         self._config = config
         self._on_started = on_started
-        self._on_stopped = on_stopped
-        self._on_new_leader = on_new_leader
         self._observed: Lease | None = None  # as last read or written
         self._observed_at = float("-inf")  # monotonic time at which its spec was first seen
-        self._reported = ""  # the leader last told to on_new_leader
+        self._reported = ""  # the leader last logged
         self._leading = False
         self._valid_until = float("-inf")  # no other candidate may start before this monotonic time
         self._wake = asyncio.Event()  # the Lease changed so that trying now is worth while
@@ -156,7 +142,6 @@ class LeaderElector:
                 await self._renew()
             finally:
                 self._leading = False
-                self._on_stopped()
             await self._release()
         finally:
             self._leading = False
@@ -328,14 +313,13 @@ class LeaderElector:
         config, old = self._config, lease.spec
         now = micro_time(self._clock.wall())
         renews = old.holder_identity == config.identity
-        spec = LeaseSpec(
+        spec = replace(
+            old,
             holder_identity=config.identity,
             lease_duration_seconds=_whole_seconds(config.lease_duration_s),
             acquire_time=old.acquire_time if renews else now,
             renew_time=now,
             lease_transitions=min((old.lease_transitions or 0) + (0 if renews else 1), MAX_INT32),
-            strategy=old.strategy,
-            preferred_holder=old.preferred_holder,
         )
         return Lease(metadata=lease.metadata, spec=spec)
 
@@ -376,7 +360,6 @@ class LeaderElector:
             self._reported = leader
             if leader:
                 log.info("leader is", extra=self._fields())
-                self._on_new_leader(leader)
 
     def _fields(self) -> dict[str, object]:
         config = self._config
@@ -403,14 +386,12 @@ class LeaderElector:
         if not self._is_holder():
             return
         now = micro_time(self._clock.wall())
-        spec = LeaseSpec(
+        spec = replace(
+            lease.spec,
             holder_identity="",
             lease_duration_seconds=RELEASED_DURATION_S,
             acquire_time=now,
             renew_time=now,
-            lease_transitions=lease.spec.lease_transitions,
-            strategy=lease.spec.strategy,
-            preferred_holder=lease.spec.preferred_holder,
         )
         self._observe(await self._client.update_lease(Lease(metadata=lease.metadata, spec=spec)))
 
@@ -454,7 +435,7 @@ class LeaderElector:
             return
         # What a watch that was opened again repeats is no sign of life. (A read is current, whatever its version:
         # after a restore from a backup versions begin lower.)
-        if self._observed is not None and _is_older(lease, self._observed):
+        if self._observed is not None and _was_before(lease.metadata, self._observed.metadata):
             return
         self._observe(lease)
         self._report_leader()
@@ -462,15 +443,9 @@ class LeaderElector:
             self._wake.set()
 
 
-def _is_older(lease: Lease, than: Lease) -> bool:
+def _was_before(version: ObjectMeta, known: ObjectMeta) -> bool:
     """Compare versions of one Lease; a deleted and recreated Lease is another object."""
-    version, known = lease.metadata.resource_version, than.metadata.resource_version
-    return (
-        lease.metadata.uid == than.metadata.uid
-        and version.isdecimal()
-        and known.isdecimal()
-        and int(version) < int(known)
-    )
+    return version.uid == known.uid and is_older(version.resource_version, known.resource_version)
 
 
 def _whole_seconds(seconds: float) -> int:

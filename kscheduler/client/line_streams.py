@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
-from typing import Protocol, cast
+from abc import ABC, abstractmethod
+from typing import cast
 
 import aiohttp
 
@@ -33,23 +33,10 @@ class Silent(Exception):
         super().__init__(f"silent for {idle_s:.0f} s")
 
 
-class LineStream(Protocol):
-    """The lines of one watch."""
+class LineStream(ABC):
+    """The lines of one watch. Silence is noticed by one timer that looks a few times per limit, not one for a batch."""
 
-    idle_s: float  # silence allowed, from when it is set; may be changed while reading
-
-    async def next_lines(self) -> list[bytes] | None:
-        """Return the lines that have come, at least one, without their ends; None when the watch has ended."""
-        ...
-
-    def close(self) -> None: ...
-
-
-class _Guard:
-    """Notices silence, with one timer that looks a few times per limit instead of a timer for each batch."""
-
-    def __init__(self, on_silence: Callable[[], None]) -> None:
-        self._on_silence = on_silence
+    def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._idle_s = float("inf")
         self._last_s = self._loop.time()  # when something was heard
@@ -57,6 +44,7 @@ class _Guard:
 
     @property
     def idle_s(self) -> float:
+        """The silence allowed in seconds, from when it is set; may be changed while reading."""
         return self._idle_s
 
     @idle_s.setter
@@ -64,29 +52,38 @@ class _Guard:
         if self._timer is None:
             self._last_s = self._loop.time()
         self._idle_s = seconds
-        self.stop()
+        self._stop_guard()
         self._look()
 
-    def heard(self) -> None:
+    @abstractmethod
+    async def next_lines(self) -> list[bytes] | None:
+        """Return the lines that have come, at least one, without their ends; None when the watch has ended."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @abstractmethod
+    def _went_silent(self) -> None: ...
+
+    def _heard(self) -> None:
         self._last_s = self._loop.time()
 
-    def stop(self) -> None:
+    def _stop_guard(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
     def _look(self) -> None:
         if self._loop.time() - self._last_s >= self._idle_s:
-            self._on_silence()
+            self._went_silent()
         else:
             self._timer = self._loop.call_later(min(self._idle_s / 4, 15.0), self._look)
 
 
-class LineConnection(asyncio.BufferedProtocol):
+class LineConnection(LineStream, asyncio.BufferedProtocol):
     """One watch on a TCP or TLS connection of its own."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._guard = _Guard(self._went_silent)
+        super().__init__()
         self._transport: asyncio.Transport | None = None
         self._reader = LineReader()
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
@@ -94,14 +91,6 @@ class LineConnection(asyncio.BufferedProtocol):
         self._queued = 0  # bytes of them
         self._error: Exception | None = None
         self._woken: asyncio.Future[None] | None = None  # somebody waits for anything to happen
-
-    @property
-    def idle_s(self) -> float:
-        return self._guard.idle_s
-
-    @idle_s.setter
-    def idle_s(self, seconds: float) -> None:
-        self._guard.idle_s = seconds
 
     async def ask(self, request: bytes, timeout_s: float) -> Answer | None:
         """Send the request. Returns None when lines will come, else the apiserver's refusal."""
@@ -131,7 +120,7 @@ class LineConnection(asyncio.BufferedProtocol):
         return lines
 
     def close(self) -> None:
-        self._guard.stop()
+        self._stop_guard()
         if self._transport is not None:
             self._transport.abort()  # no TLS farewell to a server that may be gone
 
@@ -171,7 +160,7 @@ class LineConnection(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._guard.heard()
+        self._heard()
         try:
             lines = self._reader.feed(self._buffer[:nbytes].tobytes())
         except BadAnswer as error:
@@ -191,12 +180,12 @@ class LineConnection(asyncio.BufferedProtocol):
         self._wake()
 
 
-class ProxiedLines:
+class ProxiedLines(LineStream):
     """One watch as aiohttp reads it."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
+        super().__init__()
         self._response = response
-        self._guard = _Guard(self._went_silent)
         self._silent = False
         self._tail: list[bytes] = []  # the pieces of a line whose end has not come yet
         # The response forgets it at its end.
@@ -207,14 +196,6 @@ class ProxiedLines:
             if connection.protocol is not None:
                 connection.protocol.read_timeout = None  # was for the headers
                 connection.protocol.start_timeout()  # ends the one that runs
-
-    @property
-    def idle_s(self) -> float:
-        return self._guard.idle_s
-
-    @idle_s.setter
-    def idle_s(self, seconds: float) -> None:
-        self._guard.idle_s = seconds
 
     async def next_lines(self) -> list[bytes] | None:
         lines: list[bytes] = []
@@ -229,7 +210,7 @@ class ProxiedLines:
                 raise Silent(self.idle_s)
             if not chunk:
                 return None
-            self._guard.heard()
+            self._heard()
             lines = self._split(chunk)
         return lines
 
@@ -243,7 +224,7 @@ class ProxiedLines:
         return lines
 
     def close(self) -> None:
-        self._guard.stop()
+        self._stop_guard()
         if self._connection is not None and self._connection.transport is not None:
             self._connection.transport.abort()
         self._response.close()

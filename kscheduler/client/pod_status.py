@@ -52,13 +52,13 @@ class PodStatusLane:
         `nomination`: the node the pod is nominated to, "" for none, None to leave what is written there.
         """
         uid = pod.metadata.uid
-        said = (condition.reason, condition.message)
-        is_told = self._written.get(uid) == said or _says(pod, condition)
+        text = (condition.reason, condition.message)
+        is_written = self._written.get(uid) == text or _has(pod, condition)
         if nomination is not None and self._knows_nomination(pod, nomination):
             nomination = None
-        if is_told and nomination is None:
+        if is_written and nomination is None:
             return
-        self._wait(pod, PodStatusPatch(None if is_told else condition, nomination))
+        self._wait(pod, PodStatusPatch(None if is_written else condition, nomination))
 
     async def nominate(self, pod: Pod, node_name: str) -> None:
         """Write the node a pod is about to be bound to, now. A failure or delay is logged, and binding goes on."""
@@ -67,7 +67,7 @@ class PodStatusLane:
             return
         self._nominated[uid] = node_name
         self.known.add(uid)
-        # No older word on the nomination may come after this one.
+        # No older patch of the nomination may be written after this one.
         self._writing.pop(uid, None)
         self._give_up_late(uid)
         if uid in self._waiting:
@@ -232,7 +232,7 @@ class PodStatusLane:
         return self._writing.get(uid) is patch and uid not in self._waiting
 
 
-def _says(pod: Pod, condition: PodCondition) -> bool:
+def _has(pod: Pod, condition: PodCondition) -> bool:
     return any(
         (old.type, old.status, old.reason, old.message)
         == (condition.type, condition.status, condition.reason, condition.message)

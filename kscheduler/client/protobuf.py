@@ -107,25 +107,13 @@ def encode_event(event: Event) -> bytes:
             _text(5, event.reporting_instance),
             _text(6, event.action),
             _text(7, event.reason),
-            _bytes(8, _regarding(event)),
+            _bytes(8, _reference(event.regarding)),
             _bytes(9, _reference(event.related)) if event.related else b"",
             _text(10, event.note),
             _text(11, event.type),
         )
     )
     return _EVENT + _bytes(2, raw)
-
-
-def _regarding(event: Event) -> bytes:
-    """ObjectReference{kind=1, namespace=2, name=3, uid=4, apiVersion=5, resourceVersion=6}"""
-    return (
-        _text(1, event.regarding_kind)
-        + _text(2, event.regarding_namespace)
-        + _text(3, event.regarding_name)
-        + _text(4, event.regarding_uid)
-        + _text(5, event.regarding_api_version)
-        + _text(6, event.regarding_resource_version)
-    )
 
 
 def _reference(to: Regarding) -> bytes:

@@ -7,26 +7,27 @@ method may raise the `APIError` family and nothing else; cancellation passes thr
 from __future__ import annotations
 
 import enum
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from kscheduler.api.config_maps import ConfigMap
 from kscheduler.api.documents import NodeDocument, PodDocument
-from kscheduler.api.metric_policies import MetricPolicyObject, TASPolicyObject
 from kscheduler.api.objects import (
+    ConfigMap,
     Lease,
+    MetricPolicyObject,
     Namespace,
     Node,
     Pod,
     PodCondition,
+    PodDisruptionBudget,
     ReplicationController,
     Service,
+    TASPolicyObject,
     Workload,
 )
-from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.storage import (
     CSIDriver,
     CSINode,
@@ -104,6 +105,14 @@ TAS_POLICIES: Resource[TASPolicyObject] = Resource(
 CONFIG_MAPS: Resource[ConfigMap] = Resource("v1", "configmaps", "ConfigMap", ConfigMap)
 LEASES: Resource[Lease] = Resource("coordination.k8s.io/v1", "leases", "Lease", Lease)
 
+
+def is_older(version: str, than: str) -> bool:
+    """Compare resource versions, which the apiserver's growing numbers allow; other versions are never older."""
+    if len(version) == len(than):  # nearly always, and digits of one length compare as text
+        return version < than and version.isdecimal() and than.isdecimal()
+    return version.isdecimal() and than.isdecimal() and int(version) < int(than)
+
+
 # Finished pods hold no resources; the apiserver leaves them out, and reports their end as DELETED.
 UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 
@@ -130,7 +139,7 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
 class Page(Generic[T]):
     """Part of a list. Objects that cannot be decoded are logged and left out, at the latest when `items` is read."""
 
-    items: Sequence[T]  # read it once: a big page is decoded while it is read
+    items: Collection[T]  # read it once: a big page is decoded while it is read
     resource_version: str
     continue_token: str  # "" on the last page
     unread: Sequence[str] = ()  # "namespace/name" of those that could not be decoded; complete once `items` is read
@@ -145,7 +154,8 @@ class Binding(NamedTuple):
     node: str
 
 
-def _always() -> bool:
+def always() -> bool:
+    """Return True: the answer of those for whom nothing speaks against a write."""
     return True
 
 
@@ -161,7 +171,7 @@ def _keep_on(give_up: Callable[[], None]) -> None:
 class BindTry:
     """The callbacks of one try to write a binding."""
 
-    may_write: Callable[[], bool] = _always  # asked right before it is sent
+    may_write: Callable[[], bool] = always  # asked right before it is sent
     on_overdue: Callable[[], None] = nothing  # called at most once, while its answer is much later than usual
     is_repeat: bool = False  # an earlier try may have been carried out
     # Called right before `on_overdue`, if at all, with what gives the request up: no answer will be reported then.
@@ -207,12 +217,7 @@ class Event:
 
     namespace: str
     name: str
-    regarding_kind: str  # "Pod"
-    regarding_api_version: str  # "v1"
-    regarding_namespace: str
-    regarding_name: str
-    regarding_uid: str
-    regarding_resource_version: str
+    regarding: Regarding
     type: str  # "Normal" or "Warning"
     reason: str
     action: str
@@ -232,6 +237,22 @@ class EventSlot(Protocol):
         ...
 
 
+class User(NamedTuple):
+    """A user as Kubernetes knows one: the `user` of a TokenReview, the subject of a SubjectAccessReview."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()  # key and values, in the order in which they came
+
+
+class AccessReview(NamedTuple):
+    """The answer of a SubjectAccessReview."""
+
+    allowed: bool
+    reason: str = ""
+
+
 class Client(Protocol):
     """The apiserver, as the scheduler uses it."""
 
@@ -242,7 +263,6 @@ class Client(Protocol):
         field_selector: str = "",
         limit: int = 500,
         continue_token: str = "",
-        resource_version: str = "",
     ) -> Page[T]:
         """Return one page of all objects of a kind. Raises Gone when the continue token is too old."""
         ...

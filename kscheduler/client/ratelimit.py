@@ -11,7 +11,6 @@ import enum
 import heapq
 import itertools
 from collections.abc import Callable
-from typing import Protocol
 
 from kscheduler.clock import Clock
 
@@ -29,25 +28,6 @@ class Priority(enum.IntEnum):
     REPEAT = 3
 
 
-class _Turn(Protocol):
-    """A waiting request: a future, or a function to call."""
-
-    def done(self) -> bool: ...
-
-    def set_result(self, result: None, /) -> None: ...
-
-
-class _Call:
-    def __init__(self, callback: Callable[[], None]) -> None:
-        self._callback = callback
-
-    def done(self) -> bool:
-        return False
-
-    def set_result(self, result: None, /) -> None:
-        asyncio.get_running_loop().call_soon(self._callback)
-
-
 class RateLimiter:
     """`burst` requests at once, then `qps` a second. A negative qps is no limit, as in client-go."""
 
@@ -58,7 +38,7 @@ class RateLimiter:
         self._tokens = self._burst
         self._updated = clock.now()
         self._arrival = itertools.count()
-        self._waiting: list[tuple[int, int, _Turn]] = []  # heap: priority, arrival -> its turn
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []  # heap: priority, arrival -> its turn
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -80,8 +60,7 @@ class RateLimiter:
         if self.try_acquire():
             return 0.0
         start = self._clock.now()
-        turn = asyncio.get_running_loop().create_future()
-        self._wait(priority, turn)
+        turn = self._wait(priority)
         try:
             await turn
         except asyncio.CancelledError:
@@ -93,11 +72,14 @@ class RateLimiter:
 
     def call_with_token(self, priority: Priority, callback: Callable[[], None]) -> None:
         """Call the function, from the event loop, when a token has been taken for the caller."""
-        self._wait(priority, _Call(callback))
+        self._wait(priority).add_done_callback(lambda _: callback())
 
-    def _wait(self, priority: Priority, turn: _Turn) -> None:
+    def _wait(self, priority: Priority) -> asyncio.Future[None]:
+        """Return a future that is done when a token has been taken for the caller."""
+        turn = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (priority, next(self._arrival), turn))
         self._schedule()
+        return turn
 
     def _refill(self) -> None:
         now = self._clock.now()

@@ -27,10 +27,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kscheduler.api.objects import Pod
-from kscheduler.client.backoff import Backoff
 from kscheduler.client.concurrency import run_together, wait_event
 from kscheduler.client.event_queue import EventQueue, Worth
 from kscheduler.client.protocol import Client, Event, EventSeries, EventSlot, Regarding
+from kscheduler.client.retry_pauses import Backoff
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, NotFound, TooManyRequests, Unreachable
 
@@ -75,7 +75,7 @@ class _Series:
 
     @property
     def uid(self) -> str:
-        return self.event.regarding_uid
+        return self.event.regarding.uid
 
 
 class EventRecorder:
@@ -155,7 +155,7 @@ class EventRecorder:
             self._series.move_to_end(key)
             self._repeat(series, now)
             return
-        event = self._event(subject, type, reason, action, cut_note(note), controller or self._controller, related)
+        event = self._event(key, note, controller or self._controller)
         worth = Worth.FAILURE if reason == FAILED else Worth.OUTCOME
         series = _Series(event, written_at=now, seen_at=now, worth=worth)
         self._remember(key, series)
@@ -165,9 +165,8 @@ class EventRecorder:
         """Write the Scheduled Event of a pod bound by a predecessor at `wall_s`, Unix seconds, unless it exists."""
         meta = pod.metadata
         note = f"Successfully assigned {meta.namespace}/{meta.name} to {pod.spec.node_name}"
-        event = self._event(
-            Regarding.pod(pod), "Normal", SCHEDULED, "Binding", cut_note(note), pod.spec.scheduler_name, None
-        )
+        key = _Key(Regarding.pod(pod), "Normal", SCHEDULED, "Binding", None)
+        event = self._event(key, note, pod.spec.scheduler_name)
         now = self._clock.now()
         series = _Series(replace(event, event_time_s=wall_s), written_at=now, seen_at=now, worth=Worth.SUPERSEDED)
         self._enqueue(series)
@@ -187,34 +186,20 @@ class EventRecorder:
         while len(self._series) > self._max_series:
             self._series.popitem(last=False)
 
-    def _event(
-        self,
-        subject: Regarding,
-        type: str,
-        reason: str,
-        action: str,
-        note: str,
-        controller: str,
-        related: Regarding | None,
-    ) -> Event:
-        wall = self._clock.wall()
+    def _event(self, key: _Key, note: str, controller: str) -> Event:
+        subject, wall = key.regarding, self._clock.wall()
         return Event(
             namespace=subject.namespace or "default",  # where Events about cluster-scoped objects live
-            name=self._name(subject, reason, wall),
-            regarding_kind=subject.kind,
-            regarding_api_version=subject.api_version,
-            regarding_namespace=subject.namespace,
-            regarding_name=subject.name,
-            regarding_uid=subject.uid,
-            regarding_resource_version=subject.resource_version,
-            type=type,
-            reason=reason,
-            action=action,
-            note=note,
+            name=self._name(subject, key.reason, wall),
+            regarding=subject,
+            type=key.type,
+            reason=key.reason,
+            action=key.action,
+            note=cut_note(note),
             reporting_controller=controller,
             reporting_instance=self._instance,
             event_time_s=wall,
-            related=related,
+            related=key.related,
         )
 
     def _name(self, subject: Regarding, reason: str, wall: float) -> str:
@@ -396,7 +381,7 @@ class EventRecorder:
         log.log(
             logging.WARNING if self.failed == 1 else logging.DEBUG,
             "event not sent",
-            extra={"object": f"{event.namespace}/{event.regarding_name}", "reason": event.reason, "error": str(error)},
+            extra={"object": f"{event.namespace}/{event.regarding.name}", "reason": event.reason, "error": str(error)},
         )
 
     async def _sweep(self) -> None:

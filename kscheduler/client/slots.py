@@ -29,6 +29,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from kscheduler.client.adaptive_limit import MINIMUM, AdaptiveLimit
+from kscheduler.client.protocol import nothing
 from kscheduler.client.ratelimit import Priority
 from kscheduler.errors import APIError, Unreachable
 
@@ -91,7 +92,7 @@ class Slots:
 
     def __init__(self, limit: AdaptiveLimit) -> None:
         self.limit = limit
-        self._on_free: Callable[[], None] = _nothing
+        self._on_free: Callable[[], None] = nothing
         self._under_way = [0] * len(Priority)  # by priority
         self._waiting: list[deque[_Turn]] = [deque() for _ in Priority]  # by priority, oldest first
         self._resume: asyncio.TimerHandle | None = None  # while the apiserver wants to be left alone
@@ -142,7 +143,7 @@ class Slots:
 
         `is_held`: the caller has taken the slot already, and gives it up to the block.
         """
-        return Taken(self, priority, on_overdue or _nothing, is_held)
+        return Taken(self, priority, on_overdue or nothing, is_held)
 
     def sent(self, priority: Priority, on_overdue: Callable[[], None]) -> Slot:
         """Record that a request goes out on a taken slot. `on_overdue` is called at most once, before `ended`."""
@@ -358,7 +359,3 @@ class Taken:
             self._slots.ended(self._slot, error)
         else:
             self._slots.drop(self._slot)
-
-
-def _nothing() -> None:
-    pass

@@ -1,9 +1,15 @@
-"""Points in time as the API writes them."""
+"""Points in time as APIs write them."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from functools import lru_cache
+import functools
+import math
+import re
+from datetime import UTC, datetime, timedelta
+
+_FORM = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(\.[0-9]{1,9})?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
+)
 
 
 def rfc3339(unix_s: float) -> str:
@@ -11,7 +17,7 @@ def rfc3339(unix_s: float) -> str:
     return _whole_second(int(unix_s))
 
 
-@lru_cache(maxsize=64)  # a simulated cluster asks about the same second for each of its pods
+@functools.lru_cache(maxsize=64)  # a simulated cluster asks about the same second for each of its pods
 def _whole_second(unix_s: int) -> str:
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -19,3 +25,19 @@ def _whole_second(unix_s: int) -> str:
 def micro_time(unix_s: float) -> str:
     """Return a metav1.MicroTime: six decimals, as in Leases and Events."""
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@functools.lru_cache(maxsize=4_096)  # the nodes of one answer share a few seconds
+def unix_seconds(text: str) -> float:
+    """Return an RFC 3339 time in Unix seconds; NaN if the text is none."""
+    match = _FORM.fullmatch(text)
+    if match is None:
+        return math.nan
+    fraction, sign, hours, minutes = match.group(7, 8, 9, 10)
+    try:
+        moment = datetime(*map(int, match.group(1, 2, 3, 4, 5, 6)), tzinfo=UTC)  # type: ignore[arg-type, misc]
+    except ValueError:
+        return math.nan
+    offset = timedelta(hours=int(hours), minutes=int(minutes)) if sign else timedelta()
+    moment = moment + offset if sign == "-" else moment - offset
+    return moment.timestamp() + float(fraction or 0)

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 import aiohttp
 from aiohttp.client import _RequestContextManager
@@ -142,8 +142,7 @@ class Transport:
     @property
     def sends(self) -> bool:
         """True if `send` may be used now: not behind a proxy, nor while the token has to be read again."""
-        is_fresh = self._clock.now() < self._credentials.fresh_until
-        return is_fresh and self._endpoint.proxy is None and not self._closed
+        return not self._credentials.stale and self._endpoint.proxy is None and not self._closed
 
     def send(
         self,
@@ -186,7 +185,7 @@ class Transport:
         except asyncio.CancelledError:
             receive(None, ConnectionAbortedError("the client was closed"))
             raise
-        except Exception as error:  # a host name that is none, too: whoever waits must hear of it
+        except Exception as error:  # a host name that is none, too: the caller must get an answer
             receive(None, error)
         else:
             if carrier.is_given_up:
@@ -416,6 +415,10 @@ class Transport:
             text = self._endpoint.proxy.hide_in(text)
         return self._credentials.hide_in(text)
 
+    def watch_error(self, path: str, status: APIStatus) -> APIError:
+        """Return the error for an ERROR event of a watch."""
+        return _error("WATCH", path, status.code or 500, status, None, self.hide_in)
+
     def _status_error(self, verb: str, path: str, answer: Answer) -> APIError:
         return status_error(verb, path, answer.status, answer.body, answer.retry_after, self.hide_in)
 
@@ -468,11 +471,6 @@ def status_error(verb: str, path: str, code: int, body: bytes, retry_after: str 
     if retry_after_s is None and status.details is not None and status.details.retry_after_seconds > 0:
         retry_after_s = float(min(status.details.retry_after_seconds, LONGEST_RETRY_AFTER_S))
     return _error(verb, path, code, status, retry_after_s and min(retry_after_s, LONGEST_RETRY_AFTER_S), hide)
-
-
-def raise_error(verb: str, path: str, code: int, status: APIStatus, hide: Hide = str) -> NoReturn:
-    """Raise the error class for an HTTP status code."""
-    raise _error(verb, path, code, status, None, hide)
 
 
 def _error(verb: str, path: str, code: int, status: APIStatus, retry_after_s: float | None, hide: Hide) -> APIError:

@@ -1,4 +1,4 @@
-"""Recognises watch events that tell the scheduler nothing new, before their objects are decoded.
+"""Recognises watch events without news for the scheduler, before their objects are decoded.
 
 A kubelet writes each of its pods' status many times: restarts, states, times of probes; and its node's, with a new
 heartbeat in it. What decisions read of an object has a fingerprint; a MODIFIED with the fingerprint of the one before
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -123,11 +123,7 @@ class _NodeStatus(APIStruct, frozen=True):
         )
 
 
-class _Status(Protocol):
-    def parts(self) -> tuple[object, ...]: ...
-
-
-S = TypeVar("S", bound=_Status)
+S = TypeVar("S", _PodStatus, _NodeStatus)
 
 
 class _Outline(APIStruct, Generic[S], frozen=True):
@@ -162,31 +158,31 @@ class WatchDedup:
     def __init__(self, kind: type) -> None:
         self._outline = _outliner(kind)
         self._only_bound = kind is PodDocument
-        self._told: dict[bytes, int] = {}  # object's uid -> fingerprint of what was passed on; 0: not looked at
+        self._passed_on: dict[bytes, int] = {}  # object's uid -> fingerprint of what was passed on; 0: not looked at
 
     def version_if_repeat(self, line: bytes) -> str:
         """Return the resource version of an event without news; "" for all others, which must be passed on."""
         if not line.startswith(_MODIFIED):
             if line.startswith(_DELETED):
-                self._told.pop(_uid(line), None)
+                self._passed_on.pop(_uid(line), None)
             return ""
         if self._only_bound and _BOUND not in line:
             return ""
         uid = _uid(line)
-        before = self._told.get(uid)
+        before = self._passed_on.get(uid)
         if before is None:
-            self._told[uid] = 0
+            self._passed_on[uid] = 0
             return ""
         try:
             outline = self._outline(line).object
         except DecodeError:
-            self._told[uid] = 0  # whatever becomes of it, the next one is news
+            self._passed_on[uid] = 0  # whatever becomes of it, the next one is news
             return ""
         now = hash((outline.metadata.parts(), bytes(outline.spec), outline.status.parts()))
         if now == before and outline.metadata.uid.encode() == uid:
             version: str = outline.metadata.resource_version
             return version
-        self._told[uid] = now
+        self._passed_on[uid] = now
         return ""
 
 

@@ -2,16 +2,15 @@
 
 The fast path decodes a whole page or line at once into its final type. Only when that fails does `api.decode` take
 it apart, to find the object at fault; it is logged with its key, the others and the resource version are kept.
-A big page is split into its objects, four times as fast as decoding, and each is decoded when it is read: whoever
-reads it can let the event loop run in between.
+A big page is split into its objects, four times as fast as decoding, and each is decoded when it is read: the
+reader can let the event loop run in between.
 """
 
 from __future__ import annotations
 
-import functools
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, TypeVar, cast, overload
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
@@ -19,17 +18,19 @@ from kscheduler.api.decode import (
     UNNAMED,
     APIStatus,
     DecodedEvent,
+    ListMeta,
     OnBad,
     decode_list,
     decode_object,
     decode_or_report,
     decode_watch_line,
+    decoder,
 )
 from kscheduler.api.objects import APIStruct, ObjectMeta
 from kscheduler.client.protocol import EventType, Page, Resource, WatchEvent
 from kscheduler.client.watch_dedup import dedup_of
 from kscheduler.errors import DecodeError
-from kscheduler.input.decoding import check_utf8, json_decoder
+from kscheduler.input.decoding import check_utf8
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -38,13 +39,8 @@ T = TypeVar("T")
 BIG_PAGE_BYTES = 512 << 10
 
 
-class _ListMeta(APIStruct, frozen=True):
-    resource_version: str = ""
-    continue_token: str = msgspec.field(default="", name="continue")
-
-
 class _List(msgspec.Struct, Generic[T], gc=False):
-    metadata: _ListMeta
+    metadata: ListMeta
     items: list[T] | None = None
 
 
@@ -69,12 +65,7 @@ class WatchError(Exception):
         self.status = status
 
 
-@functools.cache
-def _decoder(kind: Any) -> Callable[[bytes | msgspec.Raw], Any]:
-    return json_decoder(kind)
-
-
-class Undecoded(Sequence[T]):
+class Undecoded(Collection[T]):
     """Objects of a page, decoded as they are read; an unreadable object is logged and skipped."""
 
     def __init__(self, items: list[msgspec.Raw], resource: Resource[T], on_bad: OnBad) -> None:
@@ -85,8 +76,11 @@ class Undecoded(Sequence[T]):
     def __len__(self) -> int:
         return len(self._items)
 
+    def __contains__(self, item: object) -> bool:
+        return item in list(self)
+
     def __iter__(self) -> Iterator[T]:
-        decode: Callable[[msgspec.Raw], T] = _decoder(cast(Any, self._kind))
+        decode: Callable[[msgspec.Raw], T] = decoder(cast(Any, self._kind))
         for raw in self._items:
             try:
                 item: T | None = decode(raw)
@@ -94,15 +88,6 @@ class Undecoded(Sequence[T]):
                 item = decode_or_report(raw, self._kind, self._on_bad)
             if item is not None:
                 yield item
-
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[T]: ...
-
-    def __getitem__(self, index: int | slice) -> T | list[T]:
-        return list(self)[index]
 
 
 def decode_page(raw: bytes, resource: Resource[T]) -> Page[T]:
@@ -119,10 +104,10 @@ def decode_page(raw: bytes, resource: Resource[T]) -> Page[T]:
 
     try:
         if len(raw) >= BIG_PAGE_BYTES:
-            split = _decoder(_List[msgspec.Raw])(raw)
+            split = decoder(_List[msgspec.Raw])(raw)
             parts = Undecoded(split.items or [], resource, on_bad)
             return Page(parts, split.metadata.resource_version, split.metadata.continue_token, unread)
-        page = _decoder(_List[resource.type])(raw)  # type: ignore[name-defined]
+        page = decoder(_List[resource.type])(raw)  # type: ignore[name-defined]
         return Page(page.items or [], page.metadata.resource_version, page.metadata.continue_token)
     except DecodeError:
         found = decode_list(raw, resource.type, on_bad)
@@ -135,7 +120,7 @@ class LineDecoder(Generic[T]):
     def __init__(self, resource: Resource[T]) -> None:
         self._resource = resource
         self._repeats = dedup_of(resource.type)
-        self._decode = _decoder(_Line[resource.type])  # type: ignore[name-defined]
+        self._decode = decoder(_Line[resource.type])  # type: ignore[name-defined]
 
     def __call__(self, raw: bytes) -> WatchEvent[T]:
         """Decode one event; an unreadable object is logged. Raises WatchError for an ERROR event."""

@@ -77,10 +77,10 @@ def validate(options: ValidateOptions) -> int:
     from kscheduler.config.load import load_config
     from kscheduler.config.profiles import unimplemented_plugins
     from kscheduler.config.routing import KIND as ROUTING
-    from kscheduler.config.routing_load import load_routing
+    from kscheduler.config.routing import load_routing
     from kscheduler.framework.out_of_tree import find_plugins
     from kscheduler.framework.plugins.registry import known_plugins
-    from kscheduler.telemetry.implied import idle_arguments
+    from kscheduler.telemetry.settings import idle_arguments
     from kscheduler.wasm.loading.plugins import GuestPlugins
 
     if read_document(options.file).get("kind") == ROUTING:

@@ -17,8 +17,8 @@ from typing import Any
 
 from kscheduler.client.credentials import from_kubeconfig
 from kscheduler.client.kube import KubeClient
-from kscheduler.client.loopback import is_loopback
 from kscheduler.client.tls import trust_anybody, verifying_context
+from kscheduler.client.urls import is_loopback
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, ConfigError, DecodeError, Forbidden, KSchedulerError, NotFound, Unreachable
 from kscheduler.explain.endpoint import PATH

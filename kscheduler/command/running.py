@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import uvloop
 
+from kscheduler.client.fault_log import report_fault
 from kscheduler.client.gone_holder import GoneHolder
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.leaderelection import ElectionConfig, LeaderElector
-from kscheduler.client.loop_faults import report_fault
 from kscheduler.client.retry_pauses import RetryPauses, SuccessObserver
 from kscheduler.client.transport import RequestObserver
 from kscheduler.clock import Clock
@@ -31,8 +31,7 @@ from kscheduler.command.replica import Endpoint, Replica
 from kscheduler.config.dump import to_v1, to_yaml
 from kscheduler.config.load import check_config, default_config, load_config
 from kscheduler.config.profiles import unimplemented_plugins
-from kscheduler.config.routing import RoutingConfig
-from kscheduler.config.routing_load import load_routing
+from kscheduler.config.routing import RoutingConfig, load_routing
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError, KSchedulerError
 from kscheduler.explain.explainer import Leadership
@@ -43,7 +42,7 @@ from kscheduler.observability.measurements import RestClientMeasurements
 from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import DEFAULT_BIND_CONCURRENCY, Options, Scheduler, check_supported
 from kscheduler.serving.health import Health
-from kscheduler.telemetry.implied import idle_arguments
+from kscheduler.telemetry.settings import idle_arguments
 from kscheduler.wasm.loading.plugins import GuestPlugins
 
 if TYPE_CHECKING:
@@ -303,13 +302,13 @@ def build_webhook(routing: RoutingConfig, scheduler: Scheduler, metrics: Metrics
     """Return the admission webhook that sets the scheduler of new pods, not listening yet. Raises ConfigError."""
     from kscheduler.serving.routing.rules import NewPod, Router
     from kscheduler.serving.routing.webhook import RoutingWebhook
-    from kscheduler.telemetry.plan_b import PlanBLookout
 
     live = scheduler.live_metrics
-    lookout = None if live is None else PlanBLookout(live.policies.book, live.telemetry.failures)
 
     def is_plan_b(scheduler_name: str, pod: NewPod) -> bool:
-        return lookout is not None and lookout.is_in_force(scheduler_name, pod.namespace, pod.labels, pod.annotations)
+        return live is not None and live.policies.book.is_in_plan_b(
+            scheduler_name, pod.namespace, pod.labels, pod.annotations, live.telemetry.failures
+        )
 
     router = Router(routing.rules, scheduler.namespaces.get, is_plan_b)
     return RoutingWebhook(routing, router, lambda rule: metrics.routed_pods_total.labels(rule).inc())

@@ -13,7 +13,6 @@ from typing import Any
 from kscheduler.config.duration import Duration
 from kscheduler.config.field_errors import duplicate, forbidden, invalid, not_supported, required
 from kscheduler.config.metric_source_validation import validate_metric_policy_args
-from kscheduler.config.names import label_value_faults, qualified_name_faults
 from kscheduler.config.trimaran_validation import validate_load_variation, validate_target_load_packing
 from kscheduler.config.types import (
     DefaultPreemptionArgs,
@@ -30,6 +29,7 @@ from kscheduler.config.types import (
     UtilizationShapePoint,
     VolumeBindingArgs,
 )
+from kscheduler.input.names import label_value_faults, qualified_name_faults
 
 STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")

@@ -10,20 +10,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from kscheduler.config.duration import Duration
-from kscheduler.config.extension_points import ExtensionPoint
 from kscheduler.config.plugin_args import ALL_ARGS
 from kscheduler.config.trimaran import TrimaranArgs, default_trimaran_args
 from kscheduler.config.types import (
     DEFAULT_RESOURCES,
     DEFAULT_SCHEDULER_NAME,
-    ClientConnection,
-    Extender,
-    LeaderElection,
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     Plugin,
     PluginConfig,
-    Plugins,
     PluginSet,
     PodTopologySpreadArgs,
     Profile,
@@ -81,37 +76,22 @@ def apply_defaults(config: SchedulerConfig) -> SchedulerConfig:
     profiles = config.profiles or (Profile(scheduler_name=DEFAULT_SCHEDULER_NAME),)
     return msgspec.structs.replace(
         config,
-        leader_election=default_leader_election(config.leader_election),
-        client_connection=default_client_connection(config.client_connection),
-        profiles=tuple(default_profile(profile) for profile in profiles),
-        extenders=tuple(default_extender(extender) for extender in config.extenders),
+        leader_election=_fill_zero(config.leader_election, LEADER_ELECTION),
+        client_connection=_fill_zero(config.client_connection, CLIENT_CONNECTION),
+        profiles=tuple(_default_profile(profile) for profile in profiles),
+        extenders=tuple(_fill_zero(extender, EXTENDER) for extender in config.extenders),
     )
 
 
-def default_leader_election(value: LeaderElection) -> LeaderElection:
-    return _fill_zero(value, LEADER_ELECTION)
-
-
-def default_client_connection(value: ClientConnection) -> ClientConnection:
-    return _fill_zero(value, CLIENT_CONNECTION)
-
-
-def default_extender(value: Extender) -> Extender:
-    return _fill_zero(value, EXTENDER)
-
-
-def default_profile(profile: Profile) -> Profile:
-    plugins = merge_plugins(profile.plugins)
+def _default_profile(profile: Profile) -> Profile:
+    """Complete multiPoint and the arguments; the lists of the other extension points stay as the profile has them."""
+    multi_point = merge_plugin_set(DEFAULT_PLUGINS, profile.plugins.multi_point)
+    plugins = msgspec.structs.replace(profile.plugins, multi_point=multi_point)
     configured = {entry.name for entry in profile.plugin_config}
     given = tuple(_default_entry(entry) for entry in profile.plugin_config)
-    absent = (name for name in _enabled_names(plugins) if name in ALL_ARGS and name not in configured)
+    absent = (name for name in sorted(plugins.enabled_names()) if name in ALL_ARGS and name not in configured)
     added = tuple(_default_entry(PluginConfig(name=name)) for name in absent)
     return msgspec.structs.replace(profile, plugins=plugins, plugin_config=given + added)
-
-
-def merge_plugins(custom: Plugins) -> Plugins:
-    """Return the default multiPoint list merged with the profile's; the other points stay as the profile has them."""
-    return msgspec.structs.replace(custom, multi_point=merge_plugin_set(DEFAULT_PLUGINS, custom.multi_point))
 
 
 def merge_plugin_set(defaults: tuple[Plugin, ...], custom: PluginSet) -> PluginSet:
@@ -126,11 +106,6 @@ def merge_plugin_set(defaults: tuple[Plugin, ...], custom: PluginSet) -> PluginS
     merged = [custom.enabled[last[plugin.name]] if plugin.name in last else plugin for plugin in kept]
     merged += [plugin for index, plugin in enumerate(custom.enabled) if index not in replacing]
     return PluginSet(enabled=tuple(merged), disabled=tuple(Plugin(name=plugin.name) for plugin in custom.disabled))
-
-
-def _enabled_names(plugins: Plugins) -> list[str]:
-    sets = [plugins.multi_point, *(getattr(plugins, point.field) for point in ExtensionPoint)]
-    return sorted({plugin.name for plugin_set in sets for plugin in plugin_set.enabled})
 
 
 def _default_entry(entry: PluginConfig) -> PluginConfig:

@@ -8,6 +8,7 @@ from typing import Any
 
 from kscheduler.config.duration import Duration
 from kscheduler.config.types import ConfigStruct
+from kscheduler.input.names import subdomain_faults
 from kscheduler.input.redaction import Secret
 
 
@@ -17,6 +18,11 @@ def invalid(path: str, value: Any, detail: str) -> str:
 
 def required(path: str, detail: str = "") -> str:
     return f"{path}: Required value: {detail}" if detail else f"{path}: Required value"
+
+
+def wrong_name(path: str, name: str) -> list[str]:
+    """Return the faults of a name that is required, in the form of an object's."""
+    return [invalid(path, name, message) for message in subdomain_faults(name)] if name else [required(path)]
 
 
 def duplicate(path: str, value: Any) -> str:

@@ -110,10 +110,10 @@ def _name_single_profile(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _decode_plugin_config(profile: Profile, index: int, faults: Faults) -> Profile:
-    entries = []
-    for position, entry in enumerate(profile.plugin_config):
-        path = f".profiles[{index}].pluginConfig[{position}]"
-        entries.append(_decode_args(entry, path, faults))
+    entries = (
+        _decode_args(entry, f".profiles[{index}].pluginConfig[{position}]", faults)
+        for position, entry in enumerate(profile.plugin_config)
+    )
     return msgspec.structs.replace(profile, plugin_config=tuple(entries))
 
 

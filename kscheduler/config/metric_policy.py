@@ -7,6 +7,7 @@ Enumerations stay text, so that a wrong one is reported with the allowed values 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -81,7 +82,7 @@ class Metric(ConfigStruct, frozen=True):
     label: str = ""  # node fields: the key of a label
     annotation: str = ""  # node fields: the key of an annotation
     is_time: bool = False  # node fields: an RFC 3339 time, of which the age in seconds is the value
-    window: Duration = Duration(0)  # the time a value is an average over; zero: the source says, or a moment
+    window: Duration = Duration(0)  # the time a value is an average over; zero: as the source reports, or a moment
     clamp: Clamp = Clamp()
     smoothing: float = 0.0  # weight of the past, 0..1, in an exponential average; 0: none
 
@@ -152,6 +153,11 @@ class FilterRule(ConfigStruct, frozen=True):
     self_load: SelfLoad | None = None
     any_of: tuple[FilterRule, ...] = ()
 
+    @property
+    def conditions(self) -> tuple[FilterRule, ...]:
+        """The conditions of which one must hold: the rule itself, if it is one."""
+        return self.any_of or (self,)
+
 
 class Loosening(ConfigStruct, frozen=True):
     metric: str = ""
@@ -181,6 +187,18 @@ class PolicySpec(ConfigStruct, frozen=True):
     relaxation: tuple[Relaxation, ...] = ()
     decision_deadline: Duration = Duration(0)  # so long a pod waits for metrics (Requeue, Exclude); zero: no limit
     plan_b: PlanB | None = None
+
+    def metrics(self) -> list[str]:
+        """Return the metrics that the rules read, each once: those of score rules, then those of filter rules."""
+        names = [rule.metric for rule in self.score]
+        names += [rule.deviation.metric for rule in self.score if rule.deviation is not None]
+        names += [one.metric for rule in self.filter for one in rule.conditions]
+        return list(dict.fromkeys(names))
+
+    def is_in_plan_b(self, failures: Callable[[str], int]) -> bool:
+        """Return True if plan B is in force. `failures` returns the number of consecutive failures of a metric."""
+        plan = self.plan_b
+        return plan is not None and any(failures(metric) >= plan.after_failures for metric in self.metrics())
 
 
 class NamedPolicy(PolicySpec, frozen=True):

@@ -22,14 +22,14 @@ from kscheduler.config.metric_policy import (
     ScoreRule,
     SelfLoad,
 )
-from kscheduler.config.names import qualified_name_faults
 from kscheduler.config.quantity import parse_double, parse_exact
+from kscheduler.input.names import qualified_name_faults
 
 GOALS = ("Minimize", "Maximize", "Target", "LowRisk")
 OPERATORS = ("LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual", "Equals", "NotEquals")
 FALLBACKS = ("Neutral", "Exclude", "LastGood", "Requeue")
 ACTIONS = ("Drop", "Profile")
-MAX_RULES = 16  # of each list; the CRD's schema needs a bound to tell what its own rules cost
+MAX_RULES = 16  # of each list; the CRD's schema needs a bound to estimate what its own rules cost
 MAX_STEPS = 8
 MAX_WEIGHT = 100
 MAX_SCORE = 100

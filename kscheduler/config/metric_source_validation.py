@@ -6,8 +6,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from urllib.parse import urlsplit
 
+import msgspec
+
 from kscheduler.config.duration import Duration
-from kscheduler.config.field_errors import duplicate, forbidden, invalid, not_supported, required
+from kscheduler.config.field_errors import duplicate, forbidden, invalid, not_supported, required, wrong_name
 from kscheduler.config.metric_policy import Clamp, Endpoint, Metric, MetricPolicyArgs, Source
 from kscheduler.config.metric_policy_validation import (
     MAX_FACTOR,
@@ -17,9 +19,9 @@ from kscheduler.config.metric_policy_validation import (
     quantity_faults,
     validate_policy,
 )
-from kscheduler.config.names import qualified_name_faults, subdomain_faults
 from kscheduler.config.quantity import parse_exact
 from kscheduler.config.selector_text import selector_text_fault
+from kscheduler.input.names import qualified_name_faults
 from kscheduler.input.redaction import SecretURL
 
 LEAST_INTERVAL = Duration.of_seconds(0.1)  # a source is no worse off than with a busy dashboard
@@ -27,14 +29,6 @@ WATCHER_METRICS = ("CPU", "Memory", "Bandwidth", "Storage", "Energy")
 WATCHER_OPERATORS = ("AVG", "STD", "Latest")
 NODE_RESOURCES = ("cpu", "memory")
 
-KINDS: Mapping[str, str] = {  # field of a source -> its name in the file
-    "prometheus": "prometheus",
-    "load_watcher": "loadWatcher",
-    "resource_metrics": "resourceMetrics",
-    "custom_metrics": "customMetrics",
-    "external_metrics": "externalMetrics",
-    "node_fields": "nodeFields",
-}
 _ALLOWED: Mapping[str, tuple[str, ...]] = {  # kind of a source -> the fields that its metrics may have
     "prometheus": ("query", "node_label"),
     "load_watcher": ("metric", "operator"),
@@ -43,17 +37,14 @@ _ALLOWED: Mapping[str, tuple[str, ...]] = {  # kind of a source -> the fields th
     "external_metrics": ("metric", "selector", "namespace", "node_label"),
     "node_fields": ("label", "annotation", "is_time"),
 }
-_FIELDS: Mapping[str, str] = {  # field of a metric that only some sources read -> its name in the file
-    "query": "query",
-    "node_label": "nodeLabel",
-    "metric": "metric",
-    "selector": "selector",
-    "namespace": "namespace",
-    "operator": "operator",
-    "resource": "resource",
-    "label": "label",
-    "annotation": "annotation",
-    "is_time": "isTime",
+# Fields -> their names in the file: the kinds of a source, and what only metrics of some kinds have.
+KINDS: Mapping[str, str] = {
+    field.name: field.encode_name for field in msgspec.structs.fields(Source) if field.name in _ALLOWED
+}
+_FIELDS: Mapping[str, str] = {
+    field.name: field.encode_name
+    for field in msgspec.structs.fields(Metric)
+    if any(field.name in allowed for allowed in _ALLOWED.values())
 }
 _METRIC_NAME = re.compile(r"[A-Za-z0-9_]([-A-Za-z0-9_.:/]{0,251}[A-Za-z0-9_])?", re.ASCII)
 _METRIC_NAME_RULE = "must be letters, digits, '_', and within also '-', '.', ':' and '/', at most 253 of them"
@@ -74,7 +65,7 @@ def validate_metric_policy_args(path: str, args: MetricPolicyArgs) -> list[str]:
     faults += _once(f"{path}.policies", [policy.name for policy in args.policies])
     for index, policy in enumerate(args.policies):
         child = f"{path}.policies[{index}]"
-        faults += _name(f"{child}.name", policy.name)
+        faults += wrong_name(f"{child}.name", policy.name)
         faults += validate_policy(child, policy, metrics=metrics)
     return faults + _validate_default(path, args)
 
@@ -91,12 +82,6 @@ def _once(path: str, names: Sequence[str]) -> list[str]:
     ]
 
 
-def _name(path: str, name: str) -> list[str]:
-    if not name:
-        return [required(path)]
-    return [invalid(path, name, message) for message in subdomain_faults(name)]
-
-
 def _validate_default(path: str, args: MetricPolicyArgs) -> list[str]:
     """Validate the default policy; with policy objects it may be one that only some namespaces have."""
     name = args.default_policy
@@ -109,7 +94,7 @@ def _validate_default(path: str, args: MetricPolicyArgs) -> list[str]:
 
 
 def _validate_source(path: str, source: Source) -> list[str]:
-    faults = _name(f"{path}.name", source.name)
+    faults = wrong_name(f"{path}.name", source.name)
     kinds = ", ".join(KINDS.values())
     given = [field for field in KINDS if getattr(source, field) is not None]
     if not given:
@@ -119,7 +104,7 @@ def _validate_source(path: str, source: Source) -> list[str]:
     for field in given:
         value = getattr(source, field)
         if isinstance(value, Endpoint):
-            faults += validate_endpoint(f"{path}.{KINDS[field]}", value)
+            faults += _validate_endpoint(f"{path}.{KINDS[field]}", value)
         else:
             faults += [forbidden(f"{path}.{KINDS[field]}.{key}", "there is nothing to set here") for key in value]
     if source.interval < LEAST_INTERVAL:
@@ -130,7 +115,7 @@ def _validate_source(path: str, source: Source) -> list[str]:
     return faults + positive(f"{path}.breaker.openFor", source.breaker.open_for)
 
 
-def validate_endpoint(path: str, endpoint: Endpoint) -> list[str]:
+def _validate_endpoint(path: str, endpoint: Endpoint) -> list[str]:
     faults = url_faults(f"{path}.url", endpoint.url)
     if endpoint.bearer_token_file and endpoint.username:
         faults.append(forbidden(f"{path}.username", "must not be given beside bearerTokenFile"))
@@ -238,7 +223,9 @@ def _validate_custom(path: str, metric: Metric) -> list[str]:
 
 
 def _validate_external(path: str, metric: Metric) -> list[str]:
-    return _name(f"{path}.namespace", metric.namespace) + _validate_custom(path, metric) + _node_label(path, metric)
+    return (
+        wrong_name(f"{path}.namespace", metric.namespace) + _validate_custom(path, metric) + _node_label(path, metric)
+    )
 
 
 def _validate_node_fields(path: str, metric: Metric) -> list[str]:

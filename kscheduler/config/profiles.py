@@ -65,8 +65,7 @@ def check_profiles(config: SchedulerConfig, extra: PointMap | None = None) -> No
 
 def _misnamed(profile: Profile, known: PointMap) -> str:
     """For an unknown name, return a hint at arguments that describe a guest and may have been meant for it."""
-    plugins = profile.plugins
-    enabled = {plugin.name for field in plugins.__struct_fields__ for plugin in getattr(plugins, field).enabled}
+    enabled = profile.plugins.enabled_names()
     if enabled <= known.keys():
         return ""
     given = dict.fromkeys(entry.name for entry in profile.plugin_config)
@@ -89,8 +88,7 @@ def unimplemented_plugins(config: SchedulerConfig, known: PointMap) -> list[str]
 def _check_fit_args(profile: Profile) -> None:
     """Refuse wrong arguments of NodeResourcesFit if a point enables it: kube-scheduler looks when it makes a plugin."""
     args = profile.raw_args("NodeResourcesFit")
-    sets = (profile.plugins.multi_point, *(getattr(profile.plugins, point.field) for point in ExtensionPoint))
-    needed = any(plugin.name == "NodeResourcesFit" for plugins in sets for plugin in plugins.enabled)
+    needed = "NodeResourcesFit" in profile.plugins.enabled_names()
     if needed and isinstance(args, NodeResourcesFitArgs) and (faults := validate_fit_args(args)):
         raise ConfigError(f'initializing plugin "NodeResourcesFit": {aggregate(faults)}')
 

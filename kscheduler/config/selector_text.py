@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kscheduler.config.names import label_value_faults, qualified_name_faults
+from kscheduler.input.names import label_value_faults, qualified_name_faults
 
 _REQUIREMENT = re.compile(
     r"\s*(?:(?P<negation>!)\s*)?(?P<key>[^\s,()!=<>]+)\s*"

@@ -6,6 +6,8 @@ it finds only when it runs, or never, is refused in `trimaran_validation`.
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -77,3 +79,34 @@ def _default_provider(args: TrimaranArgs) -> MetricProvider:
     if provider.type == PROMETHEUS and provider.insecure_skip_verify is None:
         provider = msgspec.structs.replace(provider, insecure_skip_verify=True)
     return provider
+
+
+@dataclass(frozen=True, slots=True)
+class TrimaranMetrics:
+    """The names of a plugin's metrics, all in percent of a node.
+
+    `source` gives all four; a deviation has no values where the provider knows none.
+    """
+
+    source: str
+    cpu: str
+    cpu_deviation: str
+    memory: str
+    memory_deviation: str
+
+
+def trimaran_metrics(args: TrimaranArgs) -> TrimaranMetrics:
+    """Return the names for a plugin's arguments; those that name the same provider share its metrics."""
+    args = default_trimaran_args(args)
+    provider = args.metric_provider
+    if args.watcher_address:
+        source = f"trimaran/load-watcher/{args.watcher_address.shown}"
+    else:
+        source = "/".join(filter(None, ("trimaran", provider.type, provider.address.shown)))
+        if provider.token:  # another token may see other values; the name must not give it away
+            source += "/" + hashlib.sha256(provider.token.reveal().encode()).hexdigest()[:12]
+        elif provider.token_file:
+            source += f"/token:{provider.token_file}"
+    return TrimaranMetrics(
+        source, f"{source}/cpu", f"{source}/cpu-deviation", f"{source}/memory", f"{source}/memory-deviation"
+    )

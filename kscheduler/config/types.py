@@ -26,10 +26,6 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 ArgsT = TypeVar("ArgsT", bound="PluginArgs")
 
 
-def _span(seconds: int) -> Duration:
-    return Duration.of_seconds(seconds)
-
-
 class ConfigStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """Base of all configuration values."""
 
@@ -88,6 +84,10 @@ class Plugins(ConfigStruct, frozen=True):
     placement_generate: PluginSet = PluginSet()
     placement_score: PluginSet = PluginSet()
     multi_point: PluginSet = PluginSet()
+
+    def enabled_names(self) -> set[str]:
+        """Return the names of the plugins that are enabled at any extension point, or in multiPoint."""
+        return {plugin.name for field in self.__struct_fields__ for plugin in getattr(self, field).enabled}
 
 
 class PluginArgs(ConfigStruct, frozen=True):
@@ -170,8 +170,8 @@ class DefaultPreemptionArgs(PluginArgs, frozen=True):
 
 
 class DynamicResourcesArgs(PluginArgs, frozen=True):
-    filter_timeout: Duration = _span(10)  # zero: no limit
-    binding_timeout: Duration = _span(600)
+    filter_timeout: Duration = Duration.of_seconds(10)  # zero: no limit
+    binding_timeout: Duration = Duration.of_seconds(600)
 
 
 class InterPodAffinityArgs(PluginArgs, frozen=True):

@@ -11,7 +11,6 @@ from kscheduler.config.args_validation import VALIDATORS
 from kscheduler.config.extension_points import ExtensionPoint
 from kscheduler.config.field_errors import duplicate, go_value, invalid, required
 from kscheduler.config.metric_policy_profiles import validate_metric_profiles
-from kscheduler.config.names import qualified_name_faults
 from kscheduler.config.plugin_args import ALL_ARGS
 from kscheduler.config.secrets import shown_arguments
 from kscheduler.config.types import (
@@ -22,6 +21,7 @@ from kscheduler.config.types import (
     Profile,
     SchedulerConfig,
 )
+from kscheduler.input.names import qualified_name_faults
 
 # Volume plugins that kube-scheduler merged into NodeVolumeLimits.
 REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
@@ -142,7 +142,7 @@ def _validate_plugin_config(path: str, profile: Profile, version: str) -> list[s
 
 
 def validate_queue_sort(profiles: Sequence[Profile]) -> list[str]:
-    """Return the faults of the queue sort plugins: profiles share one queue, so they must sort it alike."""
+    """Return the faults of the queue sort plugins: profiles share one queue, so they must sort it in one order."""
     first = profiles[0].plugins.queue_sort
     faults = []
     if len(first.enabled) > 1:

@@ -14,9 +14,9 @@ from urllib.parse import SplitResult, urlsplit
 
 import aiohttp
 
-from kscheduler.client.basic_auth import address_of, basic_header, environment_proxy
 from kscheduler.client.bounded_body import read_bounded
 from kscheduler.client.tls import load_pair, trust_anybody, verifying_context
+from kscheduler.client.urls import address_of, basic_header, environment_proxy
 from kscheduler.config.types import Extender as ExtenderConfig
 from kscheduler.config.types import ExtenderTLSConfig
 from kscheduler.errors import ConfigError, PluginError

@@ -26,6 +26,9 @@ class PolicyRef:
     namespace: str
     name: str
 
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
 
 class SampleSteps(NamedTuple):
     """The newest value of a metric on a node, with the steps of its processing; it may be too old for rules."""

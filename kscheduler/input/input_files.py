@@ -10,6 +10,8 @@ import errno
 import os
 import select
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 PIPE_PATIENCE_S = 10.0  # without a byte: a program that makes a configuration has begun to write it by then
 MAX_PIPED_BYTES = 1 << 28  # where there is no other limit: a device never ends
@@ -17,7 +19,7 @@ MAX_PIPED_BYTES = 1 << 28  # where there is no other limit: a device never ends
 
 def read_file(path: str | os.PathLike[str], max_bytes: int | None = None) -> bytes:
     """Return the contents of a regular file, cut after `max_bytes`. Raises OSError with a `strerror` for users."""
-    with _Descriptor(path) as descriptor:
+    with _opened(path) as descriptor:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise _not_regular(path, os.fstat(descriptor).st_mode)
         return _read(descriptor, max_bytes)
@@ -25,7 +27,7 @@ def read_file(path: str | os.PathLike[str], max_bytes: int | None = None) -> byt
 
 def read_input(path: str | os.PathLike[str], max_bytes: int | None = None) -> bytes:
     """Read as `read_file`, also from a pipe or a device; TimeoutError after ten seconds in which nobody writes."""
-    with _Descriptor(path) as descriptor:
+    with _opened(path) as descriptor:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISREG(mode):
             return _read(descriptor, max_bytes)
@@ -41,20 +43,17 @@ def check_regular(path: str | os.PathLike[str]) -> None:
         raise _not_regular(path, mode)
 
 
-class _Descriptor:
-    """An open file that is never waited for. A path that holds a NUL counts as missing."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        try:
-            self._number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except ValueError as error:
-            raise FileNotFoundError(errno.ENOENT, str(error)) from error
-
-    def __enter__(self) -> int:
-        return self._number
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._number)
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[int]:
+    """Open a file without ever waiting for it. A path that holds a NUL counts as missing."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except ValueError as error:
+        raise FileNotFoundError(errno.ENOENT, str(error)) from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _read(descriptor: int, max_bytes: int | None) -> bytes:

@@ -137,7 +137,7 @@ class _Builder:
     def take(self, event: Any) -> None:
         if isinstance(event, yaml.CollectionEndEvent):
             done = self._open.pop()
-            if done.anchor is not None and self._anchors[done.anchor] is done:  # it was not given anew meanwhile
+            if done.anchor is not None and self._anchors[done.anchor] is done:  # it was not given again meanwhile
                 self._anchors[done.anchor] = done.value, self._nodes - done.start
             self._put(done.value, event)
             return

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from cryptography import x509
 
-from kscheduler.api.config_maps import ConfigMap
+from kscheduler.api.objects import ConfigMap
 from kscheduler.client.concurrency import cancel_and_wait, within
 from kscheduler.client.informer import Informer
 from kscheduler.client.protocol import CONFIG_MAPS, Client

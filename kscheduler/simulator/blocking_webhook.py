@@ -10,7 +10,7 @@ import time
 from contextlib import closing
 from urllib.parse import urlsplit
 
-from kscheduler.client.basic_auth import basic_header
+from kscheduler.client.urls import basic_header
 from kscheduler.config.types import Extender as ExtenderConfig
 from kscheduler.errors import PluginError
 from kscheduler.extenders.webhook import Webhook, answer_limit

@@ -17,7 +17,14 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from kscheduler.api.defaults import node_with_defaults
-from kscheduler.api.objects import Lease, Node, ObjectMeta, Pod, PodCondition, PodStatus
+from kscheduler.api.objects import (
+    Lease,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PodStatus,
+)
 from kscheduler.api.storage import StorageClass, StorageObject
 from kscheduler.client.merge_patch import merge, patched, versioned
 from kscheduler.client.protocol import (

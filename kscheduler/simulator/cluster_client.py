@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import structs
 
 from kscheduler.api.documents import NodeDocument, PodDocument, node_document, pod_document
-from kscheduler.api.metric_policies import MetricPolicyObject
-from kscheduler.api.objects import Lease, Pod
+from kscheduler.api.objects import Lease, MetricPolicyObject, Pod
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client.protocol import (
     METRIC_POLICIES,
@@ -89,7 +88,6 @@ class ClusterClient:
         field_selector: str = "",
         limit: int = 500,
         continue_token: str = "",
-        resource_version: str = "",
     ) -> Page[T]:
         fault = await self._begin(Verb.LIST, resource.plural, None, self._latency.list_s)
         store: Store[T] = self._cluster.store(resource)

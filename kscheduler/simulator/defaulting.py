@@ -13,8 +13,15 @@ from kscheduler.api.defaults import (
     namespace_with_defaults,
     with_defaults,
 )
-from kscheduler.api.metric_policies import MetricPolicyObject, TASPolicyObject
-from kscheduler.api.objects import Namespace, ObjectMeta, Pod, PodCondition, PodSpec
+from kscheduler.api.objects import (
+    MetricPolicyObject,
+    Namespace,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PodSpec,
+    TASPolicyObject,
+)
 from kscheduler.api.storage import (
     IMMEDIATE,
     IS_DEFAULT_CLASS,

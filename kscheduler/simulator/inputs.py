@@ -18,8 +18,7 @@ from typing import TypeVar
 
 from kscheduler.api.defaults import DEFAULT_NAMESPACE
 from kscheduler.api.manifest import Manifests, load_manifests
-from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject
-from kscheduler.api.objects import Node, Pod
+from kscheduler.api.objects import MetricPolicyObject, Node, Pod, PolicyObject
 from kscheduler.api.storage import StorageObject
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.cluster import FINISHED

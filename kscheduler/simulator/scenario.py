@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kscheduler.api.metric_policies import PolicyObject
-from kscheduler.api.objects import Node, Pod
+from kscheduler.api.objects import Node, Pod, PolicyObject
 from kscheduler.api.storage import StorageObject
 from kscheduler.simulator.metrics_plan import MetricsPlan
 

@@ -10,8 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from kscheduler.api.labels import CompiledLabelSelector, compile_label_selector
-from kscheduler.api.objects import LabelSelector, Pod
-from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.api.objects import LabelSelector, Pod, PodDisruptionBudget
 from kscheduler.errors import DecodeError
 
 

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import aiohttp
 from yarl import URL
 
-from kscheduler.client.basic_auth import environment_proxy
 from kscheduler.client.bounded_body import read_bounded
 from kscheduler.client.tls import load_pair, trust_anybody, verifying_context
+from kscheduler.client.urls import environment_proxy
 from kscheduler.config.metric_policy import Endpoint
 from kscheduler.errors import ConfigError
 from kscheduler.input.input_files import read_file

@@ -1,11 +1,16 @@
-"""Limits on the size of an answer that is read. A valid answer has about one element for each node."""
+"""Limits on an answer: its size, and how much of it is handled before the event loop runs again.
+
+A valid answer has about one element for each node.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from itertools import islice
 from typing import TypeVar
 
-from kscheduler.telemetry.readings import TOO_MANY, ReadingBuilder
+from kscheduler.telemetry.source import TOO_MANY, ReadingBuilder
 
 T = TypeVar("T")
 
@@ -16,6 +21,7 @@ MOST_BYTES = 1 << 27
 # More than there are nodes: an answer may name nodes that were just deleted, or control planes a query did not exclude.
 BASE_ELEMENTS = 1_000
 ELEMENTS_PER_NODE = 2
+SLICE = 250  # elements of an answer: about a millisecond
 
 
 class AnswerLimits:
@@ -30,10 +36,24 @@ class AnswerLimits:
     def elements(self) -> int:
         return BASE_ELEMENTS + ELEMENTS_PER_NODE * self._node_count()
 
-    def first(self, elements: list[T], builder: ReadingBuilder) -> list[T]:
-        """Return the elements up to the limit, and count the rest as refused."""
-        most = self.elements
+    async def build(self, elements: list[T], add: Callable[[T, ReadingBuilder], None]) -> ReadingBuilder:
+        """Return a builder to which the elements up to the limit were added; the rest are counted as refused."""
+        builder, most = ReadingBuilder(), self.elements
         if len(elements) > most:
             builder.refuse(TOO_MANY, len(elements) - most)
-            return elements[:most]
-        return elements
+            elements = elements[:most]
+        async for some in sliced(elements):
+            for element in some:
+                add(element, builder)
+        return builder
+
+
+async def sliced(items: Iterable[T], size: int = SLICE) -> AsyncIterator[list[T]]:
+    """Yield the items in order, `size` at a time; other tasks may run in between."""
+    iterator = iter(items)
+    some = list(islice(iterator, size))
+    while some:
+        yield some
+        some = list(islice(iterator, size))
+        if some:
+            await asyncio.sleep(0)

@@ -9,15 +9,15 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 
-from kscheduler.telemetry.observer import TelemetryObserver
+from kscheduler.observability.measurements import Measurements
 from kscheduler.telemetry.outages import Outage
-from kscheduler.telemetry.readings import OLDER
+from kscheduler.telemetry.source import OLDER
 
 log = logging.getLogger(__name__)
 
 
 class MetricHealth:
-    def __init__(self, observer: TelemetryObserver) -> None:
+    def __init__(self, observer: Measurements) -> None:
         self._observer = observer
         self._failures: Counter[str] = Counter()  # name of a metric -> consecutive failures
         self._outages: dict[str, Outage] = {}  # name of a metric whose source answers, but without usable values of it

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject, TASPolicyObject
+from kscheduler.api.objects import MetricPolicyObject, PolicyObject, TASPolicyObject
 from kscheduler.config.decode import Faults, decode
 from kscheduler.config.field_errors import invalid, required
 from kscheduler.config.metric_policy import Metric, PolicySpec
@@ -19,7 +19,7 @@ from kscheduler.config.metric_policy_validation import validate_policy
 from kscheduler.config.types import Profile
 from kscheduler.framework.telemetry import POLICY_KEY, TAS_KEY, PolicyRef
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.telemetry.tas_policies import metrics_of, translate
+from kscheduler.telemetry.tas_policies import translate
 
 Kind = Literal["MetricPolicy", "TASPolicy"]
 TAS_PREFIX = "taspolicy/"  # of names in a PolicyRef: a MetricPolicy of the namespace may have the same name
@@ -44,14 +44,10 @@ class _Entry(NamedTuple):
 OnVerdict = Callable[[Verdict], object]
 
 
-def _tell_nobody(verdict: Verdict) -> None:
-    pass
-
-
 class PolicyBook:
     """All policies. Informers call `put` and `remove` with the cluster's objects; the telemetry calls the rest."""
 
-    def __init__(self, profiles: Sequence[Profile], on_verdict: OnVerdict = _tell_nobody) -> None:
+    def __init__(self, profiles: Sequence[Profile], on_verdict: OnVerdict) -> None:
         """`on_verdict` is called with the verdict on every version of an object."""
         found = {profile.scheduler_name: metric_policy_args(profile) for profile in profiles}
         self._args = {name: args for name, args in found.items() if args is not None}  # scheduler name -> arguments
@@ -151,6 +147,24 @@ class PolicyBook:
         kind: Kind = "TASPolicy" if policy.name.startswith(TAS_PREFIX) else "MetricPolicy"
         return (kind, policy.namespace, policy.name.removeprefix(TAS_PREFIX)) in self._entries
 
+    def is_in_plan_b(
+        self,
+        scheduler_name: str,
+        namespace: str,
+        labels: Mapping[str, str],
+        annotations: Mapping[str, str],
+        failures: Callable[[str], int],
+    ) -> bool:
+        """Return whether plan B of the policy that applies to such a pod is in force; False without a policy.
+
+        `failures` returns the number of consecutive failures of a metric.
+        """
+        try:
+            found = self.policy_for(scheduler_name, namespace, labels, annotations)
+        except LookupError:
+            return False  # the pod names a policy that is not there, and waits for it
+        return found is not None and found[1].is_in_plan_b(failures)
+
     # --- metrics that objects add ---
 
     def metrics(self) -> tuple[Metric, ...]:
@@ -169,7 +183,7 @@ class PolicyBook:
             entry = entry._replace(policy=before.policy)
         self._entries[key] = entry
         if kind == "TASPolicy" and entry.policy is not None:
-            self._brought[key] = [name for name in metrics_of(entry.policy) if name not in self._configured]
+            self._brought[key] = [name for name in entry.policy.metrics() if name not in self._configured]
         self._on_verdict(Verdict(kind, item, entry.faults, entry.notes, entry.policy is not None))
         # Other faults count as a change too: the message for the pods that name the policy changes.
         if before is None or (before.policy, before.faults) != (entry.policy, entry.faults):
@@ -195,7 +209,7 @@ class PolicyBook:
     def _judge_tas(self, spec: Any) -> _Entry:
         policy, faults, notes = translate(spec)
         if policy is not None and not self._tas_source:
-            unknown = [name for name in metrics_of(policy) if name not in self._configured]
+            unknown = [name for name in policy.metrics() if name not in self._configured]
             detail = "no metric of that name is configured, and no source of kind customMetrics"
             faults = tuple(invalid("spec.strategies", name, detail) for name in unknown)
         return _Entry(None if faults else policy, faults, notes)

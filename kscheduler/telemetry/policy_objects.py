@@ -7,9 +7,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from kscheduler.api.metric_policies import PolicyObject
 from kscheduler.client.concurrency import run_together, wait_event
-from kscheduler.client.informer import Informer
+from kscheduler.client.informer import Informer, KeepNewest
 from kscheduler.client.protocol import METRIC_POLICIES, TAS_POLICIES, Client, Resource
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
@@ -38,15 +37,15 @@ class PolicyObjects:
     ) -> None:
         self._clock = clock
         self._reports = PolicyReports(client, recorder, clock, permission)
-        self.book = PolicyBook(profiles, self._reports.tell)
+        self.book = PolicyBook(profiles, self._reports.add)
         wanted: list[Resource[Any]] = []
         if self.book.follows_metric_policies:
             wanted.append(METRIC_POLICIES)
         if self.book.follows_tas_policies:
             wanted.append(TAS_POLICIES)
+        keep: KeepNewest[Any] = KeepNewest(self.book.put, self.book.remove)
         self.informers: tuple[Informer[Any], ...] = tuple(
-            Informer(client, resource, _Entries(self.book), clock=clock, rng=rng, may_be_unknown=True)
-            for resource in wanted
+            Informer(client, resource, keep, clock=clock, rng=rng, may_be_unknown=True) for resource in wanted
         )
         self._listed = asyncio.Event()  # set once all kinds are listed, or FIRST_LISTS_S have passed
         if self.informers:
@@ -71,19 +70,3 @@ class PolicyObjects:
             await wait_event(informer.synced, max(until - self._clock.now(), 0.0))
         self.book.release()
         self._listed.set()
-
-
-class _Entries:
-    """The event handler of the informers: puts objects into the book, or removes them."""
-
-    def __init__(self, book: PolicyBook) -> None:
-        self._book = book
-
-    def on_add(self, obj: PolicyObject) -> None:
-        self._book.put(obj)
-
-    def on_update(self, old: PolicyObject, new: PolicyObject) -> None:
-        self._book.put(new)
-
-    def on_delete(self, obj: PolicyObject) -> None:
-        self._book.remove(obj)

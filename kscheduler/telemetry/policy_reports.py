@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from typing import Any, Protocol
 
-from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject
-from kscheduler.client.protocol import METRIC_POLICIES, TAS_POLICIES, Regarding, Resource
+from kscheduler.api.objects import MetricPolicyObject, PolicyObject
+from kscheduler.client.protocol import METRIC_POLICIES, TAS_POLICIES, Client, Regarding, Resource
 from kscheduler.client.times import rfc3339
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
@@ -23,13 +22,9 @@ log = logging.getLogger(__name__)
 CONDITION = "Valid"
 PAUSE_S = 5.0  # before a failed write is repeated, or the permission to write is asked for again
 MAX_MESSAGE = 4096
-MAX_TOLD = 10_000  # objects whose last Event is remembered
+MAX_RECORDED = 10_000  # objects whose last Event is remembered
 
 _RESOURCES: dict[str, Resource[Any]] = {"MetricPolicy": METRIC_POLICIES, "TASPolicy": TAS_POLICIES}
-
-
-class WritesStatus(Protocol):
-    async def patch_policy_status(self, policy: MetricPolicyObject, status: Mapping[str, object]) -> None: ...
 
 
 class Records(Protocol):
@@ -37,18 +32,18 @@ class Records(Protocol):
 
 
 class PolicyReports:
-    """Writes verdicts to policy objects. `run` is a task; `tell` queues a verdict and never blocks."""
+    """Writes verdicts to policy objects. `run` is a task; `add` queues a verdict and never blocks."""
 
-    def __init__(self, client: WritesStatus, recorder: Records, clock: Clock, permission: WritePermission) -> None:
+    def __init__(self, client: Client, recorder: Records, clock: Clock, permission: WritePermission) -> None:
         self._client = client
         self._recorder = recorder
         self._clock = clock
         self._permission = permission
         self._waiting: dict[tuple[str, str], Verdict] = {}  # (kind, "namespace/name") -> the newest verdict to write
-        self._told: dict[str, str] = {}  # uid -> the note of its last Event
+        self._recorded: dict[str, str] = {}  # uid -> the note of its last Event
         self._work = asyncio.Event()
 
-    def tell(self, verdict: Verdict) -> None:
+    def add(self, verdict: Verdict) -> None:
         self._waiting[verdict.kind, verdict.object.key] = verdict
         self._work.set()
 
@@ -100,13 +95,13 @@ class PolicyReports:
         elif verdict.notes:
             reason, note = "PolicyPartlyIgnored", "; ".join(verdict.notes)
         else:
-            self._told.pop(item.metadata.uid, None)
+            self._recorded.pop(item.metadata.uid, None)
             return
-        if self._told.get(item.metadata.uid) == note or _condition(item).get("message") == note:
+        if self._recorded.get(item.metadata.uid) == note or _condition(item).get("message") == note:
             return
-        if len(self._told) >= MAX_TOLD:
-            self._told.clear()
-        self._told[item.metadata.uid] = note
+        if len(self._recorded) >= MAX_RECORDED:
+            self._recorded.clear()
+        self._recorded[item.metadata.uid] = note
         self._recorder.record(_regarding(verdict), type="Warning", reason=reason, action="Validating", note=note)
 
 

@@ -14,11 +14,10 @@ from typing import Protocol
 from kscheduler.client.concurrency import within
 from kscheduler.clock import Clock
 from kscheduler.config.metric_policy import Metric, Source
+from kscheduler.observability.measurements import Measurements
 from kscheduler.telemetry.breaker import Breaker, BreakerState
-from kscheduler.telemetry.observer import TelemetryObserver
 from kscheduler.telemetry.outages import Outage
-from kscheduler.telemetry.readings import Readings
-from kscheduler.telemetry.source import MetricSource, SourceError
+from kscheduler.telemetry.source import MetricSource, Readings, SourceError
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +46,7 @@ class Poller:
         listener: Listener,
         clock: Clock,
         rng: random.Random,
-        observer: TelemetryObserver,
+        observer: Measurements,
     ) -> None:
         self.name = config.name
         self.breaker = Breaker(config.breaker)
@@ -124,14 +123,14 @@ class Poller:
             breaker.failed(now)
         else:
             breaker.succeeded()
-        self._tell(reason, before)
+        self._log_change(reason, before)
         self.last_error, self._has_answered = reason, self._has_answered or not reason
         self._observer.source_asked(self.name, "error" if reason else "success", now - started)
         self._observer.source_state(self.name, breaker.state, breaker.failures)
         if reason:
             self._listener.failed(self.name, breaker.failures)
 
-    def _tell(self, reason: str, before: BreakerState) -> None:
+    def _log_change(self, reason: str, before: BreakerState) -> None:
         """Log each change of state, and each new reason, once."""
         fields = {"source": self.name, "failures": self.breaker.failures}
         if not reason:
@@ -150,5 +149,5 @@ def _why(failed: Mapping[str, str]) -> str:
     reasons = dict.fromkeys(failed.values())
     if len(reasons) < 2:
         return next(iter(reasons), "an empty answer")
-    told = [f"{metric}: {reason}" for metric, reason in failed.items()]
-    return "; ".join(told[:MAX_REASONS]) + ("; …" if len(told) > MAX_REASONS else "")
+    all_reasons = [f"{metric}: {reason}" for metric, reason in failed.items()]
+    return "; ".join(all_reasons[:MAX_REASONS]) + ("; …" if len(all_reasons) > MAX_REASONS else "")

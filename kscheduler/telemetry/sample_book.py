@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from kscheduler.config.metric_policy import Metric
 from kscheduler.framework.telemetry import SampleSteps
 from kscheduler.telemetry.cadence import Cadence
 from kscheduler.telemetry.clamping import Bounds, Clamping
 from kscheduler.telemetry.node_rows import NodeRows
-from kscheduler.telemetry.readings import NOT_A_NUMBER, OLDER, UNKNOWN_NODE, Reading, Sample
+from kscheduler.telemetry.source import NOT_A_NUMBER, OLDER, UNKNOWN_NODE, Reading, Sample
 
 # A source's clock may be this much ahead of ours. A known time further ahead is not trusted: it must not keep out
 # samples with earlier times.
@@ -35,13 +35,23 @@ class SampleBook:
         self._window_s = metric.window.seconds
         self._said_window_s = 0.0
         self._rows = rows
-        self.values = array("d", [math.nan]) * len(rows)  # row -> value; NaN: none
-        self.sampled_at = array("d", [math.inf]) * len(rows)  # row -> when taken, seconds of our clock; infinite: none
-        self._stamps = array("d", [-math.inf]) * len(rows)  # row -> Unix seconds, as the source reported
-        self._read = array("d", [math.nan]) * len(rows)  # row -> value as read, neither clamped nor smoothed
-        self._clamped = array("d", [math.nan]) * len(rows)  # row -> value clamped, not smoothed
-        self._came_at = array("d", [math.inf]) * len(rows)  # row -> when its sample arrived, by our clock
-        self._changed_at = array("d", [math.inf]) * len(rows)  # row -> when its value changed, by our clock
+        self.values = array("d")  # row -> value; NaN: none
+        self.sampled_at = array("d")  # row -> when taken, seconds of our clock; infinite: none
+        self._stamps = array("d")  # row -> Unix seconds, as the source reported
+        self._read = array("d")  # row -> value as read, neither clamped nor smoothed
+        self._clamped = array("d")  # row -> value clamped, not smoothed
+        self._came_at = array("d")  # row -> when its sample arrived, by our clock
+        self._changed_at = array("d")  # row -> when its value changed, by our clock
+        self._columns = (  # with what stands in a row without a sample
+            (self.values, math.nan),
+            (self.sampled_at, math.inf),
+            (self._stamps, -math.inf),
+            (self._read, math.nan),
+            (self._clamped, math.nan),
+            (self._came_at, math.inf),
+            (self._changed_at, math.inf),
+        )
+        self.clear(())
         # For some nodes of the current reading: seconds since the previous sample, and since the last change of value.
         self._sampled_after: list[float] = []
         self._changed_after: list[float] = []
@@ -119,20 +129,10 @@ class SampleBook:
             return None
         return SampleSteps(self._read[row], self._clamped[row], self.values[row], now - self.sampled_at[row])
 
-    def clear(self, changed: Iterable[int]) -> None:
+    def clear(self, changed: Collection[int]) -> None:
         """Clear the samples of rows that are new, or whose node was replaced or removed."""
         growth = len(self._rows) - len(self.values)
-        if growth:
-            self.values.extend([math.nan] * growth)
-            self.sampled_at.extend([math.inf] * growth)
-            self._stamps.extend([-math.inf] * growth)
-            self._read.extend([math.nan] * growth)
-            self._clamped.extend([math.nan] * growth)
-            self._came_at.extend([math.inf] * growth)
-            self._changed_at.extend([math.inf] * growth)
-        for row in changed:
-            self.values[row] = math.nan
-            self.sampled_at[row] = math.inf
-            self._stamps[row] = -math.inf
-            self._read[row] = self._clamped[row] = math.nan
-            self._came_at[row] = self._changed_at[row] = math.inf
+        for column, empty in self._columns:
+            column.extend([empty] * growth)
+            for row in changed:
+                column[row] = empty

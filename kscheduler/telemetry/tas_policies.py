@@ -68,13 +68,6 @@ def translate(document: Any) -> Translation:
     return Translation(policy, (), tuple(_notes(spec, order)))
 
 
-def metrics_of(policy: PolicySpec) -> list[str]:
-    """Return the metrics of a translated policy, each once: those of score rules, then those of filter rules."""
-    rules = [one for rule in policy.filter for one in (rule, *rule.any_of)]
-    names = [rule.metric for rule in policy.score] + [rule.metric for rule in rules]
-    return [name for name in dict.fromkeys(names) if name]
-
-
 def _scores(strategy: TASStrategy) -> tuple[ScoreRule, ...]:
     return tuple(
         ScoreRule(metric=rule.metricname, goal=_GOALS[rule.operator], neutral_score=0)

@@ -11,25 +11,24 @@ import logging
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from kscheduler.client.concurrency import run_together, wait_event
+from kscheduler.client.times import unix_seconds
 from kscheduler.clock import Clock
 from kscheduler.config.metric_policy import Freshness, Metric, PolicySpec, Source
-from kscheduler.framework.plugins.metricpolicy.rule_sets import metrics_of
 from kscheduler.framework.telemetry import PolicyRef, SampleSteps
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.telemetry.columns import BookColumn
+from kscheduler.telemetry.limits import sliced
 from kscheduler.telemetry.metric_health import MetricHealth
 from kscheduler.telemetry.node_rows import NodeRows
-from kscheduler.telemetry.observer import MetricState, NoTelemetryObserver, TelemetryObserver
-from kscheduler.telemetry.policies import NoPolicies, Policies
+from kscheduler.telemetry.policy_book import PolicyBook
 from kscheduler.telemetry.poller import Poller
-from kscheduler.telemetry.readings import OLDER, Reading, Readings, why_useless
 from kscheduler.telemetry.sample_book import SampleBook
-from kscheduler.telemetry.slices import sliced
-from kscheduler.telemetry.source import MakeSource
-from kscheduler.telemetry.times import unix_seconds
+from kscheduler.telemetry.source import OLDER, MakeSource, Reading, Readings, why_useless
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +41,14 @@ MAX_METRICS_OF_POLICIES = 64  # each costs its source one request per poll
 Tell = Callable[[PodInfo, str, str], None]  # pod, reason, note
 
 
-def _tell_nobody(pod: PodInfo, reason: str, note: str) -> None:
-    pass
+class MetricState(NamedTuple):
+    """The freshness of one metric's samples at one moment."""
+
+    metric: str
+    age_s: float | None  # of the newest sample; None: no sample yet
+    fresh: int  # nodes with a fresh sample; likewise stale and absent
+    stale: int
+    absent: int
 
 
 class LiveTelemetry:
@@ -56,14 +61,14 @@ class LiveTelemetry:
         *,
         clock: Clock,
         rng: random.Random,
-        policies: Policies | None = None,
-        observer: TelemetryObserver | None = None,
-        tell: Tell | None = None,
+        policies: PolicyBook,
+        observer: Measurements,
+        tell: Tell,
     ) -> None:
         self._clock = clock
-        self._policies = policies or NoPolicies()
-        self._observer = observer or NoTelemetryObserver()
-        self._tell = tell or _tell_nobody
+        self._policies = policies
+        self._observer = observer
+        self._tell = tell
         self._health = MetricHealth(self._observer)
         self._rows = NodeRows(table, self._rows_changed)
         self._intervals = {source.name: source.interval.seconds for source in sources}
@@ -125,7 +130,7 @@ class LiveTelemetry:
 
     def count(self, what: str, policy: PolicyRef) -> None:
         self._counted.add(policy)
-        self._observer.policy_counted(what, policy_name(policy))
+        self._observer.policy_counted(what, str(policy))
 
     # --- running ---
 
@@ -163,13 +168,13 @@ class LiveTelemetry:
         for name in readings.failed.keys() & self._books.keys():
             self._health.was_useless(name, readings.failed[name], self._clock.now())
         if self._health.version != before:
-            self._tell_plans_b()
+            self._log_plans_b()
             self._notify()
 
     def failed(self, source: str, failures: int) -> None:
         for metric in self.wanted(source):
             self._health.source_failed(metric.name, failures)
-        self._tell_plans_b()
+        self._log_plans_b()
         self._notify()
 
     async def _take(self, book: SampleBook, reading: Reading) -> None:
@@ -211,21 +216,17 @@ class LiveTelemetry:
         if any(changed):
             self._notify()
 
-    def _tell_plans_b(self) -> None:
+    def _log_plans_b(self) -> None:
         """Log each plan B that has come into force or ended. Cheap: only policies of pods seen so far are checked."""
-        now = {ref for ref, spec in self._plan_b.items() if self._is_in_plan_b(spec)}
+        now = {ref for ref, spec in self._plan_b.items() if spec.is_in_plan_b(self.failures)}
         for ref in now - self._in_plan_b:
             plan = self._plan_b[ref].plan_b
             assert plan is not None
-            fields = {"policy": policy_name(ref), "action": plan.action, "profile": plan.profile}
+            fields = {"policy": str(ref), "action": plan.action, "profile": plan.profile}
             log.warning("plan B of a metric policy is in force", extra=fields)
         for ref in self._in_plan_b - now:
-            log.info("plan B of a metric policy has ended", extra={"policy": policy_name(ref)})
+            log.info("plan B of a metric policy has ended", extra={"policy": str(ref)})
         self._in_plan_b = now
-
-    def _is_in_plan_b(self, spec: PolicySpec) -> bool:
-        plan = spec.plan_b
-        return plan is not None and any(self.failures(metric) >= plan.after_failures for metric in metrics_of(spec))
 
     def _notify(self) -> None:
         for watcher in self._watchers:
@@ -241,7 +242,7 @@ class LiveTelemetry:
         self._plan_b.clear()
         for policy in [policy for policy in self._counted if not self._policies.knows(policy)]:
             self._counted.discard(policy)
-            self._observer.policy_gone(policy_name(policy))
+            self._observer.policy_gone(str(policy))
         self._choose_metrics()
         if len(self._columns) > MAX_COLUMNS:
             self._columns.clear()  # some may belong to former policies; readers request theirs again
@@ -301,8 +302,4 @@ class LiveTelemetry:
 
     def plans_b(self) -> dict[str, bool]:
         """Return policy -> whether its plan B is in force, for the policies of pods seen so far."""
-        return {policy_name(ref): self._is_in_plan_b(spec) for ref, spec in self._plan_b.items()}
-
-
-def policy_name(policy: PolicyRef) -> str:
-    return f"{policy.namespace}/{policy.name}" if policy.namespace else policy.name
+        return {str(ref): spec.is_in_plan_b(self.failures) for ref, spec in self._plan_b.items()}

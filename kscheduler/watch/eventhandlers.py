@@ -18,8 +18,13 @@ from msgspec import structs
 
 from kscheduler.api.documents import NodeDocument
 from kscheduler.api.node_change import NodeChange
-from kscheduler.api.objects import LabelSelector, Namespace, Node, Pod, ReplicationController, Service, Workload
-from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.api.objects import (
+    LabelSelector,
+    Node,
+    Pod,
+    ReplicationController,
+    Workload,
+)
 from kscheduler.cache.cache import Cache
 from kscheduler.client.informer import Handler
 from kscheduler.clock import Clock
@@ -36,8 +41,6 @@ from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.pod_info import Pool
 from kscheduler.queue.scheduling_queue import SchedulingQueue
-from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
-from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.watch.past_bindings import PastBindings
@@ -261,39 +264,6 @@ class NodeEvents:
         return True
 
 
-class NamespaceEvents:
-    """Handles namespaces, for the namespace selectors of affinity terms. Requeues no pod, as in kube-scheduler."""
-
-    def __init__(self, namespaces: Namespaces) -> None:
-        self._namespaces = namespaces
-
-    def on_add(self, namespace: Namespace) -> None:
-        self._namespaces.set(namespace.metadata.name, namespace.metadata.labels or {})
-
-    def on_update(self, old: Namespace, new: Namespace) -> None:
-        self.on_add(new)
-
-    def on_delete(self, namespace: Namespace) -> None:
-        self._namespaces.remove(namespace.metadata.name)
-
-
-class ServiceEvents:
-    """Handles Services, whose selectors serve the default topology spreading of pods without constraints."""
-
-    def __init__(self, owners: Owners) -> None:
-        self._owners = owners
-
-    def on_add(self, service: Service) -> None:
-        self._owners.set_service(service.metadata.namespace, service.metadata.name, service.spec.selector)
-
-    def on_update(self, old: Service, new: Service) -> None:
-        if old.spec != new.spec:
-            self.on_add(new)
-
-    def on_delete(self, service: Service) -> None:
-        self._owners.remove_service(service.metadata.namespace, service.metadata.name)
-
-
 class ControllerEvents:
     """Handles the controllers of one `kind` (apiVersion, kind), whose selectors serve default topology spreading."""
 
@@ -313,22 +283,6 @@ class ControllerEvents:
 
     def on_delete(self, controller: ReplicationController | Workload) -> None:
         self._owners.remove_controller(self._kind, controller.metadata.namespace, controller.metadata.name)
-
-
-class BudgetEvents:
-    """Handles PodDisruptionBudgets, for preemption. Requeues no pod, as in kube-scheduler."""
-
-    def __init__(self, budgets: DisruptionBudgets) -> None:
-        self._budgets = budgets
-
-    def on_add(self, budget: PodDisruptionBudget) -> None:
-        self._budgets.set(budget)
-
-    def on_update(self, old: PodDisruptionBudget, new: PodDisruptionBudget) -> None:
-        self._budgets.set(new)
-
-    def on_delete(self, budget: PodDisruptionBudget) -> None:
-        self._budgets.remove(budget.metadata.namespace, budget.metadata.name)
 
 
 T = TypeVar("T")
@@ -369,7 +323,3 @@ class TimedEvents(Generic[T]):
 
 def pod_event_name(pod: Pod) -> str:
     return "AssignedPod" if pod.spec.node_name else "UnschedulablePod"
-
-
-def node_event_name(node: Node) -> str:
-    return "Node"

@@ -28,9 +28,6 @@ class PastBindings:
         self._collects = enabled
         self._bound: OrderedDict[str, tuple[str, float]] = OrderedDict()  # uid -> namespace/name, Unix seconds
 
-    def __len__(self) -> int:
-        return len(self._bound)
-
     def seen(self, pod: Pod) -> None:
         """Record a pod that the watch showed waiting before, and shows bound now."""
         if self._collects:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from kscheduler.api.objects import ObjectMeta
-from kscheduler.api.storage import check_capacity, check_claim, check_volume
+from kscheduler.api.objects import APIObject
+from kscheduler.api.storage import check_storage
 from kscheduler.client.protocol import (
     CSI_DRIVERS,
     CSI_NODES,
@@ -35,30 +35,17 @@ from kscheduler.snapshot.volumes import Volumes
 log = logging.getLogger(__name__)
 
 
-class StorageObject(Protocol):
-    @property
-    def metadata(self) -> ObjectMeta: ...
-
-    @property
-    def key(self) -> str: ...
-
-
-T = TypeVar("T", bound=StorageObject)
-
-
-def _sound(item: object) -> None:
-    """Accept an object that cannot be malformed."""
+T = TypeVar("T", bound=APIObject)
 
 
 @dataclass(frozen=True, slots=True)
 class StorageKind(Generic[T]):
-    """One kind of storage object: its name in events, and the functions that keep, drop and check an object."""
+    """One kind of storage object: its name in events, and the functions that keep and drop an object."""
 
     resource: Resource[T]
     event_resource: EventResource
     keep: Callable[[T], None]
     drop: Callable[[T], None]
-    check: Callable[[T], None] = _sound  # raises DecodeError
 
 
 def storage_kinds(volumes: Volumes) -> Iterator[StorageKind[Any]]:
@@ -75,32 +62,26 @@ def storage_kinds(volumes: Volumes) -> Iterator[StorageKind[Any]]:
         EventResource.CSI_STORAGE_CAPACITY,
         volumes.set_capacity,
         _by_key(volumes.remove_capacity),
-        check_capacity,
     )
     yield StorageKind(
         VOLUME_ATTACHMENTS, EventResource.VOLUME_ATTACHMENT, volumes.set_attachment, _by_name(volumes.remove_attachment)
     )
     yield StorageKind(
-        PERSISTENT_VOLUMES,
-        EventResource.PERSISTENT_VOLUME,
-        volumes.set_volume,
-        _by_name(volumes.remove_volume),
-        check_volume,
+        PERSISTENT_VOLUMES, EventResource.PERSISTENT_VOLUME, volumes.set_volume, _by_name(volumes.remove_volume)
     )
     yield StorageKind(
         PERSISTENT_VOLUME_CLAIMS,
         EventResource.PERSISTENT_VOLUME_CLAIM,
         volumes.set_claim,
         _by_key(volumes.remove_claim),
-        check_claim,
     )
 
 
-def _by_name(remove: Callable[[str], None]) -> Callable[[StorageObject], None]:
+def _by_name(remove: Callable[[str], None]) -> Callable[[APIObject], None]:
     return lambda item: remove(item.metadata.name)
 
 
-def _by_key(remove: Callable[[str, str], None]) -> Callable[[StorageObject], None]:
+def _by_key(remove: Callable[[str, str], None]) -> Callable[[APIObject], None]:
     return lambda item: remove(item.metadata.namespace, item.metadata.name)
 
 
@@ -128,34 +109,34 @@ class StorageEvents(Generic[T]):
 
     def on_add(self, item: T) -> None:
         if self._keep(item):
-            self._happened(self._added, None, item)
+            self._requeue(self._added, None, item)
 
     def on_update(self, old: T, new: T) -> None:
         was_known = old.key in self._known
         if not self._keep(new):
             return
         if not was_known:
-            self._happened(self._added, None, new)
-        elif not reads_alike(old, new):
-            self._happened(self._updated, old, new)
+            self._requeue(self._added, None, new)
+        elif not _differ_in_version_only(old, new):
+            self._requeue(self._updated, old, new)
 
     def on_delete(self, item: T) -> None:
         if item.key in self._known:
             self._drop(item)
-            self._happened(self._deleted, item, None)
+            self._requeue(self._deleted, item, None)
 
     def name(self, item: T) -> str:
         """Return the first half of an event's name for metrics, such as storage.k8s.io/CSINode."""
         return self._kind.event_resource.value
 
-    def _happened(self, event: ClusterEvent, old: T | None, new: T | None) -> None:
+    def _requeue(self, event: ClusterEvent, old: T | None, new: T | None) -> None:
         woken = self._queue.move_all_to_active_or_backoff(event, old, new, self._clock.now())
         if woken or self._queue.is_waking:
             self._wake()
 
     def _keep(self, item: T) -> bool:
         try:
-            self._kind.check(item)
+            check_storage(item)
         except DecodeError as error:
             resource = self._kind.resource
             log.error(
@@ -175,7 +156,7 @@ class StorageEvents(Generic[T]):
             self._kind.drop(item)
 
 
-def reads_alike(old: StorageObject, new: StorageObject) -> bool:
+def _differ_in_version_only(old: APIObject, new: APIObject) -> bool:
     """Return True if two versions of an object differ in nothing but resourceVersion and generation."""
     return bool(_unversioned(old) == _unversioned(new))
 

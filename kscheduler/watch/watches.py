@@ -7,10 +7,10 @@ from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kscheduler.api.objects import Pod
+from kscheduler.api.objects import Namespace, Pod, PodDisruptionBudget, Service
 from kscheduler.api.sharing import NodeSharing, PodSharing, keep_selector
 from kscheduler.cache.cache import Cache
-from kscheduler.client.informer import Handler, Informer
+from kscheduler.client.informer import Handler, Informer, KeepNewest
 from kscheduler.client.protocol import (
     NAMESPACES,
     NODE_DOCUMENTS,
@@ -36,15 +36,11 @@ from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.owners import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, Owners
 from kscheduler.snapshot.volumes import Volumes
 from kscheduler.watch.eventhandlers import (
-    BudgetEvents,
     ControllerEvents,
-    NamespaceEvents,
     NodeDocuments,
     NodeEvents,
     PodEvents,
-    ServiceEvents,
     TimedEvents,
-    node_event_name,
     pod_event_name,
 )
 from kscheduler.watch.past_bindings import PastBindings
@@ -108,7 +104,8 @@ class Watches:
         self._stopwatch = stopwatch
         self._measure = measurements
         self.pods = self._of_pods()
-        self.nodes = self._informer(NODES, self._timed(self._node_events(), node_event_name), keep=NodeSharing().keep)
+        node_events = self._timed(self._node_events(), lambda node: "Node")
+        self.nodes = self._informer(NODES, node_events, keep=NodeSharing().keep)
         self.informers: tuple[Informer[Any], ...] = (
             self.nodes,
             *self._of_groups(),
@@ -132,7 +129,7 @@ class Watches:
             rng=self._rng,
             field_selector=field_selector,
             keep=keep,
-            observer=self._measure,
+            measurements=self._measure,
             pauses=self._pauses,
             silence_s=self._silence_s(resource),
         )
@@ -175,16 +172,27 @@ class Watches:
     def _of_groups(self) -> Iterator[Informer[Any]]:
         """Yield the informers of namespaces, Services, controllers and budgets: few and stable, requeueing no pod."""
         to = self._listeners
-        yield self._informer(NAMESPACES, NamespaceEvents(to.namespaces))
+        namespaces: Handler[Namespace] = KeepNewest(
+            lambda each: to.namespaces.set(each.metadata.name, each.metadata.labels or {}),
+            lambda each: to.namespaces.remove(each.metadata.name),
+        )
+        services: Handler[Service] = KeepNewest(
+            lambda each: to.owners.set_service(each.metadata.namespace, each.metadata.name, each.spec.selector),
+            lambda each: to.owners.remove_service(each.metadata.namespace, each.metadata.name),
+        )
+        budgets: Handler[PodDisruptionBudget] = KeepNewest(
+            to.budgets.set, lambda each: to.budgets.remove(each.metadata.namespace, each.metadata.name)
+        )
+        yield self._informer(NAMESPACES, namespaces)
         handlers: tuple[tuple[Resource[Any], Handler[Any]], ...] = (
-            (SERVICES, ServiceEvents(to.owners)),
+            (SERVICES, services),
             (REPLICATION_CONTROLLERS, ControllerEvents(to.owners, REPLICATION_CONTROLLER)),
             (REPLICA_SETS, ControllerEvents(to.owners, REPLICA_SET)),
             (STATEFUL_SETS, ControllerEvents(to.owners, STATEFUL_SET)),
         )
         for resource, handler in handlers:
             yield self._informer(resource, handler, keep=keep_selector)
-        yield self._informer(POD_DISRUPTION_BUDGETS, BudgetEvents(to.budgets))
+        yield self._informer(POD_DISRUPTION_BUDGETS, budgets)
 
     def _of_storage(self) -> Iterator[Informer[Any]]:
         """Yield the informers of storage objects: claims, volumes, classes, drivers, capacities and attachments."""

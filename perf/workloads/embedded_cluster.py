@@ -277,7 +277,7 @@ def _discovery(path: str) -> list[dict[str, Any]]:
 
 def _event_document(event: Event) -> dict[str, Any]:
     """As v1 shows it, with what is judged."""
-    involved = {"uid": event.regarding_uid, "namespace": event.regarding_namespace, "name": event.regarding_name}
+    involved = {"uid": event.regarding.uid, "namespace": event.regarding.namespace, "name": event.regarding.name}
     return {"involvedObject": involved, "message": event.note, "count": 1}
 
 

@@ -11,7 +11,6 @@ from kscheduler.api.decode import (
     UNNAMED,
     DecodedEvent,
     DecodedList,
-    check_node,
     check_pod,
     convert_object,
     decode_list,
@@ -30,6 +29,7 @@ from kscheduler.api.objects import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
+from kscheduler.api.resources import node_allocatable
 from kscheduler.errors import DecodeError
 from kscheduler.testing import make_node, make_pod
 
@@ -256,12 +256,12 @@ def test_a_pod_that_makes_no_sense_is_refused_with_the_path(pod: Pod, path: str)
 
 def test_pods_and_nodes_that_make_sense_pass() -> None:
     check_pod(make_pod("p").req(cpu="1").node_affinity_in("a", ["b"]).preferred_node_affinity(1, "a", ["b"]).obj())
-    check_node(make_node("n").capacity(cpu=1).obj())
+    node_allocatable(make_node("n").capacity(cpu=1).obj())
 
 
 def test_a_node_that_makes_no_sense_is_refused_with_the_path() -> None:
     with pytest.raises(DecodeError, match=r"status\.allocatable\[cpu\]"):
-        check_node(make_node("n").capacity(cpu="many").obj())
+        node_allocatable(make_node("n").capacity(cpu="many").obj())
 
 
 def test_what_is_decoded_and_encoded_again_is_the_same() -> None:

@@ -18,9 +18,7 @@ from kscheduler.api.storage import (
     PersistentVolumeClaim,
     StorageClass,
     VolumeAttachment,
-    check_capacity,
-    check_claim,
-    check_volume,
+    check_storage,
     claim_name_of,
     class_of,
     is_made_for,
@@ -148,20 +146,20 @@ def test_the_beta_annotation_is_stronger_than_the_class_in_the_spec() -> None:
 
 
 def test_sound_objects_have_no_faults() -> None:
-    check_volume(volume(capacity={"storage": "10Gi"}))
-    check_volume(volume())
-    check_claim(claim(resources={"requests": {"storage": 1}}, selector={"matchLabels": {"a": "b"}}))
-    check_claim(claim())
-    check_capacity(CSIStorageCapacity(capacity="1Ti", maximum_volume_size="1Gi"))
-    check_capacity(CSIStorageCapacity())
+    check_storage(volume(capacity={"storage": "10Gi"}))
+    check_storage(volume())
+    check_storage(claim(resources={"requests": {"storage": 1}}, selector={"matchLabels": {"a": "b"}}))
+    check_storage(claim())
+    check_storage(CSIStorageCapacity(capacity="1Ti", maximum_volume_size="1Gi"))
+    check_storage(CSIStorageCapacity())
 
 
 def test_what_cannot_be_read_is_named_with_its_field() -> None:
     with pytest.raises(DecodeError, match=r"spec\.capacity\[storage\]: .* got \"much\""):
-        check_volume(volume(capacity={"storage": "much"}))
+        check_storage(volume(capacity={"storage": "much"}))
     with pytest.raises(DecodeError, match=r"spec\.resources\.requests\[storage\]: .* got \"much\""):
-        check_claim(claim(resources={"requests": {"storage": "much"}}))
+        check_storage(claim(resources={"requests": {"storage": "much"}}))
     with pytest.raises(DecodeError, match=r"spec\.selector\.matchExpressions\[0\]\.operator: .* got \"Like\""):
-        check_claim(claim(selector={"matchExpressions": [{"key": "a", "operator": "Like"}]}))
+        check_storage(claim(selector={"matchExpressions": [{"key": "a", "operator": "Like"}]}))
     with pytest.raises(DecodeError, match=r"maximumVolumeSize: .* got \"much\""):
-        check_capacity(CSIStorageCapacity(maximum_volume_size="much"))
+        check_storage(CSIStorageCapacity(maximum_volume_size="much"))

@@ -729,7 +729,7 @@ def test_lists_are_counted_by_their_reason_and_events_of_watches_by_their_type()
         world.cluster.start()
         await asyncio.sleep(60)
 
-    simulate(scenario, observer=measurements)
+    simulate(scenario, measurements=measurements)
     lists, events = measurements.metrics.informer_lists_total, measurements.metrics.informer_watch_events_total
     assert {labels: counter.value for labels, counter in lists.items()} == {
         ("pods", "start"): 1,

@@ -10,13 +10,22 @@ from typing import Any
 import pytest
 
 from kscheduler.api.decode import UNNAMED
-from kscheduler.api.metric_policies import MetricPolicyObject
-from kscheduler.api.objects import Lease, LeaseSpec, ObjectMeta, Pod, PodCondition
+from kscheduler.api.objects import Lease, LeaseSpec, MetricPolicyObject, ObjectMeta, Pod, PodCondition
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient, status_patch_body
-from kscheduler.client.protocol import PODS, UNFINISHED_PODS, Event, EventType, Page, PodStatusPatch, WatchEvent
-from kscheduler.client.reviews import AccessReview, User
+from kscheduler.client.protocol import (
+    PODS,
+    UNFINISHED_PODS,
+    AccessReview,
+    Event,
+    EventType,
+    Page,
+    PodStatusPatch,
+    Regarding,
+    User,
+    WatchEvent,
+)
 from kscheduler.errors import APIError, Conflict, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
 from kscheduler.testing.controlplane.patience import ended
 from tests.client.fake_apiserver import BINDING, FakeAPIServer, WatchScript, line, pod
@@ -99,10 +108,10 @@ async def test_a_list_comes_in_pages(server: FakeAPIServer, client: KubeClient) 
     assert pages[-1].resource_version == "100"
 
 
-async def test_a_list_passes_selector_and_version(server: FakeAPIServer, client: KubeClient) -> None:
-    await client.list_page(PODS, field_selector=UNFINISHED_PODS, resource_version="0")
+async def test_a_list_passes_its_selector(server: FakeAPIServer, client: KubeClient) -> None:
+    await client.list_page(PODS, field_selector=UNFINISHED_PODS)
     query = server.requests[-1].query
-    assert (query["fieldSelector"], query["resourceVersion"], query["limit"]) == (UNFINISHED_PODS, "0", "500")
+    assert (query["fieldSelector"], query["limit"]) == (UNFINISHED_PODS, "500")
     assert server.requests[-1].headers["Accept-Encoding"] == "identity"
 
 
@@ -445,9 +454,8 @@ async def test_an_event_is_written_on_the_slot_that_was_taken_for_it(server: Fak
 
 
 def an_event(name: str) -> Event:
-    return Event(
-        "default", name, "Pod", "v1", "default", "web", "u", "1", "Normal", "Scheduled", "Binding", "n", "c", "i", 1.0
-    )
+    regarding = Regarding("Pod", "v1", "default", "web", "u", "1")
+    return Event("default", name, regarding, "Normal", "Scheduled", "Binding", "n", "c", "i", 1.0)
 
 
 # --- leases -----------------------------------------------------------------------------------------------------

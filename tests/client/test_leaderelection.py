@@ -53,11 +53,15 @@ class Replica:
             random.Random(name),
             ElectionConfig(name, **durations),  # type: ignore[arg-type]
             on_started=lambda: self._note("started"),
-            on_stopped=lambda: self._note("stopped"),
-            on_new_leader=lambda leader: self._note(f"sees {leader}"),
             **candidate,
         )
-        self.task = asyncio.ensure_future(self.elector.run())
+        self.task = asyncio.ensure_future(self._run())
+
+    async def _run(self) -> None:
+        try:
+            await self.elector.run()
+        finally:
+            self._note("stopped")
 
     def _note(self, what: str) -> None:
         self.log.append((self.clock.now(), what))
@@ -123,7 +127,7 @@ def test_an_absent_lease_is_created_with_client_gos_fields() -> None:
         now = micro_time(1_700_000_000.0)
         assert world.lease.spec == LeaseSpec("a", 15, now, now, 0)
         assert replica.elector.is_leader
-        assert replica.log == [(0.0, "sees a"), (0.0, "started")]
+        assert replica.log == [(0.0, "started")]
 
     simulate(scenario)
 
@@ -419,7 +423,7 @@ def test_a_candidate_can_be_stopped() -> None:
         await asyncio.sleep(10)
         await b.elector.stop()
         await asyncio.wait_for(b.task, 1)
-        assert [what for _, what in b.log] == ["sees a"]
+        assert [what for _, what in b.log] == ["stopped"]
 
     simulate(scenario)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from kscheduler.client.loop_faults import report_fault
+from kscheduler.client.fault_log import report_fault
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:

@@ -28,12 +28,7 @@ def test_an_event_reads_back() -> None:
     event = Event(
         namespace="ns",
         name="web.17",
-        regarding_kind="Pod",
-        regarding_api_version="v1",
-        regarding_namespace="ns",
-        regarding_name="web",
-        regarding_uid="u1",
-        regarding_resource_version="42",
+        regarding=Regarding("Pod", "v1", "ns", "web", "u1", "42"),
         type="Warning",
         reason="FailedScheduling",
         action="Scheduling",

@@ -83,12 +83,7 @@ def test_an_event_says_who_what_and_about_whom() -> None:
         assert event == Event(
             namespace="ns",
             name="web.17979cfe362a0000",  # the epoch's nanoseconds
-            regarding_kind="Pod",
-            regarding_api_version="v1",
-            regarding_namespace="ns",
-            regarding_name="web",
-            regarding_uid="u1",
-            regarding_resource_version="5",
+            regarding=Regarding("Pod", "v1", "ns", "web", "u1", "5"),
             type="Warning",
             reason="FailedScheduling",
             action="Scheduling",
@@ -175,7 +170,7 @@ def test_recording_never_waits_and_a_full_queue_drops_its_oldest(caplog: pytest.
         assert world.clock.now() == 0.0
         assert (world.recorder.queued, world.recorder.dropped) == (5, 3)
         await asyncio.sleep(60)
-        assert sorted(event.regarding_name for event in world.events) == ["p3", "p4", "p5", "p6", "p7"]
+        assert sorted(event.regarding.name for event in world.events) == ["p3", "p4", "p5", "p6", "p7"]
 
     simulate(scenario, max_queued=5)
     assert caplog.text.count("event queue is full") == 1
@@ -271,7 +266,7 @@ def test_events_that_wait_to_be_repeated_count_among_the_queued() -> None:
         for i in range(100, 110):
             world.bound(numbered(i))
         await asyncio.sleep(60)
-        assert {f"p{i}" for i in range(100, 110)} <= {event.regarding_name for event in world.events}
+        assert {f"p{i}" for i in range(100, 110)} <= {event.regarding.name for event in world.events}
         assert world.recorder.queued == 0
 
     simulate(scenario, max_queued=20)
@@ -293,7 +288,7 @@ def test_a_failed_event_takes_the_place_of_one_that_is_worth_less() -> None:
             world.fail(numbered(i))
         await asyncio.sleep(60)
         assert world.lost == [("queue_full", "failure")]
-        assert sorted(event.regarding_name for event in world.events) == ["p1", "p2", "p3", "web"]
+        assert sorted(event.regarding.name for event in world.events) == ["p1", "p2", "p3", "web"]
 
     simulate(scenario, max_queued=4, workers=1)
 
@@ -381,7 +376,7 @@ def test_a_webhook_that_fails_for_one_pod_does_not_hold_up_the_others() -> None:
         create = world.client.create_event
 
         async def fail_for_p0(event: Event, slot: EventSlot | None = None) -> None:
-            if event.regarding_name == "p0":
+            if event.regarding.name == "p0":
                 raise APIError("failed calling webhook", status=500)
             await create(event)
 
@@ -405,7 +400,7 @@ def test_scheduled_goes_before_older_failures_and_a_lone_failure_is_not_starved(
         for i in range(50, 100):
             world.bound(numbered(i))
         await asyncio.sleep(100)
-        order = [(event.reason, event.regarding_name) for event in world.events]
+        order = [(event.reason, event.regarding.name) for event in world.events]
         assert len(order) == 150
         # Of the first 56, every tenth is a failure; last come the failures of pods that were bound meanwhile.
         assert [reason for reason, _ in order[:55]].count("Scheduled") == 50
@@ -450,7 +445,7 @@ def test_a_successor_writes_scheduled_events_that_are_missing_and_doubles_none()
         assert await successor.drain(5)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        assert [event.regarding_uid for event in world.events] == ["u1", "u2"]
+        assert [event.regarding.uid for event in world.events] == ["u1", "u2"]
         missing = world.events[1]
         assert (missing.type, missing.reason, missing.action) == ("Normal", "Scheduled", "Binding")
         assert missing.note == "Successfully assigned ns/web to n1"
@@ -499,7 +494,7 @@ def test_events_about_cluster_scoped_objects_are_in_default() -> None:
         node = Regarding("Node", "v1", "", "n1", "u9")
         world.recorder.record(node, type="Normal", reason="R", action="A", note="n")
         await asyncio.sleep(1)
-        assert (world.events[0].namespace, world.events[0].regarding_namespace) == ("default", "")
+        assert (world.events[0].namespace, world.events[0].regarding.namespace) == ("default", "")
 
     simulate(scenario)
 

@@ -26,8 +26,7 @@ def test_a_big_page_yields_its_objects() -> None:
     assert isinstance(found.items, Undecoded)
     assert [pod.metadata.name for pod in found.items] == [f"p{i}" for i in range(COUNT)]
     assert (found.resource_version, found.continue_token) == ("7", "more")
-    assert (len(found.items), found.items[3].metadata.name) == (COUNT, "p3")
-    assert [pod.metadata.name for pod in found.items[1:3]] == ["p1", "p2"]
+    assert len(found.items) == COUNT
 
 
 def test_a_small_page_is_decoded_at_once() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kscheduler.client.reviews import User
+from kscheduler.client.protocol import User
 from kscheduler.command.cli import main
 from kscheduler.command.explain import pod_key
 from kscheduler.explain.endpoint import PATH, ExplainEndpoint

@@ -20,8 +20,8 @@ from kscheduler.command.flags import (
     parse,
     report,
 )
-from kscheduler.config import default_config
 from kscheduler.config.duration import Duration
+from kscheduler.config.load import default_config
 from kscheduler.errors import ConfigError, KSchedulerError
 from kscheduler.explain.options import DecisionLogOptions, ExplainOptions
 from kscheduler.serving.options import (

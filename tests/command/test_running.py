@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from kscheduler.client.kube import KubeClient
-from kscheduler.client.reviews import User
+from kscheduler.client.protocol import User
 from kscheduler.client.transport import NoObserver
 from kscheduler.command.flags import RunOptions
 from kscheduler.command.running import connect_reviewers

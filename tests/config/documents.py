@@ -6,7 +6,8 @@ import textwrap
 
 import pytest
 
-from kscheduler.config import SchedulerConfig, parse_config
+from kscheduler.config.load import parse_config
+from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

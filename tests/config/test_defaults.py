@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.config import apply_defaults, default_config
-from kscheduler.config.defaults import DEFAULT_PLUGINS
+from kscheduler.config.defaults import DEFAULT_PLUGINS, apply_defaults
 from kscheduler.config.dump import to_v1
+from kscheduler.config.load import default_config
 from kscheduler.config.types import (
     PLUGIN_ARGS,
     NodeResourcesBalancedAllocationArgs,

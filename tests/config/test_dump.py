@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from kscheduler.config import parse_config, to_v1, to_yaml
+from kscheduler.config.dump import to_v1, to_yaml
+from kscheduler.config.load import parse_config
 from tests.config.documents import read
 
 FULL = """

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.config import ExtensionPoint, load_config, parse_config
+from kscheduler.config.extension_points import ExtensionPoint
+from kscheduler.config.load import load_config, parse_config
 from kscheduler.config.types import NodeAffinityArgs, NodeResourcesFitArgs, VolumeBindingArgs
 from kscheduler.errors import ConfigError
 from tests.config.documents import HEAD, read, refusal

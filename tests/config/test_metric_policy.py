@@ -7,7 +7,7 @@ import textwrap
 import pytest
 import yaml
 
-from kscheduler.config import to_yaml
+from kscheduler.config.dump import to_yaml
 from kscheduler.config.duration import Duration
 from kscheduler.config.load import parse_config
 from kscheduler.config.metric_policy import Endpoint, MetricPolicyArgs, Range

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.config import KUBE_PLUGINS, ExtensionPoint, default_config, effective_plugins, unimplemented_plugins
 from kscheduler.config.defaults import DEFAULT_PLUGINS
-from kscheduler.config.extension_points import PointMap
+from kscheduler.config.extension_points import KUBE_PLUGINS, ExtensionPoint, PointMap
+from kscheduler.config.load import default_config
+from kscheduler.config.profiles import effective_plugins, unimplemented_plugins
 from tests.config.documents import read, refusal
 
 FIRST = [

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.config.routing import RoutingConfig
-from kscheduler.config.routing_load import load_routing
+from kscheduler.config.routing import RoutingConfig, load_routing
 from kscheduler.config.types import Profile
 from kscheduler.errors import ConfigError
 from tests.support.routing import HEAD, PROFILES, parse_routing

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kscheduler.config import to_yaml
+from kscheduler.config.dump import to_yaml
 from kscheduler.config.load import parse_config
 from kscheduler.config.secrets import shown_arguments
 from kscheduler.input.redaction import HIDDEN

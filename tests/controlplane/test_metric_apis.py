@@ -13,7 +13,7 @@ import pytest
 from kscheduler.client.kube import KubeClient
 from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.telemetry.build import source_maker
+from kscheduler.telemetry.live_metrics import source_maker
 from kscheduler.telemetry.source import SourceError
 from kscheduler.testing.controlplane.patience import Patience
 from kscheduler.testing.controlplane.workspace import Workspace

@@ -240,7 +240,7 @@ def test_the_event_is_the_profiles_and_names_both_pods() -> None:
         assert (event.type, event.reason, event.action, event.reporting_controller) == (
             "Normal", "Preempted", "Preempting", "mine",
         )  # fmt: skip
-        assert event.regarding_name == "victim"
+        assert event.regarding.name == "victim"
         assert event.related is not None
         assert (event.related.kind, event.related.name) == ("Pod", "vip")
 

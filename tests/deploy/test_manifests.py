@@ -14,7 +14,7 @@ from kscheduler import __version__
 from kscheduler.command.flags import RunOptions, parse
 from kscheduler.command.replica import EVENTS_DRAIN_S, SETTLE_S
 from kscheduler.config.load import load_config, parse_config
-from kscheduler.config.routing_load import load_routing
+from kscheduler.config.routing import load_routing
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.explain.endpoint import PATH as EXPLAIN_PATH
 from kscheduler.scheduler import DRAIN_S

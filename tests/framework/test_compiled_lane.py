@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kscheduler.api.objects import Pod
-from kscheduler.config import parse_config
+from kscheduler.config.load import parse_config
 from kscheduler.errors import InternalError
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.compiled_lane import CompiledLane

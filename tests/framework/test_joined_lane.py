@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kscheduler.api.objects import LabelSelector, Node, Pod, SelectorRequirement, TopologySpreadConstraint
-from kscheduler.config import parse_config
+from kscheduler.config.load import parse_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.snapshot import pod_counters
 from kscheduler.testing import PodBuilder, make_node, make_pod

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.api.objects import Node, Pod
-from kscheduler.config import parse_config
+from kscheduler.config.load import parse_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.testing import PodBuilder, make_node, make_pod
 from tests.support.lanes import TwoLanes

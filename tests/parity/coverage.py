@@ -219,7 +219,7 @@ class Coverage:
 
 
 def _points() -> dict[str, frozenset[str]]:
-    from kscheduler.config import KUBE_PLUGINS
+    from kscheduler.config.extension_points import KUBE_PLUGINS
 
     return {name: frozenset(point.value for point in points) for name, points in KUBE_PLUGINS.items()}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from kscheduler.config import KUBE_PLUGINS
+from kscheduler.config.extension_points import KUBE_PLUGINS
 from kscheduler.framework.plugins.registry import IN_TREE
 from tests.parity.case import EVALUATE, SEQUENCE, Case, Object
 from tests.parity.generate_amounts import exaggerate

@@ -17,7 +17,7 @@ from kscheduler._fast import Scores, Verdicts
 from kscheduler.api.decode import convert_object
 from kscheduler.api.objects import LabelSelector
 from kscheduler.cache.cache import Cache
-from kscheduler.config import parse_config
+from kscheduler.config.load import parse_config
 from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.errors import InternalError
 from kscheduler.framework.algorithm import Decision as Placed

@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from kscheduler.api.decode import convert_object
-from kscheduler.api.objects import Pod, PodCondition
-from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.api.objects import Pod, PodCondition, PodDisruptionBudget
 from kscheduler.cache.cache import Cache
 from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.errors import InternalError

@@ -17,7 +17,10 @@ from typing import Any
 import pytest
 import yaml
 
-from kscheduler.config import KUBE_PLUGINS, ExtensionPoint, default_config, effective_plugins, parse_config, to_v1
+from kscheduler.config.dump import to_v1
+from kscheduler.config.extension_points import KUBE_PLUGINS, ExtensionPoint
+from kscheduler.config.load import default_config, parse_config
+from kscheduler.config.profiles import effective_plugins
 from kscheduler.config.types import PLUGIN_ARGS
 from kscheduler.errors import ConfigError
 from kscheduler.testing.controlplane import ensure

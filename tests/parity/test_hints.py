@@ -16,7 +16,7 @@ import pytest
 
 from kscheduler.api.quantity import MAX_INT64
 from kscheduler.api.resources import Resources, pod_resources
-from kscheduler.config import parse_config
+from kscheduler.config.load import parse_config
 from kscheduler.framework.events import ClusterEvent, pod_events
 from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.plugins.registry import build

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from kscheduler.config import parse_config
+from kscheduler.config.load import parse_config
 from kscheduler.framework.plugins.registry import known_plugins
 from perf.live_metrics import ALIVE, Half, Mark, Result, configuration, half, longest_pause, table
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kscheduler.config import parse_config
+from kscheduler.config.load import parse_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.framework.plugins.registry import known_plugins
 from kscheduler.testing import PodBuilder, make_pod

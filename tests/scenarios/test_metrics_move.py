@@ -7,8 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace as changed
 
-from kscheduler.api.metric_policies import MetricPolicyObject
-from kscheduler.api.objects import ObjectMeta, Taint
+from kscheduler.api.objects import MetricPolicyObject, ObjectMeta, Taint
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.telemetry.source import SourceError

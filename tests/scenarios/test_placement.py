@@ -131,7 +131,7 @@ async def test_each_profile_places_its_own_pods_on_the_same_nodes() -> None:
         world.add_pod(make_pod("stranger").scheduler_name("nobody"))
         await world.until(world.all_bound)
         assert not world.node_of("stranger")
-        said_by = {event.regarding_name: event.reporting_controller for event in world.cluster.events}
+        said_by = {event.regarding.name: event.reporting_controller for event in world.cluster.events}
         assert said_by == {f"p{index}": "packing" if index % 2 else "default-scheduler" for index in range(20)}
 
 
@@ -173,7 +173,7 @@ async def test_a_bound_pod_has_one_scheduled_event_and_the_apiservers_condition(
         assert (event.type, event.reason, event.action) == ("Normal", "Scheduled", "Binding")
         assert event.note == "Successfully assigned shop/p to n1"
         assert event.reporting_controller == "default-scheduler"
-        assert event.regarding_uid == world.pod("shop/p").metadata.uid
+        assert event.regarding.uid == world.pod("shop/p").metadata.uid
         condition = world.condition("shop/p")
         assert condition is not None
         assert condition.status == "True"

@@ -8,8 +8,14 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from kscheduler.api.objects import LabelSelector, ObjectMeta, Pod
-from kscheduler.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from kscheduler.api.objects import (
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Status
 from kscheduler.simulator.cluster_client import Latency
@@ -66,7 +72,7 @@ async def test_a_critical_pod_takes_the_place_of_one_of_lower_priority() -> None
         assert not exists(world, "b")
         (event,) = world.events("b", "Preempted")
         assert event.note == f"Preempted by pod {preemptor.metadata.uid} on node {node_name}"
-        assert (event.type, event.action, event.regarding_uid) == ("Normal", "Preempting", uid)
+        assert (event.type, event.action, event.regarding.uid) == ("Normal", "Preempting", uid)
         assert event.related is not None
         assert (event.related.name, event.related.uid) == ("critical", preemptor.metadata.uid)
         assert world.metrics.preemption_attempts_total.value == 1

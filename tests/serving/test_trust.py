@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from kscheduler.api.config_maps import ConfigMap
-from kscheduler.api.objects import ObjectMeta
+from kscheduler.api.objects import ConfigMap, ObjectMeta
 from kscheduler.client.protocol import EventType, Page, WatchEvent
 from kscheduler.errors import APIError, ConfigError, Forbidden
 from kscheduler.serving.options import AuthenticationOptions, RequestHeaderOptions

@@ -37,6 +37,7 @@ from kscheduler.client.protocol import (
     EventSeries,
     EventType,
     PodStatusPatch,
+    Regarding,
 )
 from kscheduler.errors import APIError, Conflict, Gone, NotFound, Unreachable
 from kscheduler.simulator.cluster import STORAGE, Cluster, in_order_of_use
@@ -53,12 +54,7 @@ def make_event(name: str, reason: str = "Scheduled", series: EventSeries | None 
     return Event(
         namespace="default",
         name=name,
-        regarding_kind="Pod",
-        regarding_api_version="v1",
-        regarding_namespace="default",
-        regarding_name="a",
-        regarding_uid="",
-        regarding_resource_version="",
+        regarding=Regarding("Pod", "v1", "default", "a", ""),
         type="Normal",
         reason=reason,
         action="Binding",

@@ -2,8 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.api.objects import LabelSelector, ObjectMeta, SelectorRequirement
-from kscheduler.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from kscheduler.api.objects import (
+    LabelSelector,
+    ObjectMeta,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+    SelectorRequirement,
+)
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.testing import make_pod
 

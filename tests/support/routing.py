@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kscheduler.config.routing import RoutingConfig
-from kscheduler.config.routing_load import load_routing
+from kscheduler.config.routing import RoutingConfig, load_routing
 from kscheduler.config.types import Profile
 from tests.config.documents import config_of, read
 

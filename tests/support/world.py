@@ -221,7 +221,7 @@ class World:
         return [
             event
             for event in self.cluster.events
-            if f"{event.regarding_namespace}/{event.regarding_name}" == key and reason in ("", event.reason)
+            if f"{event.regarding.namespace}/{event.regarding.name}" == key and reason in ("", event.reason)
         ]
 
     def all_bound(self) -> bool:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from kscheduler.clock import Clock
 from kscheduler.config.metric_policy import Metric, Source
+from kscheduler.observability.measurements import Measurements
+from kscheduler.observability.metrics import Metrics
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.telemetry.observer import TelemetryObserver
-from kscheduler.telemetry.policies import Policies
-from kscheduler.telemetry.readings import Reading, Readings, Sample
-from kscheduler.telemetry.source import SourceError
+from kscheduler.telemetry.policy_book import PolicyBook
+from kscheduler.telemetry.source import Reading, Readings, Sample, SourceError
 from kscheduler.telemetry.telemetry import LiveTelemetry
 
 SOURCE = Source(name="fake", resource_metrics={})
@@ -53,14 +53,22 @@ class FakeSource:
         self.is_closed = True
 
 
+def measurements() -> Measurements:
+    return Measurements(Metrics(process=False))
+
+
+def no_policies() -> PolicyBook:
+    return PolicyBook((), lambda verdict: None)
+
+
 def telemetry_of(
     table: NodeTable,
     source: FakeSource,
     clock: Clock,
     metrics: Sequence[Metric] = (Metric(name="load", source="fake"),),
     config: Source = SOURCE,
-    policies: Policies | None = None,
-    observer: TelemetryObserver | None = None,
+    policies: PolicyBook | None = None,
+    observer: Measurements | None = None,
 ) -> LiveTelemetry:
     return LiveTelemetry(
         table,
@@ -69,6 +77,7 @@ def telemetry_of(
         lambda config: source,
         clock=clock,
         rng=random.Random(1),
-        policies=policies,
-        observer=observer,
+        policies=policies or no_policies(),
+        observer=observer or measurements(),
+        tell=lambda pod, reason, note: None,
     )

@@ -9,8 +9,8 @@ from kscheduler.snapshot.metric_columns import MetricColumn
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.columns import BookColumn
 from kscheduler.telemetry.node_rows import NodeRows
-from kscheduler.telemetry.readings import Reading, Sample
 from kscheduler.telemetry.sample_book import SampleBook
+from kscheduler.telemetry.source import Reading, Sample
 from kscheduler.testing.wrappers import make_node
 
 WALL = 1_700_000_000.0

@@ -16,10 +16,11 @@ from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import Breaker, Endpoint, Freshness, Metric, Source
 from kscheduler.input.redaction import SecretURL
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.telemetry.build import source_maker
+from kscheduler.telemetry.live_metrics import source_maker
 from kscheduler.telemetry.telemetry import LiveTelemetry
 from kscheduler.testing.wrappers import make_node
 from tests.support.clocks import ManualClock
+from tests.telemetry.fakes import measurements, no_policies
 from tests.telemetry.http_server import (
     Request,
     Serve,
@@ -58,6 +59,9 @@ class Desk:
             lambda config: self._source,
             clock=self.clock,
             rng=random.Random(1),
+            policies=no_policies(),
+            observer=measurements(),
+            tell=lambda pod, reason, note: None,
         )
         self.poller = self.telemetry.pollers["p"]
         self.column = self.telemetry.column("load", MINUTE)

@@ -4,13 +4,15 @@ from collections.abc import Mapping
 
 import pytest
 
+from kscheduler.observability.measurements import Measurements
+from kscheduler.observability.metrics import Metrics
 from kscheduler.telemetry.metric_health import MetricHealth
-from kscheduler.telemetry.observer import NoTelemetryObserver
-from kscheduler.telemetry.readings import DUPLICATE, NOT_A_NUMBER, OLDER
+from kscheduler.telemetry.source import DUPLICATE, NOT_A_NUMBER, OLDER
 
 
-class Counted(NoTelemetryObserver):
+class Counted(Measurements):
     def __init__(self) -> None:
+        super().__init__(Metrics(process=False))
         self.refused: list[tuple[str, dict[str, int]]] = []
 
     def samples_refused(self, metric: str, refused: Mapping[str, int]) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kscheduler.api.metric_policies import MetricPolicyObject, PolicyObject, TASPolicyObject
-from kscheduler.api.objects import ObjectMeta
+from kscheduler.api.objects import MetricPolicyObject, ObjectMeta, PolicyObject, TASPolicyObject
 from kscheduler.config.metric_policy import Metric
 from kscheduler.framework.telemetry import PolicyRef
 from kscheduler.snapshot.pod_info import PodInfo

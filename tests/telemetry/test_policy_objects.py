@@ -11,8 +11,7 @@ import msgspec
 import pytest
 import yaml
 
-from kscheduler.api.metric_policies import MetricPolicyObject, TASPolicyObject
-from kscheduler.api.objects import ObjectMeta
+from kscheduler.api.objects import MetricPolicyObject, ObjectMeta, TASPolicyObject
 from kscheduler.client.informer import Informer
 from kscheduler.client.protocol import METRIC_POLICIES, TAS_POLICIES, Regarding
 from kscheduler.client.write_permission import WritePermission

@@ -13,10 +13,9 @@ from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from kscheduler.telemetry.breaker import BreakerState
-from kscheduler.telemetry.observer import NoTelemetryObserver
 from kscheduler.telemetry.poller import Poller
-from kscheduler.telemetry.readings import Readings
-from tests.telemetry.fakes import FakeSource
+from kscheduler.telemetry.source import Readings
+from tests.telemetry.fakes import FakeSource, measurements
 
 
 class Listener:
@@ -50,7 +49,7 @@ def polling(*metrics: str, timeout_s: float = 5.0) -> Callable[[Test], Callable[
             source.values = {name: {"a": 1.0} for name in metrics}
             config = Source(name="fake", interval=Duration.of_seconds(10), timeout=Duration.of_seconds(timeout_s))
             clock = LoopClock(asyncio.get_running_loop())
-            poller = Poller(config, source, listener, clock, random.Random(1), NoTelemetryObserver())
+            poller = Poller(config, source, listener, clock, random.Random(1), measurements())
             running = asyncio.ensure_future(poller.run())
             try:
                 await test(source, listener, poller)

@@ -11,8 +11,8 @@ from kscheduler.config.metric_policy import Clamp, Freshness, Metric
 from kscheduler.framework.telemetry import SampleSteps
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.node_rows import NodeRows
-from kscheduler.telemetry.readings import NOT_A_NUMBER, OLDER, UNKNOWN_NODE, Reading, Sample
 from kscheduler.telemetry.sample_book import SampleBook
+from kscheduler.telemetry.source import NOT_A_NUMBER, OLDER, UNKNOWN_NODE, Reading, Sample
 from kscheduler.testing.wrappers import make_node
 
 WALL = 1_700_000_000.0  # Unix seconds at second 0 of our clock

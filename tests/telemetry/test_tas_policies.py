@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from kscheduler.config.metric_policy import FilterRule, PolicySpec, ScoreRule
-from kscheduler.telemetry.tas_policies import metrics_of, translate
+from kscheduler.telemetry.tas_policies import translate
 
 # As in its documentation, in form.
 WHOLE = """
@@ -42,7 +42,7 @@ def test_what_must_not_hold_is_negated_and_what_orders_nodes_is_a_score() -> Non
             FilterRule(metric="broken", operator="NotEquals", value=-1),
         ),
     )
-    assert metrics_of(policy_of(WHOLE)) == ["freeRAM", "temperature", "broken"]
+    assert policy_of(WHOLE).metrics() == ["freeRAM", "temperature", "broken"]
 
 
 def test_all_of_turns_a_node_away_only_if_every_rule_holds() -> None:
@@ -62,7 +62,7 @@ def test_all_of_turns_a_node_away_only_if_every_rule_holds() -> None:
             )
         ),
     )
-    assert metrics_of(policy) == ["a", "b"]
+    assert policy.metrics() == ["a", "b"]
 
 
 def test_what_is_not_carried_out_is_said() -> None:

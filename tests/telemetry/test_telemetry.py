@@ -13,13 +13,15 @@ from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import Freshness, Metric, PlanB, PolicySpec, ScoreRule, Source
 from kscheduler.framework.telemetry import PolicyRef
+from kscheduler.observability.measurements import Measurements
+from kscheduler.observability.metrics import Metrics
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.telemetry.observer import NoTelemetryObserver
+from kscheduler.telemetry.policy_book import PolicyBook
 from kscheduler.telemetry.telemetry import MAX_METRICS_OF_POLICIES, LiveTelemetry
 from kscheduler.testing.wrappers import make_node, make_pod
-from tests.telemetry.fakes import SOURCE, FakeSource, telemetry_of
+from tests.telemetry.fakes import SOURCE, FakeSource, measurements, no_policies, telemetry_of
 
 MINUTE = Freshness(max_age=Duration.of_seconds(60))
 
@@ -123,6 +125,9 @@ def test_values_of_a_dead_source_grow_old_however_often_others_answer() -> None:
             lambda config: sources[config.name],
             clock=LoopClock(asyncio.get_running_loop()),
             rng=random.Random(1),
+            policies=no_policies(),
+            observer=measurements(),
+            tell=lambda pod, reason, note: None,
         )
         running = asyncio.ensure_future(telemetry.run())
         await telemetry.wait_for_first_answers()
@@ -298,14 +303,13 @@ def test_a_big_answer_is_taken_in_slices() -> None:
     run_virtual(main())
 
 
-class OnePolicy:
+class OnePolicy(PolicyBook):
     """Policies that a test changes: the metrics they bring along, and one that all pods are under."""
 
     def __init__(self, *brought: str) -> None:
-        self.version = 0
+        super().__init__((), lambda verdict: None)
         self.brought = brought
         self.spec = PolicySpec(score=(ScoreRule(metric="load"),), plan_b=PlanB(after_failures=3))
-        self._changed: Callable[[], object] = lambda: None
 
     def policy_of(self, pod: PodInfo) -> tuple[PolicyRef, PolicySpec]:
         return PolicyRef("team", "hot"), self.spec
@@ -313,15 +317,11 @@ class OnePolicy:
     def knows(self, policy: PolicyRef) -> bool:
         return policy.name == "hot"
 
-    def metrics(self) -> list[Metric]:
-        return [Metric(name=name, source="fake") for name in self.brought]
-
-    def watch(self, changed: Callable[[], object]) -> None:
-        self._changed = changed
+    def metrics(self) -> tuple[Metric, ...]:
+        return tuple(Metric(name=name, source="fake") for name in self.brought)
 
     def bring(self, *brought: str) -> None:
         self.brought = brought
-        self.version += 1
         self._changed()
 
 
@@ -419,8 +419,9 @@ def test_a_source_whose_clock_is_far_behind_counts_as_failing(caplog: pytest.Log
     run_virtual(main())
 
 
-class Gone(NoTelemetryObserver):
+class Gone(Measurements):
     def __init__(self) -> None:
+        super().__init__(Metrics(process=False))
         self.gone: list[str] = []
 
     def metric_gone(self, metric: str) -> None:

@@ -53,7 +53,7 @@ def test_objects_are_listed_as_an_apiserver_lists_them(stub: StubApiserver) -> N
         client = await connected(stub)
         try:
             nodes = (await client.list_page(NODES)).items
-            pods = (await client.list_page(PODS)).items
+            pods = list((await client.list_page(PODS)).items)
         finally:
             await client.close()
         assert [node.metadata.name for node in nodes] == ["node-0", "node-1"]

@@ -311,7 +311,7 @@ def test_a_guest_is_called_again_when_it_behaves(harm: str, tmp_path: Path) -> N
     outcome = simulate(guest, tmp_path, pods=8, max_time_s=120.0)
     assert outcome.violations == []
     assert unbound(outcome) == {HOSTILE: 0, PEACEFUL: 0}
-    told = {(event.reason, event.regarding_kind, event.regarding_name) for event in outcome.cluster.events}
+    told = {(event.reason, event.regarding.kind, event.regarding.name) for event in outcome.cluster.events}
     assert ("PluginQuarantined", "KubeSchedulerConfiguration", "guest") in told
     assert ("PluginAdmitted", "KubeSchedulerConfiguration", "guest") in told
 

@@ -50,7 +50,7 @@ def test_deleted_pods_are_forgotten_and_nothing_is_kept_once_this_replica_schedu
     past.forget("a")
     assert taken(past) == ["b"]
     past.seen(bound("c"))
-    assert len(past) == 0
+    assert len(past._bound) == 0
 
 
 def test_memory_is_bounded_and_the_newest_are_kept() -> None:

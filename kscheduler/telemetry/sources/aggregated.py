@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
+import msgspec
+
+from kscheduler.client.times import unix_seconds
 from kscheduler.config.metric_policy import Metric
 from kscheduler.errors import APIError, DecodeError
 from kscheduler.telemetry.limits import AnswerLimits
-from kscheduler.telemetry.numbers import quantity
-from kscheduler.telemetry.readings import NOT_A_NUMBER, Reading, ReadingBuilder, Readings
-from kscheduler.telemetry.source import SourceError
-from kscheduler.telemetry.times import unix_seconds
+from kscheduler.telemetry.parsing import quantity
+from kscheduler.telemetry.source import NOT_A_NUMBER, Reading, ReadingBuilder, Readings, SourceError
 
 T = TypeVar("T")
 
@@ -24,6 +25,12 @@ class AggregatedAPI(Protocol):
     """The part of an apiserver client that reads aggregated APIs."""
 
     async def get_aggregated(self, path: str, *, limit_bytes: int) -> bytes: ...
+
+
+class Items(msgspec.Struct, Generic[T], frozen=True):
+    """A List of an aggregated API."""
+
+    items: list[T] = []
 
 
 class Asker:

@@ -10,13 +10,12 @@ from kscheduler.config.metric_policy import Metric
 from kscheduler.errors import NotFound
 from kscheduler.input.decoding import json_decoder
 from kscheduler.telemetry.limits import AnswerLimits
-from kscheduler.telemetry.readings import UNKNOWN_NODE, Reading, ReadingBuilder, Readings
-from kscheduler.telemetry.slices import sliced
-from kscheduler.telemetry.source import SourceError
+from kscheduler.telemetry.source import UNKNOWN_NODE, MetricSource, Reading, ReadingBuilder, Readings, SourceError
 from kscheduler.telemetry.sources.aggregated import (
     MAX_REASON,
     AggregatedAPI,
     Asker,
+    Items,
     add_value,
     path_of,
     read_one_by_one,
@@ -39,14 +38,10 @@ class _Value(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     window: int | None = None  # v1beta1
 
 
-class _List(msgspec.Struct, frozen=True):
-    items: list[_Value] = []
+_decode = json_decoder(Items[_Value])
 
 
-_decode = json_decoder(_List)
-
-
-class CustomMetricsSource:
+class CustomMetricsSource(MetricSource):
     def __init__(self, api: AggregatedAPI, limits: AnswerLimits) -> None:
         self._asker = Asker(api, limits)
         self._version = ""  # the API version that answered last, which is tried first
@@ -54,19 +49,13 @@ class CustomMetricsSource:
     async def fetch(self, metrics: Sequence[Metric]) -> Readings:
         return await read_one_by_one(metrics, self._read)
 
-    async def close(self) -> None:
-        pass
-
     async def _read(self, metric: Metric) -> Reading:
         items = (await self._ask(metric)).items
-        builder = ReadingBuilder()
-        async for some in sliced(self._asker.limits.first(items, builder)):
-            for item in some:
-                _add(item, builder)
+        builder = await self._asker.limits.build(items, _add)
         window_s = max((item.window_seconds or item.window or 0 for item in items[:1]), default=0)
         return builder.reading(float(max(window_s, 0)))
 
-    async def _ask(self, metric: Metric) -> _List:
+    async def _ask(self, metric: Metric) -> Items[_Value]:
         """Read a metric from the first version that has it. A missing metric is a 404 like an API version not served.
 
         Raises SourceError if no version has it.
@@ -87,7 +76,7 @@ class CustomMetricsSource:
 
 
 def _joined(refusals: Mapping[str, str]) -> str:
-    """Return the versions' refusals as one text: only they tell which lacks the metric and which is not served."""
+    """Return the versions' refusals as one text: only they show which lacks the metric and which is not served."""
     if len(set(refusals.values())) == 1:
         return next(iter(refusals.values()))
     return "; ".join(f"{version}: {reason}" for version, reason in sorted(refusals.items()))

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
-from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.errors import DecodeError
 from kscheduler.input.decoding import json_decoder
 from kscheduler.telemetry.endpoint import EndpointClient
 from kscheduler.telemetry.limits import AnswerLimits
-from kscheduler.telemetry.numbers import finite
-from kscheduler.telemetry.readings import NOT_A_NUMBER, Reading, ReadingBuilder, Readings
-from kscheduler.telemetry.slices import sliced
-from kscheduler.telemetry.source import SourceError
+from kscheduler.telemetry.parsing import finite, span_s
+from kscheduler.telemetry.source import NOT_A_NUMBER, Reading, ReadingBuilder, Readings, SourceError
+from kscheduler.telemetry.sources.aggregated import read_one_by_one
 
 PATH = "/watcher"
 # Operators to read a node's utilisation from if the metric names none, in order. Older load-watchers send no operator.
@@ -68,39 +67,31 @@ class LoadWatcherSource:
             raise SourceError(f"expected an answer of a load watcher: {self._client.quoted(str(error))}") from None
         if decoded.data is None:
             raise SourceError("expected an answer of a load watcher, got one without data")
-        readings = Readings()
-        for metric in metrics:
-            readings.by_metric[metric.name] = await self._read(metric, decoded, decoded.data)
-        return readings
+        return await read_one_by_one(metrics, partial(self._read, decoded, decoded.data))
 
     async def close(self) -> None:
         await self._client.close()
 
-    async def _read(self, metric: Metric, answer: _Answer, data: _Data) -> Reading:
-        builder = ReadingBuilder()
+    async def _read(self, answer: _Answer, data: _Data, metric: Metric) -> Reading:
         stamp = finite(answer.window.end)
         stamp = finite(answer.timestamp) if math.isnan(stamp) else stamp
-        async for some in sliced(self._limits.first(list(data.nodes.items()), builder)):
-            for name, node in some:
-                found = _find(node, metric)
-                if found is None:
-                    continue
-                value = finite(found.value)
-                if math.isnan(value) or value < 0:
-                    builder.refuse(NOT_A_NUMBER)
-                else:
-                    builder.add(name, value, None if math.isnan(stamp) else stamp)
-        return builder.reading(_seconds(answer.window.duration))
+
+        def add(element: tuple[str, _Node], builder: ReadingBuilder) -> None:
+            name, node = element
+            found = _find(node, metric)
+            if found is None:
+                return
+            value = finite(found.value)
+            if math.isnan(value) or value < 0:
+                builder.refuse(NOT_A_NUMBER)
+            else:
+                builder.add(name, value, None if math.isnan(stamp) else stamp)
+
+        builder = await self._limits.build(list(data.nodes.items()), add)
+        return builder.reading(span_s(answer.window.duration))
 
 
 def _find(node: _Node, metric: Metric) -> _Value | None:
     by_operator = {value.operator: value for value in node.metrics if value.type == metric.metric}
     wanted = (metric.operator,) if metric.operator else PREFERRED
     return next((by_operator[operator] for operator in wanted if operator in by_operator), None)
-
-
-def _seconds(duration: str) -> float:
-    try:
-        return max(Duration.parse(duration).seconds, 0.0)
-    except ValueError:
-        return 0.0

@@ -5,28 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from kscheduler.client.times import unix_seconds
 from kscheduler.clock import Clock
 from kscheduler.config.metric_policy import Metric
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.telemetry.numbers import quantity
-from kscheduler.telemetry.readings import NOT_A_NUMBER, Reading, ReadingBuilder, Readings
-from kscheduler.telemetry.slices import sliced
-from kscheduler.telemetry.times import unix_seconds
+from kscheduler.telemetry.limits import sliced
+from kscheduler.telemetry.parsing import quantity
+from kscheduler.telemetry.source import NOT_A_NUMBER, MetricSource, Reading, ReadingBuilder, Readings
+from kscheduler.telemetry.sources.aggregated import read_one_by_one
 
 
-class NodeFieldsSource:
+class NodeFieldsSource(MetricSource):
     def __init__(self, table: NodeTable, clock: Clock) -> None:
         self._table = table
         self._clock = clock
 
     async def fetch(self, metrics: Sequence[Metric]) -> Readings:
-        readings = Readings()
-        for metric in metrics:
-            readings.by_metric[metric.name] = await self._read(metric)
-        return readings
-
-    async def close(self) -> None:
-        pass
+        return await read_one_by_one(metrics, self._read)
 
     async def _read(self, metric: Metric) -> Reading:
         builder = ReadingBuilder()

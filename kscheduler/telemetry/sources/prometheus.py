@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 
@@ -17,11 +18,8 @@ from kscheduler.errors import DecodeError
 from kscheduler.input.decoding import json_decoder
 from kscheduler.telemetry.endpoint import Answer, EndpointClient
 from kscheduler.telemetry.limits import AnswerLimits
-from kscheduler.telemetry.node_names import LABELS_TRIED, node_of
-from kscheduler.telemetry.numbers import finite, float_text
-from kscheduler.telemetry.readings import NOT_A_NUMBER, Reading, ReadingBuilder, Readings
-from kscheduler.telemetry.slices import sliced
-from kscheduler.telemetry.source import SourceError
+from kscheduler.telemetry.parsing import LABELS_TRIED, finite, float_text, node_of
+from kscheduler.telemetry.source import NOT_A_NUMBER, Reading, ReadingBuilder, Readings, SourceError
 
 PATH = "/api/v1/query"
 AT_ONCE = 4  # concurrent queries; more would only wait in the server's own queue
@@ -79,13 +77,11 @@ class PrometheusSource:
 
     async def _read(self, metric: Metric) -> Reading:
         answer = await self._client.ask(PATH, {"query": metric.query}, self._limits.bytes)
-        builder = ReadingBuilder()
+        quote = self._client.quoted
         try:
-            async for some in sliced(self._limits.first(_vector(answer, self._client.quoted), builder)):
-                for element in some:
-                    _add(_decode_element(element), metric.node_label, builder, self._client.quoted)
+            builder = await self._limits.build(_vector(answer, quote), partial(_add, metric.node_label, quote))
         except DecodeError as error:
-            raise _no_answer(error, self._client.quoted) from None
+            raise _no_answer(error, quote) from None
         return builder.reading()
 
 
@@ -101,15 +97,17 @@ def _vector(answer: Answer, quote: Quote) -> list[msgspec.Raw]:
         if answer.status != 200:
             raise SourceError(f"expected an answer at {PATH}, got HTTP status {answer.status}") from None
         raise _no_answer(error, quote) from None
-    said = f"{decoded.error_type}: {decoded.error}" if decoded.error else "no reason"
-    raise SourceError(f"expected success, got HTTP status {answer.status}, {quote(said)}")
+    reason = f"{decoded.error_type}: {decoded.error}" if decoded.error else "no reason"
+    raise SourceError(f"expected success, got HTTP status {answer.status}, {quote(reason)}")
 
 
 def _no_answer(error: Exception, quote: Quote) -> SourceError:
     return SourceError(f"expected an answer of the Prometheus API: {quote(str(error))}")
 
 
-def _add(element: _Element, label: str, builder: ReadingBuilder, quote: Quote) -> None:
+def _add(label: str, quote: Quote, raw: msgspec.Raw, builder: ReadingBuilder) -> None:
+    """Add an element to the reading. Raises DecodeError."""
+    element = _decode_element(raw)
     node = node_of(element.metric, label)
     if not node:
         builder.refuse_nameless(map(quote, element.metric), label or LABELS_TRIED)

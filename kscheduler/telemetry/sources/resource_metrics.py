@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
 from kscheduler._fast import CPU, MEMORY
-from kscheduler.config.duration import Duration
+from kscheduler.client.times import unix_seconds
 from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.errors import NotFound
 from kscheduler.input.decoding import json_decoder
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.limits import AnswerLimits
-from kscheduler.telemetry.numbers import quantity
-from kscheduler.telemetry.readings import NOT_A_NUMBER, UNKNOWN_NODE, Reading, ReadingBuilder, Readings
-from kscheduler.telemetry.slices import sliced
-from kscheduler.telemetry.source import SourceError
-from kscheduler.telemetry.sources.aggregated import AggregatedAPI, Asker, path_of
-from kscheduler.telemetry.times import unix_seconds
+from kscheduler.telemetry.parsing import quantity, span_s
+from kscheduler.telemetry.source import (
+    NOT_A_NUMBER,
+    UNKNOWN_NODE,
+    MetricSource,
+    Reading,
+    ReadingBuilder,
+    Readings,
+    SourceError,
+)
+from kscheduler.telemetry.sources.aggregated import AggregatedAPI, Asker, Items, path_of
 
 PATH = path_of("apis", "metrics.k8s.io", "v1beta1", "nodes")
 _COLUMNS = {
@@ -39,14 +45,10 @@ class _Node(msgspec.Struct, frozen=True, gc=False):
     usage: dict[str, str | int | float] = {}
 
 
-class _List(msgspec.Struct, frozen=True):
-    items: list[_Node] = []
+_decode = json_decoder(Items[_Node])
 
 
-_decode = json_decoder(_List)
-
-
-class ResourceMetricsSource:
+class ResourceMetricsSource(MetricSource):
     """Settings: `per` is the value of a fully used node, 1, or 100 for percent; `of` is allocatable, or capacity."""
 
     def __init__(self, config: Source, api: AggregatedAPI, table: NodeTable, limits: AnswerLimits) -> None:
@@ -69,16 +71,9 @@ class ResourceMetricsSource:
                 readings.failed[metric.name] = f"expected the resource cpu or memory, got {metric.resource!r}"
         return readings
 
-    async def close(self) -> None:
-        pass
-
     async def _read(self, resource: str, nodes: list[_Node]) -> Reading:
-        builder = ReadingBuilder()
-        window_s = _window_s(nodes[0].window) if nodes else 0.0
-        async for some in sliced(self._asker.limits.first(nodes, builder)):
-            for node in some:
-                self._add(resource, node, builder)
-        return builder.reading(window_s)
+        builder = await self._asker.limits.build(nodes, partial(self._add, resource))
+        return builder.reading(span_s(nodes[0].window) if nodes else 0.0)
 
     def _add(self, resource: str, node: _Node, builder: ReadingBuilder) -> None:
         _, unit = _COLUMNS[resource]
@@ -99,10 +94,3 @@ class ResourceMetricsSource:
         if not self._is_of_capacity:
             return float(self._table.columns.allocatable(row, column))
         return quantity((self._table.at(row).node.status.capacity or {}).get(resource)) * unit
-
-
-def _window_s(text: str) -> float:
-    try:
-        return max(Duration.parse(text).seconds, 0.0)
-    except ValueError:
-        return 0.0

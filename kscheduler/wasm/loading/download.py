@@ -17,9 +17,9 @@ import aiohttp
 import yarl
 
 from kscheduler import __version__
-from kscheduler.client.basic_auth import address_of, basic_header, environment_proxy
 from kscheduler.client.concurrency import within
 from kscheduler.client.tls import verifying_context
+from kscheduler.client.urls import address_of, basic_header, environment_proxy
 from kscheduler.errors import ConfigError
 from kscheduler.input.redaction import SecretURL
 from kscheduler.wasm.loading.source import HTTPSource, SourceError, check_transport

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from kscheduler.client.loopback import is_loopback
+from kscheduler.client.urls import is_loopback
 from kscheduler.input.redaction import HIDDEN, SecretURL
 
 FILE_PREFIX = "file://"

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from kscheduler.config import parse_config
+from kscheduler.config.load import parse_config
 from kscheduler.framework.events import ClusterEvent, Registration
 from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.plugins.registry import build

@@ -11,7 +11,7 @@ from kscheduler.api.node_change import NodeChange
 from kscheduler.api.objects import NodeAffinity as AffinityTerms
 from kscheduler.api.objects import NodeSelector, NodeSelectorTerm, SelectorRequirement
 from kscheduler.cache.cache import Cache
-from kscheduler.config import default_config
+from kscheduler.config.load import default_config
 from kscheduler.framework.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,

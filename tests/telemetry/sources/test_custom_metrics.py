@@ -7,7 +7,7 @@ import pytest
 from kscheduler.config.metric_policy import Metric
 from kscheduler.errors import Forbidden, NotFound
 from kscheduler.telemetry.limits import AnswerLimits
-from kscheduler.telemetry.readings import DUPLICATE, NOT_A_NUMBER, UNKNOWN_NODE, Sample
+from kscheduler.telemetry.source import DUPLICATE, NOT_A_NUMBER, UNKNOWN_NODE, Sample
 from kscheduler.telemetry.sources.custom_metrics import CustomMetricsSource
 from tests.telemetry.sources.fake_api import FakeAPI
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from kscheduler.config.metric_policy import Metric
 from kscheduler.errors import Unreachable
 from kscheduler.telemetry.limits import AnswerLimits
-from kscheduler.telemetry.readings import NOT_A_NUMBER, UNKNOWN_NODE, Sample
+from kscheduler.telemetry.source import NOT_A_NUMBER, UNKNOWN_NODE, Sample
 from kscheduler.telemetry.sources.external_metrics import ExternalMetricsSource
 from tests.telemetry.sources.fake_api import FakeAPI
 

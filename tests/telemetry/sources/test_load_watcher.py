@@ -7,8 +7,7 @@ import pytest
 from kscheduler.config.metric_policy import Endpoint, Metric, Source
 from kscheduler.input.redaction import SecretURL
 from kscheduler.telemetry.limits import AnswerLimits
-from kscheduler.telemetry.readings import NOT_A_NUMBER, Reading, Sample
-from kscheduler.telemetry.source import SourceError
+from kscheduler.telemetry.source import NOT_A_NUMBER, Reading, Sample, SourceError
 from kscheduler.telemetry.sources.load_watcher import LoadWatcherSource
 from tests.telemetry.http_server import answering, http_server
 

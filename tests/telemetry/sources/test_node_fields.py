@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from kscheduler.config.metric_policy import Metric
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.telemetry.readings import NOT_A_NUMBER, Reading, Sample
+from kscheduler.telemetry.source import NOT_A_NUMBER, Reading, Sample
 from kscheduler.telemetry.sources.node_fields import NodeFieldsSource
 from kscheduler.testing.wrappers import make_node
 from tests.support.clocks import ManualClock

@@ -13,7 +13,7 @@ from kscheduler.config.duration import Duration
 from kscheduler.config.metric_policy import Endpoint, Metric, Source
 from kscheduler.input.redaction import SecretURL
 from kscheduler.telemetry.limits import BASE_ELEMENTS, AnswerLimits
-from kscheduler.telemetry.readings import (
+from kscheduler.telemetry.source import (
     DUPLICATE,
     NOT_A_NUMBER,
     TOO_MANY,

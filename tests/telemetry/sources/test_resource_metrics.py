@@ -9,8 +9,7 @@ from kscheduler.config.metric_policy import Metric, Source
 from kscheduler.errors import Forbidden, Unreachable
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.telemetry.limits import AnswerLimits
-from kscheduler.telemetry.readings import NOT_A_NUMBER, UNKNOWN_NODE, Readings, Sample
-from kscheduler.telemetry.source import SourceError
+from kscheduler.telemetry.source import NOT_A_NUMBER, UNKNOWN_NODE, Readings, Sample, SourceError
 from kscheduler.telemetry.sources.resource_metrics import PATH, ResourceMetricsSource
 from kscheduler.testing.wrappers import make_node
 from tests.telemetry.sources.fake_api import FakeAPI

@@ -188,7 +188,7 @@ async def test_the_scheduler_says_what_became_of_a_version_in_an_event(tmp_path:
         assert metrics.wasm_guest_reloads_total.labels("Guest", "refused").value == 1
         assert metrics.wasm_faults_total.labels("Guest", "trap").value == 0  # no real pod was harmed
         assert await scheduler.recorder.drain(5.0)
-        told = [(event.reason, event.regarding_name, event.note) for event in cluster.events]
+        told = [(event.reason, event.regarding.name, event.note) for event in cluster.events]
     refused = next(note for reason, name, note in told if (reason, name) == ("PluginVersionRefused", "guest"))
     assert "unreachable" in refused
     assert refused.endswith("the version that runs goes on")

@@ -33,7 +33,7 @@ from kscheduler.framework.interface import Handle, PostFilterResult, PreFilterRe
 from kscheduler.framework.node_values import NodeValue
 from kscheduler.framework.plugins.metricpolicy.pod_waits import OF_VALUES, PodWaits
 from kscheduler.framework.plugins.metricpolicy.rule_set import RuleSet
-from kscheduler.framework.plugins.metricpolicy.rule_sets import RuleSets, metrics_of
+from kscheduler.framework.plugins.metricpolicy.rule_sets import RuleSets
 from kscheduler.framework.status import SKIP, Code, Status, unresolvable, unschedulable
 from kscheduler.framework.telemetry import POLICY_KEY, TAS_KEY, PolicyRef
 from kscheduler.framework.verdict_statuses import VerdictStatuses
@@ -79,7 +79,7 @@ class MetricPolicy:
             found = self._telemetry.policy_of(pod)
         except LookupError as error:
             return None, unresolvable(_text(error))
-        if found is None or self._has_failed(found[1]):
+        if found is None or found[1].is_in_plan_b(self._telemetry.failures):
             return None, SKIP
         policy, spec = found
         # 2. How far has the pod come in it?
@@ -146,7 +146,7 @@ class MetricPolicy:
                 return True
             wait.step = step
             self._telemetry.count(f"relaxed:{step}", cycle.policy)
-            self._telemetry.tell(pod, RELAXED, f"Metric policy {_title(cycle.policy)}: relaxation step {step} is taken")
+            self._telemetry.tell(pod, RELAXED, f"Metric policy {cycle.policy}: relaxation step {step} is taken")
             self._retry(pod, 0.0)
             return True
         return False
@@ -184,7 +184,7 @@ class MetricPolicy:
             wait.is_overdue = True
             self._sign_again(pod)
             self._telemetry.count("deadline", policy)
-            note = f"Metric policy {_title(policy)}: waited for metrics for {spec.decision_deadline}, goes without now"
+            note = f"Metric policy {policy}: waited for metrics for {spec.decision_deadline}, goes without now"
             self._telemetry.tell(pod, OVERDUE, note)
         return min(wait.step, len(spec.relaxation)), wait.is_overdue
 
@@ -198,31 +198,27 @@ class MetricPolicy:
             return True
         if pod.uid not in self._waits and not pod.pod.status.conditions:  # it was never rejected
             return False
-        try:
-            found = self._telemetry.policy_of(pod)
-        except LookupError:
-            return False
+        found = self._policy_in_force(pod)
         if found is None or not found[1].decision_deadline.seconds:
             return False
         wait = self._waits.recall(pod, found[0], self._telemetry)
         return wait is not None and self._telemetry.now() >= wait.since + found[1].decision_deadline.seconds
 
+    def _policy_in_force(self, pod: PodInfo) -> tuple[PolicyRef, PolicySpec] | None:
+        """Return the pod's policy; None without one, and for a policy that is not there."""
+        try:
+            return self._telemetry.policy_of(pod)
+        except LookupError:
+            return None
+
     # --- plan B ---
 
-    def _has_failed(self, spec: PolicySpec) -> bool:
-        plan = spec.plan_b
-        if plan is None:
-            return False
-        return any(self._telemetry.failures(metric) >= plan.after_failures for metric in metrics_of(spec))
-
     def hand_over(self, pod: PodInfo) -> str:
-        try:
-            found = self._telemetry.policy_of(pod)
-        except LookupError:
+        found = self._policy_in_force(pod)
+        plan = None if found is None else found[1].plan_b
+        if found is None or plan is None or plan.action != "Profile":
             return ""
-        if found is None or found[1].plan_b is None or found[1].plan_b.action != "Profile":
-            return ""
-        return found[1].plan_b.profile if self._has_failed(found[1]) else ""
+        return plan.profile if found[1].is_in_plan_b(self._telemetry.failures) else ""
 
     # --- score ---
 
@@ -273,7 +269,7 @@ class MetricPolicy:
         if found is None:
             return True
         policy, spec = found
-        if self._has_failed(spec):
+        if spec.is_in_plan_b(self._telemetry.failures):
             return spec.plan_b is None or spec.plan_b.action != "Profile"
         rules = self._sets.known(policy, spec)
         if rules is None or rules.awaits:
@@ -298,7 +294,3 @@ def _may_change(policy: PolicySpec) -> bool:
 
 def _text(error: LookupError) -> str:
     return str(error.args[0]) if error.args else str(error)
-
-
-def _title(policy: PolicyRef) -> str:
-    return f"{policy.namespace}/{policy.name}" if policy.namespace else policy.name

@@ -1,7 +1,7 @@
 """The pods that recently came to nodes or left them, with times: earlier usage follows from it.
 
 Every replica keeps it from its start, whether it leads or not. So a new leader knows which pods its predecessor placed
-after the samples that it uses. Of pods that were there before the replica was, conditions tell when they came;
+after the samples that it uses. Of pods that were there before the replica was, conditions show when they came;
 those that had left by then are not known: until the next sample their nodes look fuller than they are.
 """
 

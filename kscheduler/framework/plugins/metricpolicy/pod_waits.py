@@ -66,6 +66,3 @@ class PodWaits:
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._waits
-
-    def __len__(self) -> int:
-        return len(self._waits)

@@ -54,7 +54,7 @@ class RuleSet:
         self.lacking = frozenset(fallback for each, fallback in rules.fallbacks if self.kernel.absent(numbers[each]))
 
     def outside(self, columns: Mapping[Values, MetricColumn | None]) -> dict[str, str]:
-        """Return metrics whose values all lie beyond a rule's range, and how: all nodes are alike to that rule."""
+        """Return metrics whose values all lie beyond a rule's range, and how: all nodes get equal points by it."""
         found: dict[str, str] = {}
         for goal, given in zip(self.rules.goals, self.rules.ranges, strict=True):
             read = self.rules.inputs[goal.value]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from kscheduler.config.metric_policy import FilterRule, PolicySpec
+from kscheduler.config.metric_policy import PolicySpec
 from kscheduler.framework.plugins.metricpolicy.pod_moves import PodMoves
 from kscheduler.framework.plugins.metricpolicy.rule_set import RuleSet
 from kscheduler.framework.plugins.metricpolicy.rules import Values, compile_rules
@@ -33,7 +33,7 @@ class RuleSets:
         self._before: dict[Key, RuleSet] = {}  # of the version of policies before this one: taken over if asked for
         self._columns: dict[Values, MetricColumn | None] = {}
         self._versions: dict[Values, int] = {}  # of the columns, when sets were fed last
-        self._outside: set[tuple[PolicyRef, str]] = set()  # policies and metrics whose ranges were told to fit no value
+        self._outside: set[tuple[PolicyRef, str]] = set()  # logged: policies and metrics whose range fits no value
         self._policies = (-1, 0)  # version of the policies, and how many resources there are
         self.version = 0  # grows when a class that was compiled may be judged otherwise than its rules say
         telemetry.watch(self._changed)
@@ -123,16 +123,16 @@ class RuleSets:
             self.version += 1
         for fallback in fed.lacking:
             self._telemetry.count(COUNTED[fallback], fed.policy)
-        self._tell_outside(fed)
+        self._log_outside(fed)
 
-    def _tell_outside(self, fed: RuleSet) -> None:
+    def _log_outside(self, fed: RuleSet) -> None:
         """Log once that a range fits no value, usually a mistake in units; and again after it has fitted."""
         outside = fed.outside(self._columns)
         for metric, how in outside.items():
             if (fed.policy, metric) not in self._outside:
                 fields = {"policy": fed.policy.name, "namespace": fed.policy.namespace, "metric": metric, "why": how}
                 log.warning("a rule scores all nodes the same: its range contains no value of the metric", extra=fields)
-        self._outside -= {(fed.policy, metric) for metric in metrics_of(fed.spec) - outside.keys()}
+        self._outside -= {(fed.policy, metric) for metric in set(fed.spec.metrics()) - outside.keys()}
         self._outside |= {(fed.policy, metric) for metric in outside}
 
     def _changed(self) -> None:
@@ -151,15 +151,3 @@ def _is_of(rules: RuleSet, spec: PolicySpec) -> bool:
 def _goes_on(rules: RuleSet, spec: PolicySpec) -> bool:
     """Return True if compiling the policy again would give equal rules."""
     return _is_of(rules, spec) and not rules.rules.lacks_resource
-
-
-def metrics_of(spec: PolicySpec) -> set[str]:
-    """Return all metrics that the rules of a policy read."""
-    names = {rule.metric for rule in spec.score}
-    names |= {rule.deviation.metric for rule in spec.score if rule.deviation is not None}
-    return names.union(*(_metrics_of_filter(rule) for rule in spec.filter))
-
-
-def _metrics_of_filter(rule: FilterRule) -> set[str]:
-    names = {rule.metric} if rule.metric else set()
-    return names.union(*(_metrics_of_filter(one) for one in rule.any_of))

@@ -15,7 +15,6 @@ Neutral, for all its rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kscheduler._fast.metric_formulas import (
@@ -117,7 +116,7 @@ class _Compiler:
         rules = self._rules
         violated, missing = [], []
         for rule in self._policy.filter:
-            group = list(_flat(rule))
+            group = rule.conditions
             if self._drops_all or any(one.metric in self._dropped for one in group):
                 continue
             rules.groups.append([self._test(one) for one in group])
@@ -194,14 +193,6 @@ class _Compiler:
 
     def _number(self, wanted: Input) -> int:
         return self._numbers.setdefault(wanted, len(self._numbers))
-
-
-def _flat(rule: FilterRule) -> Iterator[FilterRule]:
-    """Yield the rules of which one must hold."""
-    if not rule.any_of:
-        yield rule
-    for one in rule.any_of:
-        yield from _flat(one)
 
 
 def _range(given: Range) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Recent usage of nodes by resource, to tell which pods a sample of a metric includes already.
+"""Recent usage of nodes by resource, to find out which pods a sample of a metric includes already.
 
 A copy of the columns is kept each second in which a decision was made, so a burst is seen in steps of a second. A pod
 that came to a node between two copies counts as having come with the last decision before the later one; a sample of
@@ -38,10 +38,6 @@ class UseHistory:
         self._decided_at = -math.inf  # when decisions were made last
         self._owners: list[NodeInfo | None] = []  # row -> whose use the copies are of
         self._seen = 0  # changes of nodes
-
-    def __len__(self) -> int:
-        """The number of copies of each resource."""
-        return len(self._times)
 
     def follow(self, resources: Iterable[int], now: float) -> None:
         """Follow the usage of these resources; what was kept of others is dropped."""

@@ -10,8 +10,7 @@ from collections import OrderedDict
 
 from kscheduler._fast import CPU, MEMORY, Scores, Verdicts, rate_load_variation, score_rated
 from kscheduler._fast.trimaran_formulas import MEBI, load_variation_of
-from kscheduler.config.trimaran import LoadVariationRiskBalancingArgs, default_trimaran_args
-from kscheduler.config.trimaran_metrics import trimaran_metrics
+from kscheduler.config.trimaran import LoadVariationRiskBalancingArgs, default_trimaran_args, trimaran_metrics
 from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle

@@ -14,8 +14,7 @@ from array import array
 from kscheduler._fast import Scores, Verdicts, rate_target_load, score_rated
 from kscheduler._fast.trimaran_formulas import target_load_of
 from kscheduler.api.quantity import parse_milli
-from kscheduler.config.trimaran import TargetLoadPackingArgs, default_trimaran_args
-from kscheduler.config.trimaran_metrics import trimaran_metrics
+from kscheduler.config.trimaran import TargetLoadPackingArgs, default_trimaran_args, trimaran_metrics
 from kscheduler.errors import DecodeError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle

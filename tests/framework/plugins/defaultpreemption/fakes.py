@@ -7,8 +7,15 @@ import random
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from kscheduler.api.objects import LabelSelector, ObjectMeta, Pod, PodCondition
-from kscheduler.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from kscheduler.api.objects import (
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
 from kscheduler.cache.cache import Cache
 from kscheduler.client.concurrency import run_together
 from kscheduler.config.types import DefaultPreemptionArgs

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.api.objects import PodDisruptionBudget
 from kscheduler.framework.plugins.defaultpreemption.protection import split
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.pod_info import PodInfo

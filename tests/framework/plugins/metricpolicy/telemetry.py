@@ -7,12 +7,12 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from kscheduler.client.times import unix_seconds
 from kscheduler.config.metric_policy import Freshness, PolicySpec
 from kscheduler.framework.telemetry import POLICY_KEY, PolicyRef, SampleSteps
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.telemetry.times import unix_seconds
 
 
 class FakeColumn:

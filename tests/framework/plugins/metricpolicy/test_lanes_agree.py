@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.api.objects import Pod
-from kscheduler.config import parse_config
 from kscheduler.config.duration import Duration
+from kscheduler.config.load import parse_config
 from kscheduler.config.metric_policy import FilterRule, PolicySpec, Range, ScoreRule, SelfLoad
 from kscheduler.framework.telemetry import POLICY_KEY
 from kscheduler.testing import make_node, make_pod

@@ -193,7 +193,7 @@ def test_of_more_seconds_with_moves_than_are_kept_the_last_are_exact_and_others_
     for second in range(0, 1000, 2):
         bench.see(float(second), "n0")
     bench.history.follow([CPU], 1000.0)
-    assert len(bench.history) <= use_history.MOST_COPIES
+    assert len(bench.history._times) <= use_history.MOST_COPIES
     assert bench.baseline(997.0) == [499_000]
     assert bench.baseline(995.0) == [498_000]
     assert bench.baseline(-1.0) == [0]
@@ -236,6 +236,6 @@ def test_of_old_copies_every_other_goes_but_never_the_oldest() -> None:
     bench.history.follow([CPU], 0.0)
     for second in range(500):
         bench.decide(float(2 * second), "n0")
-    assert len(bench.history) <= use_history.MOST_COPIES
+    assert len(bench.history._times) <= use_history.MOST_COPIES
     assert bench.baseline(-1.0) == [0]
     assert bench.baseline(1e9) == [499_000]

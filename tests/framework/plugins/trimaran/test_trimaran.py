@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from kscheduler._fast import Scores, Verdicts
 from kscheduler.api.objects import Pod
-from kscheduler.config import parse_config
+from kscheduler.config.load import parse_config
 from kscheduler.config.metric_policy import Freshness
-from kscheduler.config.trimaran import LoadVariationRiskBalancingArgs, TargetLoadPackingArgs
-from kscheduler.config.trimaran_metrics import trimaran_metrics
+from kscheduler.config.trimaran import LoadVariationRiskBalancingArgs, TargetLoadPackingArgs, trimaran_metrics
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.registry import known_plugins

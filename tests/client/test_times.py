@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from kscheduler.telemetry.times import unix_seconds
+from kscheduler.client.times import unix_seconds
 
 
 @pytest.mark.parametrize(

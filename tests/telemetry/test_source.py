@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kscheduler.telemetry.readings import (
+from kscheduler.telemetry.source import (
     DUPLICATE,
     NOT_A_NUMBER,
     TOO_MANY,

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from kscheduler.telemetry.numbers import finite, float_text, quantity
+from kscheduler.telemetry.parsing import finite, float_text, node_of, quantity
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,22 @@ def test_what_is_no_finite_number_in_text_is_nan(written: object) -> None:
 
 def test_booleans_are_no_numbers() -> None:
     assert math.isnan(finite(True))
+
+
+@pytest.mark.parametrize(
+    ("labels", "label", "node"),
+    [
+        ({"node": "a", "instance": "b:9100"}, "", "a"),
+        ({"instance": "b:9100"}, "", "b"),
+        ({"instance": "b"}, "", "b"),
+        ({"node": "", "instance": "b"}, "", "b"),
+        ({"host": "c:80"}, "host", "c"),
+        ({"node": "a"}, "host", ""),
+        ({}, "", ""),
+        ({"node": "a:b"}, "", "a:b"),
+        ({"instance": "[::1]:9100"}, "", "[::1]:9100"),
+        ({"instance": "::1"}, "", "::1"),
+    ],
+)
+def test_a_node_is_named_by_a_label(labels: dict[str, str], label: str, node: str) -> None:
+    assert node_of(labels, label) == node

@@ -1,7 +1,8 @@
-"""Kubernetes' rules for names of labels and resources: `[prefix/]name`."""
+"""Kubernetes' rules for names: of labels and resources (`[prefix/]name`), of values of labels, and of objects."""
 
 from __future__ import annotations
 
+import functools
 import re
 
 _NAME_PATTERN = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
@@ -27,6 +28,18 @@ _VALUE_RULE = (
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     f"'{_VALUE_PATTERN}')"
 )
+
+
+@functools.lru_cache(maxsize=4_096)
+def is_qualified_name(text: str) -> bool:
+    """Return True for `name` or `domain/name`, the form of label keys and resource names."""
+    return not qualified_name_faults(text)
+
+
+@functools.lru_cache(maxsize=4_096)
+def is_label_value(text: str) -> bool:
+    """Return True for up to 63 letters, digits, "-", "_" and ".", a letter or digit at both ends; or ""."""
+    return not label_value_faults(text)
 
 
 def label_value_faults(value: str) -> list[str]:

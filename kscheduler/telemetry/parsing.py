@@ -1,12 +1,20 @@
-"""Parses the numbers of sources to doubles. Anything but a finite number becomes NaN, which the caller counts."""
+"""Reads the parts of sources' answers: numbers, spans of time, and names of nodes.
+
+Anything but a finite number becomes NaN, which the caller counts.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
+from kscheduler.config.duration import Duration
 from kscheduler.config.quantity import parse_double
 
 MAX_LENGTH = 64  # characters; longer texts are not parsed
+# Tried in this order if no label is configured: the labels that most rules and exporters use.
+NODE_LABELS = ("node", "instance")
+LABELS_TRIED = " or ".join(NODE_LABELS)
 
 
 def finite(value: object) -> float:
@@ -38,3 +46,23 @@ def float_text(value: object) -> float:
         return finite(float(value))
     except ValueError:
         return math.nan
+
+
+def span_s(text: str) -> float:
+    """Return a duration such as "15s" in seconds; 0 for a negative one, and for a text that is none."""
+    try:
+        return max(Duration.parse(text).seconds, 0.0)
+    except ValueError:
+        return 0.0
+
+
+def node_of(labels: Mapping[str, str], label: str) -> str:
+    """Return the name of the node in the labels, without a port; "" if they name none."""
+    if label:
+        return _without_port(labels.get(label, ""))
+    return next((_without_port(labels[known]) for known in NODE_LABELS if labels.get(known)), "")
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdecimal() and ":" not in name else host

@@ -1,15 +1,38 @@
-"""Splits a URL into its address and its user info, which becomes a header, so that no library sees both together."""
+"""Reads URLs: checks them, finds their proxy, and splits them into an address and a header.
+
+The user info becomes the header, so that no library sees both together.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import ipaddress
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
-from kscheduler.client.loopback import is_loopback
 from kscheduler.errors import ConfigError
 from kscheduler.input.redaction import SecretURL
+
+
+def is_http(url: SecretURL) -> bool:
+    """Return True for a URL with the scheme http or https, a host, and a port that is a number if it has one."""
+    try:
+        parts = urlsplit(url.reveal())
+        _ = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+def is_loopback(host: str) -> bool:
+    """Return True for the hosts that Go never asks a proxy for."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def address_of(url: SecretURL) -> str:
@@ -60,12 +83,7 @@ def checked_proxy(given: SecretURL, where: str) -> SecretURL:
     """
     has_scheme = "://" in given.reveal()
     url = given if has_scheme else SecretURL(f"http://{given.reveal()}")
-    try:
-        parts = urlsplit(url.reveal())
-        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (has_scheme or parts.port is not None)
-        _ = parts.port
-    except ValueError:
-        is_good = False
+    is_good = is_http(url) and (has_scheme or urlsplit(url.reveal()).port is not None)
     if not is_good or any(character <= " " for character in url.reveal()):
         raise ConfigError(f"{where}: expected a URL such as http://proxy:3128, got {given.shown!r}")
     return url

@@ -4,13 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from kscheduler.config.load import parse_config
-from kscheduler.config.trimaran import MetricProvider, TargetLoadPackingArgs, TrimaranArgs
-from kscheduler.config.trimaran_metrics import trimaran_metrics
+from kscheduler.config.trimaran import MetricProvider, TargetLoadPackingArgs, TrimaranArgs, trimaran_metrics
 from kscheduler.config.types import Plugin, PluginConfig, Plugins, PluginSet, Profile, SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.input.redaction import Secret, SecretURL
-from kscheduler.telemetry.implied import Implied, idle_arguments, implied_sources
-from kscheduler.telemetry.settings import telemetry_settings
+from kscheduler.telemetry.settings import Implied, idle_arguments, implied_sources, telemetry_settings
 
 SCORE = Plugins(score=PluginSet(enabled=(Plugin(name="TargetLoadPacking"),)))
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.client.loopback import is_loopback
+from kscheduler.client.urls import is_loopback
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.8.9.1", "::1"])

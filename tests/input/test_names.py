@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.api.names import is_label_value, is_qualified_name
+from kscheduler.input.names import is_label_value, is_qualified_name
 
 
 @pytest.mark.parametrize(
