@@ -1,7 +1,7 @@
 """How many Python calls a pod costs: counted, not timed, so that a noisy machine can tell.
 
     python -m perf.counts                       # beside the last baseline, with the functions that grew or shrank
-    python -m perf.counts --write               # make this the baseline, perf/baseline/counts.json
+    python -m perf.counts --write               # make this the baseline, perf/calls.json
     make bench-counts
 
 The real process runs beside the stub apiserver of `perf.ceiling`. Counted are calls of Python functions and
@@ -27,7 +27,7 @@ from perf import pod_shapes
 from perf.ceiling import burst
 from perf.served_objects import served_node
 
-BASELINE = Path(__file__).parent / "baseline/counts.json"
+BASELINE = Path(__file__).parent / "calls.json"
 NODES = 500
 BURSTS = ("plain", "spread", "classes", "large")
 BURST_PODS = 4_000

@@ -261,7 +261,7 @@ def test_a_fault_while_all_is_counted_anew_is_noticed_and_mended_before_the_next
         world.run()
         with pytest.raises(InternalError, match="nothing can be decided"):
             world.finish()
-    assert "nothing is decided before it is done" in caplog.text
+    assert "no pod is decided until it succeeds" in caplog.text
     world.finish()
     world.check()
     assert len(world.bound_to) == PODS
