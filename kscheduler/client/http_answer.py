@@ -139,17 +139,6 @@ def _header(text: bytes, name: bytes) -> bytes:
     return text[at : text.find(b"\r\n", at)].strip()
 
 
-def chunk_size(line: bytes) -> int:
-    """Return the size in the line before a chunk, without its extensions. Raises BadAnswer."""
-    try:
-        size = int(line, 16) if line.isalnum() else int(line.partition(b";")[0], 16)
-    except ValueError as error:
-        raise BadAnswer(f"a chunk of size {line[:20]!r}") from error
-    if size < 0:
-        raise BadAnswer(f"a chunk of size {line[:20]!r}")
-    return size
-
-
 def _join_chunks(buffer: bytes, at: int) -> tuple[bytes, int] | None:
     """Return the whole body and the position of its end, or None while a part is missing."""
     parts: list[bytes] = []
@@ -157,7 +146,10 @@ def _join_chunks(buffer: bytes, at: int) -> tuple[bytes, int] | None:
         line_end = buffer.find(b"\r\n", at)
         if line_end < 0:
             return None
-        size = chunk_size(buffer[at:line_end])
+        try:
+            size = int(buffer[at:line_end].partition(b";")[0], 16)
+        except ValueError as error:
+            raise BadAnswer(f"a chunk of size {buffer[at:line_end][:20]!r}") from error
         at = line_end + 2
         if size == 0:
             return _skip_trailers(buffer, at, parts)

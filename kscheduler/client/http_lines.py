@@ -12,7 +12,6 @@ from kscheduler.client.http_answer import (
     Answer,
     AnswerReader,
     BadAnswer,
-    chunk_size,
     read_head,
 )
 
@@ -98,7 +97,7 @@ class LineReader:
                 if line_end < 0:
                     self._keep(data[at:])
                     return
-                size = chunk_size(data[at:line_end])
+                size = _chunk_size(data[at:line_end])
                 at = line_end + 2
                 stop = at + size
                 if not size:
@@ -144,3 +143,14 @@ class LineReader:
             self._tail_bytes += len(last)
             if self._tail_bytes > MAX_LINE_BYTES:
                 raise BadAnswer(f"a line of more than {MAX_LINE_BYTES} bytes")
+
+
+def _chunk_size(line: bytes) -> int:
+    """Return the size in the line before a chunk, without its extensions. Raises BadAnswer."""
+    try:
+        size = int(line, 16) if line.isalnum() else int(line.partition(b";")[0], 16)
+    except ValueError as error:
+        raise BadAnswer(f"a chunk of size {line[:20]!r}") from error
+    if size < 0:
+        raise BadAnswer(f"a chunk of size {line[:20]!r}")
+    return size

@@ -20,7 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kscheduler.api.decode import UNNAMED
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.protocol import Client, EventType, Page, Resource, WatchEvent, is_older
+from kscheduler.client.protocol import Client, EventType, Page, Resource, WatchEvent
 from kscheduler.client.retry_pauses import Backoff, RetryPauses
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, NotFound, Unreachable
@@ -502,6 +502,13 @@ def _key(obj: Any) -> str:
 
 def _metadata(obj: Any) -> Any:
     return obj.metadata
+
+
+def is_older(version: str, than: str) -> bool:
+    """Compare resource versions, which the apiserver's growing numbers allow; other versions are never older."""
+    if len(version) == len(than):  # nearly always, and digits of one length compare as text
+        return version < than and version.isdecimal() and than.isdecimal()
+    return version.isdecimal() and than.isdecimal() and int(version) < int(than)
 
 
 async def _close(stream: Any) -> None:

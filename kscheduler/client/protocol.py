@@ -105,14 +105,6 @@ TAS_POLICIES: Resource[TASPolicyObject] = Resource(
 CONFIG_MAPS: Resource[ConfigMap] = Resource("v1", "configmaps", "ConfigMap", ConfigMap)
 LEASES: Resource[Lease] = Resource("coordination.k8s.io/v1", "leases", "Lease", Lease)
 
-
-def is_older(version: str, than: str) -> bool:
-    """Compare resource versions, which the apiserver's growing numbers allow; other versions are never older."""
-    if len(version) == len(than):  # nearly always, and digits of one length compare as text
-        return version < than and version.isdecimal() and than.isdecimal()
-    return version.isdecimal() and than.isdecimal() and int(version) < int(than)
-
-
 # Finished pods hold no resources; the apiserver leaves them out, and reports their end as DELETED.
 UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 

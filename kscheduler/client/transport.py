@@ -142,7 +142,8 @@ class Transport:
     @property
     def sends(self) -> bool:
         """True if `send` may be used now: not behind a proxy, nor while the token has to be read again."""
-        return not self._credentials.stale and self._endpoint.proxy is None and not self._closed
+        is_fresh = self._clock.now() < self._credentials.fresh_until
+        return is_fresh and self._endpoint.proxy is None and not self._closed
 
     def send(
         self,
