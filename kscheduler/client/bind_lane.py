@@ -15,7 +15,7 @@ from collections.abc import Callable
 from kscheduler.client.bind_tries import Tries, Try
 from kscheduler.client.binder import Binder
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.protocol import Binding, BindsDirectly, BindTry, Client, OnBound, nothing
+from kscheduler.client.protocol import Binding, BindsDirectly, BindTry, Client, OnAnswered, nothing
 from kscheduler.client.slots import OVERDUE_S
 from kscheduler.errors import APIError
 
@@ -79,7 +79,7 @@ class BindLane:
         """True if more pods should be decided."""
         return self.load < self.backlog
 
-    def submit(self, binding: Binding, on_done: OnBound) -> None:
+    def submit(self, binding: Binding, on_done: OnAnswered) -> None:
         """Bind, and call `on_done` once, from the event loop: with None when the pod is bound to that node, with an
         APIError when it certainly is not.
         """
@@ -156,7 +156,7 @@ class _Submitted:
 
     __slots__ = ("_give_up", "_lane", "_try", "binding", "counts_as_overdue", "on_done", "period")
 
-    def __init__(self, lane: BindLane, period: _Period, binding: Binding, on_done: OnBound) -> None:
+    def __init__(self, lane: BindLane, period: _Period, binding: Binding, on_done: OnAnswered) -> None:
         self._lane = lane
         self.period = period
         self.binding = binding

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from kscheduler.client import protobuf
 from kscheduler.client.connections import Carrier
-from kscheduler.client.protocol import Binding, BindTry, OnBound
+from kscheduler.client.protocol import Binding, BindTry, OnAnswered
 from kscheduler.client.ratelimit import Priority, RateLimiter
 from kscheduler.client.slots import Slots
 from kscheduler.client.transport import Transport
@@ -30,7 +30,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9._~-]*").fullmatch  # what needs no percent-enco
 class _Wanted(NamedTuple):
     binding: Binding
     attempt: BindTry
-    on_answer: OnBound
+    on_answer: OnAnswered
 
 
 class BindingWriter:
@@ -61,7 +61,7 @@ class BindingWriter:
     def limit(self) -> int:
         return self._slots.limit.value
 
-    def write(self, binding: Binding, attempt: BindTry, on_answer: OnBound) -> bool:
+    def write(self, binding: Binding, attempt: BindTry, on_answer: OnAnswered) -> bool:
         if not self._transport.sends:
             return False
         self._waiting.append(_Wanted(binding, attempt, on_answer))
@@ -100,7 +100,7 @@ class BindingWriter:
         self._transport.observer.observe_rate_limiter("POST", self._transport.host, self._clock.now() - asked_at)
         self._pump()
 
-    def _send(self, binding: Binding, attempt: BindTry, on_answer: OnBound) -> None:
+    def _send(self, binding: Binding, attempt: BindTry, on_answer: OnAnswered) -> None:
         sent = _Sent(self._slots, attempt, on_answer)
         self._transport.send(
             "POST",
@@ -119,7 +119,7 @@ class _Sent(Carrier):
 
     __slots__ = ("_attempt", "_has_ended", "_on_answer", "_slot", "_slots")
 
-    def __init__(self, slots: Slots, attempt: BindTry, on_answer: OnBound) -> None:
+    def __init__(self, slots: Slots, attempt: BindTry, on_answer: OnAnswered) -> None:
         super().__init__()
         self._slots = slots
         self._attempt = attempt

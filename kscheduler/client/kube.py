@@ -40,6 +40,7 @@ from kscheduler.client.protocol import (
     Event,
     EventSlot,
     EventType,
+    OnAnswered,
     Page,
     PodStatusPatch,
     Resource,
@@ -306,13 +307,29 @@ class KubeClient:
         await self._slots.take(Priority.EVENT, waited_s)
         return _HeldSlot(self._slots)
 
+    def send_event(self, event: Event, slot: EventSlot, on_answer: OnAnswered) -> bool:
+        if not self._transport.sends:
+            return False
+        sent = _SentEvent(self._slots, on_answer)
+        self._transport.send(
+            "POST",
+            _events(event.namespace),
+            protobuf.encode_event(event),
+            protobuf.CONTENT_TYPE,
+            _ACCEPT_PROTOBUF,
+            REQUEST_TIMEOUT_S,
+            sent.receive,
+            sent,
+        )
+        return True
+
     async def create_event(self, event: Event, slot: EventSlot | None = None) -> None:
-        path = f"/apis/events.k8s.io/v1/namespaces/{quote(event.namespace)}/events"
+        path = _events(event.namespace)
         body = protobuf.encode_event(event)
         await self._send_limited(Priority.EVENT, "POST", path, body, protobuf.CONTENT_TYPE, slot=slot)
 
     async def patch_event_series(self, event: Event, slot: EventSlot | None = None) -> None:
-        path = f"/apis/events.k8s.io/v1/namespaces/{quote(event.namespace)}/events/{quote(event.name)}"
+        path = f"{_events(event.namespace)}/{quote(event.name)}"
         series = event.series and {
             "count": event.series.count,
             "lastObservedTime": micro_time(event.series.last_observed_s),
@@ -373,6 +390,28 @@ class KubeClient:
     async def close(self) -> None:
         self._slots.close()
         await self._transport.close()
+
+
+class _SentEvent(Carrier):
+    """An Event under way, on a slot that was taken for it."""
+
+    __slots__ = ("_on_answer", "_slot", "_slots")
+
+    def __init__(self, slots: Slots, on_answer: OnAnswered) -> None:
+        super().__init__()
+        self._slots = slots
+        self._on_answer = on_answer
+        self._slot = slots.sent(Priority.EVENT, self.distrust)
+
+    def receive(self, error: APIError | None, took_s: float) -> None:
+        """Take the apiserver's answer, or the fault of the connection: end the slot and pass the answer on."""
+        self._slots.ended(self._slot, error)
+        self._on_answer(error)
+
+
+@functools.lru_cache(maxsize=1_024)
+def _events(namespace: str) -> str:
+    return f"/apis/events.k8s.io/v1/namespaces/{quote(namespace)}/events"
 
 
 class _HeldSlot:

@@ -8,6 +8,7 @@ the published generated.proto files of k8s.io/api (core/v1, events/v1) and k8s.i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from kscheduler.api.decode import APIStatus, StatusDetails
 from kscheduler.client.protocol import Binding, Event, EventSeries, Regarding
@@ -42,7 +43,12 @@ def _bytes(field: int, data: bytes) -> bytes:
 
 
 def _text(field: int, text: str) -> bytes:
-    return _bytes(field, text.encode()) if text else b""
+    """Return a field of text, or nothing if it is empty. It repeats `_bytes`, to spare a call for each text."""
+    if not text:
+        return b""
+    data = text.encode()
+    length = len(data)
+    return _SHORT[field << 3 | _LENGTH_DELIMITED] + (_SHORT[length] if length < 128 else varint(length)) + data
 
 
 def _number(field: int, value: int) -> bytes:
@@ -62,6 +68,7 @@ def _object_meta(name: str, namespace: str, uid: str = "") -> bytes:
 _BINDING = _envelope("v1", "Binding")
 _EVENT = _envelope("events.k8s.io/v1", "Event")
 _NODE_KIND = _text(1, "Node")
+_TYPES = {type: _text(11, type) for type in ("Normal", "Warning")}
 
 
 def encode_binding(binding: Binding) -> bytes:
@@ -103,29 +110,41 @@ def encode_event(event: Event) -> bytes:
             _bytes(1, _object_meta(event.name, event.namespace)),
             _bytes(2, _micro_time(event.event_time_s)),
             _bytes(3, _series(event.series)) if event.series else b"",
-            _text(4, event.reporting_controller),
-            _text(5, event.reporting_instance),
-            _text(6, event.action),
-            _text(7, event.reason),
+            _origin(event.reporting_controller, event.reporting_instance, event.action, event.reason),
             _bytes(8, _reference(event.regarding)),
             _bytes(9, _reference(event.related)) if event.related else b"",
             _text(10, event.note),
-            _text(11, event.type),
+            _TYPES.get(event.type) or _text(11, event.type),
         )
     )
     return _EVENT + _bytes(2, raw)
 
 
+@lru_cache(maxsize=256)  # profiles times kinds of Events
+def _origin(controller: str, instance: str, action: str, reason: str) -> bytes:
+    return _text(4, controller) + _text(5, instance) + _text(6, action) + _text(7, reason)
+
+
 def _reference(to: Regarding) -> bytes:
     """ObjectReference{kind=1, namespace=2, name=3, uid=4, apiVersion=5, resourceVersion=6}"""
     return (
-        _text(1, to.kind)
+        _kind(to.kind)
         + _text(2, to.namespace)
         + _text(3, to.name)
         + _text(4, to.uid)
-        + _text(5, to.api_version)
+        + _version(to.api_version)
         + _text(6, to.resource_version)
     )
+
+
+@lru_cache(maxsize=64)
+def _kind(kind: str) -> bytes:
+    return _text(1, kind)
+
+
+@lru_cache(maxsize=64)
+def _version(api_version: str) -> bytes:
+    return _text(5, api_version)
 
 
 def _series(series: EventSeries) -> bytes:
@@ -137,7 +156,12 @@ def _micro_time(unix_s: float) -> bytes:
     """MicroTime{seconds=1, nanos=2}, to the microsecond, which is the API's precision."""
     micros = round(unix_s * 1_000_000)
     seconds, rest = divmod(micros, 1_000_000)
-    return _number(1, seconds) + (_number(2, rest * 1000) if rest else b"")
+    return _whole_seconds(seconds) + (_number(2, rest * 1000) if rest else b"")
+
+
+@lru_cache(maxsize=16)
+def _whole_seconds(seconds: int) -> bytes:
+    return _number(1, seconds)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------

@@ -229,6 +229,22 @@ class EventSlot(Protocol):
         ...
 
 
+OnAnswered = Callable[[APIError | None], None]  # None: the answer was a plain yes
+
+
+@runtime_checkable
+class SendsEvents(Protocol):
+    """A client that can create Events without a task for each."""
+
+    def send_event(self, event: Event, slot: EventSlot, on_answer: OnAnswered) -> bool:
+        """Begin to create an Event on a slot that was taken for it; `on_answer` is called once, from the event loop.
+
+        After a single try: a 401 is an answer like another. Returns False, and keeps the slot as it is, if this way is
+        closed now: behind a proxy, or while the token is read again.
+        """
+        ...
+
+
 class User(NamedTuple):
     """A user as Kubernetes knows one: the `user` of a TokenReview, the subject of a SubjectAccessReview."""
 
@@ -345,9 +361,6 @@ class Client(Protocol):
         ...
 
 
-OnBound = Callable[[APIError | None], None]  # None: the answer was a plain yes
-
-
 class DirectBinds(Protocol):
     """Writes bindings without a task for each."""
 
@@ -356,7 +369,7 @@ class DirectBinds(Protocol):
         """The number of bindings that the apiserver takes at once at the moment."""
         ...
 
-    def write(self, binding: Binding, attempt: BindTry, on_answer: OnBound) -> bool:
+    def write(self, binding: Binding, attempt: BindTry, on_answer: OnAnswered) -> bool:
         """Write it once, when its turn comes. Returns False, with nothing done, if it must go through `bind` now.
 
         `on_answer` is called once, from the event loop and never from within `write`, with what `bind` would raise

@@ -22,14 +22,15 @@ import itertools
 import logging
 import random
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from kscheduler.api.objects import Pod
-from kscheduler.client.concurrency import run_together, wait_event
+from kscheduler.client.concurrency import cancel_and_wait, run_together, wait_event
 from kscheduler.client.event_queue import EventQueue, Worth
-from kscheduler.client.protocol import Client, Event, EventSeries, EventSlot, Regarding
+from kscheduler.client.protocol import Client, Event, EventSeries, EventSlot, Regarding, SendsEvents
 from kscheduler.client.retry_pauses import Backoff
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, NotFound, TooManyRequests, Unreachable
@@ -99,6 +100,8 @@ class EventRecorder:
         `on_dropped` is called for each Event that is lost, with the reason (`queue_full` or `error`) and its worth.
         """
         self._client = client
+        self._direct = client if isinstance(client, SendsEvents) else None
+        self._tasks: set[asyncio.Task[object]] = set()
         self._clock = clock
         self._rng = rng
         self._controller = controller
@@ -121,6 +124,7 @@ class EventRecorder:
         self._front = asyncio.Lock()  # held by the worker that takes the next Event
         self._behind_since = 0.0  # monotonic: when the queue was last empty, if it is not now
         self._under_way = 0
+        self._ended = asyncio.Event()  # of as many as there are workers one was answered
         self._last_name_ns = 0
         self.dropped = 0  # occurrences lost because the queue was full
         self.failed = 0  # Events given up after the last attempt
@@ -241,7 +245,10 @@ class EventRecorder:
 
     async def run(self) -> None:
         """Send until cancelled."""
-        await run_together(*(self._work() for _ in range(self._workers)), self._return_failed(), self._sweep())
+        try:
+            await run_together(*(self._work() for _ in range(self._workers)), self._return_failed(), self._sweep())
+        finally:
+            await cancel_and_wait(*self._tasks)
 
     async def drain(self, timeout_s: float) -> bool:
         """Wait until everything recorded is sent; False if that took longer. `run` must still be running."""
@@ -260,9 +267,43 @@ class EventRecorder:
         while True:
             async with self._front:
                 series, slot = await self._take()
+                while self._send(series, slot):
+                    if self._under_way >= self._workers:
+                        self._ended.clear()
+                        await self._ended.wait()
+                    series, slot = await self._take()
             error = await self._deliver(series, slot)
             if isinstance(error, (Unreachable, TooManyRequests)) and self._reachable.is_set():
                 await self._wait_for_apiserver(error)
+
+    def _send(self, series: _Series, slot: EventSlot) -> bool:
+        """Begin to write a new Event the cheap way, whose answer is a call. Returns False if it needs the other way."""
+        if self._direct is None or series.count > 1:
+            return False
+        if not self._direct.send_event(series.event, slot, partial(self._answered, series)):
+            return False
+        self._under_way += 1
+        return True
+
+    def _answered(self, series: _Series, error: APIError | None) -> None:
+        """Take the answer to an Event that was sent."""
+        self._end()
+        if error is not None and error.status == 401:  # the other way reads the token again
+            self._start(self._deliver(series, None))
+            return
+        if error is None or isinstance(error, Conflict):  # created by an attempt whose answer was lost
+            self._written(series, 1)
+        else:
+            self._not_written(series, error)
+        self._note_idle()
+        if isinstance(error, (Unreachable, TooManyRequests)) and self._reachable.is_set():
+            self._reachable.clear()
+            self._start(self._wait_for_apiserver(error))
+
+    def _start(self, work: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _take(self, *, is_probe: bool = False) -> tuple[_Series, EventSlot]:
         """Wait for a slot, then choose an Event: one that came meanwhile may be worth more than the others."""
@@ -294,25 +335,40 @@ class EventRecorder:
             self._backoff.reset()
             self._reachable.set()
 
-    async def _deliver(self, series: _Series, slot: EventSlot) -> APIError | None:
+    async def _deliver(self, series: _Series, slot: EventSlot | None) -> APIError | None:
         """Create or patch the Event. Returns the error if that failed; a transient one is repeated later."""
         self._under_way += 1
         try:
             await self._write(series, slot)
         except APIError as error:
-            if error.is_transient and self._clock.now() < series.keep_until:
-                self._keep(series, error)
-            else:
-                self._give_up(series, error)
+            self._not_written(series, error)
             return error
         else:
-            series.failures = 0
-            series.keep_until = 0.0
             return None
         finally:
-            self._under_way -= 1
-            if not self.queued and not self._under_way:
-                self._idle.set()
+            self._end()
+            self._note_idle()
+
+    def _written(self, series: _Series, count: int) -> None:
+        series.written_count = count
+        series.written_at = self._clock.now()
+        series.failures = 0
+        series.keep_until = 0.0
+
+    def _not_written(self, series: _Series, error: APIError) -> None:
+        if error.is_transient and self._clock.now() < series.keep_until:
+            self._keep(series, error)
+        else:
+            self._give_up(series, error)
+
+    def _end(self) -> None:
+        self._under_way -= 1
+        if self._under_way == self._workers - 1:
+            self._ended.set()
+
+    def _note_idle(self) -> None:
+        if not self._under_way and not self.queued:
+            self._idle.set()
 
     # --- repeating ----------------------------------------------------------------------------------------------
 
@@ -350,7 +406,7 @@ class EventRecorder:
             await asyncio.sleep(_RETURN_TICK_S)
             self._return_due(self._clock.now())
 
-    async def _write(self, series: _Series, slot: EventSlot) -> None:
+    async def _write(self, series: _Series, slot: EventSlot | None) -> None:
         count = series.count
         event = series.event
         if count > 1:
@@ -367,8 +423,7 @@ class EventRecorder:
             await self._client.create_event(event)  # the Event had expired
         except Conflict:
             pass  # created by an attempt whose answer was lost
-        series.written_count = count
-        series.written_at = self._clock.now()
+        self._written(series, count)
 
     def _give_up(self, series: _Series, error: APIError) -> None:
         self.failed += 1

@@ -28,7 +28,7 @@ from kscheduler.client.protocol import (
     Event,
     EventSlot,
     EventType,
-    OnBound,
+    OnAnswered,
     Page,
     PodStatusPatch,
     Resource,
@@ -331,13 +331,13 @@ class _DirectBinds:
         self._client = client
         self.limit = limit
 
-    def write(self, binding: Binding, attempt: BindTry, on_answer: OnBound) -> bool:
+    def write(self, binding: Binding, attempt: BindTry, on_answer: OnAnswered) -> bool:
         if not self._client.is_at_hand:
             return False
         asyncio.get_running_loop().call_soon(self._bind, binding, attempt.may_write, on_answer)
         return True
 
-    def _bind(self, binding: Binding, may_write: Callable[[], bool], on_answer: OnBound) -> None:
+    def _bind(self, binding: Binding, may_write: Callable[[], bool], on_answer: OnAnswered) -> None:
         error: APIError | None = None
         if not may_write():
             error = not_leading(NOT_BOUND)

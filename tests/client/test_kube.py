@@ -11,6 +11,7 @@ import pytest
 
 from kscheduler.api.decode import UNNAMED
 from kscheduler.api.objects import Lease, LeaseSpec, MetricPolicyObject, ObjectMeta, Pod, PodCondition
+from kscheduler.client import protobuf
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient, status_patch_body
@@ -451,6 +452,35 @@ async def test_an_event_is_written_on_the_slot_that_was_taken_for_it(server: Fak
     assert len(server.sent("POST", "/events")) == 1
     await cancel_and_wait(waits)
     await client.close()
+
+
+async def test_an_event_is_sent_without_a_task_and_answered_by_a_call(server: FakeAPIServer) -> None:
+    client = KubeClient(Credentials(Endpoint(server.url, None), CLOCK), CLOCK)
+    answers: asyncio.Queue[APIError | None] = asyncio.Queue()
+    assert client.send_event(an_event("a"), await client.event_slot(0.0), answers.put_nowait)
+    assert client._slots.under_way == 1
+    assert await ended(answers.get(), "the Event is answered") is None
+    server.fail("POST", "/events", status=401)
+    assert client.send_event(an_event("b"), await client.event_slot(0.0), answers.put_nowait)
+    refusal = await ended(answers.get(), "the Event is refused")
+    assert refusal is not None
+    assert refusal.status == 401
+    assert client._slots.under_way == 0
+    assert [request.body for request in server.sent("POST", "/events")] == [
+        protobuf.encode_event(an_event(name)) for name in ("a", "b")
+    ]
+    await client.close()
+
+
+async def test_an_event_to_a_server_that_is_away_is_answered_as_unreachable(server: FakeAPIServer) -> None:
+    client = KubeClient(Credentials(Endpoint("http://127.0.0.1:1", None), CLOCK), CLOCK)
+    answers: asyncio.Queue[APIError | None] = asyncio.Queue()
+    assert client.send_event(an_event("a"), await client.event_slot(0.0), answers.put_nowait)
+    assert isinstance(await ended(answers.get(), "the Event is refused"), Unreachable)
+    assert client._slots.under_way == 0
+    await client.close()
+    slot = await client.event_slot(0.0)
+    assert not client.send_event(an_event("a"), slot, answers.put_nowait)
 
 
 def an_event(name: str) -> Event:

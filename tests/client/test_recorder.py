@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 
 from kscheduler.api.objects import ObjectMeta, Pod, PodSpec
-from kscheduler.client.protocol import Event, EventSeries, EventSlot, Regarding
+from kscheduler.client.protocol import Event, EventSeries, EventSlot, OnAnswered, Regarding
 from kscheduler.client.recorder import KEEP_S, WORKERS, EventRecorder, cut_note
 from kscheduler.errors import APIError, TooManyRequests, Unreachable
 from kscheduler.simulator.cluster import Cluster
@@ -32,14 +32,38 @@ def replace_uid(pod: Pod, uid: str) -> Pod:
     return structs.replace(pod, metadata=structs.replace(pod.metadata, uid=uid))
 
 
+class Sending:
+    """A client that can create Events without a task of the recorder's, too."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+        self.sent = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def send_event(self, event: Event, slot: EventSlot, on_answer: OnAnswered) -> bool:
+        self.sent += 1
+        work = asyncio.ensure_future(self._client.create_event(event, slot))
+        work.add_done_callback(lambda done: None if done.cancelled() else on_answer(_outcome(done)))
+        return True
+
+
+def _outcome(done: asyncio.Future[None]) -> APIError | None:
+    error = done.exception()
+    assert error is None or isinstance(error, APIError)
+    return error
+
+
 class World:
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, sends: bool = False, **options: Any) -> None:
         self.clock = LoopClock(asyncio.get_running_loop())
         self.cluster = Cluster(self.clock)
         self.client: ClusterClient = self.cluster.client()
+        self.sending = Sending(self.client)
         self.lost: list[tuple[str, str]] = []
         self.recorder = EventRecorder(
-            self.client,
+            self.sending if sends else self.client,
             self.clock,
             random.Random(1),
             controller="default-scheduler",
@@ -63,6 +87,12 @@ class World:
 
 
 def simulate(scenario: Callable[[World], Awaitable[None]], **options: Any) -> None:
+    """Play a scenario with a client that awaits each answer, and with one that calls back."""
+    for sends in (False, True):
+        _simulate(scenario, sends=sends, **options)
+
+
+def _simulate(scenario: Callable[[World], Awaitable[None]], **options: Any) -> None:
     async def main() -> None:
         world = World(**options)
         task = asyncio.ensure_future(world.recorder.run())
@@ -173,7 +203,7 @@ def test_recording_never_waits_and_a_full_queue_drops_its_oldest(caplog: pytest.
         assert sorted(event.regarding.name for event in world.events) == ["p3", "p4", "p5", "p6", "p7"]
 
     simulate(scenario, max_queued=5)
-    assert caplog.text.count("event queue is full") == 1
+    assert caplog.text.count("event queue is full") == 2  # once with each client
 
 
 def test_what_may_pass_is_tried_again() -> None:
@@ -291,6 +321,55 @@ def test_a_failed_event_takes_the_place_of_one_that_is_worth_less() -> None:
         assert sorted(event.regarding.name for event in world.events) == ["p1", "p2", "p3", "web"]
 
     simulate(scenario, max_queued=4, workers=1)
+
+
+def test_new_events_need_no_task_and_repeated_ones_do() -> None:
+    async def scenario(world: World) -> None:
+        for i in range(20):
+            world.bound(numbered(i))
+        await asyncio.sleep(1)
+        assert world.sending.sent == 20
+        world.fail()
+        await asyncio.sleep(1)
+        world.fail()
+        await asyncio.sleep(1)
+        assert world.sending.sent == 21
+        assert len(world.events) == 21
+        assert world.series(20) is not None
+        assert await world.recorder.drain(1.0)
+
+    _simulate(scenario, sends=True)
+
+
+def test_an_event_whose_token_was_refused_goes_the_way_that_reads_it_again() -> None:
+    async def scenario(world: World) -> None:
+        create, tried = world.client.create_event, 0
+
+        async def refuse_once(event: Event, slot: EventSlot | None = None) -> None:
+            nonlocal tried
+            tried += 1
+            if tried == 1:
+                raise APIError("the token has expired", status=401)
+            await create(event)
+
+        world.client.create_event = refuse_once  # type: ignore[method-assign]
+        world.bound()
+        await asyncio.sleep(0)
+        assert await world.recorder.drain(1.0)
+        assert (tried, world.sending.sent, len(world.events)) == (2, 1, 1)
+        assert world.recorder.failed == 0
+
+    _simulate(scenario, sends=True)
+
+
+def test_a_way_that_is_closed_is_not_taken() -> None:
+    async def scenario(world: World) -> None:
+        world.sending.send_event = lambda event, slot, on_answer: False  # type: ignore[method-assign]
+        world.bound()
+        await asyncio.sleep(1)
+        assert len(world.events) == 1
+
+    _simulate(scenario, sends=True)
 
 
 class FewSlots:
