@@ -18,7 +18,7 @@ from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.client.bind_lane import BindLane
 from kscheduler.client.binder import Binder
-from kscheduler.client.concurrency import run_together, wait_event, within
+from kscheduler.client.concurrency import run_together, within
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import Binding, Client
 from kscheduler.client.recorder import EventRecorder
@@ -92,7 +92,6 @@ log = logging.getLogger(__name__)
 # bounds a slice where time stands still, as in a simulation.
 SLICE_S = 0.005
 SLICE_PODS = 256
-IDLE_S = 3600.0  # how long to wait for work when no timer of the queue is running; anything wakes the loop earlier
 DEFAULT_BIND_CONCURRENCY = 64
 EXPIRY_PERIOD_S = 1.0
 MAX_QUEUED_EVENTS = 100_000  # Events waiting for their lane; a burst of so many binds still gets one each
@@ -608,4 +607,12 @@ class Scheduler:
             deadline = moment if deadline is None else min(deadline, moment)
         if self._assumed_ttl_s > 0 and self.cache.sizes()["assumed_pods"]:
             deadline = self._next_expiry if deadline is None else min(deadline, self._next_expiry)
-        await wait_event(self._work, IDLE_S if deadline is None else max(deadline - now, 0.0))
+        if deadline is None:
+            await self._work.wait()
+            return
+        # The event itself is set when the time has come: `asyncio.wait` would need two futures and a task for it.
+        timer = asyncio.get_running_loop().call_later(max(deadline - now, 0.0), self._work.set)
+        try:
+            await self._work.wait()
+        finally:
+            timer.cancel()

@@ -701,7 +701,7 @@ class Algorithm:
 
     def _begin(self, plugin: Plugin, point: str) -> float:
         """Count an evaluation of the plugin. Returns the stopwatch's seconds if this cycle is sampled, else 0."""
-        self._evaluated[plugin.name, point].inc()
+        self._evaluated[plugin.name, point].value += 1
         return self._stopwatch() if self._is_sampled else 0.0
 
     def _end(self, plugin: Plugin, point: str, started: float, status: Status | None) -> None:

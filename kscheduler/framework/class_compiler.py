@@ -16,7 +16,7 @@ from kscheduler.framework.interface import (
     PreScorePlugin,
     ScorePlugin,
 )
-from kscheduler.framework.observer import Observer, Tally
+from kscheduler.framework.observer import EvaluationCounter, Observer
 from kscheduler.framework.signatures import split
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -28,15 +28,15 @@ log = logging.getLogger(__name__)
 class Evaluations:
     """The counters of plugin evaluations that each pod of a class increments, as it would in the general lane."""
 
-    always: tuple[Tally, ...]
-    if_scored: tuple[Tally, ...]  # for pods with more than one feasible node
+    always: tuple[EvaluationCounter, ...]
+    if_scored: tuple[EvaluationCounter, ...]  # for pods with more than one feasible node
 
     def count(self, pods: int, scored: int) -> None:
-        for tally in self.always:
-            tally.inc(pods)
+        for counter in self.always:
+            counter.value += pods
         if scored:
-            for tally in self.if_scored:
-                tally.inc(scored)
+            for counter in self.if_scored:
+                counter.value += scored
 
 
 class ClassCompiler:
@@ -62,7 +62,7 @@ class ClassCompiler:
             "Score": scoring,
         }
         self._at = {point: [plugin.name for plugin in plugins] for point, plugins in points.items()}
-        self._tallies = {
+        self._counters = {
             (plugin.name, point): observer.evaluations(plugin.name, point, profile)
             for point, plugins in points.items()
             for plugin in plugins
@@ -111,7 +111,9 @@ class ClassCompiler:
         always += [(n, "Filter") for n in self._at["Filter"] if n in draft.filtering or n not in self._at["PreFilter"]]
         if_scored = [(name, "PreScore") for name in self._at["PreScore"]]
         if_scored += [(n, "Score") for n in self._at["Score"] if n in draft.scoring or n not in self._at["PreScore"]]
-        return Evaluations(tuple(self._tallies[key] for key in always), tuple(self._tallies[key] for key in if_scored))
+        return Evaluations(
+            tuple(self._counters[key] for key in always), tuple(self._counters[key] for key in if_scored)
+        )
 
 
 def _takes_part(plugin: Plugin, at: dict[str, list[str]]) -> bool:

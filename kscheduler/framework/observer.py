@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Tally(Protocol):
-    """A counter."""
+class EvaluationCounter(Protocol):
+    """Counts a plugin's evaluations: whoever evaluates adds to `value`, which costs no call."""
 
-    def inc(self, amount: float = 1) -> None: ...
+    value: float
 
 
 class Observer(Protocol):
@@ -24,7 +24,7 @@ class Observer(Protocol):
         """Report one plugin's run at an extension point; called in a sample of the cycles only."""
         ...
 
-    def evaluations(self, plugin: str, point: str, profile: str) -> Tally:
+    def evaluations(self, plugin: str, point: str, profile: str) -> EvaluationCounter:
         """Return the counter of a plugin's evaluations at a point; called once, when the framework is built."""
         ...
 
@@ -59,8 +59,8 @@ class NoObserver:
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
         pass
 
-    def evaluations(self, plugin: str, point: str, profile: str) -> Tally:
-        return _Nothing()
+    def evaluations(self, plugin: str, point: str, profile: str) -> EvaluationCounter:
+        return _Unread()
 
     def batch_attempts(self, profile: str, result: str, times: int = 1) -> None:
         pass
@@ -75,6 +75,7 @@ class NoObserver:
         pass
 
 
-class _Nothing:
-    def inc(self, amount: float = 1) -> None:
-        pass
+class _Unread:
+    """A counter that nobody reads."""
+
+    value = 0.0
