@@ -21,7 +21,7 @@ def required(path: str, detail: str = "") -> str:
 
 
 def wrong_name(path: str, name: str) -> list[str]:
-    """Return the faults of a name that is required, in the form of an object's."""
+    """Return the faults of a required field that must be a DNS-1123 subdomain, as an object's name is."""
     return [invalid(path, name, message) for message in subdomain_faults(name)] if name else [required(path)]
 
 

@@ -45,7 +45,7 @@ class UnschedulablePods:
 
     @property
     def now(self) -> int:
-        """The number to give to an event that comes now; it concerns the pods whose `waits_since` is not higher."""
+        """Return the sequence number of an event that happens now; pods with a higher `waits_since` ignore it."""
         return self._since
 
     def gated_by(self, profile: str, plugin: str) -> Collection[QueuedPodInfo]:

@@ -36,7 +36,7 @@ class DurationLaw:
 
 
 def parse_arrival(text: str, where: str) -> ArrivalProcess:
-    """Parse one of the four forms. Raises ConfigError, naming `where`, for anything else."""
+    """Parse `now`, `constant:RATE`, `poisson:RATE` or `bursts:PODS/SECONDS`. Raises ConfigError, naming `where`."""
     kind, _, rest = text.partition(":")
     if text == "now":
         return ArrivalProcess(text, lambda _: repeat(0.0))
@@ -54,7 +54,7 @@ def parse_arrival(text: str, where: str) -> ArrivalProcess:
 
 
 def parse_duration(text: str, where: str) -> DurationLaw:
-    """Parse one of the four forms. Raises ConfigError, naming `where`, for anything else."""
+    """Parse `forever`, `constant:S`, `exp:MEAN` or `lognormal:MEDIAN,SIGMA`. Raises ConfigError, naming `where`."""
     kind, _, rest = text.partition(":")
     if text == "forever":
         return DurationLaw(text, lambda _: None)

@@ -39,5 +39,5 @@ class Timeline:
             self._interval_s *= 2
 
     def close(self, sample: Sample) -> None:
-        """Keep the last state, whatever the distance."""
+        """Keep the last state, however close in time it is to the sample before."""
         self.samples.append(sample)

@@ -40,7 +40,7 @@ _MAX_KEPT = 1_000  # classes remembered
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The conditions for provisioning the volume of one claim. Equal `key`s mean equal answers for every node."""
+    """The nodes for which one claim's volume can be provisioned. Equal `key`s mean equal answers for every node."""
 
     claim: PersistentVolumeClaim
     is_made: bool  # does the class make volumes at all?
@@ -70,7 +70,7 @@ class Offer:
 
 
 class Offers:
-    """Makes offers, and remembers their parts that belong to the class."""
+    """Makes the Offer of each claim, and keeps what the claims of a StorageClass share: topologies and capacities."""
 
     def __init__(self, volumes: Volumes) -> None:
         self._volumes = volumes
@@ -79,7 +79,7 @@ class Offers:
         self._versions = itertools.count()
 
     def for_claim(self, claim: PersistentVolumeClaim) -> Offer:
-        """Return a claim's offer. Raises DecodeError for a claim whose request cannot be read."""
+        """Return where a claim's volume can be provisioned. Raises DecodeError for a request that cannot be read."""
         storage_class = self._volumes.storage_class(class_of(claim))
         if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
             return Offer(claim, False, None, None, 0)

@@ -28,7 +28,10 @@ NOTHING: frozenset[str] = frozenset()
 
 
 class Plan(NamedTuple):
-    """The answer for one node. The bindings and provisions are valid only without obstacles."""
+    """What one node means for a pod's volumes: why it is rejected, or which claims would be bound or provisioned there.
+
+    `obstacles` are bits of reasons, 0 for none; `bindings` and `provisions` are valid only without obstacles.
+    """
 
     obstacles: int
     bindings: Sequence[tuple[PersistentVolumeClaim, PersistentVolume]] = ()
@@ -36,7 +39,7 @@ class Plan(NamedTuple):
 
 
 class BoundVolume:
-    """A bound volume, as nodes see it."""
+    """A volume that one of the pod's claims is bound to, with the nodes that can access it."""
 
     def __init__(self, volume: PersistentVolume, reaches: Reaches, volumes: Volumes) -> None:
         self.reach = reaches.of(volume)
@@ -67,7 +70,7 @@ class BoundVolume:
 
 
 class Question:
-    """The conditions of one pod. Raises DecodeError for a claim whose demands cannot be read."""
+    """What a pod's claims demand of a node. Raises DecodeError for a claim whose request cannot be read."""
 
     def __init__(
         self, claims: PodClaims, volumes: Volumes, reaches: Reaches, volume_index: VolumeIndex, offers: Offers
@@ -86,7 +89,7 @@ class Question:
     # --- one node ---
 
     def obstacles(self, labels: Labels, node_name: str) -> int:
-        """Return the obstacles of the plan. Raises NotTranslatable."""
+        """Return why the pod's volumes reject a node, as bits of reasons; 0 if they do not. Raises NotTranslatable."""
         if self._started or len(self._choices) > 1:
             return self.plan(labels, node_name).obstacles
         # The common case, asked of very many nodes: at most one claim that is open.
@@ -97,7 +100,7 @@ class Question:
         return bound
 
     def plan(self, labels: Labels, node_name: str) -> Plan:
-        """Return the plan for a node. Raises NotTranslatable."""
+        """Return which claims would be bound and provisioned on a node, or why not. Raises NotTranslatable."""
         # 1. Volumes that are bound must be in reach.
         bound = self._bound_obstacle(labels, node_name)
         # 2. A volume that is being made for a node is of no use to others.
@@ -117,7 +120,7 @@ class Question:
         return Plan(bound | self._provision_obstacle(provisions, labels), bindings, provisions)
 
     def _bound_obstacle(self, labels: Labels, node_name: str) -> int:
-        """Return the obstacle of the first bound volume that is missing or not accessible."""
+        """Return the reason of the first bound volume that is missing or that the node cannot access; 0 for none."""
         for volume in self._bound:
             if volume is None:
                 return VOLUME_MISSING
@@ -149,7 +152,7 @@ class Question:
 
     @property
     def sure_hosts(self) -> Collection[str]:
-        """Return the hostnames, of those with an answer of their own, without obstacles."""
+        """Return hostnames of `single_nodes` that the pod's volumes certainly accept."""
         if self._bound or self._started or len(self._choices) != 1:
             return ()
         return self._choices[0].sure_hosts
