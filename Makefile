@@ -127,7 +127,8 @@ controlplane: build ## start etcd and kube-apiserver, print their kubeconfig, ru
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header pyproject.toml
 
-lock: dev ## resolve all dependencies again
+lock: $(VENV)/.runtime ## resolve all dependencies again
+	$(PIP_INSTALL) uv
 	$(COMPILE) --extra dev -o requirements.lock
 	$(COMPILE) --extra build --extra wasm --constraint requirements.lock -o requirements-runtime.lock
 

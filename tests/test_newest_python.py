@@ -48,11 +48,13 @@ def test_the_python_that_runs_these_tests_is_promised() -> None:
 def test_the_unit_tests_pass_on_the_newest_promised_python() -> None:
     python = interpreter(promised()[-1])
     source = copied()
-    own = source / ".venv/bin/python"
-    _check([*_uv("venv", "--python", python, "--clear"), str(source / ".venv")], source)
-    _check([*_uv("pip", "install", "--python", str(own)), "--requirement", "requirements.lock"], source)
-    build = [*_uv("pip", "install", "--python", str(own)), "--no-build-isolation", "--no-deps", "--editable", "."]
-    _check(build, source)
+    own, pip = source / ".venv/bin/python", source / "build/pip"
+    # Debian's interpreter has no pip of its own, and an older one's does not run on it: so the newest, from a folder.
+    _check([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(pip), "pip"], source)
+    _check([python, "-m", "venv", "--without-pip", str(source / ".venv")], source)
+    install = [str(own), str(pip / "pip"), "install", "--quiet"]
+    _check([*install, "--requirement", "requirements.lock"], source)
+    _check([*install, "--no-build-isolation", "--no-deps", "--editable", "."], source)
     _check([str(own), "-c", "import kscheduler._fast as fast; assert fast.COMPILED"], source)
     _check([str(own), "-m", "pytest", "-q", "-m", "not slow and not controlplane", "tests"], source)
 
@@ -66,10 +68,6 @@ def copied() -> Path:
             (FOLDER / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(REPOSITORY / name, FOLDER / name)
     return FOLDER
-
-
-def _uv(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "uv", "--quiet", "--no-progress", "--no-config", *arguments]
 
 
 def _check(command: Sequence[str], directory: Path) -> str:
