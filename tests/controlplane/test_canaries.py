@@ -218,7 +218,8 @@ def test_a_guest_by_url_gives_no_secret_away(workspace: Workspace) -> None:
         server.guest += b"\0\4\3new"  # a custom section: another version, and no better
         eventually(lambda: has_event("PluginVersionRefused"), "a version is refused")
         server.guest = b""
-        eventually(lambda: "no look at the source" in scheduler.process.log_text(), "the server's answer is none")
+        text = "the source of a wasm plugin could not be checked"
+        eventually(lambda: text in scheduler.process.log_text(), "the server's answer is none")
         emitted_before = json.dumps([workspace.pod(pod) for pod in pods])
         server.guest = batch_guest(scores(0, 0, 100))
         eventually(lambda: set(pods) <= set(workspace.bindings()), "a good version binds them")

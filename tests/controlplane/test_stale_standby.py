@@ -46,7 +46,7 @@ FAULTS: dict[str, list[Fault]] = {
         Cut(verb="watch", resource="pods"),
     ],
 }
-DECLINED = "leaving a free lease alone"
+DECLINED = "not taking a free lease"
 
 
 def bound(control_plane: ControlPlane) -> Counter[str]:

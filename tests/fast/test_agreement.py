@@ -153,7 +153,7 @@ def apply(fast: Any, columns: Any, change: Any) -> object:
 
 def content(columns: Any) -> list[object]:
     shape = (columns.rows, columns.alive_count, columns.resource_count, columns.capacity, columns.generation)
-    reads = ("non_zero_cpu", "non_zero_memory", "pod_count", "allowed_pods", "node class", "is_alive")
+    reads = ("non_zero_cpu", "non_zero_memory", "pod_count", "allowed_pods", "node_class", "is_alive")
     cells = [
         (columns.allocatable(row, resource), columns.requested(row, resource))
         for row in range(columns.rows)
