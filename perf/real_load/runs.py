@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec import structs
+
 from kscheduler.config.load import default_config, load_config
 from kscheduler.scheduler import Options
 from kscheduler.simulator.cluster_client import Latency
@@ -58,7 +60,7 @@ class Run:
 
 
 def play(configuration: Configuration, spec: WorkloadSpec, duration_s: float = DURATION_S) -> Run:
-    metrics = replace(spec.metrics, outages=configuration.outages)
+    metrics = structs.replace(spec.metrics, outages=configuration.outages)
     scenario = generate(replace(spec, metrics=metrics))
     config = load_config(str(HERE / configuration.file)) if configuration.file else default_config()
     latency = Latency(bind_s=DEFAULT_BIND_LATENCY_S, write_s=DEFAULT_BIND_LATENCY_S)
