@@ -117,7 +117,7 @@ class Options:
 
 def check_supported(config: SchedulerConfig, guests: GuestPlugins | None = None) -> None:
     """Raise ConfigError, as a Scheduler would, for a valid configuration that asks for what is not there."""
-    build_extenders(config, Measurements(Metrics(process=False)), lambda: 0.0)
+    build_extenders(config, Measurements(), lambda: 0.0)
     telemetry_settings(config)
     handle = Handle(table=NodeTable(), rng=random.Random(0), bind=_bind_nothing)
     for profile in without_ignored_resources(config).profiles:

@@ -31,13 +31,13 @@ from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.evictions import NoEvictions
 from kscheduler.framework.interface import Handle, Plugin, ProfileHandle
-from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.plugins.defaultpreemption.candidates import Findings
 from kscheduler.framework.plugins.defaultpreemption.dry_run import DryRun, WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
+from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.nominator import Nominator
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.node_info import NodeInfo
@@ -157,7 +157,7 @@ class Attempts:
         self._plugin = DefaultPreemption(handle, DefaultPreemptionArgs(10, 100), self._dry_run)
         points: dict[str, list[tuple[Plugin, int]]] = build(default_config().profiles[0], handle)
         points.pop("postFilter", None)
-        self.framework = Framework(PROFILE, points, handle, observer=NoObserver(), stopwatch=lambda: 0.0)
+        self.framework = Framework(PROFILE, points, handle, observer=Measurements(), stopwatch=lambda: 0.0)
 
     def run(self, pod: PodBuilder, seed: int) -> tuple[float, object]:
         """CPU seconds, and what was found."""

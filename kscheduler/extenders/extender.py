@@ -13,6 +13,7 @@ from kscheduler.errors import DecodeError, PluginError
 from kscheduler.extenders import wire
 from kscheduler.extenders.wire import FilterAnswer, Victims
 from kscheduler.input.redaction import SecretURL
+from kscheduler.observability.measurements import Measurements
 
 T = TypeVar("T")
 
@@ -33,17 +34,11 @@ class Endpoint(Protocol):
     async def close(self) -> None: ...
 
 
-class Observer(Protocol):
-    def extender_asked(self, extender: str, verb: str, result: str, seconds: float) -> None:
-        """Record one request. `verb`: filter, prioritize, preempt or bind; `result`: success, error or canceled."""
-        ...
-
-
 class Extender:
     """One extender. Its methods raise PluginError only, with the extender's URL or its own error text."""
 
     def __init__(
-        self, config: ExtenderConfig, endpoint: Endpoint, observer: Observer, stopwatch: Callable[[], float]
+        self, config: ExtenderConfig, endpoint: Endpoint, observer: Measurements, stopwatch: Callable[[], float]
     ) -> None:
         self._config = config
         self._name = config.url_prefix.shown

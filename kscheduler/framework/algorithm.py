@@ -46,9 +46,9 @@ from kscheduler.framework.interface import (
 from kscheduler.framework.node_filters import NodeFilters
 from kscheduler.framework.node_values import ValuingPlugin
 from kscheduler.framework.nominated_pods import NominatedPods, only_room
-from kscheduler.framework.observer import Observer
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of, unresolvable
 from kscheduler.framework.verdict_statuses import VerdictStatuses
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ class Algorithm:
         self,
         profile: str,
         handle: Handle,
-        observer: Observer,
+        observer: Measurements,
         stopwatch: Callable[[], float],
         *,
         pre_filter: Sequence[PreFilterPlugin],

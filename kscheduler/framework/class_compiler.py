@@ -16,8 +16,9 @@ from kscheduler.framework.interface import (
     PreScorePlugin,
     ScorePlugin,
 )
-from kscheduler.framework.observer import Observer, Tally
 from kscheduler.framework.signatures import split
+from kscheduler.observability.measurements import Measurements
+from kscheduler.observability.metrics import Counter
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -28,8 +29,8 @@ log = logging.getLogger(__name__)
 class Evaluations:
     """The counters of plugin evaluations that each pod of a class increments, as it would in the general lane."""
 
-    always: tuple[Tally, ...]
-    if_scored: tuple[Tally, ...]  # for pods with more than one feasible node
+    always: tuple[Counter, ...]
+    if_scored: tuple[Counter, ...]  # for pods with more than one feasible node
 
     def count(self, pods: int, scored: int) -> None:
         for tally in self.always:
@@ -46,7 +47,7 @@ class ClassCompiler:
         self,
         profile: str,
         table: NodeTable,
-        observer: Observer,
+        observer: Measurements,
         *,
         pre_filter: Sequence[PreFilterPlugin],
         filters: Sequence[FilterPlugin],

@@ -15,9 +15,9 @@ from kscheduler.errors import InternalError
 from kscheduler.framework.class_compiler import Evaluations
 from kscheduler.framework.class_draft import ClassDraft, JoinedTerms, Source
 from kscheduler.framework.interface import FollowingPlugin, Handle
-from kscheduler.framework.observer import Observer
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.signatures import Signature, Signer, SpecSignature
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class CompiledClasses:
         handle: Handle,
         placer: Placer,
         max_bytes: int,
-        observer: Observer,
+        observer: Measurements,
         stopwatch: Callable[[], float],
     ) -> None:
         self._profiles = profiles

@@ -20,8 +20,8 @@ from kscheduler.framework.class_compiler import Evaluations
 from kscheduler.framework.class_draft import JoinedTerms
 from kscheduler.framework.compiled_classes import CompiledClass, CompiledClasses
 from kscheduler.framework.interface import Handle
-from kscheduler.framework.observer import Observer
 from kscheduler.framework.runtime import Framework
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class CompiledLane:
         self,
         profiles: Mapping[str, Framework],
         handle: Handle,
-        observer: Observer,
+        observer: Measurements,
         stopwatch: Callable[[], float],
         *,
         threads: int | None = None,

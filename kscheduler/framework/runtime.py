@@ -39,9 +39,9 @@ from kscheduler.framework.interface import (
     SelectivePlugin,
 )
 from kscheduler.framework.node_filters import NodeFilters
-from kscheduler.framework.observer import Observer
 from kscheduler.framework.status import SKIP, Code, Status, code_of, error_status
 from kscheduler.framework.what_if import NodeWhatIf
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 
 # A plugin at one of these can make a pod wait, and should register the events that may help it.
@@ -63,7 +63,7 @@ class Framework:
         plugins: Mapping[str, Sequence[tuple[Plugin, int]]],
         handle: Handle,
         *,
-        observer: Observer,
+        observer: Measurements,
         stopwatch: Callable[[], float],
         percentage_of_nodes_to_score: int = 0,
         first_on_tie: bool = False,

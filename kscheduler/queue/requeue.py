@@ -10,7 +10,6 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from kscheduler.api.objects import Pod
 from kscheduler.framework.events import (
@@ -22,6 +21,7 @@ from kscheduler.framework.events import (
     complete_registrations,
     matches,
 )
+from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.in_flight import QueuedEvent
 from kscheduler.queue.pod_info import QueuedPodInfo
 
@@ -30,12 +30,6 @@ log = logging.getLogger(__name__)
 Registered = Mapping[str, Sequence[ClusterEvent | Registration]]  # plugin -> its registered events
 ANY_PROFILE = ""  # stands for all profiles without registrations of their own
 HINTS_A_SAMPLE = 16  # one in so many hint calls is reported with its duration; failures are always reported
-
-
-class HintObserver(Protocol):
-    def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
-        """Report a queueing hint's `answer` (`Queue`, `QueueSkip`, or `Error` if it raised) and its duration."""
-        ...
 
 
 class Strategy(enum.IntEnum):
@@ -49,7 +43,7 @@ Registrations = tuple[Registration, ...]  # a plugin's registrations for one eve
 
 class RequeueRules:
     def __init__(
-        self, registered: Mapping[str, Registered], observer: HintObserver, stopwatch: Callable[[], float]
+        self, registered: Mapping[str, Registered], observer: Measurements, stopwatch: Callable[[], float]
     ) -> None:
         """`registered`: profile -> plugin -> its registrations."""
         self._registrations: dict[str, dict[str, Registrations]] = {

@@ -15,7 +15,6 @@ from kscheduler.errors import InternalError
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
 from kscheduler.framework.tie_bits import AHEAD, TieBits
@@ -338,10 +337,10 @@ def lane_with(side: Side, plugin: Any) -> CompiledLane:
         "default-scheduler",
         points,
         side.handle,
-        observer=NoObserver(),
+        observer=Measurements(),
         stopwatch=lambda: 0.0,
     )
-    return CompiledLane({"default-scheduler": framework}, side.handle, NoObserver(), lambda: 0.0)
+    return CompiledLane({"default-scheduler": framework}, side.handle, Measurements(), lambda: 0.0)
 
 
 def test_a_plugin_that_signs_nothing_closes_the_lane_for_its_profile(side: Side) -> None:

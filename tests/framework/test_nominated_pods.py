@@ -16,10 +16,10 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.interface import Plugin
 from kscheduler.framework.nominated_pods import only_room
-from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod
 from tests.support.framework_bench import Bench
@@ -52,7 +52,7 @@ class Twins(Bench):
     def _make_default(self) -> Framework:
         points: dict[str, list[tuple[Plugin, int]]] = build(default_config().profiles[0], self.handle)
         points.pop("postFilter")
-        options: dict[str, Any] = {"observer": NoObserver(), "stopwatch": lambda: 0.0, "first_on_tie": True}
+        options: dict[str, Any] = {"observer": Measurements(), "stopwatch": lambda: 0.0, "first_on_tie": True}
         return Framework("default-scheduler", points, self.handle, **options)
 
     def both(self, pod: PodBuilder) -> tuple[object, object]:

@@ -30,11 +30,11 @@ from kscheduler.framework.interface import (
     TableNormalizeScore,
     TableScorePlugin,
 )
-from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Code
 from kscheduler.framework.status import Status as OurStatus
+from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.nominator import Nominator
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
@@ -162,7 +162,7 @@ class _Profile:
             profile.scheduler_name,
             points,
             handle,
-            observer=NoObserver(),
+            observer=Measurements(),
             stopwatch=lambda: 0.0,
             percentage_of_nodes_to_score=percentage,
             first_on_tie=True,

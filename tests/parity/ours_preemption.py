@@ -19,7 +19,6 @@ from kscheduler.framework.algorithm import Decision as Placed
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.evictions import Endings
 from kscheduler.framework.interface import Handle, PostFilterResult, ProfileHandle
-from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate, Findings, cheapest
 from kscheduler.framework.plugins.defaultpreemption.dry_run import DryRun, WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.executor import Executor
@@ -28,6 +27,7 @@ from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Code
 from kscheduler.framework.status import Status as OurStatus
+from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.nominator import Nominator
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
@@ -81,7 +81,7 @@ class PreemptionWorld:
             profile.scheduler_name,
             points,
             self._handle,
-            observer=NoObserver(),
+            observer=Measurements(),
             stopwatch=lambda: 0.0,
             percentage_of_nodes_to_score=100,
             first_on_tie=True,

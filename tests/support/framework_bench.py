@@ -11,9 +11,9 @@ from kscheduler.cache.cache import Cache
 from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, Plugin, extension_points
-from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status, unschedulable
+from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.nominator import Nominator
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
@@ -38,7 +38,7 @@ class Bench:
             point: [entry if isinstance(entry, tuple) else (entry, 1) for entry in entries]
             for point, entries in self._plugins.items()
         }
-        options: dict[str, Any] = {"observer": NoObserver(), "stopwatch": lambda: 0.0, "first_on_tie": True}
+        options: dict[str, Any] = {"observer": Measurements(), "stopwatch": lambda: 0.0, "first_on_tie": True}
         return Framework("default-scheduler", points, self.handle, **{**options, **self._options})
 
     @classmethod

@@ -14,11 +14,11 @@ from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
-from kscheduler.framework.observer import NoObserver, Observer
 from kscheduler.framework.out_of_tree import GuestClasses
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.telemetry import NoTelemetry, Telemetry
+from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.nominator import Nominator
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_table import NodeTable
@@ -53,7 +53,7 @@ class Side:
         *,
         seed: int = 1,
         first_on_tie: bool = False,
-        observer: Observer | None = None,
+        observer: Measurements | None = None,
         stopwatch: Callable[[], float] = lambda: 0.0,
         max_bytes: int = 1 << 20,
         guests: GuestClasses | None = None,
@@ -71,7 +71,7 @@ class Side:
             nominations=self.nominator,
             telemetry=telemetry(self.cache.table),
         )
-        observer = observer or NoObserver()
+        observer = observer or Measurements()
         self.profiles: dict[str, Framework] = {}
         for profile in config.profiles:
             own = profile.percentage_of_nodes_to_score

@@ -14,13 +14,13 @@ from kscheduler.client.concurrency import run_together
 from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, Plugin, PostFilterResult, ProfileHandle
-from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate
 from kscheduler.framework.plugins.defaultpreemption.dry_run import WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.noderesources.fit import Fit
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status, unschedulable
+from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.nominator import Nominator
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.pod_info import PodInfo
@@ -176,7 +176,7 @@ class Bench:
         profiles[PROFILE] = self.framework
 
     def _make(self, points: Mapping[str, list[tuple[Plugin, int]]]) -> Framework:
-        return Framework(PROFILE, points, self.handle, observer=NoObserver(), stopwatch=lambda: 0.0)
+        return Framework(PROFILE, points, self.handle, observer=Measurements(), stopwatch=lambda: 0.0)
 
     def with_post_filter(self) -> Framework:
         """The profile with the plugin in it."""

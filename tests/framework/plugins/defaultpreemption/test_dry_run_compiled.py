@@ -17,13 +17,13 @@ from kscheduler.config.load import default_config
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
 from kscheduler.framework.interface import Handle, Plugin, ProfileHandle
-from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.plugins.defaultpreemption.candidates import Findings
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS, WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Code, Status, code_of, unschedulable
+from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.nominator import Nominator
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.node_info import NodeInfo
@@ -62,7 +62,7 @@ class Cluster:
         )
         points: dict[str, list[tuple[Plugin, int]]] = build(default_config().profiles[0], self.handle)
         self._pre_filter = [plugin for plugin, _ in points["preFilter"]]
-        self.framework = Framework(PROFILE, points, self.handle, observer=NoObserver(), stopwatch=lambda: 0.0)
+        self.framework = Framework(PROFILE, points, self.handle, observer=Measurements(), stopwatch=lambda: 0.0)
         profiles[PROFILE] = self.framework
         self.compiled = CompiledDryRun(self.handle)
         self.what_ifs = WhatIfDryRun(self.handle)
