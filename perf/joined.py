@@ -27,10 +27,10 @@ from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.compiled_lane import NO_PLACEMENTS, CompiledLane
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, Plugin
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.observability.measurements import Measurements
-from kscheduler.queue.nominator import Nominator
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod
@@ -119,7 +119,7 @@ class Lane:
             table=self.cache.table,
             rng=random.Random(1),
             bind=_bind_nothing,
-            nominations=Nominator(),
+            nominations=Nominations(),
             budgets=DisruptionBudgets(),
         )
         points: dict[str, list[tuple[Plugin, int]]] = build(default_config().profiles[0], self._handle)

@@ -45,7 +45,7 @@ from kscheduler.framework.interface import (
 )
 from kscheduler.framework.node_filters import NodeFilters
 from kscheduler.framework.node_values import ValuingPlugin
-from kscheduler.framework.nominated_pods import NominatedPods, only_room
+from kscheduler.framework.nominated_pods import NominatedPods, filter_of_requests
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of, unresolvable
 from kscheduler.framework.verdict_statuses import VerdictStatuses
 from kscheduler.observability.measurements import Measurements
@@ -492,15 +492,15 @@ class Algorithm:
             )
 
     def _room_asked_for(self, state: CycleState, pod: PodInfo) -> Sequence[tuple[FilterPlugin, PodRequest]] | None:
-        """Return what `only_room` returns for the active filters; None if nodes have to be filtered one by one."""
+        """Return the filter that nominated pods affect by taking room; None if nodes must be filtered one by one."""
         skipped = frozenset(state.skip_filter)
         if skipped in self._counting:  # computing the demands costs more than filtering a few nodes
             return None
         try:
-            told = self._node_filters.demands(state, pod)
+            demands_of = self._node_filters.demands(state, pod)
         except Exception:
             return None  # the filters themselves report the fault
-        room = None if told is None else only_room(told)
+        room = None if demands_of is None else filter_of_requests(demands_of)
         if room is None:
             self._counting.add(skipped)
         return room

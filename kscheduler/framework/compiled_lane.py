@@ -102,7 +102,7 @@ class CompiledLane:
         self._placer = Placer(handle.table.columns, max_bytes, threads, KEPT_CLASSES)
         self._classes = CompiledClasses(profiles, handle, self._placer, max_bytes, observer, stopwatch)
         self._first_on_tie = any(framework.first_on_tie for framework in profiles.values())
-        self._nominated = HighestNominated(handle)
+        self._nominations = handle.nominations
 
     def sign(self, pod: PodInfo) -> None:
         """Determine the pod's signature now, so that `place` need not. Raises KeyError for a pod of no profile."""
@@ -145,7 +145,7 @@ class CompiledLane:
         self._classes.refresh()
         run: list[PodClass] = []
         ready, find = self._classes.ready, self._classes.find
-        highest = self._nominated.priority()
+        highest = self._nominations.highest_priority
         for pod in pods:
             if highest is not None and pod.priority <= highest:
                 break
@@ -259,24 +259,3 @@ class CompiledLane:
             self._observer.batch_attempts(profile, "hint_used", count - without)
         self._observer.node_hint(profile, "hint", looking_s + placing_s, count)
         self._profiles[profile].pass_over(count)
-
-
-class HighestNominated:
-    """The highest priority of all nominated pods: a pod above it need not leave them room."""
-
-    def __init__(self, handle: Handle) -> None:
-        self._nominations = handle.nominations
-        self._is_stale = True
-        self._priority: int | None = None
-        handle.nominations.watch(self._changed)
-
-    def priority(self) -> int | None:
-        """Return the priority; None if no pod is nominated."""
-        if self._is_stale:
-            expected = (pod.priority for name in self._nominations.nodes() for pod in self._nominations.on(name))
-            self._priority = max(expected, default=None)
-            self._is_stale = False
-        return self._priority
-
-    def _changed(self, node_name: str) -> None:
-        self._is_stale = True

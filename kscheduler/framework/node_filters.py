@@ -6,7 +6,7 @@ there, since the pod must leave them their room; and without, since they may nev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
@@ -14,10 +14,10 @@ from kscheduler.framework.faults import raised, running, unsuccessful
 from kscheduler.framework.interface import (
     DemandingFilterPlugin,
     FilterPlugin,
-    Nominations,
     PreFilterExtensions,
     PreFilterPlugin,
 )
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.status import Code, Status, code_of
 from kscheduler.snapshot.node_copy import NodeCopy
 from kscheduler.snapshot.node_info import NodeInfo
@@ -48,8 +48,9 @@ class NodeFilters:
 
     def demands(self, state: CycleState, pod: PodInfo) -> list[tuple[DemandingFilterPlugin, Demands]] | None:
         """Return each filter that is active in the cycle with its demands; None if one of them has none."""
-        told = {id(plugin) for plugin in self._demanding}
-        if any(id(plugin) not in told and plugin.name not in state.skip_filter for plugin in self._everybody()):
+        can_state = {id(plugin) for plugin in self._demanding}
+        others = (plugin for plugin in (*self._filters, *self._followers) if id(plugin) not in can_state)
+        if any(plugin.name not in state.skip_filter for plugin in others):
             return None
         found = []
         for plugin in self._demanding:
@@ -60,10 +61,6 @@ class NodeFilters:
                 return None
             found.append((plugin, demands))
         return found
-
-    def _everybody(self) -> Iterator[FilterPlugin | PreFilterExtensions]:
-        yield from self._filters
-        yield from self._followers
 
     # --- moving pods ---
 

@@ -16,7 +16,7 @@ from kscheduler.client.concurrency import run_together, wait_event
 from kscheduler.clock import Clock
 from kscheduler.config.metric_policy import Freshness, Metric, PolicySpec, Source
 from kscheduler.framework.plugins.metricpolicy.rule_sets import metrics_of
-from kscheduler.framework.telemetry import PolicyRef, SampleSteps
+from kscheduler.framework.telemetry import PolicyRef, SampleSteps, Telemetry
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.telemetry.columns import BookColumn
@@ -46,7 +46,7 @@ def _tell_nobody(pod: PodInfo, reason: str, note: str) -> None:
     pass
 
 
-class LiveTelemetry:
+class LiveTelemetry(Telemetry):
     def __init__(
         self,
         table: NodeTable,
@@ -120,7 +120,7 @@ class LiveTelemetry:
     def watch(self, changed: Callable[[], object]) -> None:
         self._watchers.append(changed)
 
-    def tell(self, pod: PodInfo, reason: str, note: str) -> None:
+    def record_event(self, pod: PodInfo, reason: str, note: str) -> None:
         self._tell(pod, reason, note)
 
     def count(self, what: str, policy: PolicyRef) -> None:

@@ -121,10 +121,10 @@ def test_no_pods_are_no_placements(side: Side) -> None:
 
 
 def test_pods_above_those_that_are_expected_somewhere_need_not_yield_to_them(side: Side) -> None:
-    side.nominator.nominate(PodInfo(make_pod("waits").uid("waits").priority(5).obj()), "n1")
+    side.nominations.nominate(PodInfo(make_pod("waits").uid("waits").priority(5).obj()), "n1")
     assert placed_by_lane(side, copies(1, make_pod("p").priority(5))) == 0
     assert placed_by_lane(side, [*copies(2, make_pod("p").priority(6)), *copies(1)]) == 2
-    side.nominator.remove("waits")
+    side.nominations.remove("waits")
     assert placed_by_lane(side, copies(2)) == 2
 
 

@@ -30,12 +30,12 @@ from kscheduler.framework.interface import (
     TableNormalizeScore,
     TableScorePlugin,
 )
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Code
 from kscheduler.framework.status import Status as OurStatus
 from kscheduler.observability.measurements import Measurements
-from kscheduler.queue.nominator import Nominator
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -68,10 +68,10 @@ class World:
 
     def __init__(self, case: Case, form: str) -> None:
         self.cache = Cache()
-        nominator = Nominator()
+        nominations = Nominations()
         for pod in case.cluster.get("nominated", ()):
-            nominator.nominate(read_pod(pod), None)
-        self.handle = Handle(table=self.cache.table, rng=random.Random(0), bind=_bind_nothing, nominations=nominator)
+            nominations.nominate(read_pod(pod), None)
+        self.handle = Handle(table=self.cache.table, rng=random.Random(0), bind=_bind_nothing, nominations=nominations)
         config = read_config(json.dumps(case.config))
         self._profiles = {
             profile.scheduler_name: _Profile(profile, config.percentage_of_nodes_to_score, self.handle, form)

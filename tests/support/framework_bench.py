@@ -11,10 +11,10 @@ from kscheduler.cache.cache import Cache
 from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, Plugin, extension_points
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status, unschedulable
 from kscheduler.observability.measurements import Measurements
-from kscheduler.queue.nominator import Nominator
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import NodeBuilder, PodBuilder, make_node, make_pod
@@ -26,8 +26,10 @@ class Bench:
     def __init__(self, plugins: Mapping[str, Sequence[Any]], **options: Any) -> None:
         self.cache = Cache()
         self.bound: list[tuple[str, str]] = []
-        self.nominator = Nominator()
-        self.handle = Handle(table=self.cache.table, rng=random.Random(1), bind=self._bind, nominations=self.nominator)
+        self.nominations = Nominations()
+        self.handle = Handle(
+            table=self.cache.table, rng=random.Random(1), bind=self._bind, nominations=self.nominations
+        )
         self._plugins = plugins
         self._options = options
         self.state = CycleState()
@@ -66,7 +68,7 @@ class Bench:
 
     def nominate(self, pod: PodBuilder, node_name: str) -> None:
         """A pod that waits, and is expected on the node."""
-        self.nominator.nominate(PodInfo(pod.obj()), node_name)
+        self.nominations.nominate(PodInfo(pod.obj()), node_name)
 
     def schedule(self, pod: PodBuilder | None = None) -> Decision | Rejection:
         self.state = CycleState()

@@ -14,12 +14,12 @@ from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.out_of_tree import GuestClasses
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
-from kscheduler.framework.telemetry import NoTelemetry, Telemetry
+from kscheduler.framework.telemetry import Telemetry
 from kscheduler.observability.measurements import Measurements
-from kscheduler.queue.nominator import Nominator
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.owners import Owners
@@ -57,18 +57,18 @@ class Side:
         stopwatch: Callable[[], float] = lambda: 0.0,
         max_bytes: int = 1 << 20,
         guests: GuestClasses | None = None,
-        telemetry: Callable[[NodeTable], Telemetry] = lambda table: NoTelemetry(),
+        telemetry: Callable[[NodeTable], Telemetry] = lambda table: Telemetry(),
     ) -> None:
         config = config or default_config()
         self.cache = Cache()
-        self.namespaces, self.owners, self.nominator = Namespaces(), Owners(), Nominator()
+        self.namespaces, self.owners, self.nominations = Namespaces(), Owners(), Nominations()
         self.handle = Handle(
             table=self.cache.table,
             rng=random.Random(seed),
             bind=_bind,
             namespaces=self.namespaces,
             owners=self.owners,
-            nominations=self.nominator,
+            nominations=self.nominations,
             telemetry=telemetry(self.cache.table),
         )
         observer = observer or Measurements()
@@ -158,7 +158,7 @@ class TwoLanes:
 
     def nominate(self, pod: Pod, node_name: str) -> None:
         for side in self.sides:
-            side.nominator.nominate(PodInfo(pod), node_name)
+            side.nominations.nominate(PodInfo(pod), node_name)
 
     def set_service(self, name: str, selector: Mapping[str, str] | None) -> None:
         for side in self.sides:

@@ -168,7 +168,7 @@ class Executor:
                 return _End.GONE_BEFORE
             self._endings.accepted[victim.metadata.uid] = self._evictions.wall()
             end = _End.ACCEPTED
-        self._evictions.tell(victim, preemptor.pod, note)
+        self._evictions.record_event(victim, preemptor.pod, note)
         log.info("pod preempted", extra={"pod": victim.key, "preemptor": preemptor.key, "node": node_name})
         return end
 

@@ -151,7 +151,7 @@ class DefaultPreemption:
         return is_ending_for_preemption(pod) or self._executor.has_ended(pod)
 
     def _nominated_node(self, pod: PodInfo) -> str:
-        """Return the pod's nominated node as the nominator knows it, before its status does."""
+        """Return the pod's nominated node as the nominations knows it, before its status does."""
         return self._handle.nominations.node_of(pod.uid) or pod.pod.status.nominated_node_name
 
     def _is_least(self, pod: PodInfo) -> bool:

@@ -105,7 +105,7 @@ def test_room_promised_to_a_pod_of_higher_priority_is_not_taken() -> None:
     bench = Bench()
     bench.nodes("n1")
     bench.place(make_pod("old").priority(1).req(cpu="4"), "n1")
-    bench.nominator.nominate(PodInfo(make_pod("vip").priority(5000).req(cpu="3").obj()), "n1")
+    bench.nominations.nominate(PodInfo(make_pod("vip").priority(5000).req(cpu="3").obj()), "n1")
     assert bench.victims(critical(cpu="1"), "n1") == (["old"], 0)
     found = answer(bench, critical(cpu="2"))
     assert isinstance(found, Status)
