@@ -138,7 +138,7 @@ class CompiledClasses:
         return all(self._changed[source] <= epoch for source in sources)
 
     def _find_sampling(self) -> None:
-        self._sampling = {name for name, framework in self._profiles.items() if not framework.looks_at_all()}
+        self._sampling = {name for name, framework in self._profiles.items() if not framework.algorithm.looks_at_all()}
 
     # --- looking up ---
 

@@ -258,4 +258,4 @@ class CompiledLane:
         if count > without:
             self._observer.batch_attempts(profile, "hint_used", count - without)
         self._observer.node_hint(profile, "hint", looking_s + placing_s, count)
-        self._profiles[profile].pass_over(count)
+        self._profiles[profile].algorithm.pass_over(count)

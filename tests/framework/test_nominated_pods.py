@@ -47,7 +47,7 @@ class Twins(Bench):
 
     @staticmethod
     def _algorithm(framework: Framework) -> Algorithm:
-        return framework._algorithm
+        return framework.algorithm
 
     def _make_default(self) -> Framework:
         points: dict[str, list[tuple[Plugin, int]]] = build(default_config().profiles[0], self.handle)

@@ -83,7 +83,7 @@ class World:
         fill(self.cache, case, self.decide)
         inform(self.handle.volumes, case.cluster, detours)
         for profile in self._profiles.values():
-            profile.framework._algorithm._next_start_row = 0  # the detour has looked at nodes
+            profile.framework.algorithm._next_start_row = 0  # the detour has looked at nodes
 
     def decide(self, document: Object) -> Decision:
         pod = read_pod(document)
@@ -178,7 +178,7 @@ class _Profile:
         outcome = self.framework.schedule_pod(state, pod)
         if isinstance(outcome, Placed):
             found.host, found.evaluated = outcome.node_name, outcome.evaluated
-            algorithm = self.framework._algorithm
+            algorithm = self.framework.algorithm
             found.found = [table.at(row).name for row in algorithm._verdicts.feasible_rows()]
             if self._is_sampled or pod.pod.status.nominated_node_name:  # what is not looked at has no status
                 statuses: Mapping[str, OurStatus] = {}

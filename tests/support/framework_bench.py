@@ -83,14 +83,14 @@ class Bench:
         """Names of the nodes the pod may run on."""
         found = self.schedule(pod)
         if isinstance(found, Decision):
-            verdicts = self.framework._algorithm._verdicts
+            verdicts = self.framework.algorithm._verdicts
             return sorted(self.cache.table.at(row).name for row in verdicts.feasible_rows())
         return []
 
     def scores(self, pod: PodBuilder | None = None) -> dict[str, int]:
         """Node name -> weighted sum, where at least two nodes are feasible."""
         assert isinstance(self.schedule(pod), Decision)
-        algorithm = self.framework._algorithm
+        algorithm = self.framework.algorithm
         rows = algorithm._verdicts.feasible_rows()
         return {self.cache.table.at(row).name: algorithm._scores.total(row) for row in rows}
 

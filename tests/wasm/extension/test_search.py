@@ -116,7 +116,7 @@ def test_a_search_asks_about_no_more_nodes_than_kube_scheduler_looks_for(percent
 
     searching = framework(Fence(asked.plugin, asked.room.handle))
     whole = framework(_Whole(room.plugin))
-    whole._algorithm._searching = searching._algorithm._searching and {"nobody"}  # the same number of nodes
+    whole.algorithm._searching = searching.algorithm._searching and {"nobody"}  # the same number of nodes
     for number in range(4):
         pod = PodInfo(info().pod)
         found, truth = searching.schedule_pod(CycleState(), pod), whole.schedule_pod(CycleState(), pod)

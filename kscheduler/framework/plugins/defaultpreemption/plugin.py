@@ -162,7 +162,7 @@ class DefaultPreemption:
     def _nobody_to_hit(self, statuses: Mapping[str, Status]) -> str:
         """Return the message that dry runs on all nodes would come to."""
         if isinstance(statuses, VerdictStatuses):
-            tried = statuses.count_of(Code.UNSCHEDULABLE)
+            tried = sum(nodes for status, nodes in statuses.counts() if status.code is Code.UNSCHEDULABLE)
         else:
             tried = len(self._promising(statuses))
         diagnosis = Diagnosis(len(self._handle.table))
