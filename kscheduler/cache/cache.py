@@ -21,7 +21,7 @@ from kscheduler.api.objects import Node
 from kscheduler.errors import InternalError
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.snapshot.pod_counters import counts_alike
+from kscheduler.snapshot.pod_counters import is_counted_equally
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -256,5 +256,5 @@ def takes_the_same(old: PodInfo, new: PodInfo) -> bool:
         old.resources == new.resources
         and old.host_ports == new.host_ports
         and old.priority == new.priority
-        and counts_alike(old, new)
+        and is_counted_equally(old, new)
     )

@@ -13,6 +13,7 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kscheduler._fast import Placer, PodClass
@@ -42,29 +43,19 @@ class Placement(NamedTuple):
     feasible: int  # nodes that fit
 
 
+@dataclass(slots=True, eq=False)
 class Placements:
     """The nodes of the leading pods, in their order. The columns count these pods already, the cache does not yet.
 
     The caller must assume each, `cache.assume(pod, node_name, counted=True)`, before anything else is done.
     """
 
-    __slots__ = ("classes", "feasible", "looking_s", "node_names", "placing_s", "rows")
-
-    def __init__(
-        self,
-        rows: Sequence[int],
-        node_names: Sequence[str],
-        feasible: Sequence[int],
-        classes: Sequence[PodClass] = (),
-        looking_s: float = 0.0,
-        placing_s: float = 0.0,
-    ) -> None:
-        self.rows = rows
-        self.node_names = node_names
-        self.feasible = feasible  # nodes that fit
-        self.classes = classes
-        self.looking_s = looking_s  # for finding the classes of all these pods
-        self.placing_s = placing_s
+    rows: Sequence[int]
+    node_names: Sequence[str]
+    feasible: Sequence[int]  # nodes that fit
+    classes: Sequence[PodClass] = ()
+    looking_s: float = 0.0  # for finding the classes of all these pods
+    placing_s: float = 0.0
 
     def __len__(self) -> int:
         return len(self.node_names)
@@ -172,7 +163,7 @@ class CompiledLane:
         except Exception as error:
             # Pods before the failing one are placed; the general lane decides that one, and reports its fault.
             placed = next((i for i, row in enumerate(rows) if row < 0), len(rows))
-            self._tell_fault(self._classes.of(run[min(placed, len(run) - 1)]), error)
+            self._log_fault(self._classes.of(run[min(placed, len(run) - 1)]), error)
         del rows[placed:], feasible[placed:]
         if bits is not None:
             self._ties.use(placed - feasible.count(1))
@@ -190,7 +181,7 @@ class CompiledLane:
                 return False
             self._table.columns.add_pod(row, joined.pod_class.request)
         except Exception as error:
-            self._tell_fault(joined, error)
+            self._log_fault(joined, error)
             return False
         if bits is not None and fitting > 1:
             self._ties.use(1)
@@ -198,7 +189,7 @@ class CompiledLane:
         feasible.append(fitting)
         return True
 
-    def _tell_fault(self, compiled: CompiledClass, error: Exception) -> None:
+    def _log_fault(self, compiled: CompiledClass, error: Exception) -> None:
         """Log a fault in the compiled lane; the general lane decides the pod, and reports a plugin that fails again."""
         if compiled.asks:
             log.debug("a plugin did not answer in the compiled lane", extra={"err": str(error)})
@@ -221,7 +212,7 @@ class CompiledLane:
         if pods == 1:  # as are all pods of classes with terms
             compiled, scored = self._classes.of(run[0]), int(feasible[0] != 1)
             compiled.evaluations.count(1, scored)
-            self._tell(compiled.profile, 1, scored, looking_s, placing_s)
+            self._report_points(compiled.profile, 1, scored, looking_s, placing_s)
             return
         singles: Counter[PodClass] = Counter()  # pods that fitted on one node only, and were not scored
         if 1 in feasible:
@@ -235,7 +226,7 @@ class CompiledLane:
             before = by_profile.get(compiled.profile, (0, 0))
             by_profile[compiled.profile] = before[0] + count, before[1] + scored
         for profile, (count, scored) in by_profile.items():
-            self._tell(profile, count, scored, looking_s / pods, placing_s / pods)
+            self._report_points(profile, count, scored, looking_s / pods, placing_s / pods)
 
     def _report_none(self, pod: PodInfo, seconds: float) -> None:
         """Report metrics of a pod that is left to the general lane, after so many seconds."""
@@ -244,14 +235,14 @@ class CompiledLane:
         self._observer.batch_attempts(profile, "hint_not_used" if pod.signature in self._classes.ready else "no_hint")
         self._observer.node_hint(profile, "no_hint", seconds)
 
-    def _tell(self, profile: str, count: int, scored: int, looking_s: float, placing_s: float) -> None:
+    def _report_points(self, profile: str, count: int, scored: int, looking_s: float, placing_s: float) -> None:
         """Report metrics of `count` pods of a profile, of which `scored` were scored; times are seconds per pod."""
-        tell = self._observer.extension_point
-        tell("PreFilter", "Success", profile, looking_s, count)
-        tell("Filter", "Success", profile, placing_s / 2, count)
+        report = self._observer.extension_point
+        report("PreFilter", "Success", profile, looking_s, count)
+        report("Filter", "Success", profile, placing_s / 2, count)
         if scored:
-            tell("PreScore", "Success", profile, 0.0, scored)
-            tell("Score", "Success", profile, placing_s / 2, scored)
+            report("PreScore", "Success", profile, 0.0, scored)
+            report("Score", "Success", profile, placing_s / 2, scored)
         without = min(self._classes.asked.pop(profile, 0), count)  # the first pods of their signatures
         if without:
             self._observer.batch_attempts(profile, "no_hint", without)

@@ -41,7 +41,7 @@ from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.snapshot.owners import Owners, OwnerSelectors
+from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.volumes import Volumes
 
@@ -444,7 +444,7 @@ class Handle:
     rng: random.Random
     bind: Callable[[PodInfo, str], Awaitable[None]]  # (pod, node name); raises the APIError family
     namespaces: Namespaces = field(default_factory=Namespaces)  # for namespace selectors of affinity terms
-    owners: OwnerSelectors = field(default_factory=Owners)  # for pods that state no spread constraints
+    owners: Owners = field(default_factory=Owners)  # for pods that state no spread constraints
     stopwatch: Callable[[], float] = _stands_still  # seconds, to measure plugins; never for decisions
     within: Callable[[float, Coroutine[Any, Any, Any]], Awaitable[Any]] = _without_limit  # awaits for at most so long
     volumes: Volumes = field(default_factory=Volumes)  # claims, volumes, classes, drivers, capacities, attachments

@@ -37,10 +37,9 @@ from kscheduler.framework.interface import (
     ScorePlugin,
     SelectivePlugin,
 )
-from kscheduler.framework.node_filters import NodeFilters
+from kscheduler.framework.node_filters import NodeFilters, NodeWhatIf
 from kscheduler.framework.search_plugins import SearchPlugins
 from kscheduler.framework.status import SKIP, Code, Status, code_of, error_status
-from kscheduler.framework.what_if import NodeWhatIf
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 

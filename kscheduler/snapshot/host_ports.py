@@ -35,12 +35,7 @@ class HostPortIndex:
 
     def conflicting_rows(self, wanted: Iterable[HostPort]) -> list[int]:
         """Return the rows, ascending, on which at least one of the wanted host ports is taken."""
-        rows: set[int] = set()
-        for port in wanted:
-            for row, addresses in self._taken.get((port.protocol, port.port), {}).items():
-                if _clash(addresses, port.ip):
-                    rows.add(row)
-        return sorted(rows)
+        return sorted(self.conflicts(wanted))
 
     def conflicts(self, wanted: Iterable[HostPort]) -> dict[int, int]:
         """Return row -> number of conflicts between wanted host ports and those held there; rows of 0 are left out."""

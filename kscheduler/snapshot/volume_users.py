@@ -32,7 +32,7 @@ class VolumeUsers:
     # --- writing ---
 
     def clear(self) -> None:
-        """Remove all pods without notifying listeners; the caller does so (`tell`) after adding the pods again."""
+        """Remove all pods without notifying listeners; the caller does so (`notify`) after adding the pods again."""
         self._claims.clear()
         self._mounts.clear()
         self._pods.clear()
@@ -45,7 +45,7 @@ class VolumeUsers:
             _count(self._claims.setdefault(claim, {}), row)
         for mount in mounts_of(pod.pod):
             _count(self._mounts.setdefault(mount, {}), row)
-        self.tell(row)
+        self.notify(row)
 
     def remove(self, row: int, pod: PodInfo) -> None:
         """Remove a pod from a row. It may be a later version than the one added: a pod's volumes never change."""
@@ -61,7 +61,7 @@ class VolumeUsers:
         for mount in mounts_of(known.pod):
             if not _uncount(self._mounts[mount], row):
                 del self._mounts[mount]
-        self.tell(row)
+        self.notify(row)
 
     # --- reading ---
 
@@ -88,7 +88,7 @@ class VolumeUsers:
         """Call `listener` from now on with every row whose volume users change or whose node is added or removed."""
         self._watchers.append(listener)
 
-    def tell(self, row: int) -> None:
+    def notify(self, row: int) -> None:
         for listener in self._watchers:
             listener(row)
 

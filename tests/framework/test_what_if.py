@@ -14,12 +14,11 @@ from kscheduler.cache.cache import Cache
 from kscheduler.config.load import default_config
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, PreFilterResult
-from kscheduler.framework.node_filters import NodeFilters
+from kscheduler.framework.node_filters import NodeFilters, NodeWhatIf
 from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.nodeports import NodePorts
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.status import SKIP, Code, Status, code_of, error_status, unschedulable
-from kscheduler.framework.what_if import NodeWhatIf
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.api.objects import Node, Pod
+from kscheduler.cache.cache import Cache
 from kscheduler.errors import DecodeError, InternalError
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
@@ -226,3 +227,23 @@ def test_columns_and_indexes_agree_after_any_sequence(steps: list[tuple[str, int
         table.check()
         expected = {info.row for info in table for held in info.pods.values() if held.key == f"default/p{pod}"}
         assert set(table.ports.conflicting_rows([HostPort("TCP", 80 + pod, "0.0.0.0")])) == expected
+
+
+def test_the_lowest_priority_is_known_as_pods_come_and_go() -> None:
+    cache = Cache()
+
+    def lowest() -> int | None:  # a call, so that type checkers do not remember the last answer
+        return cache.table.lowest_priority
+
+    assert lowest() is None
+    cache.set_pod(PodInfo(make_pod("early").priority(1).node("n1").obj()))  # its node is not known yet
+    assert lowest() is None
+    cache.set_node(make_node("n1").capacity(cpu="1").obj())
+    cache.set_pod(PodInfo(make_pod("other").priority(7).node("n1").obj()))
+    assert lowest() == 1
+    cache.remove_pod("uid-default-early")
+    assert lowest() == 7
+    cache.check()
+    cache.remove_node("n1")
+    assert lowest() is None
+    cache.check()

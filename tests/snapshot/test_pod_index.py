@@ -31,7 +31,7 @@ def count(cache: Cache, narrowings: Sequence[Sequence[Token]]) -> tuple[RowCount
         asked.append(pods.labels.get("app", "none"))
         return 1
 
-    return cache.table.counters.counter(("test", str(narrowings)), weigh, lambda: narrowings), asked
+    return cache.table.counters.by_labels.counter(("test", str(narrowings)), weigh, lambda: narrowings), asked
 
 
 def test_the_shortest_list_of_tokens_is_looked_through() -> None:
@@ -74,7 +74,7 @@ def test_terms_are_found_by_the_labels_they_want_or_else_anywhere() -> None:
         return 1
 
     labels = {"app": "a3", "env": "prod"}
-    counter = cache.table.counters.holders("test", weigh, lambda: [pod_tokens("default", labels)])
+    counter = cache.table.counters.by_terms.counter("test", weigh, lambda: [pod_tokens("default", labels)])
     # The term of a3, the first one, which no label told apart from later ones yet, and the one of every pod.
     assert counter.total == len(asked) <= 3
     cache.check()

@@ -156,7 +156,7 @@ class DefaultPreemption:
 
     def _is_least(self, pod: PodInfo) -> bool:
         """Return True if no pod on any node has a lower priority, as for most pods that fit nowhere."""
-        lowest = self._handle.table.priorities.lowest
+        lowest = self._handle.table.lowest_priority
         return lowest is None or lowest >= pod.priority
 
     def _nobody_to_hit(self, statuses: Mapping[str, Status]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kscheduler.api.pod_affinity import AffinityTerm
+from kscheduler.framework.interface import MAX_NODE_SCORE
 from kscheduler.framework.plugins.interpodaffinity.own_terms import OwnTerms, all_mean, means
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_info import NodeInfo
@@ -88,6 +89,17 @@ def score_by_pair(
 
 def score_of(labels: Mapping[str, str], scores: Mapping[TopologyPair, int]) -> int:
     return sum(scores.get(pair, 0) for pair in labels.items())
+
+
+def normalize_between(scores: dict[str, int]) -> None:
+    """Scale scores (node name -> raw) in place: 100 · ((s - min) / (max - min)) in doubles, cut; equal ones become 0.
+
+    The division comes first, as in kube-scheduler: the other order would round differently.
+    """
+    lowest, highest = min(scores.values(), default=0), max(scores.values(), default=0)
+    for node, score in scores.items():
+        share = (score - lowest) / (highest - lowest) if highest > lowest else 0.0
+        scores[node] = int(MAX_NODE_SCORE * share)
 
 
 def means_incoming(term: AffinityTerm, pod: PodInfo, namespaces: Namespaces) -> bool:

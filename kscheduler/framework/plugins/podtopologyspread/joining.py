@@ -90,7 +90,7 @@ class _Asking:
 
     def _tally(self, constraint: Constraint, keys: tuple[str, ...]) -> DomainTally:
         """Return the constraint's counts by domain, on the nodes it looks at: at most those with all these keys."""
-        counter = self._table.counters.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
+        counter = self._table.counters.by_labels.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
         inclusion = self._inclusion
         way = (
             constraint.topology_key,
@@ -108,7 +108,7 @@ class _Asking:
 
     def _tally_by_row(self, constraint: Constraint) -> DomainTally:
         """Return the counts over hosts, where each node is its own domain, whatever its label says."""
-        counter = self._table.counters.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
+        counter = self._table.counters.by_labels.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
 
         def build(tally: DomainTally) -> None:
             column = self._table.topology.column(HOSTNAME)
