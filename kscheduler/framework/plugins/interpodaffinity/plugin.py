@@ -24,7 +24,7 @@ from kscheduler.framework.plugins.interpodaffinity.by_node import normalize_betw
 from kscheduler.framework.plugins.interpodaffinity.by_table import AffinityIndex, FilterInput, ScoreInput
 from kscheduler.framework.plugins.interpodaffinity.filter_counts import FilterCounts
 from kscheduler.framework.plugins.interpodaffinity.hints import Hints
-from kscheduler.framework.plugins.interpodaffinity.joining import Asked, Joining
+from kscheduler.framework.plugins.interpodaffinity.joining import Joining
 from kscheduler.framework.plugins.interpodaffinity.own_terms import NO_OWN_TERMS, OwnTerms, own_terms
 from kscheduler.framework.status import SKIP, Status, error_status, unresolvable, unschedulable
 from kscheduler.snapshot.node_info import NodeInfo
@@ -167,7 +167,7 @@ class InterPodAffinity:
         if scores:
             draft.says_score()
         if filters or scores:
-            asked = Asked(
+            joined = self._joining.terms(
                 pod,
                 own,
                 incoming,
@@ -176,7 +176,7 @@ class InterPodAffinity:
                 weight=weight,
                 hard_weight=self._hard_weight,
             )
-            draft.add_terms(self._joining.terms(asked))
+            draft.add_terms(joined)
         return True
 
     # --- queue ---

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kscheduler._fast import FEASIBLE, Verdicts
+from kscheduler.framework.claim_hints import BY_CLAIMS, after_claim
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
@@ -111,8 +112,8 @@ class NodeVolumeLimits:
             Registration(ClusterEvent(EventResource.POD, Action.DELETE), hints.after_pod_deleted, ALL_ALIKE),
             Registration(
                 ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, Action.ADD),
-                hints.after_claim_added,
-                hints.BY_CLAIMS,
+                after_claim,
+                BY_CLAIMS,
             ),
             Registration(
                 ClusterEvent(EventResource.VOLUME_ATTACHMENT, Action.DELETE),

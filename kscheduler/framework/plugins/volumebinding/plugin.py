@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 
 from kscheduler._fast import FEASIBLE, Verdicts, filter_node_classes
 from kscheduler.errors import APIError, DecodeError, InternalError
+from kscheduler.framework.claim_hints import BY_CLAIMS, after_claim
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
@@ -179,7 +180,7 @@ class VolumeBinding:
         driver = ClusterEvent(EventResource.CSI_DRIVER, Action.UPDATE)
         return (
             Registration(ClusterEvent(EventResource.STORAGE_CLASS, comes), hints.after_storage_class, ALL_ALIKE),
-            Registration(claim, hints.after_claim, hints.BY_CLAIMS),
+            Registration(claim, after_claim, BY_CLAIMS),
             Registration(ClusterEvent(EventResource.PERSISTENT_VOLUME, comes)),
             Registration(ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
             Registration(ClusterEvent(EventResource.CSI_NODE, comes), hints.after_csi_node, ALL_ALIKE),
