@@ -26,7 +26,7 @@ from kscheduler.framework.cycle_review import CycleReview
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.extender_verdict import EXTENDER, ExtenderVerdict, Proposal
-from kscheduler.framework.faults import AnswersToCome, CycleFault, invalid_score, not_scored, raised, running
+from kscheduler.framework.faults import AnswersToCome, CycleFault, invalid_score, raised, running
 from kscheduler.framework.interface import (
     FilterPlugin,
     Handle,
@@ -572,7 +572,7 @@ class Algorithm:
         for node in nodes.values():
             value, status = plugin.score(state, pod, node)
             if status is not None and status.code is not Code.SUCCESS:
-                raise CycleFault(not_scored(plugin, status))
+                raise CycleFault(running("Score", plugin, status))
             raw[node.name] = value
         if isinstance(plugin, NormalizeScore):
             try:

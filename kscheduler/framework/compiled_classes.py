@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from kscheduler._fast import Placer, PodClass
 from kscheduler.errors import InternalError
 from kscheduler.framework.class_compiler import Evaluations
-from kscheduler.framework.class_draft import ClassDraft, JoinedTerms, Source
+from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.interface import FollowingPlugin, Handle
+from kscheduler.framework.joined_terms import Joined
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.signatures import Signature, Signer, SpecSignature
 from kscheduler.observability.measurements import Measurements
@@ -37,7 +38,7 @@ class CompiledClass:
     key: Hashable
     pod_class: PodClass
     evaluations: Evaluations
-    terms: JoinedTerms | None
+    terms: Joined | None
     asks: bool  # a guest is asked before each placement, and may fail
     bytes: int
     users: int = 0  # number of signatures

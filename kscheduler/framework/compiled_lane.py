@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from kscheduler._fast import Placer, PodClass
 from kscheduler.framework.class_compiler import Evaluations
-from kscheduler.framework.class_draft import JoinedTerms
 from kscheduler.framework.compiled_classes import CompiledClass, CompiledClasses
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.runtime import Framework
@@ -171,7 +170,7 @@ class CompiledLane:
 
     def _place_joined(self, joined: CompiledClass, rows: array[int], feasible: array[int]) -> bool:
         """Place one pod whose class has terms: append to `rows` and `feasible`. Returns False if it is not possible."""
-        terms: JoinedTerms | None = joined.terms
+        terms = joined.terms
         if terms is None:
             return False
         bits = None if self._first_on_tie else self._ties.ahead(1)[0]

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kscheduler.api.objects import Pod
 from kscheduler.framework.events import (
-    ALL_ALIKE,
     EACH_BY_ITSELF,
+    ONE_GROUP,
     ClusterEvent,
     Grouping,
     Registration,
@@ -109,18 +109,15 @@ class RequeueRules:
         if registration.hint is None:
             return True
         self._asked += 1
-        if self._asked % HINTS_A_SAMPLE != 1:
-            try:
-                return registration.hint(qpi.pod_info.pod, queued_event.old, queued_event.new)
-            except Exception:
-                return self._fail(plugin, qpi, queued_event, 0.0)
-        started = self._stopwatch()
+        is_sampled = self._asked % HINTS_A_SAMPLE == 1
+        started = self._stopwatch() if is_sampled else 0.0
         try:
             answer = registration.hint(qpi.pod_info.pod, queued_event.old, queued_event.new)
         except Exception:
-            return self._fail(plugin, qpi, queued_event, self._stopwatch() - started)
-        label = "Queue" if answer else "QueueSkip"
-        self._observer.hint(plugin, queued_event.event.label, label, self._stopwatch() - started)
+            return self._fail(plugin, qpi, queued_event, self._stopwatch() - started if is_sampled else 0.0)
+        if is_sampled:
+            label = "Queue" if answer else "QueueSkip"
+            self._observer.hint(plugin, queued_event.event.label, label, self._stopwatch() - started)
         return answer
 
     def _fail(self, plugin: str, qpi: QueuedPodInfo, queued_event: QueuedEvent, seconds: float) -> bool:
@@ -136,7 +133,7 @@ class RequeueRules:
 
 
 def grouping_of(registration: Registration) -> Grouping:
-    return ALL_ALIKE if registration.hint is None else registration.grouping or EACH_BY_ITSELF
+    return ONE_GROUP if registration.hint is None else registration.grouping or EACH_BY_ITSELF
 
 
 def _match(plugins: Mapping[str, Registrations], event: ClusterEvent) -> dict[str, Registrations]:

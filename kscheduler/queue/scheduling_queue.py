@@ -323,7 +323,7 @@ class SchedulingQueue:
             return 0
         queued_event = QueuedEvent(event, old_obj, new_obj)
         priority = math.inf if up_to_priority is None else up_to_priority
-        woken = self._waker.happen(queued_event, self._at(now), priority)
+        woken = self._waker.process(queued_event, self._at(now), priority)
         self._in_flight.record(queued_event)
         return woken
 

@@ -146,7 +146,7 @@ class WaitingGroups:
             if not self._has_warned:
                 self._has_warned = True
                 log.exception(
-                    "a key for queueing hints cannot be told, such pods are asked about one by one",
+                    "a key for queueing hints cannot be computed, such pods are asked about one by one",
                     extra={"plugin": self._plugin, "pod": qpi.key},
                 )
             return None

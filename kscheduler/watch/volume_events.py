@@ -136,7 +136,7 @@ class StorageEvents(Generic[T]):
             return
         if not was_known:
             self._happened(self._added, None, new)
-        elif not reads_alike(old, new):
+        elif not has_equal_content(old, new):
             self._happened(self._updated, old, new)
 
     def on_delete(self, item: T) -> None:
@@ -175,7 +175,7 @@ class StorageEvents(Generic[T]):
             self._kind.drop(item)
 
 
-def reads_alike(old: StorageObject, new: StorageObject) -> bool:
+def has_equal_content(old: StorageObject, new: StorageObject) -> bool:
     """Return True if two versions of an object differ in nothing but resourceVersion and generation."""
     return bool(_unversioned(old) == _unversioned(new))
 

@@ -14,7 +14,7 @@ from kscheduler.api.tolerations import count_intolerable_prefer_no_schedule, fin
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE, Demands
-from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Grouping, Registration
+from kscheduler.framework.events import ONE_GROUP, Action, ClusterEvent, EventResource, Grouping, Registration
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.narrowing import Narrowing, Options
 from kscheduler.framework.normalize import default_normalize
@@ -96,7 +96,7 @@ class TaintToleration:
         by_tolerations = Grouping(_tolerations, lambda: Narrowing(_keys_tolerated, _keys_to_tolerate))
         return (
             Registration(of_nodes, is_schedulable_after_node_change, by_tolerations),
-            Registration(of_pods, is_schedulable_after_toleration_change, ALL_ALIKE),
+            Registration(of_pods, is_schedulable_after_toleration_change, ONE_GROUP),
         )
 
 

@@ -21,7 +21,7 @@ from kscheduler.api.storage import (
 from kscheduler.framework.claim_hints import by_claims, claim_names
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.events import ONE_GROUP, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.status import SKIP, Status, unresolvable
 from kscheduler.snapshot.node_info import NodeInfo
@@ -115,7 +115,7 @@ class VolumeZone:
 
     def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
         return (
-            Registration(ClusterEvent(EventResource.STORAGE_CLASS, Action.ADD), _after_class_added, ALL_ALIKE),
+            Registration(ClusterEvent(EventResource.STORAGE_CLASS, Action.ADD), _after_class_added, ONE_GROUP),
             ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
             Registration(
                 ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE),
@@ -123,7 +123,7 @@ class VolumeZone:
                 _BY_CLAIMS,
             ),
             Registration(
-                ClusterEvent(EventResource.PERSISTENT_VOLUME, Action.ADD | Action.UPDATE), _after_volume, ALL_ALIKE
+                ClusterEvent(EventResource.PERSISTENT_VOLUME, Action.ADD | Action.UPDATE), _after_volume, ONE_GROUP
             ),
         )
 

@@ -138,7 +138,7 @@ class AffinityIndex:
 
     def score_input(self, pod: PodInfo, own: OwnTerms, hard_weight: int) -> ScoreInput:
         weighted = self.preferred(own)
-        weighted += [(1, counts) for counts in self._wishes(pod, hard_weight)]
+        weighted += [(1, counts) for counts in self._preferring(pod, hard_weight)]
         return ScoreInput([(weight, counts) for weight, counts in weighted if counts.count_anything()])
 
     def shunning_keys(self) -> Collection[str]:
@@ -224,7 +224,7 @@ class AffinityIndex:
             if counts.count_anything():
                 yield counts
 
-    def _wishes(self, pod: PodInfo, hard_weight: int) -> Iterator[DomainCounts]:
+    def _preferring(self, pod: PodInfo, hard_weight: int) -> Iterator[DomainCounts]:
         """Yield others' preferences, one item for each topology key; the counts are weighed already."""
         self._learn_keys()
         incoming = self.incoming(pod)
