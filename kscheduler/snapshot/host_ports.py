@@ -42,7 +42,7 @@ class HostPortIndex:
         found: dict[int, int] = {}
         for port in wanted:
             for row, addresses in self._taken.get((port.protocol, port.port), {}).items():
-                clashing = sum(pods for ip, pods in addresses.items() if _clash({ip: pods}, port.ip))
+                clashing = sum(pods for ip, pods in addresses.items() if _overlap(ip, port.ip))
                 if clashing:
                     found[row] = found.get(row, 0) + clashing
         return found
@@ -50,8 +50,8 @@ class HostPortIndex:
 
 def clashes(one: HostPort, other: HostPort) -> bool:
     """Return True if one node cannot have both host ports: equal protocol and port, and overlapping addresses."""
-    return one[:2] == other[:2] and (one.ip == other.ip or EVERY_ADDRESS in (one.ip, other.ip))
+    return one[:2] == other[:2] and _overlap(one.ip, other.ip)
 
 
-def _clash(addresses: dict[str, int], ip: str) -> bool:
-    return ip == EVERY_ADDRESS or EVERY_ADDRESS in addresses or ip in addresses
+def _overlap(one: str, other: str) -> bool:
+    return one == other or EVERY_ADDRESS in (one, other)

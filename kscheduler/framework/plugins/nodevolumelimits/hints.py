@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kscheduler.api.objects import Pod
 from kscheduler.api.storage import CSINode, VolumeAttachment
+from kscheduler.framework.csi_migration import NotTranslatable, translate_inline
 from kscheduler.framework.events import Grouping
 from kscheduler.framework.plugins.nodevolumelimits.attached import limits_of
 from kscheduler.framework.plugins.nodevolumelimits.counting import may_count
-from kscheduler.framework.plugins.nodevolumelimits.migration import NotTranslatable, translate_inline
 
 
 def after_csi_node_updated(waiting: Pod, old: object, new: object) -> bool:

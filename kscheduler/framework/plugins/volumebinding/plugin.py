@@ -13,6 +13,7 @@ from kscheduler._fast import FEASIBLE, Verdicts, filter_node_classes
 from kscheduler.errors import APIError, DecodeError, InternalError
 from kscheduler.framework.claim_hints import BY_CLAIMS, after_claim
 from kscheduler.framework.class_draft import ClassDraft
+from kscheduler.framework.csi_migration import NotTranslatable
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ONE_GROUP, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.faults import CycleFault, running
@@ -21,7 +22,6 @@ from kscheduler.framework.plugins.volumebinding import hints
 from kscheduler.framework.plugins.volumebinding.accessible_nodes import AccessibleNodesMemo
 from kscheduler.framework.plugins.volumebinding.assumption import Assumption, assume
 from kscheduler.framework.plugins.volumebinding.claims import find_claims, has_claims
-from kscheduler.framework.plugins.volumebinding.migration import NotTranslatable
 from kscheduler.framework.plugins.volumebinding.obstacles import NODE_CONFLICT, status_of
 from kscheduler.framework.plugins.volumebinding.provisioning import Offers
 from kscheduler.framework.plugins.volumebinding.question import Question

@@ -10,6 +10,7 @@ from collections.abc import Collection, Hashable, Sequence
 from typing import NamedTuple
 
 from kscheduler.api.storage import SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
+from kscheduler.framework.csi_migration import NotTranslatable
 from kscheduler.framework.plugins.volumebinding.accessible_nodes import (
     EVERYWHERE,
     AccessibleNodes,
@@ -19,7 +20,6 @@ from kscheduler.framework.plugins.volumebinding.accessible_nodes import (
 from kscheduler.framework.plugins.volumebinding.claims import PodClaims
 from kscheduler.framework.plugins.volumebinding.matching import requested_milli
 from kscheduler.framework.plugins.volumebinding.migration import (
-    NotTranslatable,
     in_tree_plugin,
     is_migrated,
     migrated_affinity,

@@ -6,11 +6,11 @@ import msgspec
 
 from kscheduler.api.storage import BOUND_BY_CONTROLLER, SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
 from kscheduler.errors import KSchedulerError
+from kscheduler.framework.csi_migration import NotTranslatable
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.volumebinding.accessible_nodes import AccessibleNodesMemo
 from kscheduler.framework.plugins.volumebinding.assumption import Assumption, StaticBinding
 from kscheduler.framework.plugins.volumebinding.claims import is_fully_bound
-from kscheduler.framework.plugins.volumebinding.migration import NotTranslatable
 from kscheduler.framework.plugins.volumebinding.question import BoundVolume
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
