@@ -93,11 +93,3 @@ class Nominations:
         self._is_highest_known = False
         for changed in self._watchers:
             changed(node_name)
-
-    # --- self-test ---
-
-    def check(self) -> None:
-        """Assert that the indexes by pod and by node agree."""
-        listed = {uid: name for name, pods in self._by_node.items() for uid in pods}
-        assert listed == {uid: known.node_name for uid, known in self.by_pod.items()}, f"{listed}, {self.by_pod}"
-        assert all(self._by_node.values()), "a node without nominated pods is listed"

@@ -1,13 +1,13 @@
 """The cluster as a table: one row a node; indexes by node class, port, volume, image, topology domain, kind of pod.
 
 A node keeps its row while it exists; the row is reused afterwards. Everything that scheduling reads about nodes is
-here and is changed here only, so the indexes agree by construction (`check` asserts it).
+here and is changed here only, so the indexes agree by construction.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from kscheduler._fast import CPU, EPHEMERAL_STORAGE, MEMORY, NodeColumns, PodRequest
@@ -21,7 +21,6 @@ from kscheduler.snapshot.node_classes import NodeClasses
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_counters import PodCounters
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.snapshot.pod_labels import label_key
 from kscheduler.snapshot.resource_columns import MAX_ALLOCATABLE, ResourceColumns
 from kscheduler.snapshot.row_log import RowLog
 from kscheduler.snapshot.topology import TopologyColumns
@@ -277,46 +276,3 @@ class NodeTable:
     def _notify_removed(self, row: int, pod: PodInfo) -> None:
         for watcher in self.pod_watchers:
             watcher.pod_removed(row, pod)
-
-    # --- self-test ---
-
-    def check(self) -> None:
-        """Assert that columns and indexes agree with the objects. Raises InternalError at the first difference."""
-        for info in self:
-            if self._rows.get(info.name) != info.row:
-                raise InternalError(f"node {info.name}: row {info.row}, but the index says {self._rows.get(info.name)}")
-            self._check_row(info)
-        self._check_counters()
-        priorities = Counter(pod.priority for info in self for pod in info.pods.values())
-        if self._by_priority != priorities:
-            raise InternalError(f"priorities counted {self._by_priority}, the pods have {priorities}")
-        self.volume_users.check((info.row, pod) for info in self for pod in info.pods.values())
-
-    def _check_row(self, info: NodeInfo) -> None:
-        expected: dict[int, int] = {}
-        for pod in info.pods.values():
-            for column, amount in self.resources.entries(pod.resources.total):
-                expected[column] = expected.get(column, 0) + amount
-        for column, name in enumerate(self.resources.names):
-            found = self.columns.requested(info.row, column)
-            if found != expected.get(column, 0):
-                raise InternalError(
-                    f"node {info.name}: {name} requested {found}, its pods sum to {expected.get(column, 0)}"
-                )
-        if self.columns.pod_count(info.row) != len(info.pods):
-            raise InternalError(
-                f"node {info.name}: {self.columns.pod_count(info.row)} pods counted, {len(info.pods)} kept"
-            )
-
-    def _check_counters(self) -> None:
-        by_labels: dict[Hashable, dict[int, int]] = {}
-        by_terms: dict[Hashable, dict[int, int]] = {}
-        for info in self:
-            for pod in info.pods.values():
-                rows = by_labels.setdefault(label_key(pod.pod), {})
-                rows[info.row] = rows.get(info.row, 0) + 1
-                for term, count in pod.held_terms:
-                    rows = by_terms.setdefault(term, {})
-                    rows[info.row] = rows.get(info.row, 0) + count
-        self.counters.by_labels.check(by_labels, self.static_generation)
-        self.counters.by_terms.check(by_terms, self.static_generation)

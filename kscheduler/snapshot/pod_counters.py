@@ -22,7 +22,6 @@ from typing import Generic, TypeVar, final
 
 from kscheduler._fast import DomainTally, NodeColumns
 from kscheduler.api.labels import Token
-from kscheduler.errors import InternalError
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.pod_labels import ANYWHERE, LabelClass, PodGroup, TermHolders, label_key
 
@@ -95,27 +94,12 @@ class RowCounter:
         self._listeners.remove(tally.add)
         tally.give_up()
 
-    def check_tallies(self, nodes: int) -> None:
-        """Assert that the valid tallies equal newly built ones. Raises InternalError."""
-        for way, kept in self._tallies.items():
-            if kept.nodes != nodes or not kept.tally.is_good:
-                continue  # it is not read before it is built again
-            fresh = DomainTally()
-            kept.build(fresh)
-            found, expected = _sums_of(kept.tally), _sums_of(fresh)
-            if found != expected:
-                raise InternalError(f"sums by {way}: {found} kept, built again they are {expected}")
-
 
 @dataclass(slots=True, eq=False)
 class _Kept:
     tally: DomainTally
     nodes: int  # static generation of the table for which the tally was built
     build: Callable[[DomainTally], None]
-
-
-def _sums_of(tally: DomainTally) -> tuple[int, int, int, list[int | None]]:
-    return tally.present, tally.occupied, tally.minimum, [tally.sum_of(row) for row in range(tally.rows)]
 
 
 @final
@@ -257,32 +241,6 @@ class GroupCounters(Generic[G]):
             given_up.give_up()
             for group in given_up.groups:
                 del group.counted_by[given_up]
-
-    # --- self-test ---
-
-    def check(self, expected: dict[Hashable, dict[int, int]], nodes: int) -> None:
-        """Assert that groups equal `expected` (key -> row -> count) and counters their groups. Raises InternalError.
-
-        `nodes`: the table's static generation.
-        """
-        found = {key: group.rows for key, group in self._groups.items()}
-        if found != expected:
-            wrong = next(key for key in {**found, **expected} if found.get(key) != expected.get(key))
-            raise InternalError(
-                f"pods of {wrong}: rows {found.get(wrong)} counted, its pods are on {expected.get(wrong)}"
-            )
-        indexed = {(token, group) for token, groups in self._index.items() for group in groups}
-        if indexed != {(token, group) for group in self for token in group.found_by}:
-            raise InternalError("the index of pods by token does not say what the groups say")
-        for question, counter in self._kept.items():
-            sums: dict[int, int] = {}
-            for group in counter.groups:
-                for row, count in group.rows.items():
-                    sums[row] = sums.get(row, 0) + count * group.counted_by[counter]
-            counted = {row: value for row, value in enumerate(counter.values) if value}
-            if counted != {row: value for row, value in sums.items() if value} or counter.total != sum(sums.values()):
-                raise InternalError(f"counter {question}: {counted} counted, its pods sum to {sums}")
-            counter.check_tallies(nodes)
 
 
 @final

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from kscheduler.api.objects import Pod, Volume
-from kscheduler.errors import InternalError
 from kscheduler.snapshot.pod_info import PodInfo
 
 Disk = tuple[str, ...]  # the kind and the identity of a disk
@@ -92,21 +91,6 @@ class VolumeUsers:
         for listener in self._watchers:
             listener(row)
 
-    # --- self-test ---
-
-    def check(self, pods: Iterable[tuple[int, PodInfo]]) -> None:
-        """Assert that the index holds what `pods`, (row, pod), use. Raises InternalError at the first difference."""
-        expected = VolumeUsers()
-        for row, pod in pods:
-            expected.add(row, pod)
-        for noun, found, wanted in (
-            ("claims", self._claims, expected._claims),
-            ("disks", self._mounts, expected._mounts),
-            ("pods with volumes", _uids(self._pods), _uids(expected._pods)),
-        ):
-            if found != wanted:
-                raise InternalError(f"{noun} in use: expected {wanted}, found {found}")
-
 
 def mounts_of(pod: Pod) -> list[Mount]:
     """Return a pod's mounts of in-tree disks named without a claim; a Ceph RBD image has one for each monitor."""
@@ -150,7 +134,3 @@ def _uncount(rows: dict[int, int], row: int) -> bool:
     if not rows[row]:
         del rows[row]
     return bool(rows)
-
-
-def _uids(pods: dict[int, dict[str, PodInfo]]) -> dict[int, set[str]]:
-    return {row: set(by_uid) for row, by_uid in pods.items()}

@@ -15,6 +15,7 @@ from kscheduler.queue.pod_info import Pool
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
 from tests.cycle.bench import NAME, Bench, Said, Steps
+from tests.support.checks import check_cache
 
 # --- the scheduling cycle -----------------------------------------------------------------------------------------
 
@@ -145,7 +146,7 @@ async def test_a_binding_that_fails_gives_the_room_back_and_the_pod_to_the_queue
     assert bench.events.said[0].note == f'running Bind plugin "DefaultBinder": {error}'
     assert bench.metrics.bind_conflicts_total.value == isinstance(error, Conflict)
     bench.queue.check()
-    bench.cache.check()
+    check_cache(bench.cache)
 
 
 async def test_room_given_back_wakes_those_who_were_turned_away_meanwhile() -> None:

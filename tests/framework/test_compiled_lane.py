@@ -23,6 +23,7 @@ from kscheduler.observability.metrics import Metrics
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod
+from tests.support.checks import check_cache
 from tests.support.lanes import Side, TwoLanes
 
 ZONE = "topology.kubernetes.io/zone"
@@ -68,7 +69,7 @@ def placed_by_lane(side: Side, pods: Sequence[Pod]) -> int:
     for info, placement in zip(infos, placements, strict=False):
         side.cache.assume(info, placement.node_name, counted=True)
     side.lane.report(placements)
-    side.cache.check()
+    check_cache(side.cache)
     return len(placements)
 
 

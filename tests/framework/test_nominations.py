@@ -14,6 +14,13 @@ def pod(name: str, nominated: str = "", version: str = "1") -> PodInfo:
     return PodInfo(make_pod(name).uid(name).nominated_node(nominated).resource_version(version).obj())
 
 
+def check(nominations: Nominations) -> None:
+    """Assert that the indexes by pod and by node agree."""
+    listed = {uid: name for name, pods in nominations._by_node.items() for uid in pods}
+    assert listed == {uid: known.node_name for uid, known in nominations.by_pod.items()}
+    assert all(nominations._by_node.values()), "a node without nominated pods is listed"
+
+
 def names(nominations: Nominations, node: str) -> list[str]:
     return [each.uid for each in nominations.on(node)]
 
@@ -81,7 +88,7 @@ def test_both_ways_of_looking_agree_through_any_changes(steps: list[tuple[str, s
         else:
             nominations.remove(name)
             expected.pop(name, None)
-        nominations.check()
+        check(nominations)
         found = {each: nominations.node_of(each) for each in "abc" if nominations.node_of(each)}
         assert found == {each: node for each, node in expected.items() if node}
 

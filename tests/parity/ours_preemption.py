@@ -37,6 +37,7 @@ from tests.parity.detours_volumes import inform, mislead
 from tests.parity.generate_preemption import has_equals
 from tests.parity.oracle import Preempted, Status, Tried
 from tests.parity.ours import fill_around, read_config
+from tests.support.checks import check_cache
 
 NOW = 1_800_000_000.0  # after every start
 BY_WHAT_IF = "what-if"  # filters are asked again and again
@@ -122,7 +123,7 @@ class PreemptionWorld:
 
     def check(self) -> None:
         """Raises InternalError if decisions have left traces."""
-        self._cache.check()
+        check_cache(self._cache)
 
 
 async def _bind_nothing(pod: PodInfo, node_name: str) -> None:

@@ -24,6 +24,7 @@ from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo
+from tests.support.checks import check_cache
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ class TwoLanes:
             if outcome.node:
                 self.placed[pod.metadata.uid] = outcome.node
         for side in self.sides:
-            side.cache.check()
+            check_cache(side.cache)
         return found
 
     def set_node(self, node: Node) -> None:

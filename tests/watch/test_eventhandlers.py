@@ -29,6 +29,7 @@ from kscheduler.watch.eventhandlers import (
     pod_event_name,
 )
 from tests.support.changes import cordon, heartbeat, label_pod, relabel, resize
+from tests.support.checks import check_cache
 from tests.support.clocks import ManualClock
 
 P, N = "uid-default-p", "n1"
@@ -88,7 +89,7 @@ class Bench:
 
     def check(self) -> None:
         self.queue.check()
-        self.cache.check()
+        check_cache(self.cache)
 
 
 @pytest.fixture

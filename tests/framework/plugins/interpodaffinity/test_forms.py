@@ -23,6 +23,7 @@ from kscheduler.testing import PodBuilder, make_node, make_pod
 from tests.framework.plugins.interpodaffinity.filter_walk import FilterWalk
 from tests.framework.plugins.moves import check_moves
 from tests.support.affinities import APPS, NAMESPACES, TEAMS, with_pod_affinity
+from tests.support.checks import check_cache
 
 NODES = 5
 PODS = 6
@@ -138,7 +139,7 @@ def test_both_forms_agree_through_any_changes(data: st.DataObject) -> None:
         pod = cluster.pod("new")
         cluster.check_filter(pod)
         cluster.check_score(pod)
-    cluster.cache.check()
+    check_cache(cluster.cache)
 
 
 @settings(max_examples=300, deadline=None)
