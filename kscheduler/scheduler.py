@@ -60,14 +60,14 @@ from kscheduler.framework.events import (
 )
 from kscheduler.framework.extender_verdict import EXTENDER
 from kscheduler.framework.interface import Handle, Plugin
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.pod_times import BINDINGS_KNOWN_S
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
-from kscheduler.framework.telemetry import NoTelemetry
+from kscheduler.framework.telemetry import Telemetry
 from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
-from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
@@ -117,7 +117,7 @@ class Options:
 
 def check_supported(config: SchedulerConfig, guests: GuestPlugins | None = None) -> None:
     """Raise ConfigError, as a Scheduler would, for a valid configuration that asks for what is not there."""
-    build_extenders(config, Measurements(Metrics(process=False)), lambda: 0.0)
+    build_extenders(config, Measurements(), lambda: 0.0)
     telemetry_settings(config)
     handle = Handle(table=NodeTable(), rng=random.Random(0), bind=_bind_nothing)
     for profile in without_ignored_resources(config).profiles:
@@ -152,7 +152,7 @@ class Scheduler:
         self._clock = clock
         self._rng = rng
         self.cache = Cache(assumed_ttl_s=options.assumed_pod_ttl_s)
-        self.nominator = Nominator()
+        self.nominations = Nominations()
         self._work = asyncio.Event()
         self.waiting_pods = WaitingPods(self._work.set)
         self._timers = PodTimers(self._work.set)
@@ -219,7 +219,7 @@ class Scheduler:
             stopwatch=stopwatch,
             recorder=self.recorder,
             statuses=self.statuses,
-            nominator=self.nominator,
+            nominations=self.nominations,
             waiting_pods=self.waiting_pods,
             pre_binds=self._pre_binds,
             quick_steps=quick_steps,
@@ -268,11 +268,11 @@ class Scheduler:
             patch_claim=self._volume_writer.patch_claim,
             sleep=asyncio.sleep,
             profiles=profiles,
-            nominations=self.nominator,
+            nominations=self.nominations,
             waiting_pods=self.waiting_pods,
             budgets=self.budgets,
             evictions=self._evictions,
-            telemetry=NoTelemetry() if self.live_metrics is None else self.live_metrics.telemetry,
+            telemetry=Telemetry() if self.live_metrics is None else self.live_metrics.telemetry,
             retry=self._retry,
         )
         for profile in config.profiles:
@@ -400,7 +400,7 @@ class Scheduler:
             self.cache,
             self.queue,
             self.profiles,
-            self.nominator,
+            self.nominations,
             self.namespaces,
             self.owners,
             self.budgets,

@@ -27,10 +27,10 @@ from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.compiled_lane import NO_PLACEMENTS, CompiledLane
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, Plugin
-from kscheduler.framework.observer import NoObserver
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
-from kscheduler.queue.nominator import Nominator
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod
@@ -119,14 +119,14 @@ class Lane:
             table=self.cache.table,
             rng=random.Random(1),
             bind=_bind_nothing,
-            nominations=Nominator(),
+            nominations=Nominations(),
             budgets=DisruptionBudgets(),
         )
         points: dict[str, list[tuple[Plugin, int]]] = build(default_config().profiles[0], self._handle)
         points.pop("postFilter", None)
-        self._framework = Framework(PROFILE, points, self._handle, observer=NoObserver(), stopwatch=lambda: 0.0)
+        self._framework = Framework(PROFILE, points, self._handle, observer=Measurements(), stopwatch=lambda: 0.0)
         profiles = {PROFILE: self._framework}
-        self._lane = CompiledLane(profiles, self._handle, NoObserver(), lambda: 0.0) if compiled else None
+        self._lane = CompiledLane(profiles, self._handle, Measurements(), lambda: 0.0) if compiled else None
         self.chosen: list[str] = []
         self.by_core = 0  # pods
         self._counted = False  # has the core counted the pod's amounts?

@@ -24,7 +24,6 @@ from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.observability.measurements import Measurements
-from kscheduler.observability.metrics import Metrics
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
@@ -76,7 +75,7 @@ def microseconds_to_sign(lane: CompiledLane, pods: Sequence[PodInfo]) -> float:
 
 
 def new_lane(nodes: int) -> CompiledLane:
-    measurements = Measurements(Metrics(process=False))
+    measurements = Measurements()
     handle = Handle(table=NodeTable(), rng=random.Random(1), bind=_bind)
     for index in range(nodes):
         node = make_node(f"n{index}").label("kubernetes.io/hostname", f"n{index}").label(zone=f"z{index % 3}")

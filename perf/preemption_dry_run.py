@@ -36,16 +36,16 @@ from kscheduler.config.load import default_config
 from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.evictions import NoEvictions
+from kscheduler.framework.evictions import Evictions
 from kscheduler.framework.interface import Handle, Plugin, ProfileHandle
-from kscheduler.framework.observer import NoObserver
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.defaultpreemption.candidates import Findings
 from kscheduler.framework.plugins.defaultpreemption.dry_run import DryRun, WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
-from kscheduler.queue.nominator import Nominator
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
@@ -59,7 +59,7 @@ HIGH = 1_000
 CHANGED = 20  # nodes that change between two attempts
 
 
-class Watched(NoEvictions):
+class Watched(Evictions):
     """Evictions that never come to pass."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Cluster:
         self._pods = pods
         self._serial = 0
         self.cache = Cache()
-        self.nominator = Nominator()
+        self.nominations = Nominations()
         self.budgets = DisruptionBudgets()
         self.evictions = Watched()
         self._profiles: dict[str, ProfileHandle] = {}
@@ -130,13 +130,13 @@ class Cluster:
         """Pods of high priority are expected on this share of the nodes."""
         for number, node in enumerate(self._rng.sample(list(self.cache.table), int(len(self.cache.table) * share))):
             pod = make_pod(f"nominee{number}").uid(f"nominee{number}").priority(HIGH).req(cpu="1")
-            self.nominator.nominate(PodInfo(pod.obj()), node.name)
+            self.nominations.nominate(PodInfo(pod.obj()), node.name)
 
     def clear(self) -> None:
         for number in range(APPS):
             self.budgets.remove("default", f"b{number}")
         for number in range(len(self.cache.table)):
-            self.nominator.remove(f"nominee{number}")
+            self.nominations.remove(f"nominee{number}")
 
     def attempts(self, make: Callable[[Handle], DryRun]) -> Attempts:
         profiles: dict[str, ProfileHandle] = {}
@@ -145,7 +145,7 @@ class Cluster:
             rng=random.Random(1),
             bind=_bind_nothing,
             profiles=profiles,
-            nominations=self.nominator,
+            nominations=self.nominations,
             budgets=self.budgets,
             evictions=self.evictions,
         )
@@ -164,7 +164,7 @@ class Attempts:
         self._plugin = DefaultPreemption(handle, DefaultPreemptionArgs(10, 100), self._dry_run)
         points: dict[str, list[tuple[Plugin, int]]] = build(default_config().profiles[0], handle)
         points.pop("postFilter", None)
-        self.framework = Framework(PROFILE, points, handle, observer=NoObserver(), stopwatch=lambda: 0.0)
+        self.framework = Framework(PROFILE, points, handle, observer=Measurements(), stopwatch=lambda: 0.0)
 
     def run(self, pod: PodBuilder, seed: int) -> tuple[float, object]:
         """CPU seconds, and what was found."""

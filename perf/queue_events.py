@@ -29,9 +29,9 @@ from kscheduler.api.objects import Node, Pod
 from kscheduler.config.load import default_config
 from kscheduler.framework.events import node_events
 from kscheduler.framework.interface import Handle
-from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
+from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -129,7 +129,7 @@ def fill(pods: int, classes: int) -> SchedulingQueue:
 def new_queue() -> SchedulingQueue:
     handle = Handle(table=NodeTable(), rng=random.Random(0), bind=_bind_nothing)
     points = build(default_config().profiles[0], handle)
-    framework = Framework(PROFILE, points, handle, observer=NoObserver(), stopwatch=lambda: 0.0)
+    framework = Framework(PROFILE, points, handle, observer=Measurements(), stopwatch=lambda: 0.0)
     registered = framework.events_by_plugin()
     # An old checkout's queue knows neither profiles nor a clock.
     parameters = inspect.signature(SchedulingQueue.__init__).parameters

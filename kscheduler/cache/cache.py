@@ -21,7 +21,7 @@ from kscheduler.api.objects import Node
 from kscheduler.errors import InternalError
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.snapshot.pod_counters import counts_alike
+from kscheduler.snapshot.pod_counters import is_counted_equally
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -239,18 +239,6 @@ class Cache:
         else:
             self._homeless[state.node_name][pod.uid] = pod
 
-    def check(self) -> None:
-        """Assert that pods, nodes and columns agree. Raises InternalError at the first difference."""
-        self.table.check()
-        placed = {uid: info.name for info in self.table for uid in info.pods}
-        placed.update({uid: name for name, pods in self._homeless.items() for uid in pods})
-        believed = {uid: state.node_name for uid, state in self._pods.items()}
-        if placed != believed:
-            wrong = sorted(set(placed.items()) ^ set(believed.items()))[:3]
-            raise InternalError(f"pods on nodes differ from pods in the cache, first at {wrong}")
-        if self._assumed != sum(state.assumed for state in self._pods.values()):
-            raise InternalError(f"{self._assumed} assumed pods counted, which is not how many there are")
-
 
 def takes_the_same(old: PodInfo, new: PodInfo) -> bool:
     """Return True if replacing one pod by the other on a node changes none of the node's numbers."""
@@ -258,5 +246,5 @@ def takes_the_same(old: PodInfo, new: PodInfo) -> bool:
         old.resources == new.resources
         and old.host_ports == new.host_ports
         and old.priority == new.priority
-        and counts_alike(old, new)
+        and is_counted_equally(old, new)
     )

@@ -30,11 +30,11 @@ from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.fence import Fence
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle
-from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of
 from kscheduler.input.input_files import read_input
 from kscheduler.input.yaml_documents import read_one_yaml
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.arguments import GUEST_URL
 from kscheduler.wasm.batch.plugin import BatchPlugin
@@ -194,7 +194,7 @@ class Trial:
             point: [(self._plugin, 1)] for point, method in EXTENSION_POINTS.items() if hasattr(self._plugin, method)
         }
         self._framework = Framework(
-            PROFILE, self.points, handle, observer=NoObserver(), stopwatch=time.perf_counter, first_on_tie=True
+            PROFILE, self.points, handle, observer=Measurements(), stopwatch=time.perf_counter, first_on_tie=True
         )
         self._last_words = _last_words(plugin)
         self._faults: list[str] = []

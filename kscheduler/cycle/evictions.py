@@ -22,6 +22,7 @@ from kscheduler.clock import Clock
 from kscheduler.cycle.binding_tasks import BackgroundTasks, PreBindSteps
 from kscheduler.cycle.waiting_pods import WaitingPods
 from kscheduler.errors import APIError, Conflict, NotFound
+from kscheduler.framework.evictions import Evictions
 from kscheduler.observability.measurements import Measurements
 
 log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class Scene(Protocol):
     def activate(self, uid: str) -> None: ...
 
 
-class SchedulerEvictions:
+class SchedulerEvictions(Evictions):
     """The `Evictions` of a running scheduler."""
 
     def __init__(
@@ -133,7 +134,7 @@ class SchedulerEvictions:
             return True
         return found.metadata.uid != pod.metadata.uid
 
-    def tell(self, victim: Pod, preemptor: Pod, note: str) -> None:
+    def record_event(self, victim: Pod, preemptor: Pod, note: str) -> None:
         self._recorder.record(
             victim,
             type="Normal",

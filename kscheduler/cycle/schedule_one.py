@@ -27,11 +27,11 @@ from kscheduler.framework.compiled_lane import Placement
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE
 from kscheduler.framework.faults import not_allowed, not_bound
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of, error_status
 from kscheduler.observability.log_levels import OUTCOME
 from kscheduler.observability.measurements import Measurements
-from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.pod_info import PodInfo
@@ -74,7 +74,7 @@ class ScheduleOne:
         measurements: Measurements,
         recorder: EventRecorder,
         statuses: PodStatusLane,
-        nominator: Nominator,
+        nominations: Nominations,
         waiting_pods: WaitingPods,
         pre_binds: PreBindSteps,
         quick_steps: QuickSteps,
@@ -92,7 +92,7 @@ class ScheduleOne:
         self._measure = measurements
         self._recorder = recorder
         self._statuses = statuses
-        self._nominator = nominator
+        self._nominations = nominations
         self._waiting_pods = waiting_pods
         self._pre_binds = pre_binds
         self._quick_steps = quick_steps
@@ -173,8 +173,8 @@ class ScheduleOne:
 
     def _reserve(self, cycle: BindingCycle) -> BindingCycle | None:
         pod, framework, state = cycle.pod, cycle.framework, cycle.state
-        if pod.uid in self._nominator.by_pod:
-            self._nominator.remove(pod.uid)
+        if pod.uid in self._nominations.by_pod:
+            self._nominations.remove(pod.uid)
         # 4. Reserve and Permit.
         if not cycle.only_binds:
             status = framework.run_reserve(state, pod, cycle.node_name)
@@ -214,7 +214,7 @@ class ScheduleOne:
         if self._is_still_pending(pod) and current is not None and current.metadata.deletion_timestamp is None:
             return False
         self._queue.done(pod.uid)
-        self._nominator.remove(pod.uid)
+        self._nominations.remove(pod.uid)
         return True
 
     # --- binding cycle ---
@@ -383,7 +383,7 @@ class ScheduleOne:
         self._measure.not_scheduled(framework.profile, "error" if is_fault else "unschedulable", now - started)
         if not self._is_still_pending(pod):
             self._queue.done(pod.uid)
-            self._nominator.remove(pod.uid)
+            self._nominations.remove(pod.uid)
             return
         if is_fault:
             log.error("pod could not be scheduled", extra={"pod": pod.key, "err": status.message})
@@ -394,7 +394,7 @@ class ScheduleOne:
             self._queue.add_unschedulable_if_not_present(queued, now, plugins, pending)
         # The next decision must heed the nomination, whenever the watch shows it; from now on the newest object counts.
         nomination = "" if rejection is None else rejection.nomination
-        self._nominator.nominate(queued.pod_info, nomination)
+        self._nominations.nominate(queued.pod_info, nomination)
         self._report_not_scheduled(queued.pod_info.pod, status, nomination)
 
     def _is_still_pending(self, pod: PodInfo) -> bool:

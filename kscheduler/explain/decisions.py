@@ -149,7 +149,7 @@ class DecisionLog:
         """Collect details; None if a plugin raises when called again, which must not affect the decision."""
         started = self._stopwatch()
         try:
-            review = framework.review(state, queued.pod_info)
+            review = framework.algorithm.review(state, queued.pod_info)
             return take_details(review, self._names_of(review.rows), self._top_nodes, chosen)
         except Exception:
             if not self._has_failed:

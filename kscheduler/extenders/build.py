@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from kscheduler.config.types import Extender as ExtenderConfig
 from kscheduler.config.types import NodeResourcesFitArgs, PluginConfig, Profile, SchedulerConfig
-from kscheduler.extenders.extender import Endpoint, Extender, Observer
+from kscheduler.extenders.extender import Endpoint, Extender
 from kscheduler.extenders.webhook import Webhook
+from kscheduler.observability.measurements import Measurements
 
 FIT = "NodeResourcesFit"
 
@@ -18,7 +19,10 @@ MakeEndpoint = Callable[[ExtenderConfig, str], Endpoint]
 
 
 def build_extenders(
-    config: SchedulerConfig, observer: Observer, stopwatch: Callable[[], float], make_endpoint: MakeEndpoint = Webhook
+    config: SchedulerConfig,
+    observer: Measurements,
+    stopwatch: Callable[[], float],
+    make_endpoint: MakeEndpoint = Webhook,
 ) -> list[Extender]:
     """Return the extenders in the order of the configuration. Raises ConfigError, naming the field, for a bad one."""
     return [

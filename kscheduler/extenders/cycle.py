@@ -65,7 +65,7 @@ class ExtenderCycle:
         if self._one.skips(pod):
             return None
         framework = self._one.decider_of(pod)
-        attempt = _Attempt(self._chain, self._client, framework.in_two_parts, pod)
+        attempt = _Attempt(self._chain, self._client, framework.algorithm, pod)
         # 1. and 2.
         try:
             found = await attempt.consult()
@@ -131,7 +131,7 @@ class _Attempt:
 
     def decide(self, verdict: ExtenderVerdict) -> Found:
         """Decide on the current cluster, among the nodes that passed the extenders."""
-        return self._algorithm.schedule_ruled(self.state, self._pod, verdict, proposes=self._proposes)
+        return self._algorithm.schedule_with_verdict(self.state, self._pod, verdict, proposes=self._proposes)
 
     async def ask_about(self, proposal: Proposal) -> Proposal | Status:
         """Return what the extenders leave of a preemption proposal, or an Error status."""

@@ -13,6 +13,7 @@ from kscheduler.errors import DecodeError, PluginError
 from kscheduler.extenders import wire
 from kscheduler.extenders.wire import FilterAnswer, Victims
 from kscheduler.input.redaction import SecretURL
+from kscheduler.observability.measurements import Measurements
 
 T = TypeVar("T")
 
@@ -33,61 +34,26 @@ class Endpoint(Protocol):
     async def close(self) -> None: ...
 
 
-class Observer(Protocol):
-    def extender_asked(self, extender: str, verb: str, result: str, seconds: float) -> None:
-        """Record one request. `verb`: filter, prioritize, preempt or bind; `result`: success, error or canceled."""
-        ...
-
-
 class Extender:
     """One extender. Its methods raise PluginError only, with the extender's URL or its own error text."""
 
     def __init__(
-        self, config: ExtenderConfig, endpoint: Endpoint, observer: Observer, stopwatch: Callable[[], float]
+        self, config: ExtenderConfig, endpoint: Endpoint, observer: Measurements, stopwatch: Callable[[], float]
     ) -> None:
         self._config = config
-        self._name = config.url_prefix.shown
-        self._is_secret = self._name != config.url_prefix.reveal()
+        self.name = config.url_prefix.shown  # the configured URL with secrets redacted
+        self._is_secret = self.name != config.url_prefix.reveal()
+        self.is_ignorable = config.ignorable  # may pods be scheduled without this extender when it fails?
+        self.filters = bool(config.filter_verb)
+        self.prioritizes = bool(config.prioritize_verb)
+        self.preempts = bool(config.preempt_verb)
+        self.binds = bool(config.bind_verb)
+        self.decides = self.filters or self.prioritizes or self.preempts  # is it called before a node is chosen?
+        self.knows_nodes = config.node_cache_capable  # then it has a node cache and is sent names only
         self._endpoint = endpoint
         self._observer = observer
         self._stopwatch = stopwatch
         self._managed = frozenset(resource.name for resource in config.managed_resources)
-
-    @property
-    def name(self) -> str:
-        """The configured URL with secrets redacted."""
-        return self._name
-
-    @property
-    def is_ignorable(self) -> bool:
-        """True if pods may be scheduled without this extender when it fails."""
-        return self._config.ignorable
-
-    @property
-    def filters(self) -> bool:
-        return bool(self._config.filter_verb)
-
-    @property
-    def prioritizes(self) -> bool:
-        return bool(self._config.prioritize_verb)
-
-    @property
-    def preempts(self) -> bool:
-        return bool(self._config.preempt_verb)
-
-    @property
-    def binds(self) -> bool:
-        return bool(self._config.bind_verb)
-
-    @property
-    def decides(self) -> bool:
-        """True if the extender is called before a node is chosen: it filters, prioritizes or preempts."""
-        return self.filters or self.prioritizes or self.preempts
-
-    @property
-    def knows_nodes(self) -> bool:
-        """True if the extender has a node cache (nodeCacheCapable) and is sent names only."""
-        return self._config.node_cache_capable
 
     def is_interested(self, pod: Pod) -> bool:
         """Return True if a container requests or limits a resource the extender manages, or if it manages none."""

@@ -70,21 +70,16 @@ def preemption_question(
     pod: PodDocument, victims: Mapping[str, Victims], documents: Mapping[str, PodDocument] | None
 ) -> bytes:
     """Encode ExtenderPreemptionArgs. `victims`: by node name. `documents`: pod uid -> pod; None to send uids only."""
-    whole: dict[str, Any] | None = None
-    meta: dict[str, Any] | None = None
-    if documents is None:
-        meta = {
-            node: {"Pods": [{"UID": uid} for uid in found.uids], "NumPDBViolations": found.pdb_violations}
-            for node, found in victims.items()
-        }
-    else:
-        whole = {
-            node: {
-                "Pods": [documents[uid] for uid in found.uids if uid in documents],
-                "NumPDBViolations": found.pdb_violations,
-            }
-            for node, found in victims.items()
-        }
+
+    def pods(uids: Sequence[str]) -> Sequence[Any]:
+        if documents is None:
+            return [{"UID": uid} for uid in uids]
+        return [documents[uid] for uid in uids if uid in documents]
+
+    by_node = {
+        node: {"Pods": pods(found.uids), "NumPDBViolations": found.pdb_violations} for node, found in victims.items()
+    }
+    whole, meta = (None, by_node) if documents is None else (by_node, None)
     return _encode({"Pod": pod, "NodeNameToVictims": whole, "NodeNameToMetaVictims": meta})
 
 

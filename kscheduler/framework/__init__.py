@@ -29,7 +29,6 @@ from kscheduler.framework.interface import (
     EnqueueExtensions,
     FilterPlugin,
     Handle,
-    Nominations,
     NormalizeScore,
     PermitPlugin,
     PermitWait,
@@ -54,6 +53,7 @@ from kscheduler.framework.interface import (
     TableScorePlugin,
     WhatIf,
 )
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.normalize import default_normalize
 from kscheduler.framework.out_of_tree import PluginArgs
 from kscheduler.framework.status import SKIP, Code, Status, error_status, unresolvable, unschedulable

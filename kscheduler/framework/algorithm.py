@@ -26,7 +26,7 @@ from kscheduler.framework.cycle_review import CycleReview
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.extender_verdict import EXTENDER, ExtenderVerdict, Proposal
-from kscheduler.framework.faults import AnswersToCome, CycleFault, invalid_score, not_scored, raised, running
+from kscheduler.framework.faults import AnswersToCome, CycleFault, invalid_score, raised, running
 from kscheduler.framework.interface import (
     FilterPlugin,
     Handle,
@@ -34,8 +34,6 @@ from kscheduler.framework.interface import (
     Plugin,
     PostFilterPlugin,
     PostFilterResult,
-    PreFilterPlugin,
-    PreScorePlugin,
     ProposingPlugin,
     ScorePlugin,
     SearchingFilterPlugin,
@@ -45,10 +43,11 @@ from kscheduler.framework.interface import (
 )
 from kscheduler.framework.node_filters import NodeFilters
 from kscheduler.framework.node_values import ValuingPlugin
-from kscheduler.framework.nominated_pods import NominatedPods, only_room
-from kscheduler.framework.observer import Observer
+from kscheduler.framework.nominated_pods import NominatedPods, filter_of_requests
+from kscheduler.framework.search_plugins import SearchPlugins
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of, unresolvable
 from kscheduler.framework.verdict_statuses import VerdictStatuses
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -129,15 +128,12 @@ class Algorithm:
         self,
         profile: str,
         handle: Handle,
-        observer: Observer,
+        observer: Measurements,
         stopwatch: Callable[[], float],
         *,
-        pre_filter: Sequence[PreFilterPlugin],
-        filters: Sequence[FilterPlugin],
+        plugins: SearchPlugins,
         node_filters: NodeFilters,
         post_filter: Sequence[PostFilterPlugin],
-        pre_score: Sequence[PreScorePlugin],
-        scores: Sequence[tuple[ScorePlugin, int]],
         percentage_of_nodes_to_score: int,
         first_on_tie: bool,
     ) -> None:
@@ -145,38 +141,30 @@ class Algorithm:
         self._handle = handle
         self._observer = observer
         self._stopwatch = stopwatch
-        self._pre_filter = pre_filter
+        self._pre_filter = plugins.pre_filter
         # Testing whether a plugin has a table form costs microseconds: it is done here, once.
-        self._filter = [(plugin, isinstance(plugin, TableFilterPlugin)) for plugin in filters]
-        self._searching = {plugin.name for plugin in filters if isinstance(plugin, SearchingFilterPlugin)}
+        self._filter = [(plugin, isinstance(plugin, TableFilterPlugin)) for plugin in plugins.filters]
+        self._searching = {plugin.name for plugin in plugins.filters if isinstance(plugin, SearchingFilterPlugin)}
         self._node_filters = node_filters
         self._nominations = handle.nominations
         self._nominated = NominatedPods(handle.table, handle.nominations)
         # Sets of skipped filters with which another filter depended on more than room; see `_room_asked_for`.
         self._counting: set[frozenset[str]] = set()
         self._post_filter = post_filter
-        self._pre_score = pre_score
+        self._pre_score = plugins.pre_score
         self._score = [
             (plugin, weight, isinstance(plugin, TableScorePlugin), isinstance(plugin, TableNormalizeScore))
-            for plugin, weight in scores
+            for plugin, weight in plugins.scores
         ]
         self._valuing = {
             plugin.name: plugin
-            for plugin in (*filters, *(plugin for plugin, _ in scores))
+            for point in ("Filter", "Score")
+            for plugin in plugins.by_point[point]
             if isinstance(plugin, ValuingPlugin)
         }
         self._percentage = percentage_of_nodes_to_score
         self._first_on_tie = first_on_tie
-        self._evaluated = {
-            (plugin.name, point): observer.evaluations(plugin.name, point, profile)
-            for point, plugins in (
-                ("PreFilter", pre_filter),
-                ("Filter", filters),
-                ("PreScore", pre_score),
-                ("Score", [plugin for plugin, _ in scores]),
-            )
-            for plugin in plugins
-        }  # (plugin name, extension point) -> its tally
+        self._evaluated = plugins.evaluations(observer, profile)
         self._cycles = 0
         self._is_sampled = False  # are plugins timed one by one in this cycle?
         self._next_start_row = 0
@@ -188,18 +176,10 @@ class Algorithm:
 
     def schedule_pod(self, state: CycleState, pod: PodInfo) -> Decision | Rejection:
         """Run the search for a pod: Filter, PostFilter if no node fits, Score, select. Changes only its own buffers."""
-        diagnosis = self._begin_search()
-        if not diagnosis.total_nodes:
-            return _rejected(diagnosis)
-        try:
-            found = self._find(state, pod, diagnosis)
-            if isinstance(found, int):
-                return self._choose(state, pod, found)
-            if isinstance(found, Decision):
-                return found
-            return self._post_filtered(state, pod, diagnosis, found.pre_filter)
-        except CycleFault as fault:
-            return Rejection(fault.status, diagnosis)
+        found = self.schedule_with_verdict(state, pod, None, proposes=False)
+        if isinstance(found, OpenRejection):
+            raise InternalError("a PostFilter plugin proposed victims where no extender was to be asked")
+        return found
 
     def looks_at_all(self) -> bool:
         """Return True if a search looks at all nodes, given their current number."""
@@ -222,7 +202,7 @@ class Algorithm:
         pod: PodInfo,
         diagnosis: Diagnosis,
         *,
-        nominated_first: bool = True,
+        nominated_first: bool,
         verdict: ExtenderVerdict | None = None,
     ) -> int | Decision | _NoFit:
         """Run PreFilter and Filter. Returns the number of nodes examined, the nominated node if it fits, or _NoFit."""
@@ -249,9 +229,7 @@ class Algorithm:
         self._explain(state, pod, diagnosis)
         return _NoFit(None)
 
-    def _choose(
-        self, state: CycleState, pod: PodInfo, evaluated: int, verdict: ExtenderVerdict | None = None
-    ) -> Decision:
+    def _choose(self, state: CycleState, pod: PodInfo, evaluated: int, verdict: ExtenderVerdict | None) -> Decision:
         """Select one of the feasible nodes, by Score if there are several."""
         feasible = self._verdicts.feasible_count()
         if feasible == 1:
@@ -290,26 +268,29 @@ class Algorithm:
         try:
             found = self._find(state, pod, diagnosis, nominated_first=False)
             if isinstance(found, _NoFit):
-                return self._opened(state, pod, diagnosis, found.pre_filter, proposes)
+                return self._post_filtered(state, pod, diagnosis, found.pre_filter, proposes=proposes)
             rows = self._verdicts.feasible_rows()
         except CycleFault as fault:
             return Rejection(fault.status, diagnosis)
         return Shortlist([self._handle.table.at(row).name for row in rows])
 
-    def schedule_ruled(
-        self, state: CycleState, pod: PodInfo, verdict: ExtenderVerdict, *, proposes: bool
+    def schedule_with_verdict(
+        self, state: CycleState, pod: PodInfo, verdict: ExtenderVerdict | None, *, proposes: bool
     ) -> Decision | Rejection | OpenRejection:
-        """Run the second part of a search with extenders: choose among nodes feasible now that passed the extenders."""
+        """Run the second part of a search with extenders: choose among nodes feasible now that passed the extenders.
+
+        `verdict` None: the whole search, without extenders. `proposes`: extenders approve victims.
+        """
         diagnosis = self._begin_search()
         if not diagnosis.total_nodes:
             return _rejected(diagnosis)
         try:
-            found = self._find(state, pod, diagnosis, nominated_first=False, verdict=verdict)
+            found = self._find(state, pod, diagnosis, nominated_first=verdict is None, verdict=verdict)
             if isinstance(found, int):
                 return self._choose(state, pod, found, verdict)
             if isinstance(found, Decision):
                 return found
-            return self._opened(state, pod, diagnosis, found.pre_filter, proposes)
+            return self._post_filtered(state, pod, diagnosis, found.pre_filter, proposes=proposes)
         except CycleFault as fault:
             return Rejection(fault.status, diagnosis)
 
@@ -331,16 +312,22 @@ class Algorithm:
             if row is not None:
                 self._scores.add_total(row, share)
 
-    def _opened(
-        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, pre_filter: Status | None, proposes: bool
+    def _post_filtered(
+        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, pre_filter: Status | None, *, proposes: bool
     ) -> Rejection | OpenRejection:
-        """Run PostFilter as `_post_filtered` does; a plugin's proposed victims wait for the extenders' consent."""
-        if not self._post_filter or not proposes:
-            return self._post_filtered(state, pod, diagnosis, pre_filter)
-        statuses = self._statuses_of_all(diagnosis, pre_filter)
-        if len(self._post_filter) > 1:
-            statuses = dict(statuses)  # other searches may run before later plugins of the chain are called
-        return self._go_on(self._post_filter_steps(state, pod, statuses, proposes=True), pod, diagnosis, None)
+        """Run the PostFilter plugins for a pod that fits nowhere, and return the rejection with their outcome.
+
+        With `proposes`, a plugin's proposed victims wait for the extenders' consent.
+        """
+        if not self._post_filter:
+            return _rejected(diagnosis)
+        if pre_filter is not None:
+            statuses: Mapping[str, Status] = dict.fromkeys((node.name for node in self._handle.table), pre_filter)
+        else:
+            statuses = diagnosis.node_statuses()
+            if proposes and len(self._post_filter) > 1:
+                statuses = dict(statuses)  # other searches may run before later plugins of the chain are called
+        return self._go_on(self._post_filter_steps(state, pod, statuses, proposes=proposes), pod, diagnosis, None)
 
     def _go_on(
         self, steps: _Steps, pod: PodInfo, diagnosis: Diagnosis, kept: Proposal | Status | None
@@ -492,15 +479,15 @@ class Algorithm:
             )
 
     def _room_asked_for(self, state: CycleState, pod: PodInfo) -> Sequence[tuple[FilterPlugin, PodRequest]] | None:
-        """Return what `only_room` returns for the active filters; None if nodes have to be filtered one by one."""
+        """Return the filter that nominated pods affect by taking room; None if nodes must be filtered one by one."""
         skipped = frozenset(state.skip_filter)
         if skipped in self._counting:  # computing the demands costs more than filtering a few nodes
             return None
         try:
-            told = self._node_filters.demands(state, pod)
+            demands_of = self._node_filters.demands(state, pod)
         except Exception:
             return None  # the filters themselves report the fault
-        room = None if told is None else only_room(told)
+        room = None if demands_of is None else filter_of_requests(demands_of)
         if room is None:
             self._counting.add(skipped)
         return room
@@ -585,7 +572,7 @@ class Algorithm:
         for node in nodes.values():
             value, status = plugin.score(state, pod, node)
             if status is not None and status.code is not Code.SUCCESS:
-                raise CycleFault(not_scored(plugin, status))
+                raise CycleFault(running("Score", plugin, status))
             raw[node.name] = value
         if isinstance(plugin, NormalizeScore):
             try:
@@ -622,18 +609,14 @@ class Algorithm:
     # --- when nothing fits ---
 
     def _explain(self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> None:
-        histogram = self._verdicts.histogram()
-        for row, status in self._judged_alone.items():
-            histogram[self._verdicts.code(row), self._verdicts.detail(row)] -= 1
-            diagnosis.count(status, 1)
-        for (code, detail), nodes in histogram.items():
-            if nodes:
-                diagnosis.count(self._status_of(state, pod, code, detail), nodes)
+        statuses = self._node_statuses(state, pod)
+        for status, nodes in statuses.counts():
+            diagnosis.count(status, nodes)
         # PreFilters that named nodes left out all others, future ones included: a new node may help.
         diagnosis.unschedulable_plugins.update(self._node_names_from)
-        diagnosis.node_statuses = lambda: self._node_statuses(state, pod)
+        diagnosis.node_statuses = lambda: statuses
 
-    def _node_statuses(self, state: CycleState, pod: PodInfo) -> Mapping[str, Status]:
+    def _node_statuses(self, state: CycleState, pod: PodInfo) -> VerdictStatuses:
         """Return node name -> status, from the verdicts of the cycle that has just run."""
 
         def explain(code: int, detail: int) -> Status:
@@ -652,26 +635,6 @@ class Algorithm:
             return cast(TableFilterPlugin, plugin).explain(state, pod, detail).of(plugin.name)
         statuses: list[Status] = state.read(_filter_key(plugin), list)
         return statuses[detail].of(plugin.name)
-
-    def _post_filtered(
-        self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, pre_filter: Status | None
-    ) -> Rejection:
-        """Run the PostFilter plugins for a pod that fits nowhere, and return the rejection with their outcome."""
-        if not self._post_filter:
-            return _rejected(diagnosis)
-        started = self._stopwatch()
-        steps = self._post_filter_steps(state, pod, self._statuses_of_all(diagnosis, pre_filter), proposes=False)
-        try:
-            next(steps)
-        except StopIteration as end:
-            self._lap("PostFilter", started)
-            return _concluded(pod, diagnosis, *end.value)
-        raise InternalError("a PostFilter plugin proposed where nobody was to be asked")
-
-    def _statuses_of_all(self, diagnosis: Diagnosis, pre_filter: Status | None) -> Mapping[str, Status]:
-        if pre_filter is not None:
-            return dict.fromkeys((node.name for node in self._handle.table), pre_filter)
-        return diagnosis.node_statuses()
 
     def _post_filter_steps(
         self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status], *, proposes: bool

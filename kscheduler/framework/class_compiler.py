@@ -8,16 +8,11 @@ from dataclasses import dataclass
 from typing import cast
 
 from kscheduler.framework.class_draft import ClassDraft
-from kscheduler.framework.interface import (
-    CompilingPlugin,
-    FilterPlugin,
-    Plugin,
-    PreFilterPlugin,
-    PreScorePlugin,
-    ScorePlugin,
-)
-from kscheduler.framework.observer import EvaluationCounter, Observer
+from kscheduler.framework.interface import CompilingPlugin, Plugin
+from kscheduler.framework.search_plugins import SearchPlugins
 from kscheduler.framework.signatures import split
+from kscheduler.observability.measurements import Measurements
+from kscheduler.observability.metrics import Counter
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -28,12 +23,12 @@ log = logging.getLogger(__name__)
 class Evaluations:
     """The counters of plugin evaluations that each pod of a class increments, as it would in the general lane."""
 
-    always: tuple[EvaluationCounter, ...]
-    if_scored: tuple[EvaluationCounter, ...]  # for pods with more than one feasible node
+    always: tuple[Counter, ...]
+    if_scored: tuple[Counter, ...]  # for pods with more than one feasible node
 
     def count(self, pods: int, scored: int) -> None:
         for counter in self.always:
-            counter.value += pods
+            counter.value += pods  # without a call
         if scored:
             for counter in self.if_scored:
                 counter.value += scored
@@ -46,31 +41,17 @@ class ClassCompiler:
         self,
         profile: str,
         table: NodeTable,
-        observer: Observer,
-        *,
-        pre_filter: Sequence[PreFilterPlugin],
-        filters: Sequence[FilterPlugin],
-        pre_score: Sequence[PreScorePlugin],
-        scores: Sequence[tuple[ScorePlugin, int]],
+        observer: Measurements,
+        plugins: SearchPlugins,
     ) -> None:
         self._table = table
-        scoring = [plugin for plugin, _ in scores]
-        points: dict[str, Sequence[Plugin]] = {
-            "PreFilter": pre_filter,
-            "Filter": filters,
-            "PreScore": pre_score,
-            "Score": scoring,
-        }
-        self._at = {point: [plugin.name for plugin in plugins] for point, plugins in points.items()}
-        self._counters = {
-            (plugin.name, point): observer.evaluations(plugin.name, point, profile)
-            for point, plugins in points.items()
-            for plugin in plugins
-        }
-        self._weights = {plugin.name: weight for plugin, weight in scores}
-        everybody = {plugin.name: plugin for plugins in points.values() for plugin in plugins}
-        takes_part = all(_takes_part(plugin, self._at) for plugin in everybody.values())
-        self.plugins = [cast(CompilingPlugin, plugin) for plugin in everybody.values()] if takes_part else None
+        points = plugins.by_point
+        self._at = {point: [plugin.name for plugin in there] for point, there in points.items()}
+        self._counters = plugins.evaluations(observer, profile)
+        self._weights = {plugin.name: weight for plugin, weight in plugins.scores}
+        distinct = {plugin.name: plugin for there in points.values() for plugin in there}
+        takes_part = all(_takes_part(plugin, self._at) for plugin in distinct.values())
+        self.plugins = [cast(CompilingPlugin, plugin) for plugin in distinct.values()] if takes_part else None
         self._by_spec, self._others = split(self.plugins or ())
         self._evaluations: dict[tuple[str, ...], Evaluations] = {}  # plugins with work at Filter and Score -> counters
 
@@ -111,9 +92,8 @@ class ClassCompiler:
         always += [(n, "Filter") for n in self._at["Filter"] if n in draft.filtering or n not in self._at["PreFilter"]]
         if_scored = [(name, "PreScore") for name in self._at["PreScore"]]
         if_scored += [(n, "Score") for n in self._at["Score"] if n in draft.scoring or n not in self._at["PreScore"]]
-        return Evaluations(
-            tuple(self._counters[key] for key in always), tuple(self._counters[key] for key in if_scored)
-        )
+        counters = self._counters
+        return Evaluations(tuple(counters[key] for key in always), tuple(counters[key] for key in if_scored))
 
 
 def _takes_part(plugin: Plugin, at: dict[str, list[str]]) -> bool:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import enum
 from array import array
 from collections.abc import Hashable, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
-from kscheduler._fast import MetricRules, NodeColumns, Placer, PodClass, PodRequest, RowAnswers
+from kscheduler._fast import MetricRules, NodeColumns, PodClass, PodRequest, RowAnswers
+from kscheduler.framework.joined_terms import Joined
 
 BYTES_OF_A_CLASS = 2_048
 
@@ -31,21 +32,6 @@ class Source(enum.IntEnum):
     METRICS = 8  # metric policies, and whether pods have to wait for values; not the values, which are always current
 
 
-class JoinedTerms(Protocol):
-    """Terms of a pod class about where other pods are, such as affinity. `CompiledLane` places one such pod a call.
-
-    Equal terms make equal drafts.
-    """
-
-    def place(self, placer: Placer, pod_class: PodClass, random_bits: int | None) -> tuple[int, int]:
-        """Return (row, number of feasible rows), or row -1. Breaks ties as `Placer.place`; does not count the pod."""
-        ...
-
-    def beside(self, other: JoinedTerms) -> JoinedTerms:
-        """Return terms that combine these with another plugin's."""
-        ...
-
-
 class ClassDraft:
     """A pod class being described. Plugins use the methods from `depends_on` on, `ClassCompiler` the others."""
 
@@ -58,14 +44,14 @@ class ClassDraft:
         self._asked: list[tuple[RowAnswers, int]] = []  # (answers, weight; 0 for a filter)
         self._rules: list[tuple[MetricRules, bool, int]] = []  # (rules, do they filter, weight; 0 if they do not score)
         self.sources = {Source.NODES}
-        self.terms: JoinedTerms | None = None
+        self.terms: Joined | None = None
         self.filtering: list[str] = []  # plugins with work at Filter
         self.scoring: list[str] = []  # plugins with work at Score
         self.asks = False  # a plugin is asked before each pod is placed
         self.has_failed = False  # a plugin raised; it is asked again later
         self._plugin = ""  # the plugin that is being asked
-        self._filters = False
-        self._weight: int | None = None
+        self.is_filtering = False  # does the profile enable that plugin at Filter?
+        self.weight: int | None = None  # at Score; None: the profile does not enable it there
 
     def copy(self) -> ClassDraft:
         """Return an independent copy."""
@@ -79,7 +65,7 @@ class ClassDraft:
 
     def begin(self, plugin: str, *, filters: bool, weight: int | None) -> None:
         """Attribute the next statements to this plugin. `filters`: is it at Filter? `weight`: at Score, or None."""
-        self._plugin, self._filters, self._weight = plugin, filters, weight
+        self._plugin, self.is_filtering, self.weight = plugin, filters, weight
 
     # --- statements of plugins ---
 
@@ -89,7 +75,7 @@ class ClassDraft:
 
     def filter_node_classes(self, verdict_by_node_class: bytes | bytearray) -> None:
         """Reject the nodes of some node classes: those whose byte, by node class id, is not 0."""
-        if not self._filters:
+        if not self.is_filtering:
             return
         self._note(self.filtering)
         self._check_length("verdict_by_node_class", len(verdict_by_node_class))
@@ -98,7 +84,7 @@ class ClassDraft:
 
     def filter_fit(self, request: PodRequest) -> None:
         """Reject nodes without room for the request, which must be the one that the class's pods are counted with."""
-        if self._filters:
+        if self.is_filtering:
             self._note(self.filtering)
             self._request = request
 
@@ -131,22 +117,22 @@ class ClassDraft:
 
     def filter_asked(self, marks: RowAnswers) -> None:
         """Reject the rows that `marks` marks; before each pod is placed it is asked again about rows that changed."""
-        if self._filters:
+        if self.is_filtering:
             self._note(self.filtering)
             self._asked.append((marks, 0))
             self.asks = True
 
     def score_asked(self, scores: RowAnswers) -> None:
         """Set scores 0..100, not normalised; before each pod is placed `scores` is asked about rows that changed."""
-        if self._weight is not None:
+        if self.weight is not None:
             self._note(self.scoring)
-            self._asked.append((scores, self._weight))
+            self._asked.append((scores, self.weight))
             self.asks = True
 
     def follow_rules(self, rules: MetricRules, *, filters: bool, scores: bool) -> None:
         """Filter and score by metric rules, evaluated when a pod is placed. `filters`, `scores`: what the rules do."""
-        filters = filters and self._filters
-        weight = self._weight if scores else None
+        filters = filters and self.is_filtering
+        weight = self.weight if scores else None
         if filters:
             self._note(self.filtering)
         if weight is not None:
@@ -154,7 +140,7 @@ class ClassDraft:
         if filters or weight:
             self._rules.append((rules, filters, weight or 0))
 
-    def add_terms(self, terms: JoinedTerms, *, asks: bool = False) -> None:
+    def add_terms(self, terms: Joined, *, asks: bool = False) -> None:
         """Filter and score by terms about where other pods are.
 
         `asks`: before each pod is placed a guest is asked, which may fail to answer.
@@ -164,23 +150,13 @@ class ClassDraft:
 
     def says_filter(self) -> None:
         """Count the plugin as evaluated at Filter although it rejects no node, or only by `add_terms`."""
-        if self._filters:
+        if self.is_filtering:
             self._note(self.filtering)
 
     def says_score(self) -> None:
         """Count the plugin as evaluated at Score although it scores all nodes equally, or only by `add_terms`."""
-        if self._weight is not None:
+        if self.weight is not None:
             self._note(self.scoring)
-
-    @property
-    def is_filtering(self) -> bool:
-        """True if the profile enables the plugin, which is being asked, at Filter."""
-        return self._filters
-
-    @property
-    def weight(self) -> int | None:
-        """The Score weight of the plugin that is being asked; None if the profile does not enable it at Score."""
-        return self._weight
 
     # --- the pod class ---
 
@@ -231,9 +207,9 @@ class ClassDraft:
             made.score_rows(what[0], weight)
 
     def _score(self, kind: str, *what: Hashable) -> None:
-        if self._weight is not None:
+        if self.weight is not None:
             self._note(self.scoring)
-            self._scores.append((kind, *what, self._weight))
+            self._scores.append((kind, *what, self.weight))
 
     def _note(self, plugins: list[str]) -> None:
         if self._plugin not in plugins:

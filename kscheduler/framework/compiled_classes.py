@@ -9,15 +9,17 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from kscheduler._fast import Placer, PodClass
 from kscheduler.errors import InternalError
 from kscheduler.framework.class_compiler import Evaluations
-from kscheduler.framework.class_draft import ClassDraft, JoinedTerms, Source
+from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.interface import FollowingPlugin, Handle
-from kscheduler.framework.observer import Observer
+from kscheduler.framework.joined_terms import Joined
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.signatures import Signature, Signer, SpecSignature
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -28,36 +30,28 @@ MAX_BEGUN = 512  # drafts for specs, which drafts for signatures are copied from
 FAULT_HOLDS = 256  # pods of a signature left to the general lane after a plugin raised, before it is asked again
 
 
+@dataclass(slots=True, eq=False)
 class CompiledClass:
     """A pod class of one profile, with its terms and the evaluation counters of its pods."""
 
-    __slots__ = ("asks", "bytes", "evaluations", "key", "pod_class", "profile", "terms", "users")
-
-    def __init__(
-        self, profile: str, key: Hashable, pod_class: PodClass, draft: ClassDraft, evaluations: Evaluations
-    ) -> None:
-        self.profile = profile
-        self.key = key
-        self.pod_class = pod_class
-        self.terms: JoinedTerms | None = draft.terms
-        self.asks = draft.asks  # a guest is asked before each placement, and may fail
-        self.evaluations = evaluations
-        self.bytes = draft.bytes
-        self.users = 0  # number of signatures
+    profile: str
+    key: Hashable
+    pod_class: PodClass
+    evaluations: Evaluations
+    terms: Joined | None
+    asks: bool  # a guest is asked before each placement, and may fail
+    bytes: int
+    users: int = 0  # number of signatures
 
 
+@dataclass(slots=True, eq=False)
 class _Known:
     """The latest answer of a profile's plugins for one signature: its class, and how long the answer holds."""
 
-    __slots__ = ("checked", "compiled", "holds_for", "sources")
-
-    def __init__(
-        self, compiled: CompiledClass | None, sources: frozenset[Source], checked: int, holds_for: int | None
-    ) -> None:
-        self.compiled = compiled  # None: the general lane decides
-        self.sources = sources
-        self.checked = checked  # the latest epoch in which the answer held
-        self.holds_for = holds_for  # look-ups left, if a plugin raised; None: until a source changes
+    compiled: CompiledClass | None  # None: the general lane decides
+    sources: frozenset[Source]
+    checked: int  # the latest epoch in which the answer held
+    holds_for: int | None  # look-ups left, if a plugin raised; None: until a source changes
 
     def is_used_up(self) -> bool:
         """Count a look-up. Returns True if a plugin had raised and its FAULT_HOLDS look-ups are used up."""
@@ -74,7 +68,7 @@ class CompiledClasses:
         handle: Handle,
         placer: Placer,
         max_bytes: int,
-        observer: Observer,
+        observer: Measurements,
         stopwatch: Callable[[], float],
     ) -> None:
         self._profiles = profiles
@@ -138,7 +132,7 @@ class CompiledClasses:
         return all(self._changed[source] <= epoch for source in sources)
 
     def _find_sampling(self) -> None:
-        self._sampling = {name for name, framework in self._profiles.items() if not framework.looks_at_all()}
+        self._sampling = {name for name, framework in self._profiles.items() if not framework.algorithm.looks_at_all()}
 
     # --- looking up ---
 
@@ -216,7 +210,7 @@ class CompiledClasses:
         except (ValueError, OverflowError) as error:
             log.debug("pods cannot form a pod class of the compiled lane", extra={"look": signature, "err": str(error)})
             return None
-        found = CompiledClass(signature.profile, key, made, draft, evaluations)
+        found = CompiledClass(signature.profile, key, made, evaluations, draft.terms, draft.asks, draft.bytes)
         self._classes[key] = self._by_class[made] = found
         self._bytes += found.bytes
         return found

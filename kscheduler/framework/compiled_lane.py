@@ -13,15 +13,15 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kscheduler._fast import Placer, PodClass
 from kscheduler.framework.class_compiler import Evaluations
-from kscheduler.framework.class_draft import JoinedTerms
 from kscheduler.framework.compiled_classes import CompiledClass, CompiledClasses
 from kscheduler.framework.interface import Handle
-from kscheduler.framework.observer import Observer
 from kscheduler.framework.runtime import Framework
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -42,29 +42,19 @@ class Placement(NamedTuple):
     feasible: int  # nodes that fit
 
 
+@dataclass(slots=True, eq=False)
 class Placements:
     """The nodes of the leading pods, in their order. The columns count these pods already, the cache does not yet.
 
     The caller must assume each, `cache.assume(pod, node_name, counted=True)`, before anything else is done.
     """
 
-    __slots__ = ("classes", "feasible", "looking_s", "node_names", "placing_s", "rows")
-
-    def __init__(
-        self,
-        rows: Sequence[int],
-        node_names: Sequence[str],
-        feasible: Sequence[int],
-        classes: Sequence[PodClass] = (),
-        looking_s: float = 0.0,
-        placing_s: float = 0.0,
-    ) -> None:
-        self.rows = rows
-        self.node_names = node_names
-        self.feasible = feasible  # nodes that fit
-        self.classes = classes
-        self.looking_s = looking_s  # for finding the classes of all these pods
-        self.placing_s = placing_s
+    rows: Sequence[int]
+    node_names: Sequence[str]
+    feasible: Sequence[int]  # nodes that fit
+    classes: Sequence[PodClass] = ()
+    looking_s: float = 0.0  # for finding the classes of all these pods
+    placing_s: float = 0.0
 
     def __len__(self) -> int:
         return len(self.node_names)
@@ -83,7 +73,7 @@ class CompiledLane:
         self,
         profiles: Mapping[str, Framework],
         handle: Handle,
-        observer: Observer,
+        observer: Measurements,
         stopwatch: Callable[[], float],
         *,
         threads: int | None = None,
@@ -102,7 +92,7 @@ class CompiledLane:
         self._placer = Placer(handle.table.columns, max_bytes, threads, KEPT_CLASSES)
         self._classes = CompiledClasses(profiles, handle, self._placer, max_bytes, observer, stopwatch)
         self._first_on_tie = any(framework.first_on_tie for framework in profiles.values())
-        self._nominated = HighestNominated(handle)
+        self._nominations = handle.nominations
 
     def sign(self, pod: PodInfo) -> None:
         """Determine the pod's signature now, so that `place` need not. Raises KeyError for a pod of no profile."""
@@ -145,7 +135,7 @@ class CompiledLane:
         self._classes.refresh()
         run: list[PodClass] = []
         ready, find = self._classes.ready, self._classes.find
-        highest = self._nominated.priority()
+        highest = self._nominations.highest_priority
         for pod in pods:
             if highest is not None and pod.priority <= highest:
                 break
@@ -181,7 +171,7 @@ class CompiledLane:
 
     def _place_joined(self, joined: CompiledClass, rows: array[int], feasible: array[int]) -> bool:
         """Place one pod whose class has terms: append to `rows` and `feasible`. Returns False if it is not possible."""
-        terms: JoinedTerms | None = joined.terms
+        terms = joined.terms
         if terms is None:
             return False
         bits = None if self._first_on_tie else self._ties.ahead(1)[0]
@@ -222,7 +212,7 @@ class CompiledLane:
         if pods == 1:  # as are all pods of classes with terms
             compiled, scored = self._classes.of(run[0]), int(feasible[0] != 1)
             compiled.evaluations.count(1, scored)
-            self._record(compiled.profile, 1, scored, looking_s, placing_s)
+            self._report_points(compiled.profile, 1, scored, looking_s, placing_s)
             return
         singles: Counter[PodClass] = Counter()  # pods that fitted on one node only, and were not scored
         if 1 in feasible:
@@ -236,7 +226,7 @@ class CompiledLane:
             before = by_profile.get(compiled.profile, (0, 0))
             by_profile[compiled.profile] = before[0] + count, before[1] + scored
         for profile, (count, scored) in by_profile.items():
-            self._record(profile, count, scored, looking_s / pods, placing_s / pods)
+            self._report_points(profile, count, scored, looking_s / pods, placing_s / pods)
 
     def _report_none(self, pod: PodInfo, seconds: float) -> None:
         """Report metrics of a pod that is left to the general lane, after so many seconds."""
@@ -245,39 +235,18 @@ class CompiledLane:
         self._observer.batch_attempts(profile, "hint_not_used" if pod.signature in self._classes.ready else "no_hint")
         self._observer.node_hint(profile, "no_hint", seconds)
 
-    def _record(self, profile: str, count: int, scored: int, looking_s: float, placing_s: float) -> None:
+    def _report_points(self, profile: str, count: int, scored: int, looking_s: float, placing_s: float) -> None:
         """Report metrics of `count` pods of a profile, of which `scored` were scored; times are seconds per pod."""
-        record = self._observer.extension_point
-        record("PreFilter", "Success", profile, looking_s, count)
-        record("Filter", "Success", profile, placing_s / 2, count)
+        report = self._observer.extension_point
+        report("PreFilter", "Success", profile, looking_s, count)
+        report("Filter", "Success", profile, placing_s / 2, count)
         if scored:
-            record("PreScore", "Success", profile, 0.0, scored)
-            record("Score", "Success", profile, placing_s / 2, scored)
+            report("PreScore", "Success", profile, 0.0, scored)
+            report("Score", "Success", profile, placing_s / 2, scored)
         without = min(self._classes.asked.pop(profile, 0), count)  # the first pods of their signatures
         if without:
             self._observer.batch_attempts(profile, "no_hint", without)
         if count > without:
             self._observer.batch_attempts(profile, "hint_used", count - without)
         self._observer.node_hint(profile, "hint", looking_s + placing_s, count)
-        self._profiles[profile].pass_over(count)
-
-
-class HighestNominated:
-    """The highest priority of all nominated pods: a pod above it need not leave them room."""
-
-    def __init__(self, handle: Handle) -> None:
-        self._nominations = handle.nominations
-        self._is_stale = True
-        self._priority: int | None = None
-        handle.nominations.watch(self._changed)
-
-    def priority(self) -> int | None:
-        """Return the priority; None if no pod is nominated."""
-        if self._is_stale:
-            expected = (pod.priority for name in self._nominations.nodes() for pod in self._nominations.on(name))
-            self._priority = max(expected, default=None)
-            self._is_stale = False
-        return self._priority
-
-    def _changed(self, node_name: str) -> None:
-        self._is_stale = True
+        self._profiles[profile].algorithm.pass_over(count)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import cast
 
 from kscheduler._fast import FEASIBLE, MAX_CODE, NOT_EXAMINED, Scores, Verdicts
 from kscheduler.framework.cycle_state import CycleState
@@ -29,14 +29,6 @@ class PluginScores:
     normalized: tuple[int, ...]  # 0..100
 
 
-class Scorer(Protocol):
-    """The function by which the search runs a Score plugin without a table form."""
-
-    def __call__(self, plugin: ScorePlugin, state: CycleState, pod: PodInfo) -> None:
-        """Write the normalised scores of all feasible rows, node by node."""
-        ...
-
-
 # (plugin, weight, has it a table form, does that form normalise)
 ScoreEntry = tuple[ScorePlugin, int, bool, bool]
 
@@ -50,14 +42,17 @@ class CycleReview:
         verdicts: Verdicts,
         scores: Scores,
         *,
-        filters: Sequence[str] = (),
-        valuing: Mapping[str, ValuingPlugin] = {},
+        filters: Sequence[str],
+        valuing: Mapping[str, ValuingPlugin],
         score_plugins: Sequence[ScoreEntry],
-        score_by_node: Scorer,
+        score_by_node: Callable[[ScorePlugin, CycleState, PodInfo], None],
         alone: Mapping[int, Status],
         explain: Callable[[int, int], Status],
     ) -> None:
-        """`alone`: row -> status that precedes its verdict; `explain` returns the status of a code and detail."""
+        """`alone`: row -> status that precedes its verdict; `explain` returns the status of a code and detail.
+
+        `score_by_node` writes the normalised scores of all feasible rows by a plugin without a table form.
+        """
         self._state = state
         self._pod = pod
         self.table = table

@@ -196,8 +196,8 @@ class Registration:
     grouping: Grouping | None = None
 
 
-# ALL_ALIKE: for hints that read nothing of the waiting pod, except whether the event is about it.
-ALL_ALIKE = Grouping(lambda pod: ())
+# ONE_GROUP: for hints that read nothing of the waiting pod, except whether the event is about it.
+ONE_GROUP = Grouping(lambda pod: ())
 EACH_BY_ITSELF = Grouping(lambda pod: None)
 
 

@@ -4,78 +4,79 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from kscheduler.api.objects import Pod, PodCondition
 from kscheduler.errors import InternalError
 
 
-class Evictions(Protocol):
-    """Services of a plugin's Handle for preemption. Writes retry by themselves, and may raise the APIError family."""
+class Evictions:
+    """Services of a plugin's Handle for preemption. Writes retry by themselves, and may raise the APIError family.
+
+    This base serves profiles that only decide, without a scheduler: it knows no pod, and writes raise InternalError.
+    """
 
     # --- looking ---
 
     def current(self, key: str) -> Pod | None:
         """Return the pod `namespace/name` as the watch shows it now, or None."""
-        ...
+        return None
 
     # --- writing ---
 
     def stop_binding(self, uid: str, plugin: str) -> bool:
         """Send a pod that waits on Permit or is in PreBind back to the queue. Returns False if it is in neither."""
-        ...
+        raise _refused(uid)
 
     async def mark(self, victim: Pod, condition: PodCondition) -> bool:
         """Write a condition to the victim's status. Returns False if the pod with this uid is gone already."""
-        ...
+        raise _refused(victim.key)
 
     async def delete(self, victim: Pod) -> bool:
         """Delete the victim gracefully. Returns False if the pod with this uid is gone already."""
-        ...
+        raise _refused(victim.key)
 
     async def clear_nomination(self, pod: Pod) -> None:
         """Clear the pod's nominated node; a pod that is gone already is ignored."""
-        ...
+        raise _refused(pod.key)
 
-    def tell(self, victim: Pod, preemptor: Pod, note: str) -> None:
+    def record_event(self, victim: Pod, preemptor: Pod, note: str) -> None:
         """Record the Event about the preemption of the victim."""
-        ...
+        raise _refused(victim.key)
 
     # --- work beside the scheduling cycles ---
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Run the coroutine in a task of its own, which is cancelled if this replica stops leading."""
-        ...
+        work.close()
+        raise InternalError("a preemption was begun where no scheduler is")
 
     async def together(self, *work: Coroutine[Any, Any, object]) -> None:
         """Run all coroutines to the end; the first to fail cancels the others, and its exception is raised."""
-        ...
+        for each in work:
+            await each
 
     async def until(self, holds: Callable[[], bool], within_s: float) -> bool:
         """Wait until `holds()` is true. Returns False if that takes longer than `within_s` seconds."""
-        ...
+        return holds()
 
     def try_again(self, uid: str) -> None:
         """Make a waiting pod active at once, without regard to backoff."""
-        ...
 
     # --- measuring ---
 
     def attempted(self) -> None:
         """Count a pod for which preemption was attempted, for metrics."""
-        ...
 
     def chosen(self, victims: int) -> None:
         """Report the number of victims on the node that a preemption chose, for metrics."""
-        ...
 
     def ended(self, result: str, seconds: float) -> None:
         """Report how one preemption's evictions ended (`result`: "success" or "error") and how long they took."""
-        ...
 
     def wall(self) -> float:
         """Return the time in seconds since the Unix epoch."""
-        ...
+        return 0.0
 
 
 @dataclass(slots=True)
@@ -122,54 +123,6 @@ class Endings:
         """Record that a victim's eviction is finished, with its outcome; `end` None: it failed."""
         self._latest += 1
         ending.number, ending.end = self._latest, end
-
-
-class NoEvictions:
-    """Evictions of profiles that only decide, without a scheduler: no pod is known, and writes raise InternalError."""
-
-    def current(self, key: str) -> Pod | None:
-        return None
-
-    def stop_binding(self, uid: str, plugin: str) -> bool:
-        raise _refused(uid)
-
-    async def mark(self, victim: Pod, condition: PodCondition) -> bool:
-        raise _refused(victim.key)
-
-    async def delete(self, victim: Pod) -> bool:
-        raise _refused(victim.key)
-
-    async def clear_nomination(self, pod: Pod) -> None:
-        raise _refused(pod.key)
-
-    def tell(self, victim: Pod, preemptor: Pod, note: str) -> None:
-        raise _refused(victim.key)
-
-    def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        work.close()
-        raise InternalError("a preemption was begun where no scheduler is")
-
-    async def together(self, *work: Coroutine[Any, Any, object]) -> None:
-        for each in work:
-            await each
-
-    async def until(self, holds: Callable[[], bool], within_s: float) -> bool:
-        return holds()
-
-    def try_again(self, uid: str) -> None:
-        pass
-
-    def attempted(self) -> None:
-        pass
-
-    def chosen(self, victims: int) -> None:
-        pass
-
-    def ended(self, result: str, seconds: float) -> None:
-        pass
-
-    def wall(self) -> float:
-        return 0.0
 
 
 def _refused(pod: str) -> InternalError:

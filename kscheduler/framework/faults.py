@@ -71,10 +71,6 @@ def no_pre_flight(plugin: Plugin, status: Status) -> Status:
     return Status(Code.ERROR, (message,), plugin.name)
 
 
-def not_scored(plugin: Plugin, status: Status) -> Status:
-    return running("Score", plugin, status)
-
-
 def invalid_score(plugin: Plugin, score: int) -> Status:
     message = (
         f'applying score defaultWeights on Score plugins: plugin "{plugin.name}" returns an invalid score {score}, '

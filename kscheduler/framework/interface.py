@@ -14,7 +14,6 @@ import random
 from collections.abc import (
     Awaitable,
     Callable,
-    Collection,
     Coroutine,
     Generator,
     Hashable,
@@ -32,16 +31,17 @@ from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
 from kscheduler.framework.events import ClusterEvent, Registration
-from kscheduler.framework.evictions import Endings, Evictions, NoEvictions
+from kscheduler.framework.evictions import Endings, Evictions
 from kscheduler.framework.extender_verdict import Proposal
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.status import Status
-from kscheduler.framework.telemetry import NoTelemetry, Telemetry
+from kscheduler.framework.telemetry import Telemetry
 from kscheduler.framework.tie_bits import TieBits
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.snapshot.owners import Owners, OwnerSelectors
+from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.volumes import Volumes
 
@@ -372,45 +372,6 @@ class ProfileHandle(Protocol):
         ...
 
 
-class Nominations(Protocol):
-    """The nominated pods by node."""
-
-    def __len__(self) -> int: ...
-
-    def on(self, node_name: str) -> Sequence[PodInfo]:
-        """Return the pods nominated to a node, the earliest nominated first."""
-        ...
-
-    def nodes(self) -> Collection[str]:
-        """Return the names of the nodes to which pods are nominated."""
-        ...
-
-    def node_of(self, uid: str) -> str:
-        """Return the name of the node to which a pod is nominated; "" if there is none."""
-        ...
-
-    def watch(self, changed: Callable[[str], object]) -> None:
-        """Call `changed` from now on with the name of each node whose nominated pods change."""
-        ...
-
-
-class NoNominations:
-    def __len__(self) -> int:
-        return 0
-
-    def on(self, node_name: str) -> Sequence[PodInfo]:
-        return ()
-
-    def nodes(self) -> Collection[str]:
-        return ()
-
-    def node_of(self, uid: str) -> str:
-        return ""
-
-    def watch(self, changed: Callable[[str], object]) -> None:
-        pass
-
-
 class PermitWait(Protocol):
     """A pod that waits on Permit and stays assumed. Any plugin may allow or reject it, in any cycle."""
 
@@ -483,7 +444,7 @@ class Handle:
     rng: random.Random
     bind: Callable[[PodInfo, str], Awaitable[None]]  # (pod, node name); raises the APIError family
     namespaces: Namespaces = field(default_factory=Namespaces)  # for namespace selectors of affinity terms
-    owners: OwnerSelectors = field(default_factory=Owners)  # for pods that state no spread constraints
+    owners: Owners = field(default_factory=Owners)  # for pods that state no spread constraints
     stopwatch: Callable[[], float] = _stands_still  # seconds, to measure plugins; never for decisions
     within: Callable[[float, Coroutine[Any, Any, Any]], Awaitable[Any]] = _without_limit  # awaits for at most so long
     volumes: Volumes = field(default_factory=Volumes)  # claims, volumes, classes, drivers, capacities, attachments
@@ -492,12 +453,12 @@ class Handle:
     patch_claim: Callable[[str, str, str, dict[str, object]], Awaitable[PersistentVolumeClaim]] = _patch_no_claim
     sleep: Callable[[float], Awaitable[None]] = _do_not_sleep  # so many seconds, which are virtual in a simulation
     profiles: Mapping[str, ProfileHandle] = field(default_factory=dict)  # by scheduler name, once all plugins are built
-    nominations: Nominations = field(default_factory=NoNominations)
+    nominations: Nominations = field(default_factory=Nominations)
     waiting_pods: PermitWaits = field(default_factory=NoPermitWaits)
     budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)  # PodDisruptionBudgets, for preemption
-    evictions: Evictions = field(default_factory=NoEvictions)  # writes and waits for preemption
+    evictions: Evictions = field(default_factory=Evictions)  # writes and waits for preemption
     endings: Endings = field(default_factory=Endings)  # the evictions of all profiles
-    telemetry: Telemetry = field(default_factory=NoTelemetry)  # live metrics, and policies over them
+    telemetry: Telemetry = field(default_factory=Telemetry)  # live metrics, and policies over them
     # Try a pod that is rejected in this cycle again in so many seconds, without regard to backoff; 0: after the cycle.
     retry: Callable[[PodInfo, float], None] = _retry_nothing
     ties: TieBits = field(init=False, repr=False)  # for choosing among equal nodes; from `rng`

@@ -10,8 +10,6 @@ from collections.abc import Callable, Hashable
 from typing import Protocol, final
 
 from kscheduler._fast import Joiner, JoinTerms, Placer, PodClass
-from kscheduler.errors import InternalError
-from kscheduler.framework.class_draft import JoinedTerms
 from kscheduler.snapshot.node_table import NodeTable
 
 NOWHERE = -1, 0
@@ -97,13 +95,15 @@ class Joined:
     def _key(self) -> tuple[Hashable, ...]:
         return tuple(part.key for part in self._parts)
 
-    def beside(self, other: JoinedTerms) -> Joined:
-        if not isinstance(other, Joined):
-            raise InternalError(f"expected terms that can be joined with these, got {other!r}")
+    def beside(self, other: Joined) -> Joined:
+        """Return terms that combine these with another plugin's."""
         return Joined(self._bench, *self._parts, *other._parts)
 
     def place(self, placer: Placer, pod_class: PodClass, random_bits: int | None) -> tuple[int, int]:
-        """Return (row, number of feasible rows); row -1 if none is feasible, or if the general lane has to decide."""
+        """Return (row, number of feasible rows); row -1 if none is feasible, or if the general lane has to decide.
+
+        Breaks ties as `Placer.place`; does not count the pod.
+        """
         joiner = self._bench.joiner(placer)
         feasible = self._join(joiner, pod_class)
         if feasible is None:  # usually a counter was dropped to save memory

@@ -6,7 +6,7 @@ there, since the pod must leave them their room; and without, since they may nev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
@@ -14,17 +14,15 @@ from kscheduler.framework.faults import raised, running, unsuccessful
 from kscheduler.framework.interface import (
     DemandingFilterPlugin,
     FilterPlugin,
-    Nominations,
     PreFilterExtensions,
     PreFilterPlugin,
 )
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.status import Code, Status, code_of
 from kscheduler.snapshot.node_copy import NodeCopy
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
-
-_Call = Callable[[CycleState, PodInfo, PodInfo, NodeInfo], Status | None]
 
 
 class NodeFilters:
@@ -48,8 +46,9 @@ class NodeFilters:
 
     def demands(self, state: CycleState, pod: PodInfo) -> list[tuple[DemandingFilterPlugin, Demands]] | None:
         """Return each filter that is active in the cycle with its demands; None if one of them has none."""
-        told = {id(plugin) for plugin in self._demanding}
-        if any(id(plugin) not in told and plugin.name not in state.skip_filter for plugin in self._everybody()):
+        can_state = {id(plugin) for plugin in self._demanding}
+        others = (plugin for plugin in (*self._filters, *self._followers) if id(plugin) not in can_state)
+        if any(plugin.name not in state.skip_filter for plugin in others):
             return None
         found = []
         for plugin in self._demanding:
@@ -61,29 +60,30 @@ class NodeFilters:
             found.append((plugin, demands))
         return found
 
-    def _everybody(self) -> Iterator[FilterPlugin | PreFilterExtensions]:
-        yield from self._filters
-        yield from self._followers
-
     # --- moving pods ---
 
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeCopy) -> Status | None:
         """Add another pod to the node's copy and to the plugins' cycle state. Returns None, or an ERROR."""
         node.add(other)
-        for plugin in self._followers:
-            if plugin.name not in state.skip_filter:
-                fault = _follow(plugin, "AddPod", plugin.add_pod, state, pod, other, node)
-                if fault is not None:
-                    return fault
-        return None
+        return self._follow("AddPod", lambda plugin: plugin.add_pod(state, pod, other, node), state)
 
     def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeCopy) -> Status | None:
         node.remove(other)
+        return self._follow("RemovePod", lambda plugin: plugin.remove_pod(state, pod, other, node), state)
+
+    def _follow(
+        self, point: str, move: Callable[[PreFilterExtensions], Status | None], state: CycleState
+    ) -> Status | None:
         for plugin in self._followers:
-            if plugin.name not in state.skip_filter:
-                fault = _follow(plugin, "RemovePod", plugin.remove_pod, state, pod, other, node)
-                if fault is not None:
-                    return fault
+            if plugin.name in state.skip_filter:
+                continue
+            try:
+                status = move(plugin)
+                code = code_of(status)
+            except Exception as error:
+                return raised(plugin, point, error)
+            if status is not None and code is not Code.SUCCESS:
+                return running(point, plugin, status)
         return None
 
     # --- filtering ---
@@ -128,18 +128,25 @@ class NodeFilters:
         return None
 
 
-def _follow(
-    plugin: PreFilterExtensions,
-    point: str,
-    call: _Call,
-    state: CycleState,
-    pod: PodInfo,
-    other: PodInfo,
-    node: NodeInfo,
-) -> Status | None:
-    try:
-        status = call(state, pod, other, node)
-        code = code_of(status)
-    except Exception as error:
-        return raised(plugin, point, error)
-    return running(point, plugin, status) if status is not None and code is not Code.SUCCESS else None
+class NodeWhatIf:
+    """A copy of one node to add and remove pods, with a copy of the plugins' cycle state that is updated with them."""
+
+    def __init__(self, filters: NodeFilters, state: CycleState, pod: PodInfo, node: NodeInfo) -> None:
+        self._filters = filters
+        self._state = state.clone()
+        self._pod = pod
+        self._node = filters.copy(node)
+
+    @property
+    def pods(self) -> Mapping[str, PodInfo]:
+        """The pods on the copy of the node, by uid."""
+        return self._node.pods
+
+    def remove(self, pod: PodInfo) -> Status | None:
+        return self._filters.remove_pod(self._state, self._pod, pod, self._node)
+
+    def add(self, pod: PodInfo) -> Status | None:
+        return self._filters.add_pod(self._state, self._pod, pod, self._node)
+
+    def fits(self) -> Status | None:
+        return self._filters.judge(self._state, self._pod, self._node)

@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 
 from kscheduler._fast import PodRequest, RowNominated
 from kscheduler.framework.demands import Demands
-from kscheduler.framework.interface import DemandingFilterPlugin, Nominations
+from kscheduler.framework.interface import DemandingFilterPlugin
+from kscheduler.framework.nominations import Nominations
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 
@@ -29,7 +30,7 @@ class NominatedPods:
             self._compare_nodes()
         if self._changed:
             for name in self._changed:
-                self._look_again(name)
+                self._read_again(name)
             self._changed.clear()
         return self._nominated.values()
 
@@ -40,7 +41,7 @@ class NominatedPods:
         self._changed.update(name for name in self._nominations.nodes() if get(name) is not known.get(name))
         self._changed.update(name for name, node in known.items() if get(name) is not node)
 
-    def _look_again(self, name: str) -> None:
+    def _read_again(self, name: str) -> None:
         node, pods = self._table.get(name), self._nominations.on(name)
         if node is None or not pods:
             self._nodes.pop(name, None)
@@ -53,14 +54,14 @@ class NominatedPods:
         )
 
 
-def only_room(
-    told: Sequence[tuple[DemandingFilterPlugin, Demands]],
+def filter_of_requests(
+    demands_of: Sequence[tuple[DemandingFilterPlugin, Demands]],
 ) -> Sequence[tuple[DemandingFilterPlugin, PodRequest]] | None:
     """Return the filter, with its request, that nominated pods affect by taking room: [] or one entry.
 
-    `told`: the active filters with their demands. None if nominated pods may affect filters in other ways.
+    `demands_of`: the active filters with their demands. None if nominated pods may affect filters in other ways.
     """
-    if any(demands.needs or demands.limits for _, demands in told):
+    if any(demands.needs or demands.limits for _, demands in demands_of):
         return None
-    found = [(plugin, demands.request) for plugin, demands in told if demands.request is not None]
+    found = [(plugin, demands.request) for plugin, demands in demands_of if demands.request is not None]
     return found if len(found) <= 1 else None

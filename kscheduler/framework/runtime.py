@@ -11,7 +11,6 @@ from typing import cast
 
 from kscheduler.framework.algorithm import Algorithm, Decision, Rejection
 from kscheduler.framework.class_compiler import ClassCompiler
-from kscheduler.framework.cycle_review import CycleReview
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
@@ -38,10 +37,10 @@ from kscheduler.framework.interface import (
     ScorePlugin,
     SelectivePlugin,
 )
-from kscheduler.framework.node_filters import NodeFilters
-from kscheduler.framework.observer import Observer
+from kscheduler.framework.node_filters import NodeFilters, NodeWhatIf
+from kscheduler.framework.search_plugins import SearchPlugins
 from kscheduler.framework.status import SKIP, Code, Status, code_of, error_status
-from kscheduler.framework.what_if import NodeWhatIf
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 
 # A plugin at one of these can make a pod wait, and should register the events that may help it.
@@ -63,7 +62,7 @@ class Framework:
         plugins: Mapping[str, Sequence[tuple[Plugin, int]]],
         handle: Handle,
         *,
-        observer: Observer,
+        observer: Measurements,
         stopwatch: Callable[[], float],
         percentage_of_nodes_to_score: int = 0,
         first_on_tie: bool = False,
@@ -89,33 +88,26 @@ class Framework:
         self._handing_over = [plugin for plugin in at("preFilter") if isinstance(plugin, HandingOverPlugin)]
         self._all = {plugin.name: plugin for entries in plugins.values() for plugin, _ in entries}
         self._table = handle.table
-        pre_filter = cast(list[PreFilterPlugin], at("preFilter"))
-        filters = cast(list[FilterPlugin], at("filter"))
-        self._node_filters = NodeFilters(handle.table, handle.nominations, pre_filter, filters)
-        self._algorithm = Algorithm(
+        searching = SearchPlugins(
+            cast(list[PreFilterPlugin], at("preFilter")),
+            cast(list[FilterPlugin], at("filter")),
+            cast(list[PreScorePlugin], at("preScore")),
+            [(cast(ScorePlugin, plugin), weight or 1) for plugin, weight in plugins.get("score", ())],
+        )
+        self._node_filters = NodeFilters(handle.table, handle.nominations, searching.pre_filter, searching.filters)
+        self.algorithm = Algorithm(
             profile,
             handle,
             observer,
             stopwatch,
-            pre_filter=pre_filter,
-            filters=filters,
+            plugins=searching,
             node_filters=self._node_filters,
             post_filter=cast(list[PostFilterPlugin], at("postFilter")),
-            pre_score=cast(list[PreScorePlugin], at("preScore")),
-            scores=[(cast(ScorePlugin, plugin), weight or 1) for plugin, weight in plugins.get("score", ())],
             percentage_of_nodes_to_score=percentage_of_nodes_to_score,
             first_on_tie=first_on_tie,
         )
         self.first_on_tie = first_on_tie
-        self.class_compiler = ClassCompiler(
-            profile,
-            handle.table,
-            observer,
-            pre_filter=pre_filter,
-            filters=filters,
-            pre_score=cast(list[PreScorePlugin], at("preScore")),
-            scores=[(cast(ScorePlugin, plugin), weight or 1) for plugin, weight in plugins.get("score", ())],
-        )
+        self.class_compiler = ClassCompiler(profile, handle.table, observer, searching)
 
     # --- called by the queue ---
 
@@ -166,24 +158,7 @@ class Framework:
 
     def schedule_pod(self, state: CycleState, pod: PodInfo) -> Decision | Rejection:
         """Search for a node for the pod: Filter, Score, select; see `Algorithm.schedule_pod`."""
-        return self._algorithm.schedule_pod(state, pod)
-
-    def looks_at_all(self) -> bool:
-        """Return True if a search looks at all nodes, given their current number."""
-        return self._algorithm.looks_at_all()
-
-    def pass_over(self, searches: int) -> None:
-        """Advance the next start row by so many searches of all nodes, which the compiled lane made."""
-        self._algorithm.pass_over(searches)
-
-    @property
-    def in_two_parts(self) -> Algorithm:
-        """The search in two parts, for extenders: `nominated_fits`, `shortlist`, `schedule_ruled`."""
-        return self._algorithm
-
-    def review(self, state: CycleState, pod: PodInfo) -> CycleReview:
-        """Return a review of the search that has just run; see `Algorithm`."""
-        return self._algorithm.review(state, pod)
+        return self.algorithm.schedule_pod(state, pod)
 
     def what_if(self, state: CycleState, pod: PodInfo, node_name: str) -> NodeWhatIf:
         """Return the node as a what-if, for PostFilter plugins. Raises KeyError without such a node."""

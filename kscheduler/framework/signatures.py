@@ -1,4 +1,4 @@
-"""Signatures of pods: pods with one signature cannot be told apart by the plugins of their profile.
+"""Signatures of pods: the plugins of a profile decide equally about pods with equal signatures.
 
 A signature is what PreFilter, Filter, PreScore and Score read in a pod, as with kube-scheduler's SignPlugin: pods with
 equal signatures get equal decisions in the same cluster state. Signatures are interned, so that they compare by
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, final, runtime_checkable
 
 import msgspec
@@ -40,35 +41,23 @@ class FarSightedPlugin(Protocol):
 
 
 @final
+@dataclass(slots=True, eq=False)
 class SpecSignature:
     """The part of a signature that plugins read in the pod's spec; shared by pods that differ in labels or owners."""
 
-    __slots__ = ("fragments", "profile")
-
-    def __init__(self, profile: str, fragments: tuple[Hashable, ...]) -> None:
-        self.profile = profile
-        self.fragments = fragments
-
-    def __repr__(self) -> str:
-        return f"SpecSignature({self.profile}, {self.fragments})"
+    profile: str
+    fragments: tuple[Hashable, ...]
 
 
 @final
+@dataclass(slots=True, eq=False)
 class Signature:
     """The signature of pods of one profile. `spec` is None for pods that the general lane has to decide."""
 
-    __slots__ = ("fragments", "profile", "signer", "spec")
-
-    def __init__(
-        self, signer: Signer, profile: str, spec: SpecSignature | None, fragments: tuple[Hashable, ...] = ()
-    ) -> None:
-        self.signer = signer
-        self.profile = profile
-        self.spec = spec
-        self.fragments = fragments  # from plugins that read more than the spec
-
-    def __repr__(self) -> str:
-        return f"Signature({self.spec}, {self.fragments})"
+    signer: Signer = field(repr=False)
+    profile: str
+    spec: SpecSignature | None
+    fragments: tuple[Hashable, ...] = ()  # from plugins that read more than the spec
 
 
 class Signer:

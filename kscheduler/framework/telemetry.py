@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kscheduler.config.metric_policy import Freshness, PolicySpec
 from kscheduler.snapshot.metric_columns import MetricColumn
@@ -39,80 +39,46 @@ class SampleSteps(NamedTuple):
     age_s: float
 
 
-class Telemetry(Protocol):
+class Telemetry:
+    """What plugins read. This base serves a scheduler without live metrics: it has no policies and no values."""
+
     def now(self) -> float:
         """Return the time in seconds of the scheduler's clock, to compute how long a pod has waited."""
-        ...
+        return 0.0
 
     def moment_of(self, text: str) -> float:
         """Convert an RFC 3339 time to seconds of the scheduler's clock; NaN if the text is not a time."""
-        ...
+        return math.nan
 
     def policy_of(self, pod: PodInfo) -> tuple[PolicyRef, PolicySpec] | None:
         """Return the pod's policy; None if it names none. Raises LookupError with the name of a missing policy."""
-        ...
+        return None
 
     @property
     def policies_version(self) -> int:
         """A number that grows when a policy changes, or when a policy's plan B begins or ends."""
-        ...
+        return 0
 
     def column(self, metric: str, freshness: Freshness, *, last_good: bool = False) -> MetricColumn:
         """Return the column of a metric's values that are fresh enough. Raises KeyError for an unknown metric.
 
         Calls with equal arguments return the same column until `policies_version` grows; then call it again.
         """
-        ...
+        raise KeyError(metric)
 
     def sample_of(self, metric: str, row: int) -> SampleSteps | None:
         """Return the newest sample of a metric for the node in a row, to explain a decision; None if there is none."""
-        ...
+        return None
 
     def failures(self, metric: str) -> int:
         """Return the number of consecutive failures of the metric's source."""
-        ...
-
-    def watch(self, changed: Callable[[], object]) -> None:
-        """Call `changed` from now on whenever values or policies have changed."""
-        ...
-
-    def tell(self, pod: PodInfo, reason: str, note: str) -> None:
-        """Record an Event about the pod."""
-        ...
-
-    def count(self, what: str, policy: PolicyRef) -> None:
-        """Count `what` for a policy: a fallback (neutral, exclude, last-good, requeue), deadline, or relaxed:STEP."""
-        ...
-
-
-class NoTelemetry:
-    """The Telemetry of a scheduler without live metrics: no policies, no values."""
-
-    policies_version = 0
-
-    def now(self) -> float:
-        return 0.0
-
-    def moment_of(self, text: str) -> float:
-        return math.nan
-
-    def policy_of(self, pod: PodInfo) -> None:
-        return None
-
-    def column(self, metric: str, freshness: Freshness, *, last_good: bool = False) -> MetricColumn:
-        raise KeyError(metric)
-
-    def sample_of(self, metric: str, row: int) -> None:
-        return None
-
-    def failures(self, metric: str) -> int:
         return 0
 
     def watch(self, changed: Callable[[], object]) -> None:
-        pass
+        """Call `changed` from now on whenever values or policies have changed."""
 
-    def tell(self, pod: PodInfo, reason: str, note: str) -> None:
-        pass
+    def record_event(self, pod: PodInfo, reason: str, note: str) -> None:
+        """Record an Event about the pod."""
 
     def count(self, what: str, policy: PolicyRef) -> None:
-        pass
+        """Count `what` for a policy: a fallback (neutral, exclude, last-good, requeue), deadline, or relaxed:STEP."""

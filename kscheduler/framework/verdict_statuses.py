@@ -39,17 +39,16 @@ class VerdictStatuses(Mapping[str, Status]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def counts(self) -> Iterator[tuple[Status, int]]:
+        """Yield (status, number of nodes with it), without iterating over all nodes; a status may come repeatedly."""
+        yield from ((status, 1) for status in self._alone.values())
+        yield from ((self._status_of(reason), nodes) for reason, nodes in self._histogram().items())
+
     def nodes_with(self, code: Code) -> list[NodeInfo]:
         """Return the rejected nodes whose status has this code."""
         # Test each (code, detail) first, so that little is left to do for each node.
-        verdicts, histogram = self._verdicts, self._verdicts.histogram()
-        for row in self._alone:
-            histogram[verdicts.code(row), verdicts.detail(row)] -= 1
-        reasons = {
-            reason
-            for reason, nodes in histogram.items()
-            if nodes and FEASIBLE < reason[0] <= MAX_CODE and self._status_of(reason).code is code
-        }
+        verdicts = self._verdicts
+        reasons = {reason for reason in self._histogram() if self._status_of(reason).code is code}
         alone = {row: status.code is code for row, status in self._alone.items() if self._is_rejected(row)}
         code_of, detail_of, rows = verdicts.code, verdicts.detail, verdicts.rows
         return [
@@ -58,17 +57,12 @@ class VerdictStatuses(Mapping[str, Status]):
             if (row := node.row) < rows and (alone[row] if row in alone else (code_of(row), detail_of(row)) in reasons)
         ]
 
-    def count_of(self, code: Code) -> int:
-        """Return how many rejected nodes have a status with this code, without iterating over all nodes."""
+    def _histogram(self) -> dict[tuple[int, int], int]:
+        """Return (code, detail) -> number of nodes, above zero, of rejections that no other status precedes."""
         histogram = self._verdicts.histogram()
-        found = 0
-        for row, status in self._alone.items():
+        for row in self._alone:
             histogram[self._verdicts.code(row), self._verdicts.detail(row)] -= 1
-            found += status.code is code
-        for (verdict, detail), nodes in histogram.items():
-            if nodes and verdict != FEASIBLE and self._explain(verdict, detail).code is code:
-                found += nodes
-        return found
+        return {reason: nodes for reason, nodes in histogram.items() if nodes and FEASIBLE < reason[0] <= MAX_CODE}
 
     def _is_rejected(self, row: int) -> bool:
         return row < self._verdicts.rows and FEASIBLE < self._verdicts.code(row) <= MAX_CODE

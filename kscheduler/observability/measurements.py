@@ -61,8 +61,9 @@ FALLBACKS = frozenset({"neutral", "exclude", "last-good", "requeue"})
 
 
 class Measurements:
-    def __init__(self, metrics: Metrics) -> None:
-        self.metrics = metrics
+    def __init__(self, metrics: Metrics | None = None) -> None:
+        """`metrics` None: the reports are kept in metrics that nobody reads."""
+        self.metrics = Metrics(process=False) if metrics is None else metrics
         # Children of families that are observed for each pod, by their label values.
         self._points: dict[tuple[str, str, str], Histogram] = {}  # (point, status, profile) -> duration
         self._handled: dict[str, Histogram] = {}  # event -> duration of its handling
@@ -73,6 +74,7 @@ class Measurements:
     # --- the framework reports ---
 
     def extension_point(self, point: str, status: str, profile: str, seconds: float, times: int = 1) -> None:
+        """Record that all plugins of an extension point ran for `times` pods, and took `seconds` for each."""
         key = (point, status, profile)
         histogram = self._points.get(key)
         if histogram is None:
@@ -80,21 +82,29 @@ class Measurements:
         histogram.observe_many(seconds, times)
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        """Record one plugin's run at an extension point; called in a sample of the cycles only."""
         self.metrics.plugin_execution_duration_seconds.labels(plugin, point, status).observe(seconds)
 
     def evaluations(self, plugin: str, point: str, profile: str) -> Counter:
+        """Return the counter of a plugin's evaluations at a point; called once, when the framework is built."""
         return self.metrics.plugin_evaluation_total.labels(plugin, point, profile)
 
     def batch_attempts(self, profile: str, result: str, times: int = 1) -> None:
+        """Count pods placed with kept results of their class (hint_used), or without (no_hint, hint_not_used)."""
         self.metrics.batch_attempts_total.labels(profile, result).inc(times)
 
     def batch_flushed(self, profile: str, reason: str) -> None:
+        """Count the dropping of a class's kept results. `reason`: expired (invalid, or dropped to save memory), or
+        pod_not_batchable (its pods cannot be placed together any more).
+        """
         self.metrics.batch_cache_flushed_total.labels(profile, reason).inc()
 
     def node_hint(self, profile: str, hinted: str, seconds: float, times: int = 1) -> None:
+        """Record the seconds that each of `times` pods took to be placed with kept results (hint), or to find none."""
         self.metrics.get_node_hint_duration_seconds.labels(hinted, profile).observe_many(seconds, times)
 
     def results_stored(self, profile: str, seconds: float) -> None:
+        """Record the time it took to ask the plugins about pods of one signature, and to keep the answers."""
         self.metrics.store_schedule_results_duration_seconds.labels(profile).observe(seconds)
 
     # --- the event handlers report ---
@@ -108,6 +118,7 @@ class Measurements:
     # --- the queue reports ---
 
     def incoming(self, queue: str, event: str) -> None:
+        """Count a pod that entered a queue: active, backoff or unschedulable. `event`: the label of the cause."""
         key = (queue, event)
         counter = self._incoming.get(key)
         if counter is None:
@@ -115,6 +126,7 @@ class Measurements:
         counter.value += 1
 
     def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
+        """Record a queueing hint's `answer` and duration: Error if it raised; of Queue and QueueSkip only a sample."""
         self.metrics.queueing_hint_execution_duration_seconds.labels(plugin, event, answer).observe(seconds)
 
     # --- the cycles report ---
@@ -209,7 +221,7 @@ class Measurements:
     # --- extenders report ---
 
     def extender_asked(self, extender: str, verb: str, result: str, seconds: float) -> None:
-        """Record a request to an extender. `result`: success, error or canceled."""
+        """Record a request. `verb`: filter, prioritize, preempt or bind; `result`: success, error or canceled."""
         self.metrics.extender_requests_total.labels(extender, verb, result).inc()
         self.metrics.extender_request_duration_seconds.labels(extender, verb).observe(seconds)
 

@@ -39,8 +39,7 @@ class ActiveQueue:
 
     def lanes(self) -> list[Lane]:
         """Return the non-empty lanes except the plain one, in the queue order of their first pods."""
-        firsts = [qpi for qpi in self._lanes.firsts() if qpi.lane != PLAIN]
-        return [qpi.lane for qpi in sorted(firsts, key=lambda qpi: (*self._less_key(qpi), qpi.ticket))]
+        return self._lanes.in_order(self._less_key)
 
     def remove(self, qpi: QueuedPodInfo) -> None:
         self._lanes.remove(qpi)

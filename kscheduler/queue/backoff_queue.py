@@ -85,8 +85,7 @@ class BackoffQueue:
 
     def early_lanes(self) -> list[Lane]:
         """Return the lanes except the plain one that have rejected pods; the earliest end of a backoff comes first."""
-        firsts = [qpi for qpi in self._rejected.firsts() if qpi.lane != PLAIN]
-        return [qpi.lane for qpi in sorted(firsts, key=lambda qpi: (*self._key(qpi), qpi.ticket))]
+        return self._rejected.in_order(self._key)
 
     def pop_completed(self, now: float) -> Iterator[QueuedPodInfo]:
         """Remove and yield the pods whose backoff is over: first rejected pods, then those that met a fault.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
@@ -27,17 +28,15 @@ class QueuedEvent(NamedTuple):
     new: object
 
 
+@dataclass(slots=True, eq=False)
 class Flight:
     """A pod in flight, with the events and updates that it missed since it was popped."""
 
-    __slots__ = ("began_at", "is_deleted", "latest", "own", "qpi")
-
-    def __init__(self, qpi: QueuedPodInfo, began_at: int) -> None:
-        self.qpi = qpi
-        self.began_at = began_at  # the number of the first shared event the pod may have missed
-        self.own: list[QueuedEvent] | None = None  # events that concern this pod only
-        self.latest: PodInfo | None = None  # the pod as last updated, if it was
-        self.is_deleted = False
+    qpi: QueuedPodInfo
+    began_at: int  # the number of the first shared event the pod may have missed
+    own: list[QueuedEvent] | None = None  # events that concern this pod only
+    latest: PodInfo | None = None  # the pod as last updated, if it was
+    is_deleted: bool = False
 
     def note(self, queued_event: QueuedEvent) -> None:
         self.own = [*(self.own or ()), queued_event]

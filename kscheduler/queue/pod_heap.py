@@ -7,7 +7,7 @@ pod that has moved to another heap has no valid entry in the first. Pods with eq
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -99,7 +99,7 @@ class PodLanes:
         return chain(self._plain, *self._others.values())
 
     def push(self, qpi: QueuedPodInfo, key: SortKey, ticket: int = 0) -> None:
-        heap = self._plain if qpi.lane == PLAIN else self._others.get(qpi.lane)
+        heap = self._heap(qpi.lane)
         if heap is None:
             heap = self._others[qpi.lane] = PodHeap(self._tickets)
         heap.push(qpi, key, ticket)
@@ -121,6 +121,11 @@ class PodLanes:
         assert heap is not None, f"pod {qpi.key} is not in the lane it names"
         heap.remove(qpi)
         self._drop_if_empty(qpi.lane)
+
+    def in_order(self, key: Callable[[QueuedPodInfo], SortKey]) -> list[Lane]:
+        """Return the non-empty lanes except the plain one, in the order of their first pods by `key`."""
+        firsts = [qpi for qpi in self.firsts() if qpi.lane != PLAIN]
+        return [qpi.lane for qpi in sorted(firsts, key=lambda qpi: (*key(qpi), qpi.ticket))]
 
     def others(self) -> list[Lane]:
         """Return the non-empty lanes except the plain one, in no particular order."""

@@ -10,18 +10,18 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from kscheduler.api.objects import Pod
 from kscheduler.framework.events import (
-    ALL_ALIKE,
     EACH_BY_ITSELF,
+    ONE_GROUP,
     ClusterEvent,
     Grouping,
     Registration,
     complete_registrations,
     matches,
 )
+from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.in_flight import QueuedEvent
 from kscheduler.queue.pod_info import QueuedPodInfo
 
@@ -30,12 +30,6 @@ log = logging.getLogger(__name__)
 Registered = Mapping[str, Sequence[ClusterEvent | Registration]]  # plugin -> its registered events
 ANY_PROFILE = ""  # stands for all profiles without registrations of their own
 HINTS_A_SAMPLE = 16  # one in so many hint calls is reported with its duration; failures are always reported
-
-
-class HintObserver(Protocol):
-    def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
-        """Report a queueing hint's `answer` (`Queue`, `QueueSkip`, or `Error` if it raised) and its duration."""
-        ...
 
 
 class Strategy(enum.IntEnum):
@@ -49,7 +43,7 @@ Registrations = tuple[Registration, ...]  # a plugin's registrations for one eve
 
 class RequeueRules:
     def __init__(
-        self, registered: Mapping[str, Registered], observer: HintObserver, stopwatch: Callable[[], float]
+        self, registered: Mapping[str, Registered], observer: Measurements, stopwatch: Callable[[], float]
     ) -> None:
         """`registered`: profile -> plugin -> its registrations."""
         self._registrations: dict[str, dict[str, Registrations]] = {
@@ -115,18 +109,15 @@ class RequeueRules:
         if registration.hint is None:
             return True
         self._asked += 1
-        if self._asked % HINTS_A_SAMPLE != 1:
-            try:
-                return registration.hint(qpi.pod_info.pod, queued_event.old, queued_event.new)
-            except Exception:
-                return self._fail(plugin, qpi, queued_event, 0.0)
-        started = self._stopwatch()
+        is_sampled = self._asked % HINTS_A_SAMPLE == 1
+        started = self._stopwatch() if is_sampled else 0.0
         try:
             answer = registration.hint(qpi.pod_info.pod, queued_event.old, queued_event.new)
         except Exception:
-            return self._fail(plugin, qpi, queued_event, self._stopwatch() - started)
-        label = "Queue" if answer else "QueueSkip"
-        self._observer.hint(plugin, queued_event.event.label, label, self._stopwatch() - started)
+            return self._fail(plugin, qpi, queued_event, self._stopwatch() - started if is_sampled else 0.0)
+        if is_sampled:
+            label = "Queue" if answer else "QueueSkip"
+            self._observer.hint(plugin, queued_event.event.label, label, self._stopwatch() - started)
         return answer
 
     def _fail(self, plugin: str, qpi: QueuedPodInfo, queued_event: QueuedEvent, seconds: float) -> bool:
@@ -142,7 +133,7 @@ class RequeueRules:
 
 
 def grouping_of(registration: Registration) -> Grouping:
-    return ALL_ALIKE if registration.hint is None else registration.grouping or EACH_BY_ITSELF
+    return ONE_GROUP if registration.hint is None else registration.grouping or EACH_BY_ITSELF
 
 
 def _match(plugins: Mapping[str, Registrations], event: ClusterEvent) -> dict[str, Registrations]:

@@ -21,7 +21,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, count
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from kscheduler.api.objects import Pod
 from kscheduler.errors import InternalError
@@ -38,6 +38,7 @@ from kscheduler.framework.events import (
     pod_events,
 )
 from kscheduler.framework.status import Code, Status
+from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.active_queue import ActiveQueue, LessKey
 from kscheduler.queue.backoff_queue import Backoff, BackoffQueue, is_backing_off
 from kscheduler.queue.in_flight import Flight, InFlightPods, QueuedEvent
@@ -49,24 +50,6 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 UNSCHEDULABLE_FLUSH_S = 30.0  # interval at which kube-scheduler looks for pods that waited too long
 _DEBUG = os.environ.get("KSCHEDULER_DEBUG") == "1"
-
-
-class QueueObserver(Protocol):
-    def incoming(self, queue: str, event: str) -> None:
-        """Count a pod that entered a queue: `active`, `backoff` or `unschedulable`. `event`: the label of the cause."""
-        ...
-
-    def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
-        """Report a hint's `answer` and duration: `Error` if it raised; of `Queue` and `QueueSkip` only a sample."""
-        ...
-
-
-class _Nobody:
-    def incoming(self, queue: str, event: str) -> None:
-        pass
-
-    def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
-        pass
 
 
 def _stands_still() -> float:
@@ -92,7 +75,7 @@ class SchedulingQueue:
         initial_backoff_s: float = 1.0,
         max_backoff_s: float = 10.0,
         max_in_unschedulable_s: float = 300.0,
-        observer: QueueObserver | None = None,
+        observer: Measurements | None = None,
         stopwatch: Callable[[], float] = _stands_still,
         clock: Callable[[], float] = _stands_still,
         piece_steps: int = PIECE_STEPS,
@@ -107,7 +90,7 @@ class SchedulingQueue:
         self._less_key = less_key
         self._pre_enqueue = pre_enqueue
         self._lane_of = lane_of
-        self._observer: QueueObserver = observer or _Nobody()
+        self._observer = observer or Measurements()
         self._rules = RequeueRules(registered, self._observer, stopwatch)
         self._backoff_rule = Backoff(initial_backoff_s, max_backoff_s)
         self._max_in_unschedulable_s = max_in_unschedulable_s
@@ -340,7 +323,7 @@ class SchedulingQueue:
             return 0
         queued_event = QueuedEvent(event, old_obj, new_obj)
         priority = math.inf if up_to_priority is None else up_to_priority
-        woken = self._waker.happen(queued_event, self._at(now), priority)
+        woken = self._waker.process(queued_event, self._at(now), priority)
         self._in_flight.record(queued_event)
         return woken
 

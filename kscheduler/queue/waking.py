@@ -16,6 +16,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from kscheduler.api.objects import Pod
 from kscheduler.framework.events import Registration
@@ -39,26 +40,16 @@ Move = Callable[[QueuedPodInfo, Strategy, str, float], bool]
 Found = tuple[QueuedPodInfo, Strategy]
 
 
+@dataclass(slots=True, eq=False)
 class Wake:
     """An event that is being processed, with the waiting pods still to be asked about or moved."""
 
-    __slots__ = ("decide", "number", "queued_event", "steps", "up_to_priority", "waited")
-
-    def __init__(
-        self,
-        queued_event: QueuedEvent,
-        number: int,
-        waited: frozenset[Waited] | None,
-        decide: Callable[[QueuedPodInfo], Strategy],
-        steps: Iterator[Found | None],
-        up_to_priority: float = math.inf,
-    ) -> None:
-        self.queued_event = queued_event
-        self.number = number  # pods whose `waits_since` is not higher are concerned
-        self.waited = waited  # plugins whose pods are concerned; None: all pods
-        self.decide = decide  # the strategy for one pod
-        self.steps = steps  # pods to move, and None for each hint called
-        self.up_to_priority = up_to_priority  # pods with a higher one are not concerned
+    queued_event: QueuedEvent
+    number: int  # pods whose `waits_since` is not higher are concerned
+    waited: frozenset[Waited] | None  # plugins whose pods are concerned; None: all pods
+    decide: Callable[[QueuedPodInfo], Strategy]  # the strategy for one pod
+    steps: Iterator[Found | None]  # pods to move, and None for each hint called
+    up_to_priority: float = math.inf  # pods with a higher one are not concerned
 
     def concerns(self, qpi: QueuedPodInfo) -> bool:
         return (
@@ -90,11 +81,11 @@ class Waker:
     def __len__(self) -> int:
         return len(self._wakes)
 
-    def happen(self, queued_event: QueuedEvent, now: float, up_to_priority: float = math.inf) -> int:
+    def process(self, queued_event: QueuedEvent, now: float, up_to_priority: float = math.inf) -> int:
         """Process an event. Returns how many pods were requeued at once; `go_on` does the others."""
         if not self._pods.rejected and not self._pods.gated:
             return 0  # no pod waits, and pods added later are not concerned
-        everybody = queued_event.event.is_wildcard
+        is_wildcard = queued_event.event.is_wildcard
 
         def decide(qpi: QueuedPodInfo) -> Strategy:
             return self._rules.decide(qpi, queued_event)
@@ -103,9 +94,9 @@ class Waker:
             Wake(
                 queued_event,
                 self._pods.now,
-                None if everybody else self._waited(queued_event),
+                None if is_wildcard else self._waited(queued_event),
                 decide,
-                self._everybody(queued_event) if everybody else self._interested(queued_event, up_to_priority),
+                self._everybody(queued_event) if is_wildcard else self._interested(queued_event, up_to_priority),
                 up_to_priority,
             ),
             now,

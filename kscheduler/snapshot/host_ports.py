@@ -35,19 +35,14 @@ class HostPortIndex:
 
     def conflicting_rows(self, wanted: Iterable[HostPort]) -> list[int]:
         """Return the rows, ascending, on which at least one of the wanted host ports is taken."""
-        rows: set[int] = set()
-        for port in wanted:
-            for row, addresses in self._taken.get((port.protocol, port.port), {}).items():
-                if _clash(addresses, port.ip):
-                    rows.add(row)
-        return sorted(rows)
+        return sorted(self.conflicts(wanted))
 
     def conflicts(self, wanted: Iterable[HostPort]) -> dict[int, int]:
         """Return row -> number of conflicts between wanted host ports and those held there; rows of 0 are left out."""
         found: dict[int, int] = {}
         for port in wanted:
             for row, addresses in self._taken.get((port.protocol, port.port), {}).items():
-                clashing = sum(pods for ip, pods in addresses.items() if _clash({ip: pods}, port.ip))
+                clashing = sum(pods for ip, pods in addresses.items() if _overlap(ip, port.ip))
                 if clashing:
                     found[row] = found.get(row, 0) + clashing
         return found
@@ -55,8 +50,8 @@ class HostPortIndex:
 
 def clashes(one: HostPort, other: HostPort) -> bool:
     """Return True if one node cannot have both host ports: equal protocol and port, and overlapping addresses."""
-    return one[:2] == other[:2] and (one.ip == other.ip or EVERY_ADDRESS in (one.ip, other.ip))
+    return one[:2] == other[:2] and _overlap(one.ip, other.ip)
 
 
-def _clash(addresses: dict[str, int], ip: str) -> bool:
-    return ip == EVERY_ADDRESS or EVERY_ADDRESS in addresses or ip in addresses
+def _overlap(one: str, other: str) -> bool:
+    return one == other or EVERY_ADDRESS in (one, other)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from kscheduler.api.objects import ContainerImage
 
-# A pebibyte, far beyond what scoring tells apart: a node may report any number, and sums must stay within 64 bits.
+# A pebibyte, far beyond what scoring distinguishes: a node may report any number, and sums must stay within 64 bits.
 MAX_SIZE = 1 << 50
 
 
@@ -82,8 +82,7 @@ class ImageIndex:
             self.generation += 1
             for name in image.names or ():
                 state = self._images.get(name)
-                if state is None:
-                    continue
-                state.discard(row)
-                if not state:
-                    del self._images[name]
+                if state is not None:
+                    state.discard(row)
+                    if not state:
+                        del self._images[name]

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from kscheduler.api.objects import Node, Taint
+from kscheduler.api.objects import Node, Taint, Toleration
+from kscheduler.api.tolerations import NO_EXECUTE, NO_SCHEDULE, find_untolerated
 
+KEEP_OFF = (NO_SCHEDULE, NO_EXECUTE)  # effects of taints
 HOSTNAME = "kubernetes.io/hostname"
 # Answers kept for each plugin: one entry is one distinct set of tolerations, of affinity terms, and so on.
 MAX_KEPT = 4_096
@@ -27,6 +29,10 @@ class NodeClass:
     labels: Mapping[str, str]  # without the hostname
     taints: tuple[Taint, ...]
     unschedulable: bool
+
+    def keeps_off(self, tolerations: Sequence[Toleration]) -> bool:
+        """Return True if a taint of the nodes keeps off pods with these tolerations."""
+        return find_untolerated(self.taints, tolerations, KEEP_OFF) is not None
 
 
 class _Answers(Protocol):

@@ -1,13 +1,13 @@
 """The cluster as a table: one row a node; indexes by node class, port, volume, image, topology domain, kind of pod.
 
 A node keeps its row while it exists; the row is reused afterwards. Everything that scheduling reads about nodes is
-here and is changed here only, so the indexes agree by construction (`check` asserts it).
+here and is changed here only, so the indexes agree by construction.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from kscheduler._fast import CPU, EPHEMERAL_STORAGE, MEMORY, NodeColumns, PodRequest
@@ -21,8 +21,6 @@ from kscheduler.snapshot.node_classes import NodeClasses
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_counters import PodCounters
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.snapshot.pod_labels import label_key
-from kscheduler.snapshot.priorities import Priorities
 from kscheduler.snapshot.resource_columns import MAX_ALLOCATABLE, ResourceColumns
 from kscheduler.snapshot.row_log import RowLog
 from kscheduler.snapshot.topology import TopologyColumns
@@ -46,7 +44,7 @@ class NodeTable:
         self.volume_users = VolumeUsers()
         self.images = ImageIndex()
         self.counters = PodCounters(self.columns)
-        self.priorities = Priorities()  # of the pods on nodes
+        self._by_priority: Counter[int] = Counter()  # priority -> pods on nodes, never 0; there are few priorities
         self.topology = TopologyColumns(self.columns, lambda: ((info.row, info.labels) for info in self))
         self._infos: list[NodeInfo | None] = []  # row -> node
         self._rows: dict[str, int] = {}  # node name -> row
@@ -86,6 +84,11 @@ class NodeTable:
         infos = self._infos
         return [info.node.metadata.name for row in rows if (info := infos[row]) is not None]
 
+    @property
+    def lowest_priority(self) -> int | None:
+        """The lowest priority of any pod on a node: only pods above it can preempt. None without pods."""
+        return min(self._by_priority, default=None)
+
     def note_change(self, name: str) -> None:
         """Log a node as changed in what plugins see but the table does not keep; unknown names are ignored."""
         row = self._rows.get(name)
@@ -122,7 +125,7 @@ class NodeTable:
         self._write_allocatable(row, Resources(), allocatable)
         self.images.add_node(row, node.status.images or ())
         self.topology.set_row(row, info.labels)
-        self.volume_users.tell(row)
+        self.volume_users.notify(row)
         self.static_generation += 1
         self.node_changes.add(row)
         return info
@@ -153,12 +156,9 @@ class NodeTable:
         info = self.at(row)
         pods = list(info.pods.values())
         for pod in pods:
-            self.ports.remove(row, pod.host_ports)
-            self.volume_users.remove(row, pod)
-            self.counters.remove_pod(row, pod)
-            self.priorities.remove(pod)
-            self._tell_removed(row, pod)
-        self.volume_users.tell(row)
+            self._remove_from_indexes(row, pod)
+            self._notify_removed(row, pod)
+        self.volume_users.notify(row)
         self.topology.clear_row(row)
         self.images.remove_node(row, info.node.status.images or ())
         self.node_classes.release(info.node_class)
@@ -189,24 +189,32 @@ class NodeTable:
         """Put a pod on a node, even if that overcommits the node. `counted`: the columns already include the pod."""
         if not counted:
             self.columns.add_pod(info.row, self.request_of(pod))
-        if pod.host_ports:
-            self.ports.add(info.row, pod.host_ports)
-        if pod.uses_storage:
-            self.volume_users.add(info.row, pod)
-        self.counters.add_pod(info.row, pod)
-        self.priorities.add(pod)
+        self._add_to_indexes(info.row, pod)
         info.pods[pod.uid] = pod
         for watcher in self.pod_watchers:
             watcher.pod_added(info.row, pod)
 
     def remove_pod(self, info: NodeInfo, pod: PodInfo) -> None:
         self.columns.remove_pod(info.row, self.request_of(pod))
-        self.ports.remove(info.row, pod.host_ports)
-        self.volume_users.remove(info.row, pod)
-        self.counters.remove_pod(info.row, pod)
-        self.priorities.remove(pod)
+        self._remove_from_indexes(info.row, pod)
         del info.pods[pod.uid]
-        self._tell_removed(info.row, pod)
+        self._notify_removed(info.row, pod)
+
+    def _add_to_indexes(self, row: int, pod: PodInfo) -> None:
+        if pod.host_ports:
+            self.ports.add(row, pod.host_ports)
+        if pod.uses_storage:
+            self.volume_users.add(row, pod)
+        self.counters.add_pod(row, pod)
+        self._by_priority[pod.priority] += 1
+
+    def _remove_from_indexes(self, row: int, pod: PodInfo) -> None:
+        self.ports.remove(row, pod.host_ports)
+        self.volume_users.remove(row, pod)
+        self.counters.remove_pod(row, pod)
+        self._by_priority[pod.priority] -= 1
+        if not self._by_priority[pod.priority]:
+            del self._by_priority[pod.priority]
 
     def recount(self, pods_on: Mapping[str, Mapping[str, PodInfo]]) -> None:
         """Rebuild columns and indexes from the objects, after a change that failed halfway.
@@ -217,7 +225,7 @@ class NodeTable:
         self.ports.clear()
         self.volume_users.clear()
         self.counters.clear()
-        self.priorities.clear()
+        self._by_priority.clear()
         for info in self:
             before, pods = dict(info.pods), pods_on.get(info.name, {})
             info.pods.clear()
@@ -225,14 +233,11 @@ class NodeTable:
             # 2. The columns: only wrong rows change, so that what the kernels derived from the others stays valid.
             self._recount_row(info)
             for pod in pods.values():
-                self.ports.add(info.row, pod.host_ports)
-                self.volume_users.add(info.row, pod)
-                self.counters.add_pod(info.row, pod)
-                self.priorities.add(pod)
-            self.volume_users.tell(info.row)
+                self._add_to_indexes(info.row, pod)
+            self.volume_users.notify(info.row)
             # 3. The pod watchers are notified of the difference.
             for uid in before.keys() - pods.keys():
-                self._tell_removed(info.row, before[uid])
+                self._notify_removed(info.row, before[uid])
             for uid in pods.keys() - before.keys():
                 for watcher in self.pod_watchers:
                     watcher.pod_added(info.row, pods[uid])
@@ -268,47 +273,6 @@ class NodeTable:
         for request in requests:
             columns.add_pod(row, request)
 
-    def _tell_removed(self, row: int, pod: PodInfo) -> None:
+    def _notify_removed(self, row: int, pod: PodInfo) -> None:
         for watcher in self.pod_watchers:
             watcher.pod_removed(row, pod)
-
-    # --- self-test ---
-
-    def check(self) -> None:
-        """Assert that columns and indexes agree with the objects. Raises InternalError at the first difference."""
-        for info in self:
-            if self._rows.get(info.name) != info.row:
-                raise InternalError(f"node {info.name}: row {info.row}, but the index says {self._rows.get(info.name)}")
-            self._check_row(info)
-        self._check_counters()
-        self.priorities.check(Counter(pod.priority for info in self for pod in info.pods.values()))
-        self.volume_users.check((info.row, pod) for info in self for pod in info.pods.values())
-
-    def _check_row(self, info: NodeInfo) -> None:
-        expected: dict[int, int] = {}
-        for pod in info.pods.values():
-            for column, amount in self.resources.entries(pod.resources.total):
-                expected[column] = expected.get(column, 0) + amount
-        for column, name in enumerate(self.resources.names):
-            found = self.columns.requested(info.row, column)
-            if found != expected.get(column, 0):
-                raise InternalError(
-                    f"node {info.name}: {name} requested {found}, its pods sum to {expected.get(column, 0)}"
-                )
-        if self.columns.pod_count(info.row) != len(info.pods):
-            raise InternalError(
-                f"node {info.name}: {self.columns.pod_count(info.row)} pods counted, {len(info.pods)} kept"
-            )
-
-    def _check_counters(self) -> None:
-        by_labels: dict[Hashable, dict[int, int]] = {}
-        by_terms: dict[Hashable, dict[int, int]] = {}
-        for info in self:
-            for pod in info.pods.values():
-                rows = by_labels.setdefault(label_key(pod.pod), {})
-                rows[info.row] = rows.get(info.row, 0) + 1
-                for term, count in pod.held_terms:
-                    rows = by_terms.setdefault(term, {})
-                    rows[info.row] = rows.get(info.row, 0) + count
-        self.counters.by_labels.check(by_labels, self.static_generation)
-        self.counters.by_terms.check(by_terms, self.static_generation)

@@ -8,7 +8,6 @@ here; without such reports no pod has a selector.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Protocol
 
 from kscheduler.api.labels import CompiledLabelSelector, Operator, Requirement, compile_label_selector
 from kscheduler.api.objects import LabelSelector, OwnerReference, Pod
@@ -22,17 +21,6 @@ CONTROLLERS = frozenset({REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET})
 MAX_KEPT = 16_384  # selectors kept, one for each namespace, labels and controller of pods
 
 _Kind = tuple[str, str]  # apiVersion, kind
-
-
-class OwnerSelectors(Protocol):
-    @property
-    def generation(self) -> int:
-        """A number that changes when an answer of `selector_of` may have changed."""
-        ...
-
-    def selector_of(self, pod: Pod) -> CompiledLabelSelector | None:
-        """Return the selector of the pods with the same Services and controller; None if the pod has neither."""
-        ...
 
 
 class Owners:
@@ -82,6 +70,7 @@ class Owners:
     # --- reading ---
 
     def selector_of(self, pod: Pod) -> CompiledLabelSelector | None:
+        """Return the selector of the pods with the same Services and controller; None if the pod has neither."""
         if not self._services and not self._controllers:
             return None
         meta = pod.metadata

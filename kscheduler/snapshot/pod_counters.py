@@ -17,11 +17,11 @@ from array import array
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar, final
 
 from kscheduler._fast import DomainTally, NodeColumns
 from kscheduler.api.labels import Token
-from kscheduler.errors import InternalError
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.pod_labels import ANYWHERE, LabelClass, PodGroup, TermHolders, label_key
 
@@ -43,7 +43,7 @@ G = TypeVar("G", bound=PodGroup)
 class RowCounter:
     """The counts for one question: `values` is array('q'), row -> weighted number of pods; 0 for a row without node."""
 
-    __slots__ = ("_tallies", "_told", "groups", "seen", "total", "values")
+    __slots__ = ("_listeners", "_tallies", "groups", "seen", "total", "values")
 
     def __init__(self) -> None:
         self.values: array[int] = array("q")
@@ -51,17 +51,17 @@ class RowCounter:
         self.groups: set[PodGroup] = set()  # the groups counted
         self.seen = -1  # id of the last group weighed for this question
         self._tallies: dict[Hashable, _Kept] = {}  # way to sum -> sums
-        self._told: list[Callable[[int, int], None]] = []  # `add` of each tally
+        self._listeners: list[Callable[[int, int], None]] = []  # `add` of each tally
 
     def add(self, row: int, amount: int) -> None:
         if row >= len(self.values):
-            self.reach(row + 1)
+            self.grow_to(row + 1)
         self.values[row] += amount
         self.total += amount
-        for tell in self._told:
-            tell(row, amount)
+        for add in self._listeners:
+            add(row, amount)
 
-    def reach(self, rows: int) -> None:
+    def grow_to(self, rows: int) -> None:
         """Grow `values` to at least `rows` entries."""
         if rows > len(self.values):
             missing = max(rows, 2 * len(self.values)) - len(self.values)
@@ -78,7 +78,7 @@ class RowCounter:
             if len(self._tallies) >= MAX_TALLIES:
                 self._give_up(next(iter(self._tallies)))
             found = self._tallies[way] = _Kept(DomainTally(), nodes - 1, build)
-            self._told.append(found.tally.add)
+            self._listeners.append(found.tally.add)
         if found.nodes != nodes or not found.tally.is_good:
             build(found.tally)
             found.nodes, found.build = nodes, build
@@ -91,34 +91,15 @@ class RowCounter:
 
     def _give_up(self, way: Hashable) -> None:
         tally = self._tallies.pop(way).tally
-        self._told.remove(tally.add)
+        self._listeners.remove(tally.add)
         tally.give_up()
 
-    def check_tallies(self, nodes: int) -> None:
-        """Assert that the valid tallies equal newly built ones. Raises InternalError."""
-        for way, kept in self._tallies.items():
-            if kept.nodes != nodes or not kept.tally.is_good:
-                continue  # it is not read before it is built again
-            fresh = DomainTally()
-            kept.build(fresh)
-            found, expected = _told_by(kept.tally), _told_by(fresh)
-            if found != expected:
-                raise InternalError(f"sums by {way}: {found} kept, anew they are {expected}")
 
-
+@dataclass(slots=True, eq=False)
 class _Kept:
-    """A tally, the static generation of the nodes it was built for, and the function that builds it."""
-
-    __slots__ = ("build", "nodes", "tally")
-
-    def __init__(self, tally: DomainTally, nodes: int, build: Callable[[DomainTally], None]) -> None:
-        self.tally = tally
-        self.nodes = nodes
-        self.build = build
-
-
-def _told_by(tally: DomainTally) -> tuple[int, int, int, list[int | None]]:
-    return tally.present, tally.occupied, tally.minimum, [tally.sum_of(row) for row in range(tally.rows)]
+    tally: DomainTally
+    nodes: int  # static generation of the table for which the tally was built
+    build: Callable[[DomainTally], None]
 
 
 @final
@@ -131,7 +112,7 @@ class GroupCounters(Generic[G]):
         self._groups: dict[Hashable, G] = {}  # key -> group; each has pods
         self._appeared: list[G] = []  # in order of id; may hold groups that are gone
         self.last_id = -1  # the id of the group that appeared last
-        self._vanished = 0
+        self.vanished = 0  # groups that have lost their last pod so far
         self._index: dict[Token, dict[G, None]] = {}  # token -> groups found by it, in order of id
         self._kept: OrderedDict[Hashable, RowCounter] = OrderedDict()  # question -> answer, latest use last
 
@@ -143,11 +124,6 @@ class GroupCounters(Generic[G]):
 
     def get(self, key: Hashable) -> G | None:
         return self._groups.get(key)
-
-    @property
-    def vanished(self) -> int:
-        """The number of groups that have lost their last pod so far."""
-        return self._vanished
 
     def since(self, seen: int) -> list[G]:
         """Return the groups that appeared after the group with id `seen`; some may have lost all their pods since."""
@@ -162,7 +138,7 @@ class GroupCounters(Generic[G]):
         for counter in self._kept.values():
             counter.give_up()
         self._kept.clear()
-        self._vanished += len(self._groups)
+        self.vanished += len(self._groups)
         self._groups.clear()
         self._appeared.clear()
         self._index.clear()
@@ -200,7 +176,7 @@ class GroupCounters(Generic[G]):
         return group
 
     def _vanish(self, group: G) -> None:
-        self._vanished += 1
+        self.vanished += 1
         del self._groups[group.key]
         for counter in group.counted_by:
             counter.groups.discard(group)
@@ -216,8 +192,9 @@ class GroupCounters(Generic[G]):
     def counter(self, key: Hashable, weigh: Callable[[G], int], narrow: Narrow | None = None) -> RowCounter:
         """Return the counter for a question, up to date and at least as long as the table has rows.
 
-        `weigh` must depend on the key and the group's identity alone: it is called once for a group. `narrow` returns
-        lists of tokens; only the groups indexed under the list that finds the fewest are weighed.
+        Equal keys must come with equal `weigh` and `narrow`. `weigh` is called once for a group, and must depend on the
+        key and the group's identity alone. `narrow` returns lists of tokens; only the groups indexed under the list
+        that finds the fewest are weighed.
         """
         found = self._kept.get(key)
         if found is None:
@@ -225,7 +202,7 @@ class GroupCounters(Generic[G]):
             found = self._kept[key] = RowCounter()
         else:
             self._kept.move_to_end(key)
-        found.reach(self._columns.rows)
+        found.grow_to(self._columns.rows)
         if found.seen < self.last_id:
             narrowings = narrow() if narrow is not None else ()
             self._catch_up(found, weigh, self._find(narrowings, found.seen) if narrowings else self.since(found.seen))
@@ -265,32 +242,6 @@ class GroupCounters(Generic[G]):
             for group in given_up.groups:
                 del group.counted_by[given_up]
 
-    # --- self-test ---
-
-    def check(self, expected: dict[Hashable, dict[int, int]], nodes: int) -> None:
-        """Assert that groups equal `expected` (key -> row -> count) and counters their groups. Raises InternalError.
-
-        `nodes`: the table's static generation.
-        """
-        found = {key: group.rows for key, group in self._groups.items()}
-        if found != expected:
-            wrong = next(key for key in {**found, **expected} if found.get(key) != expected.get(key))
-            raise InternalError(
-                f"pods of {wrong}: rows {found.get(wrong)} counted, its pods are on {expected.get(wrong)}"
-            )
-        indexed = {(token, group) for token, groups in self._index.items() for group in groups}
-        if indexed != {(token, group) for group in self for token in group.found_by}:
-            raise InternalError("the index of pods by token does not say what the groups say")
-        for question, counter in self._kept.items():
-            sums: dict[int, int] = {}
-            for group in counter.groups:
-                for row, count in group.rows.items():
-                    sums[row] = sums.get(row, 0) + count * group.counted_by[counter]
-            counted = {row: value for row, value in enumerate(counter.values) if value}
-            if counted != {row: value for row, value in sums.items() if value} or counter.total != sum(sums.values()):
-                raise InternalError(f"counter {question}: {counted} counted, its pods sum to {sums}")
-            counter.check_tallies(nodes)
-
 
 @final
 class PodCounters:
@@ -316,21 +267,13 @@ class PodCounters:
         for term, count in pod.held_terms:
             self.by_terms.remove(term, row, count)
 
-    def counter(self, key: Hashable, weigh: Callable[[LabelClass], int], narrow: Narrow | None = None) -> RowCounter:
-        """Return a counter of pods by label class. Equal keys must come with equal `weigh` and `narrow`."""
-        return self.by_labels.counter(key, weigh, narrow)
-
-    def holders(self, key: Hashable, weigh: Callable[[TermHolders], int], narrow: Narrow | None = None) -> RowCounter:
-        """Return a counter of pods by the affinity terms they state; `key`, `weigh` and `narrow` as for `counter`."""
-        return self.by_terms.counter(key, weigh, narrow)
-
     def _term_holders(self, id: int, key: Hashable) -> TermHolders:
         made = TermHolders(id, key)  # type: ignore[arg-type]
         self.label_keys_of_terms.update(each.key for each in made.term.term.selector.requirements or ())
         return made
 
 
-def counts_alike(old: PodInfo, new: PodInfo) -> bool:
+def is_counted_equally(old: PodInfo, new: PodInfo) -> bool:
     """Return True if replacing a pod's version `old` by `new` changes no counter."""
     before, after = old.pod.metadata, new.pod.metadata
     return (

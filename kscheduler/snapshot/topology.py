@@ -42,7 +42,7 @@ class DomainColumn:
 
     def set(self, row: int, name: str | None) -> None:
         """Set the label value of the node in a row; None if the node lacks the label or the row has no node."""
-        self.reach(row + 1)
+        self.grow_to(row + 1)
         old = self.ids[row]
         if old != NO_DOMAIN and self.names[old] == name:
             return
@@ -50,7 +50,7 @@ class DomainColumn:
         if old != NO_DOMAIN:
             self._leave(old)
 
-    def reach(self, rows: int) -> None:
+    def grow_to(self, rows: int) -> None:
         """Grow `ids` to at least `rows` entries."""
         if rows > len(self.ids):
             missing = max(rows, 2 * len(self.ids)) - len(self.ids)
@@ -100,7 +100,7 @@ class TopologyColumns:
             self._kept[key] = found  # complete, or not at all
         else:
             self._kept.move_to_end(key)
-        found.reach(self._columns.rows)
+        found.grow_to(self._columns.rows)
         return found
 
     def set_row(self, row: int, labels: Mapping[str, str]) -> None:

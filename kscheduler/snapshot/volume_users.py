@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from kscheduler.api.objects import Pod, Volume
-from kscheduler.errors import InternalError
 from kscheduler.snapshot.pod_info import PodInfo
 
 Disk = tuple[str, ...]  # the kind and the identity of a disk
@@ -32,7 +31,7 @@ class VolumeUsers:
     # --- writing ---
 
     def clear(self) -> None:
-        """Remove all pods without notifying listeners; the caller does so (`tell`) after adding the pods again."""
+        """Remove all pods without notifying listeners; the caller does so (`notify`) after adding the pods again."""
         self._claims.clear()
         self._mounts.clear()
         self._pods.clear()
@@ -45,7 +44,7 @@ class VolumeUsers:
             _count(self._claims.setdefault(claim, {}), row)
         for mount in mounts_of(pod.pod):
             _count(self._mounts.setdefault(mount, {}), row)
-        self.tell(row)
+        self.notify(row)
 
     def remove(self, row: int, pod: PodInfo) -> None:
         """Remove a pod from a row. It may be a later version than the one added: a pod's volumes never change."""
@@ -61,7 +60,7 @@ class VolumeUsers:
         for mount in mounts_of(known.pod):
             if not _uncount(self._mounts[mount], row):
                 del self._mounts[mount]
-        self.tell(row)
+        self.notify(row)
 
     # --- reading ---
 
@@ -88,24 +87,9 @@ class VolumeUsers:
         """Call `listener` from now on with every row whose volume users change or whose node is added or removed."""
         self._watchers.append(listener)
 
-    def tell(self, row: int) -> None:
+    def notify(self, row: int) -> None:
         for listener in self._watchers:
             listener(row)
-
-    # --- self-test ---
-
-    def check(self, pods: Iterable[tuple[int, PodInfo]]) -> None:
-        """Assert that the index holds what `pods`, (row, pod), use. Raises InternalError at the first difference."""
-        expected = VolumeUsers()
-        for row, pod in pods:
-            expected.add(row, pod)
-        for noun, found, wanted in (
-            ("claims", self._claims, expected._claims),
-            ("disks", self._mounts, expected._mounts),
-            ("pods with volumes", _uids(self._pods), _uids(expected._pods)),
-        ):
-            if found != wanted:
-                raise InternalError(f"{noun} in use: expected {wanted}, found {found}")
 
 
 def mounts_of(pod: Pod) -> list[Mount]:
@@ -150,7 +134,3 @@ def _uncount(rows: dict[int, int], row: int) -> bool:
     if not rows[row]:
         del rows[row]
     return bool(rows)
-
-
-def _uids(pods: dict[int, dict[str, PodInfo]]) -> dict[int, set[str]]:
-    return {row: set(by_uid) for row, by_uid in pods.items()}

@@ -43,7 +43,6 @@ Listener = Callable[[type, str], None]
 
 class Volumes:
     def __init__(self) -> None:
-        self.generation = 0  # bumped with every change, assumptions included
         self._volumes: _Assumable[PersistentVolume] = _Assumable("persistent volume")
         self._claims: _Assumable[PersistentVolumeClaim] = _Assumable("claim")
         self._classes: dict[str, StorageClass] = {}  # name -> class
@@ -59,7 +58,7 @@ class Volumes:
         """Call `listener` for every reported volume, claim, class, CSINode or attachment; not for assumed ones."""
         self._listeners.append(listener)
 
-    def _tell(self, kind: type, name: str) -> None:
+    def _notify(self, kind: type, name: str) -> None:
         for listener in self._listeners:
             listener(kind, name)
 
@@ -67,7 +66,7 @@ class Volumes:
         """Call `listener` with the name of every volume that changes, also when it is assumed or restored."""
         self._volume_listeners.append(listener)
 
-    def _tell_volume(self, name: str) -> None:
+    def _notify_volume(self, name: str) -> None:
         for listener in self._volume_listeners:
             listener(name)
 
@@ -86,30 +85,26 @@ class Volumes:
         return (latest(volume) for volume in self._volumes_by_class.of(class_name))
 
     def set_volume(self, volume: PersistentVolume) -> None:
-        self.generation += 1
         self._volumes.set(volume)
         self._volumes_by_class.set(class_of(volume), volume)
-        self._tell(PersistentVolume, volume.key)
-        self._tell_volume(volume.key)
+        self._notify(PersistentVolume, volume.key)
+        self._notify_volume(volume.key)
 
     def remove_volume(self, name: str) -> None:
-        self.generation += 1
         self._volumes.remove(name)
         self._volumes_by_class.remove(name)
-        self._tell(PersistentVolume, name)
-        self._tell_volume(name)
+        self._notify(PersistentVolume, name)
+        self._notify_volume(name)
 
     def assume_volume(self, volume: PersistentVolume) -> None:
         """Assume a changed volume. Raises InternalError unless it has the resource version last reported."""
-        self.generation += 1
         self._volumes.assume(volume)
-        self._tell_volume(volume.key)
+        self._notify_volume(volume.key)
 
     def restore_volume(self, volume: PersistentVolume) -> None:
         """Forget the assumed volume if it has this one's resource version; another version stays assumed."""
-        self.generation += 1
         self._volumes.restore(volume)
-        self._tell_volume(volume.key)
+        self._notify_volume(volume.key)
 
     # --- claims ---
 
@@ -121,23 +116,19 @@ class Volumes:
         return self._claims.reported.get(f"{namespace}/{name}")
 
     def set_claim(self, claim: PersistentVolumeClaim) -> None:
-        self.generation += 1
         self._claims.set(claim)
-        self._tell(PersistentVolumeClaim, claim.key)
+        self._notify(PersistentVolumeClaim, claim.key)
 
     def remove_claim(self, namespace: str, name: str) -> None:
-        self.generation += 1
         self._claims.remove(f"{namespace}/{name}")
-        self._tell(PersistentVolumeClaim, f"{namespace}/{name}")
+        self._notify(PersistentVolumeClaim, f"{namespace}/{name}")
 
     def assume_claim(self, claim: PersistentVolumeClaim) -> None:
         """Assume a changed claim. Raises InternalError unless it has the resource version last reported."""
-        self.generation += 1
         self._claims.assume(claim)
 
     def restore_claim(self, claim: PersistentVolumeClaim) -> None:
         """Forget the assumed claim if it has this one's resource version; another version stays assumed."""
-        self.generation += 1
         self._claims.restore(claim)
 
     # --- classes and drivers ---
@@ -146,37 +137,31 @@ class Volumes:
         return self._classes.get(name)
 
     def set_storage_class(self, storage_class: StorageClass) -> None:
-        self.generation += 1
         self._classes[storage_class.key] = storage_class
-        self._tell(StorageClass, storage_class.key)
+        self._notify(StorageClass, storage_class.key)
 
     def remove_storage_class(self, name: str) -> None:
-        self.generation += 1
         self._classes.pop(name, None)
-        self._tell(StorageClass, name)
+        self._notify(StorageClass, name)
 
     def csi_node(self, node_name: str) -> CSINode | None:
         return self._csi_nodes.get(node_name)
 
     def set_csi_node(self, csi_node: CSINode) -> None:
-        self.generation += 1
         self._csi_nodes[csi_node.key] = csi_node
-        self._tell(CSINode, csi_node.key)
+        self._notify(CSINode, csi_node.key)
 
     def remove_csi_node(self, node_name: str) -> None:
-        self.generation += 1
         self._csi_nodes.pop(node_name, None)
-        self._tell(CSINode, node_name)
+        self._notify(CSINode, node_name)
 
     def csi_driver(self, name: str) -> CSIDriver | None:
         return self._csi_drivers.get(name)
 
     def set_csi_driver(self, driver: CSIDriver) -> None:
-        self.generation += 1
         self._csi_drivers[driver.key] = driver
 
     def remove_csi_driver(self, name: str) -> None:
-        self.generation += 1
         self._csi_drivers.pop(name, None)
 
     # --- capacities and attachments ---
@@ -185,31 +170,27 @@ class Volumes:
         return self._capacities_by_class.of(class_name)
 
     def set_capacity(self, capacity: CSIStorageCapacity) -> None:
-        self.generation += 1
         self._capacities_by_class.set(capacity.storage_class_name, capacity)
 
     def remove_capacity(self, namespace: str, name: str) -> None:
-        self.generation += 1
         self._capacities_by_class.remove(f"{namespace}/{name}")
 
     def attachments_of(self, node_name: str) -> Iterable[VolumeAttachment]:
         return self._attachments_by_node.of(node_name)
 
     def set_attachment(self, attachment: VolumeAttachment) -> None:
-        self.generation += 1
         self._detach(attachment.key)
         self._attachments_by_node.set(attachment.spec.node_name, attachment)
-        self._tell(VolumeAttachment, attachment.spec.node_name)
+        self._notify(VolumeAttachment, attachment.spec.node_name)
 
     def remove_attachment(self, name: str) -> None:
-        self.generation += 1
         self._detach(name)
 
     def _detach(self, name: str) -> None:
         node_name = self._attachments_by_node.value_of(name)
         if node_name is not None:
             self._attachments_by_node.remove(name)
-            self._tell(VolumeAttachment, node_name)
+            self._notify(VolumeAttachment, node_name)
 
 
 class _Assumable(Generic[V]):

@@ -17,7 +17,7 @@ from kscheduler.client.concurrency import run_together, wait_event
 from kscheduler.client.times import unix_seconds
 from kscheduler.clock import Clock
 from kscheduler.config.metric_policy import Freshness, Metric, PolicySpec, Source
-from kscheduler.framework.telemetry import PolicyRef, SampleSteps
+from kscheduler.framework.telemetry import PolicyRef, SampleSteps, Telemetry
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -51,7 +51,7 @@ class MetricState(NamedTuple):
     absent: int
 
 
-class LiveTelemetry:
+class LiveTelemetry(Telemetry):
     def __init__(
         self,
         table: NodeTable,
@@ -125,7 +125,7 @@ class LiveTelemetry:
     def watch(self, changed: Callable[[], object]) -> None:
         self._watchers.append(changed)
 
-    def tell(self, pod: PodInfo, reason: str, note: str) -> None:
+    def record_event(self, pod: PodInfo, reason: str, note: str) -> None:
         self._tell(pod, reason, note)
 
     def count(self, what: str, policy: PolicyRef) -> None:

@@ -21,10 +21,10 @@ from kscheduler.config.types import PluginConfig, Profile
 from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle
-from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.out_of_tree import inspect_plugin, make_plugin
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Code, Status, code_of, unresolvable
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import NodeBuilder, PodBuilder
 
@@ -111,7 +111,7 @@ class PluginHarness:
             point: [(self.plugin, 1)] for point, method in EXTENSION_POINTS.items() if hasattr(self.plugin, method)
         }
         framework = Framework(
-            PROFILE, points, self.handle, observer=NoObserver(), stopwatch=self.handle.stopwatch, first_on_tie=True
+            PROFILE, points, self.handle, observer=Measurements(), stopwatch=self.handle.stopwatch, first_on_tie=True
         )
         return framework.schedule_pod(CycleState(), _info(pod))
 

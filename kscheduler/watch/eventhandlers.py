@@ -1,7 +1,7 @@
 """Applies each informer event to the cache and the queue.
 
 A pod with a node belongs to the cache; a pod without one, that names a profile of ours, belongs to the queue, and to
-the nominator if its status names a node; a pod of another scheduler belongs to none of them until it is bound. The
+the nominations if its status names a node; a pod of another scheduler belongs to none of them until it is bound. The
 handlers here make every transition between these, in whatever order deletes, updates and bindings by other
 schedulers arrive. An unreadable object is logged with its key and left out; its earlier version, which is out of date,
 is dropped.
@@ -37,8 +37,8 @@ from kscheduler.framework.events import (
     node_events,
     pod_events,
 )
+from kscheduler.framework.nominations import Nominations
 from kscheduler.observability.measurements import Measurements
-from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.pod_info import Pool
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.owners import Owners
@@ -56,7 +56,7 @@ class PodEvents:
         cache: Cache,
         queue: SchedulingQueue,
         profiles: Container[str],
-        nominator: Nominator,
+        nominations: Nominations,
         *,
         clock: Clock,
         measurements: Measurements,
@@ -67,7 +67,7 @@ class PodEvents:
         self._cache = cache
         self._queue = queue
         self._profiles = profiles  # scheduler names that are ours
-        self._nominator = nominator
+        self._nominations = nominations
         self._clock = clock
         self._measure = measurements
         self._wake = wake
@@ -106,7 +106,7 @@ class PodEvents:
 
     def _leave_queue(self, uid: str) -> None:
         self._queue.delete(uid)
-        self._nominator.remove(uid)
+        self._nominations.remove(uid)
         self._on_gone(uid)
 
     def _free_nominated_room(self, pod: Pod) -> None:
@@ -142,9 +142,9 @@ class PodEvents:
         if info is not None and not self._is_bound_unseen(info.uid):
             self._queue.add(info, self._clock.now())
             queued = self._queue.get(info.uid)
-            is_nominated = bool(pod.status.nominated_node_name) or info.uid in self._nominator.by_pod
+            is_nominated = bool(pod.status.nominated_node_name) or info.uid in self._nominations.by_pod
             if is_nominated and queued is not None and queued.pool is Pool.ACTIVE:  # a gated pod claims nothing yet
-                self._nominator.nominate(info, None)
+                self._nominations.nominate(info, None)
             self._wake()
 
     def _still_pending(self, old: Pod, new: Pod) -> None:
@@ -153,7 +153,7 @@ class PodEvents:
         if info is not None and not self._is_bound_unseen(info.uid):
             self._queue.update(old, info, self._clock.now())
             if not self._queue.is_in_flight(info.uid):  # else the end of its cycle sets its nomination
-                self._nominator.update(old, info)
+                self._nominations.update(old, info)
             nominated = old.status.nominated_node_name
             if nominated and nominated != new.status.nominated_node_name and not self._cache.is_assumed(info.uid):
                 self._free_nominated_room(old)
@@ -170,7 +170,7 @@ class PodEvents:
             log.error("pod cannot be read and is left out", extra={"pod": pod.key, "err": str(error)})
             self._measure.bad_object("pods")
             self._queue.delete(pod.metadata.uid)
-            self._nominator.remove(pod.metadata.uid)
+            self._nominations.remove(pod.metadata.uid)
             self._cache.remove_pod(pod.metadata.uid)
             return None
 

@@ -117,7 +117,7 @@ class StorageEvents(Generic[T]):
             return
         if not was_known:
             self._requeue(self._added, None, new)
-        elif not _differ_in_version_only(old, new):
+        elif not has_equal_content(old, new):
             self._requeue(self._updated, old, new)
 
     def on_delete(self, item: T) -> None:
@@ -156,7 +156,7 @@ class StorageEvents(Generic[T]):
             self._kind.drop(item)
 
 
-def _differ_in_version_only(old: APIObject, new: APIObject) -> bool:
+def has_equal_content(old: APIObject, new: APIObject) -> bool:
     """Return True if two versions of an object differ in nothing but resourceVersion and generation."""
     return bool(_unversioned(old) == _unversioned(new))
 

@@ -28,8 +28,8 @@ from kscheduler.client.protocol import (
 )
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.clock import Clock
+from kscheduler.framework.nominations import Nominations
 from kscheduler.observability.measurements import Measurements
-from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
@@ -62,7 +62,7 @@ class Listeners:
     cache: Cache
     queue: SchedulingQueue
     profiles: Container[str]
-    nominator: Nominator
+    nominations: Nominations
     namespaces: Namespaces
     owners: Owners
     budgets: DisruptionBudgets
@@ -157,7 +157,7 @@ class Watches:
             to.cache,
             to.queue,
             to.profiles,
-            to.nominator,
+            to.nominations,
             clock=self._clock,
             measurements=self._measure,
             wake=to.wake,

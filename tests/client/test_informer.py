@@ -19,7 +19,6 @@ from kscheduler.client.protocol import NODES, PODS, UNFINISHED_PODS, EventType, 
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, Unreachable
 from kscheduler.observability.measurements import Measurements
-from kscheduler.observability.metrics import Metrics
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient
 from kscheduler.simulator.faults import FaultKind, Verb
@@ -714,7 +713,7 @@ def test_an_object_that_keep_cannot_read_is_left_as_it_was_read_last() -> None:
 
 
 def test_lists_are_counted_by_their_reason_and_events_of_watches_by_their_type() -> None:
-    measurements = Measurements(Metrics(process=False))
+    measurements = Measurements()
 
     async def scenario(world: World) -> None:
         world.pod("a")

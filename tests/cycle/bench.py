@@ -19,12 +19,12 @@ from kscheduler.cycle.schedule_one import BindingCycle, ScheduleOne
 from kscheduler.cycle.waiting_pods import WaitingPods
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, Plugin
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
 from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
-from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.simulator.cluster import Cluster
@@ -98,9 +98,9 @@ class Bench:
         self.events, self.conditions = Events(self.clock), Conditions(self.clock)
         self.waiting = WaitingPods()
         self.pre_binds = PreBindSteps()
-        self.nominator = Nominator()
+        self.nominations = Nominations()
         measurements = Measurements(self.metrics)
-        handle = Handle(table=self.cache.table, rng=random.Random(0), bind=self._bind, nominations=self.nominator)
+        handle = Handle(table=self.cache.table, rng=random.Random(0), bind=self._bind, nominations=self.nominations)
         self.handle = handle
         points = build(default_config().profiles[0], handle)
         points["postFilter"] = []  # preemption asks more of the world than is here
@@ -121,7 +121,7 @@ class Bench:
             measurements=measurements,
             recorder=self.events,
             statuses=self.conditions,
-            nominator=self.nominator,
+            nominations=self.nominations,
             waiting_pods=self.waiting,
             pre_binds=self.pre_binds,
             quick_steps=QuickSteps(100),

@@ -29,6 +29,7 @@ from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
 from tests.cycle.bench import NAME, Bench, Steps
+from tests.support.checks import check_cache
 from tests.support.spreads import spread
 
 OURS = str(Path(kscheduler.__file__).parent)
@@ -136,7 +137,7 @@ class World(Bench):
 
     def check(self) -> None:
         """Room is held for whom a binding was handed over, and for nobody else; all others wait."""
-        self.cache.check()
+        check_cache(self.cache)
         self.queue.check()
         handed_over = dict(self.bound_to)
         assert len(handed_over) == len(self.bound_to), "a binding was handed over twice"
@@ -220,7 +221,7 @@ def test_a_fault_after_the_answer_to_a_binding_leaves_the_pod_bound_or_queued(
                 hook.run(partial(world.one.finish_binding, cycle, error))
             else:
                 hook.run(partial(loop.run_until_complete, world.one.bind(cycle)))
-        world.cache.check()
+        check_cache(world.cache)
         world.queue.check()
         uid = queued.uid
         is_held, is_waiting = world.cache.is_assumed(uid), world.queue.get(uid) is not None
@@ -275,7 +276,7 @@ def test_a_pod_that_cannot_be_taken_off_its_node_is_gone_all_the_same(caplog: py
     ports, port._taken = port._taken, {}  # a bug has lost them
     world.cache.remove_pod(uid)
     assert "counted again" in caplog.text
-    world.cache.check()
+    check_cache(world.cache)
     assert len(port._taken) == len(ports) - 1
 
 

@@ -15,7 +15,7 @@ from kscheduler.cycle.binding_tasks import BackgroundTasks, PreBindSteps
 from kscheduler.cycle.evictions import REFUSED_PAUSE_S, SchedulerEvictions
 from kscheduler.cycle.waiting_pods import WaitingPods
 from kscheduler.errors import APIError, Conflict, Forbidden, NotLeading
-from kscheduler.framework.evictions import Evictions, NoEvictions
+from kscheduler.framework.evictions import Evictions
 from kscheduler.framework.status import Code
 from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
@@ -232,7 +232,7 @@ def test_the_event_is_the_profiles_and_names_both_pods() -> None:
         bench = Bench()
         preemptor = make_pod("vip").scheduler_name("mine").obj()
         running = asyncio.ensure_future(bench.recorder.run())
-        bench.evictions.tell(bench.victim, preemptor, "Preempted by pod u on node n1")
+        bench.evictions.record_event(bench.victim, preemptor, "Preempted by pod u on node n1")
         await bench.recorder.drain(1)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -274,7 +274,7 @@ def test_the_rest_is_passed_on() -> None:
 
 
 async def test_where_no_scheduler_is_nothing_is_known_and_nothing_may_be_done() -> None:
-    nowhere: Evictions = NoEvictions()
+    nowhere = Evictions()
     pod = make_pod("p").obj()
     assert nowhere.current(pod.key) is None
     for write in (nowhere.mark(pod, CONDITION), nowhere.delete(pod), nowhere.clear_nomination(pod)):

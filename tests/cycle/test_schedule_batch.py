@@ -22,6 +22,7 @@ from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
 from tests.cycle.bench import NAME, Bench
+from tests.support.checks import check_cache
 from tests.support.clocks import ManualClock
 
 
@@ -119,7 +120,7 @@ def test_pods_are_decided_in_the_order_of_the_queue_whoever_decides_them() -> No
     bench.run_all()
     assert bench.dispatched == names
     assert bench.alone == ["p2", "p7", "p12", "p17"]
-    bench.cache.check()
+    check_cache(bench.cache)
     assert bench.cache.table.columns.pod_count(0) == 20
 
 
@@ -200,7 +201,7 @@ def test_a_pod_of_the_lane_fits_as_if_it_had_been_decided_alone() -> None:
     assert bench.cache.is_assumed("uid-default-p")
     assert bench.queue.is_in_flight("uid-default-p")
     assert bench.cache.forget("uid-default-p")
-    bench.cache.check()
+    check_cache(bench.cache)
 
 
 def test_now_and_then_a_pod_is_decided_alone_so_that_it_can_be_explained() -> None:
@@ -236,7 +237,7 @@ def test_a_bug_in_what_follows_a_placement_costs_its_pod_an_attempt(
     waiting = bench.queue.get("uid-default-unlucky")
     assert waiting is not None
     assert waiting.pool is Pool.ERROR_BACKOFF
-    bench.cache.check()
+    check_cache(bench.cache)
     assert bench.cache.table.columns.pod_count(0) == 1
 
 

@@ -15,6 +15,7 @@ from kscheduler.queue.pod_info import Pool
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
 from tests.cycle.bench import NAME, Bench, Said, Steps
+from tests.support.checks import check_cache
 
 # --- the scheduling cycle -----------------------------------------------------------------------------------------
 
@@ -145,7 +146,7 @@ async def test_a_binding_that_fails_gives_the_room_back_and_the_pod_to_the_queue
     assert bench.events.said[0].note == f'running Bind plugin "DefaultBinder": {error}'
     assert bench.metrics.bind_conflicts_total.value == isinstance(error, Conflict)
     bench.queue.check()
-    bench.cache.check()
+    check_cache(bench.cache)
 
 
 async def test_room_given_back_wakes_those_who_were_turned_away_meanwhile() -> None:
@@ -258,17 +259,17 @@ def test_what_post_filter_plugins_promise_is_known_at_once_and_written_with_the_
     bench.node("n1")
     assert bench.one.schedule(bench.pop(BIG.nominated_node(before))) is None
     assert bench.conditions.nominations == [written]
-    assert bench.nominator.node_of("uid-default-p") == known
+    assert bench.nominations.node_of("uid-default-p") == known
 
 
 def test_without_preemption_a_pod_that_fits_nowhere_loses_its_nomination() -> None:
     bench = Bench()
     bench.node("n1")
     queued = bench.pop(BIG.nominated_node("n1"))
-    bench.nominator.nominate(queued.pod_info, None)
+    bench.nominations.nominate(queued.pod_info, None)
     assert bench.one.schedule(queued) is None
     assert bench.conditions.nominations == [""]
-    assert bench.nominator.node_of("uid-default-p") == ""
+    assert bench.nominations.node_of("uid-default-p") == ""
 
 
 def test_a_pod_that_fits_on_the_nominated_node_goes_there_and_claims_it_no_longer() -> None:
@@ -276,11 +277,11 @@ def test_a_pod_that_fits_on_the_nominated_node_goes_there_and_claims_it_no_longe
     for name in ("n1", "n2", "n3"):
         bench.node(name, cpu="4" if name == "n2" else "64")
     queued = bench.pop(make_pod("p").nominated_node("n2"))
-    bench.nominator.nominate(queued.pod_info, None)
+    bench.nominations.nominate(queued.pod_info, None)
     cycle = bench.one.schedule(queued)
     assert cycle is not None
     assert cycle.node_name == "n2"
-    assert len(bench.nominator) == 0
+    assert len(bench.nominations) == 0
 
 
 @pytest.mark.parametrize("point", ["reserve", "permit"])
@@ -291,7 +292,7 @@ def test_a_pod_turned_away_after_the_decision_loses_its_nomination(point: str) -
     bench.node("n1")
     assert bench.one.schedule(bench.pop(make_pod("p").nominated_node("n1"))) is None
     assert bench.conditions.nominations == [""]
-    assert len(bench.nominator) == 0
+    assert len(bench.nominations) == 0
 
 
 async def test_a_pod_whose_binding_failed_loses_its_nomination() -> None:
@@ -300,17 +301,17 @@ async def test_a_pod_whose_binding_failed_loses_its_nomination() -> None:
     bench.answer = Conflict("taken", status=409)
     await bench.one.bind(bench.decide(make_pod("p").nominated_node("n1")))
     assert bench.conditions.nominations == [""]
-    assert len(bench.nominator) == 0
+    assert len(bench.nominations) == 0
 
 
 def test_a_pod_that_was_deleted_meanwhile_is_nominated_no_more() -> None:
     bench = Bench({"postFilter": [Promise("n1")]})
     bench.node("n1")
     queued = bench.pop(BIG)
-    bench.nominator.nominate(queued.pod_info, "n1")
+    bench.nominations.nominate(queued.pod_info, "n1")
     bench.watched.clear()
     assert bench.one.schedule(queued) is None
-    assert len(bench.nominator) == 0
+    assert len(bench.nominations) == 0
 
 
 class Before:

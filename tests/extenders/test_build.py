@@ -13,7 +13,6 @@ from kscheduler.errors import ConfigError
 from kscheduler.extenders.build import build_extenders, without_ignored_resources
 from kscheduler.extenders.chain import ExtenderChain
 from kscheduler.observability.measurements import Measurements
-from kscheduler.observability.metrics import Metrics
 from kscheduler.testing import make_pod
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -24,7 +23,7 @@ def config(*extenders: dict[str, Any], **fields: Any) -> SchedulerConfig:
 
 
 def chain(*extenders: dict[str, Any]) -> ExtenderChain:
-    built = build_extenders(config(*extenders), Measurements(Metrics(process=False)), lambda: 0.0)
+    built = build_extenders(config(*extenders), Measurements(), lambda: 0.0)
     return ExtenderChain(built, {}, lambda node: None)
 
 

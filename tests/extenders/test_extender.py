@@ -14,16 +14,18 @@ from kscheduler.errors import PluginError
 from kscheduler.extenders.extender import Extender
 from kscheduler.extenders.wire import Victims
 from kscheduler.input.redaction import SecretURL
+from kscheduler.observability.measurements import Measurements
 
 POD = PodDocument(WholeMeta(name="p", namespace="d", uid="u"))
 
 
-class Desk:
+class Desk(Measurements):
     """Endpoint and observer: gives one answer, and writes down what was counted."""
 
     url = SecretURL("http://host")
 
     def __init__(self, answer: Any) -> None:
+        super().__init__()
         self._answer = answer
         self.verbs: list[str] = []
         self.counted: list[tuple[str, str, str]] = []

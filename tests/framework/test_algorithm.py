@@ -404,14 +404,14 @@ def test_the_nominated_node_is_taken_without_a_look_at_the_others_if_it_fits() -
     bench.nodes("n1", "n2", "n3")
     assert bench.schedule(make_pod("p").nominated_node("n2")) == Decision("n2", evaluated=1, feasible=1)
     assert (plugin.asked, scores.asked) == (["n2"], [])
-    assert dict(bench.framework._algorithm._node_statuses(bench.state, PodInfo(make_pod("p").obj()))) == {}
+    assert dict(bench.framework.algorithm._node_statuses(bench.state, PodInfo(make_pod("p").obj()))) == {}
 
 
 def test_a_sampled_search_goes_on_by_as_many_nodes_as_prefilters_named() -> None:
     bench = Bench({"preFilter": [Names("n007", "n008")]}, percentage_of_nodes_to_score=50)
     bench.nodes(*(f"n{index:03}" for index in range(300)))
     assert bench.schedule() == Decision("n007", evaluated=2, feasible=2)
-    assert bench.framework._algorithm._next_start_row == 2
+    assert bench.framework.algorithm._next_start_row == 2
 
 
 @pytest.mark.parametrize("nominated", ["n1", "gone"])

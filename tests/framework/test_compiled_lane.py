@@ -15,7 +15,6 @@ from kscheduler.errors import InternalError
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
 from kscheduler.framework.tie_bits import AHEAD, TieBits
@@ -24,6 +23,7 @@ from kscheduler.observability.metrics import Metrics
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod
+from tests.support.checks import check_cache
 from tests.support.lanes import Side, TwoLanes
 
 ZONE = "topology.kubernetes.io/zone"
@@ -69,7 +69,7 @@ def placed_by_lane(side: Side, pods: Sequence[Pod]) -> int:
     for info, placement in zip(infos, placements, strict=False):
         side.cache.assume(info, placement.node_name, counted=True)
     side.lane.report(placements)
-    side.cache.check()
+    check_cache(side.cache)
     return len(placements)
 
 
@@ -122,10 +122,10 @@ def test_no_pods_are_no_placements(side: Side) -> None:
 
 
 def test_pods_above_those_that_are_expected_somewhere_need_not_yield_to_them(side: Side) -> None:
-    side.nominator.nominate(PodInfo(make_pod("waits").uid("waits").priority(5).obj()), "n1")
+    side.nominations.nominate(PodInfo(make_pod("waits").uid("waits").priority(5).obj()), "n1")
     assert placed_by_lane(side, copies(1, make_pod("p").priority(5))) == 0
     assert placed_by_lane(side, [*copies(2, make_pod("p").priority(6)), *copies(1)]) == 2
-    side.nominator.remove("waits")
+    side.nominations.remove("waits")
     assert placed_by_lane(side, copies(2)) == 2
 
 
@@ -353,10 +353,10 @@ def lane_with(side: Side, plugin: Any) -> CompiledLane:
         "default-scheduler",
         points,
         side.handle,
-        observer=NoObserver(),
+        observer=Measurements(),
         stopwatch=lambda: 0.0,
     )
-    return CompiledLane({"default-scheduler": framework}, side.handle, NoObserver(), lambda: 0.0)
+    return CompiledLane({"default-scheduler": framework}, side.handle, Measurements(), lambda: 0.0)
 
 
 def test_a_plugin_that_signs_nothing_closes_the_lane_for_its_profile(side: Side) -> None:

@@ -15,11 +15,11 @@ from kscheduler.framework.algorithm import Algorithm, Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.interface import Plugin
-from kscheduler.framework.nominated_pods import only_room
-from kscheduler.framework.observer import NoObserver
+from kscheduler.framework.nominated_pods import filter_of_requests
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod
 from tests.support.framework_bench import Bench
@@ -47,12 +47,12 @@ class Twins(Bench):
 
     @staticmethod
     def _algorithm(framework: Framework) -> Algorithm:
-        return framework._algorithm
+        return framework.algorithm
 
     def _make_default(self) -> Framework:
         points: dict[str, list[tuple[Plugin, int]]] = build(default_config().profiles[0], self.handle)
         points.pop("postFilter")
-        options: dict[str, Any] = {"observer": NoObserver(), "stopwatch": lambda: 0.0, "first_on_tie": True}
+        options: dict[str, Any] = {"observer": Measurements(), "stopwatch": lambda: 0.0, "first_on_tie": True}
         return Framework("default-scheduler", points, self.handle, **options)
 
     def both(self, pod: PodBuilder) -> tuple[object, object]:
@@ -98,7 +98,7 @@ def change(twins: Twins, source: random.Random) -> None:
         case 4:
             twins.place(a_pod(source, name), node_name)  # where it may be expected as well
         case 5:
-            twins.nominator.remove(name)
+            twins.nominations.remove(name)
         case _:
             twins.nominate(a_pod(source, name), node_name)
 
@@ -134,6 +134,6 @@ def test_a_room_is_the_only_one_if_no_filter_counts_pods() -> None:
     twins = Twins()
     plugin: Any = object()
     request = twins.cache.table.request_of(PodInfo(make_pod("p").obj()))
-    assert only_room([(plugin, NODE_ALONE)]) == []
-    assert only_room([(plugin, NODE_ALONE), (plugin, Demands(request=request))]) == [(plugin, request)]
-    assert only_room([(plugin, Demands(request=request))] * 2) is None
+    assert filter_of_requests([(plugin, NODE_ALONE)]) == []
+    assert filter_of_requests([(plugin, NODE_ALONE), (plugin, Demands(request=request))]) == [(plugin, request)]
+    assert filter_of_requests([(plugin, Demands(request=request))] * 2) is None

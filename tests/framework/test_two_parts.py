@@ -54,11 +54,11 @@ def pod(builder: PodBuilder | None = None) -> PodInfo:
 
 
 def shortlist(bench: Bench, *, proposes: bool = False) -> Shortlist | Rejection | OpenRejection:
-    return bench.framework.in_two_parts.shortlist(CycleState(), pod(), proposes=proposes)
+    return bench.framework.algorithm.shortlist(CycleState(), pod(), proposes=proposes)
 
 
 def ruled(bench: Bench, verdict: ExtenderVerdict, *, proposes: bool = False) -> Decision | Rejection | OpenRejection:
-    return bench.framework.in_two_parts.schedule_ruled(CycleState(), pod(), verdict, proposes=proposes)
+    return bench.framework.algorithm.schedule_with_verdict(CycleState(), pod(), verdict, proposes=proposes)
 
 
 def passing(*names: str, **statuses: Status) -> ExtenderVerdict:
@@ -126,7 +126,7 @@ def test_the_nominated_node_is_looked_at_alone(nominated: str) -> None:
     bench = Bench({"filter": [Only("a", status=NO)]})
     bench.nodes("a", "b")
     builder = make_pod("p").nominated_node(nominated) if nominated else make_pod("p")
-    assert bench.framework.in_two_parts.nominated_fits(CycleState(), pod(builder)) == (nominated == "a")
+    assert bench.framework.algorithm.nominated_fits(CycleState(), pod(builder)) == (nominated == "a")
 
 
 def test_sampling_chooses_whom_others_are_asked_about_and_does_not_come_between_afterwards() -> None:

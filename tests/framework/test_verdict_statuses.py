@@ -48,7 +48,7 @@ def test_nodes_are_counted_and_named_as_one_by_one(
     assert set(known) == set(rejected)
     expected = [name for name, status in known.items() if status.code is code]
     assert [node.name for node in known.nodes_with(code)] == expected
-    assert known.count_of(code) == len(expected)
+    assert sum(nodes for status, nodes in known.counts() if status.code is code) == len(expected)
 
 
 def test_a_node_that_fits_or_is_gone_has_no_status() -> None:

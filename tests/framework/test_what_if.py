@@ -14,12 +14,11 @@ from kscheduler.cache.cache import Cache
 from kscheduler.config.load import default_config
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, PreFilterResult
-from kscheduler.framework.node_filters import NodeFilters
+from kscheduler.framework.node_filters import NodeFilters, NodeWhatIf
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.nodeports import NodePorts
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.status import SKIP, Code, Status, code_of, error_status, unschedulable
-from kscheduler.framework.what_if import NodeWhatIf
-from kscheduler.queue.nominator import Nominator
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod
@@ -50,7 +49,7 @@ class InTree:
         points = build(default_config().profiles[0], handle)
         self._pre_filter = [plugin for plugin, _ in points["preFilter"]]
         filters = [plugin for plugin, _ in points["filter"]]
-        self._filters = NodeFilters(cache.table, Nominator(), self._pre_filter, filters)  # type: ignore[arg-type]
+        self._filters = NodeFilters(cache.table, Nominations(), self._pre_filter, filters)  # type: ignore[arg-type]
 
     def begin(self, pod: PodInfo) -> CycleState:
         """The state after PreFilter."""
@@ -124,7 +123,7 @@ def test_a_host_port_stays_taken_while_another_pod_of_the_node_has_it() -> None:
     asking, state, node = info(make_pod("asking").host_port(80)), CycleState(), cache.table.get("n1")
     assert node is not None
     assert ports.pre_filter(state, asking) == (None, None)
-    what_if = NodeWhatIf(NodeFilters(cache.table, Nominator(), [ports], [ports]), state, asking, node)
+    what_if = NodeWhatIf(NodeFilters(cache.table, Nominations(), [ports], [ports]), state, asking, node)
     taken = what_if.fits()
     assert taken is not None
     assert what_if.remove(sharing[0]) is None
@@ -268,11 +267,11 @@ class Room:
 
 def judged(filters: list[Room], nominated: Mapping[str, int], pod: PodBuilder) -> Status | None:
     """With pods of these names and priorities nominated to the node."""
-    cache, nominator = Cache(), Nominator()
+    cache, nominations = Cache(), Nominations()
     node = cache.set_node(make_node("n1").capacity().obj())
     for name, priority in nominated.items():
-        nominator.nominate(info(make_pod(name).uid(name).priority(priority)), "n1")
-    return NodeFilters(cache.table, nominator, [], filters).judge(CycleState(), info(pod), node)
+        nominations.nominate(info(make_pod(name).uid(name).priority(priority)), "n1")
+    return NodeFilters(cache.table, nominations, [], filters).judge(CycleState(), info(pod), node)
 
 
 def test_a_pod_must_leave_the_room_of_nominated_pods_of_its_priority_or_a_higher_one() -> None:

@@ -15,6 +15,7 @@ from kscheduler.api.objects import Node, Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.parity.case import Case, Object
+from tests.support.checks import check_cache
 
 DETOURS = 0.3  # of nodes and of pods
 ASKED = 4  # pods decided about on the way
@@ -52,7 +53,7 @@ def fill(cache: Cache, case: Case, decide: Callable[[Object], object]) -> None:
         cache.set_pod(read_pod(pod))
     for node in nodes:
         cache.set_node(read_node(node))
-    cache.check()
+    check_cache(cache)
 
 
 def _dressed_as(node: Object, other: Object) -> Object:

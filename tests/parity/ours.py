@@ -30,12 +30,12 @@ from kscheduler.framework.interface import (
     TableNormalizeScore,
     TableScorePlugin,
 )
-from kscheduler.framework.observer import NoObserver
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Code
 from kscheduler.framework.status import Status as OurStatus
-from kscheduler.queue.nominator import Nominator
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -68,10 +68,10 @@ class World:
 
     def __init__(self, case: Case, form: str) -> None:
         self.cache = Cache()
-        nominator = Nominator()
+        nominations = Nominations()
         for pod in case.cluster.get("nominated", ()):
-            nominator.nominate(read_pod(pod), None)
-        self.handle = Handle(table=self.cache.table, rng=random.Random(0), bind=_bind_nothing, nominations=nominator)
+            nominations.nominate(read_pod(pod), None)
+        self.handle = Handle(table=self.cache.table, rng=random.Random(0), bind=_bind_nothing, nominations=nominations)
         config = read_config(json.dumps(case.config))
         self._profiles = {
             profile.scheduler_name: _Profile(profile, config.percentage_of_nodes_to_score, self.handle, form)
@@ -83,7 +83,7 @@ class World:
         fill(self.cache, case, self.decide)
         inform(self.handle.volumes, case.cluster, detours)
         for profile in self._profiles.values():
-            profile.framework._algorithm._next_start_row = 0  # the detour has looked at nodes
+            profile.framework.algorithm._next_start_row = 0  # the detour has looked at nodes
 
     def decide(self, document: Object) -> Decision:
         pod = read_pod(document)
@@ -162,7 +162,7 @@ class _Profile:
             profile.scheduler_name,
             points,
             handle,
-            observer=NoObserver(),
+            observer=Measurements(),
             stopwatch=lambda: 0.0,
             percentage_of_nodes_to_score=percentage,
             first_on_tie=True,
@@ -178,7 +178,7 @@ class _Profile:
         outcome = self.framework.schedule_pod(state, pod)
         if isinstance(outcome, Placed):
             found.host, found.evaluated = outcome.node_name, outcome.evaluated
-            algorithm = self.framework._algorithm
+            algorithm = self.framework.algorithm
             found.found = [table.at(row).name for row in algorithm._verdicts.feasible_rows()]
             if self._is_sampled or pod.pod.status.nominated_node_name:  # what is not looked at has no status
                 statuses: Mapping[str, OurStatus] = {}

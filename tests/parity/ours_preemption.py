@@ -16,9 +16,9 @@ from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.errors import InternalError
 from kscheduler.framework.algorithm import Decision as Placed
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.evictions import Endings
+from kscheduler.framework.evictions import Endings, Evictions
 from kscheduler.framework.interface import Handle, PostFilterResult, ProfileHandle
-from kscheduler.framework.observer import NoObserver
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate, Findings, cheapest
 from kscheduler.framework.plugins.defaultpreemption.dry_run import DryRun, WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.executor import Executor
@@ -27,7 +27,7 @@ from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Code
 from kscheduler.framework.status import Status as OurStatus
-from kscheduler.queue.nominator import Nominator
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.parity.case import Case, Object
@@ -36,6 +36,7 @@ from tests.parity.detours_volumes import inform, mislead
 from tests.parity.generate_preemption import has_equals
 from tests.parity.oracle import Preempted, Status, Tried
 from tests.parity.ours import fill_around, read_config
+from tests.support.checks import check_cache
 
 NOW = 1_800_000_000.0  # after every start
 BY_WHAT_IF = "what-if"  # filters are asked again and again
@@ -55,16 +56,16 @@ class PreemptionWorld:
     def __init__(self, case: Case, form: str) -> None:
         self._cache = Cache()
         self._evictions = _NotedEvictions()
-        self._nominator = Nominator()
+        self._nominations = Nominations()
         for pod in case.cluster.get("nominated", ()):
-            self._nominator.nominate(read_pod(pod), None)
+            self._nominations.nominate(read_pod(pod), None)
         profiles: dict[str, ProfileHandle] = {}
         self._handle = Handle(
             table=self._cache.table,
             rng=random.Random(0),
             bind=_bind_nothing,
             profiles=profiles,
-            nominations=self._nominator,
+            nominations=self._nominations,
             evictions=self._evictions,
         )
         for budget in case.cluster.get("podDisruptionBudgets", ()):
@@ -80,7 +81,7 @@ class PreemptionWorld:
             profile.scheduler_name,
             points,
             self._handle,
-            observer=NoObserver(),
+            observer=Measurements(),
             stopwatch=lambda: 0.0,
             percentage_of_nodes_to_score=100,
             first_on_tie=True,
@@ -105,11 +106,11 @@ class PreemptionWorld:
     def preempt(self, document: Object, theirs: Preempted) -> Preempted:
         """`theirs` says in which order nodes are tried, which is by chance."""
         pod = read_pod(document)
-        self._nominator.nominate(read_pod(self._current.get(pod.uid, document)), None)
+        self._nominations.nominate(read_pod(self._current.get(pod.uid, document)), None)
         found = self._watched.begin([tried.node for tried in theirs.tried])
         self._evictions.begin_notes()
         outcome = self._framework.schedule_pod(CycleState(), pod)
-        self._nominator.remove(pod.uid)
+        self._nominations.remove(pod.uid)
         if isinstance(outcome, Placed):
             found.host = outcome.node_name
         elif outcome.status.code is Code.ERROR:
@@ -121,7 +122,7 @@ class PreemptionWorld:
 
     def check(self) -> None:
         """Raises InternalError if decisions have left traces."""
-        self._cache.check()
+        check_cache(self._cache)
 
 
 async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
@@ -194,7 +195,7 @@ def _equals(candidates: Sequence[Candidate]) -> list[str]:
     return [candidate.node_name for candidate in candidates if cheapest([candidate, best], NOW) is candidate]
 
 
-class _NotedEvictions:
+class _NotedEvictions(Evictions):
     """A cluster in which everything that is asked for is done at once, and noted."""
 
     def __init__(self) -> None:
@@ -224,7 +225,7 @@ class _NotedEvictions:
     async def clear_nomination(self, pod: Pod) -> None:
         self.cleared.append(pod.metadata.name)
 
-    def tell(self, victim: Pod, preemptor: Pod, note: str) -> None:
+    def record_event(self, victim: Pod, preemptor: Pod, note: str) -> None:
         pass
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
@@ -235,24 +236,11 @@ class _NotedEvictions:
         work.close()
         raise InternalError("a preemption waits for something, and here everything is done at once")
 
-    async def together(self, *work: Coroutine[Any, Any, object]) -> None:
-        for each in work:
-            await each
-
     async def until(self, holds: Callable[[], bool], within_s: float) -> bool:
         return True
 
     def try_again(self, uid: str) -> None:
         raise InternalError(f"the preemption of pod {uid} went wrong")
-
-    def attempted(self) -> None:
-        pass
-
-    def chosen(self, victims: int) -> None:
-        pass
-
-    def ended(self, result: str, seconds: float) -> None:
-        pass
 
     def wall(self) -> float:
         return NOW

@@ -11,9 +11,9 @@ import json
 import pytest
 
 from kscheduler.framework.compiled_lane import CompiledLane, Placement
-from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
+from kscheduler.observability.measurements import Measurements
 from tests.parity.case import SEQUENCE, Case, Object
 from tests.parity.compare import _best
 from tests.parity.detours import read_pod
@@ -40,11 +40,11 @@ class LaneWorld(World):
                 profile.scheduler_name,
                 build(profile, self.handle),
                 self.handle,
-                observer=NoObserver(),
+                observer=Measurements(),
                 stopwatch=lambda: 0.0,
                 percentage_of_nodes_to_score=config.percentage_of_nodes_to_score if own is None else own,
             )
-        self.lane = CompiledLane(profiles, self.handle, NoObserver(), lambda: 0.0)
+        self.lane = CompiledLane(profiles, self.handle, Measurements(), lambda: 0.0)
         self._frameworks = profiles
 
     def place(self, document: Object) -> Placement | None:

@@ -18,9 +18,9 @@ from kscheduler.api.quantity import MAX_INT64
 from kscheduler.api.resources import Resources, pod_resources
 from kscheduler.config.load import parse_config
 from kscheduler.framework.events import ClusterEvent, pod_events
-from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
+from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.pod_info import Pool
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.pod_info import PodInfo
@@ -131,7 +131,7 @@ class OurQueue:
         handle = World(case, BY_TABLE).handle
         profile = parse_config(json.dumps(case.config)).profiles[0]
         framework = Framework(
-            profile.scheduler_name, build(profile, handle), handle, observer=NoObserver(), stopwatch=lambda: 0.0
+            profile.scheduler_name, build(profile, handle), handle, observer=Measurements(), stopwatch=lambda: 0.0
         )
         registered = framework.events_by_plugin()
         self.plugins = sorted(registered.keys() - UNKNOWN_TO_US)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from kscheduler.api.objects import ObjectMeta, Pod, PodSchedulingGate, PodSpec
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.status import Code, Status
+from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.pod_info import PLAIN, Lane, Pool, QueuedPodInfo
 from kscheduler.queue.requeue import ANY_PROFILE
 from kscheduler.queue.scheduling_queue import SchedulingQueue
@@ -64,10 +65,11 @@ def scheduling_gates(pod_info: PodInfo) -> Status | None:
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,), "SchedulingGates")
 
 
-class Incoming:
+class Incoming(Measurements):
     """Counts what the queue reports, as queue_incoming_pods_total would."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.counts: Counter[tuple[str, str]] = Counter()  # (queue, event label) -> pods
         self.hints: Counter[tuple[str, str, str]] = Counter()  # (plugin, event label, answer) -> times reported
 

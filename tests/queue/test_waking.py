@@ -8,8 +8,8 @@ import pytest
 
 from kscheduler.api.objects import Pod
 from kscheduler.framework.events import (
-    ALL_ALIKE,
     NODE_ADD,
+    ONE_GROUP,
     ClusterEvent,
     Grouping,
     Registration,
@@ -66,7 +66,7 @@ def test_a_hint_is_asked_once_for_pods_that_it_cannot_tell_apart() -> None:
     assert pop_names(queue, 50.0) == ["a", "b", "c"]
 
 
-def test_a_pod_whose_group_cannot_be_told_is_asked_about_by_itself(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_pod_whose_group_cannot_be_computed_is_asked_about_by_itself(caplog: pytest.LogCaptureFixture) -> None:
     hint = Asked("red")
     broken = Grouping(lambda pod: 1 // 0)
     queue = make_queue(registered={"NodeResourcesFit": [Registration(NODE_ADD, hint, broken)]})
@@ -102,7 +102,7 @@ def test_an_event_about_a_waiting_pod_itself_says_nothing_about_others() -> None
     def is_itself(pod: Pod, old: object, new: object) -> bool:
         return isinstance(new, Pod) and new.metadata.uid == pod.metadata.uid
 
-    queue = make_queue(registered={"NodeResourcesFit": [Registration(NODE_ADD, is_itself, ALL_ALIKE)]})
+    queue = make_queue(registered={"NodeResourcesFit": [Registration(NODE_ADD, is_itself, ONE_GROUP)]})
     reject_labelled(queue, "abc", "red")
     assert queue.move_all_to_active_or_backoff(NODE_ADD, None, make_pod("a").pod, 50.0) == 1
     assert pop_names(queue, 50.0) == ["a"]

@@ -68,7 +68,7 @@ async def test_a_pod_whose_binding_failed_says_so_no_longer() -> None:
         await world.sleep(0.5)
         assert nominated(world, "p") == ""
         await world.until(world.all_bound)
-    assert len(world.scheduler.nominator) == 0
+    assert len(world.scheduler.nominations) == 0
 
 
 @in_virtual_time
@@ -101,7 +101,7 @@ async def test_room_that_a_pod_waits_for_is_kept_from_lesser_ones_until_it_is_de
         await world.until(lambda: nominated(world, "heir") == "n1")
         world.add_pod(make_pod("lesser").req(cpu="1").priority(5))
         await world.sleep(10)
-        assert len(world.scheduler.nominator) == 1
+        assert len(world.scheduler.nominations) == 1
         world.cluster.delete_pod("default/heir")
         await world.until(lambda: world.node_of("lesser") == "n1", within_s=60)
-    assert len(world.scheduler.nominator) == 0
+    assert len(world.scheduler.nominations) == 0

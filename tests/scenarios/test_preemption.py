@@ -429,7 +429,7 @@ async def test_a_preemptor_that_is_deleted_meanwhile_leaves_nothing_behind() -> 
         await world.until(lambda: chosen_victims(world) == 2)
         world.cluster.delete_pod("default/critical")
         await world.until(lambda: not len(world.scheduler.preemptions), within_s=10)
-        assert not world.scheduler.nominator.nodes()
+        assert not world.scheduler.nominations.nodes()
 
 
 @in_virtual_time

@@ -8,6 +8,7 @@ from kscheduler.cache.cache import Cache
 from kscheduler.snapshot.node_copy import NodeCopy
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod
+from tests.support.checks import check_cache
 
 
 def info(pod: PodBuilder) -> PodInfo:
@@ -44,7 +45,7 @@ def test_pods_move_on_the_copy_and_nowhere_else() -> None:
     node = cache.table.get("n1")
     assert node is not None
     assert (list(node.pods), node.requested.cpu_milli, node.free(0)) == (["big"], 3000, 1000)
-    cache.check()
+    check_cache(cache)
 
 
 def test_there_and_back_is_as_if_nothing_had_happened() -> None:

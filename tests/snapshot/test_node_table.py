@@ -9,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.api.objects import Node, Pod
+from kscheduler.cache.cache import Cache
 from kscheduler.errors import DecodeError, InternalError
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import HostPort, PodInfo
 from kscheduler.testing import make_node, make_pod
 from tests.support.changes import cordon, relabel, resize, taint
+from tests.support.checks import check_cache, check_table
 
 GPU = "example.com/gpu"
 ABSURD = "1" + 30 * "0"
@@ -59,7 +61,7 @@ def test_the_table_grows_beyond_its_first_capacity() -> None:
     for index in range(100):
         info = table.set_node(a_node(f"n{index}", cpu=str(index)))
         table.add_pod(info, a_pod(f"p{index}", cpu="1m"))
-    table.check()
+    check_table(table)
     assert [table.at(row).free(0) for row in range(100)] == [1000 * row - 1 for row in range(100)]
 
 
@@ -80,7 +82,7 @@ def test_a_node_that_cannot_be_read_changes_nothing() -> None:
         table.set_node(a_node("n2", memory="much"))
     assert infos(table) == {"n1": info}
     assert info.allocatable.resources.cpu_milli == 4000
-    table.check()
+    check_table(table)
 
 
 def test_an_update_keeps_row_and_pods_and_takes_what_is_new() -> None:
@@ -92,7 +94,7 @@ def test_an_update_keeps_row_and_pods_and_takes_what_is_new() -> None:
     assert info.free(0) == 7000
     assert info.labels["zone"] == "a"
     assert set(info.pods) == {"uid-default-p"}
-    table.check()
+    check_table(table)
 
 
 def test_a_resource_that_a_node_no_longer_has_is_zero() -> None:
@@ -107,7 +109,7 @@ def test_a_resource_that_a_node_no_longer_has_is_zero() -> None:
 def test_absurd_amounts_are_capped_and_more_than_any_node_has_is_still_more() -> None:
     table = NodeTable()
     info = table.set_node(a_node(cpu=ABSURD, memory=ABSURD, pods=ABSURD, **{GPU: ABSURD}))
-    table.check()
+    check_table(table)
     for name in ("cpu", "memory", GPU):
         greedy = dict(table.request_of(a_pod("p", **{name: ABSURD})).entries)
         column = table.resources.column(name)
@@ -149,7 +151,7 @@ def test_what_pods_request_is_summed_and_taken_back() -> None:
     assert info.non_zero_requested == (1500, (1 << 30) + 200 * 1024 * 1024)
     table.remove_pod(info, one)
     assert (info.requested.cpu_milli, info.requested.memory, dict(info.requested.scalars)) == (1000, 0, {})
-    table.check()
+    check_table(table)
 
 
 def test_a_node_may_be_overcommitted_and_then_has_less_than_nothing_free() -> None:
@@ -186,7 +188,7 @@ def test_check_finds_a_column_that_lies() -> None:
     info = table.set_node(a_node())
     table.columns.add_pod(info.row, table.request_of(a_pod("p", cpu="1")))
     with pytest.raises(InternalError, match="node n1: cpu requested 1000, its pods sum to 0"):
-        table.check()
+        check_table(table)
 
 
 # --- any sequence -------------------------------------------------------------------------------------------------
@@ -223,6 +225,26 @@ def test_columns_and_indexes_agree_after_any_sequence(steps: list[tuple[str, int
             table.add_pod(info, PodInfo(made))
         elif what == "take" and f"uid-default-p{pod}" in info.pods:
             table.remove_pod(info, info.pods[f"uid-default-p{pod}"])
-        table.check()
+        check_table(table)
         expected = {info.row for info in table for held in info.pods.values() if held.key == f"default/p{pod}"}
         assert set(table.ports.conflicting_rows([HostPort("TCP", 80 + pod, "0.0.0.0")])) == expected
+
+
+def test_the_lowest_priority_is_known_as_pods_come_and_go() -> None:
+    cache = Cache()
+
+    def lowest() -> int | None:  # a call, so that type checkers do not remember the last answer
+        return cache.table.lowest_priority
+
+    assert lowest() is None
+    cache.set_pod(PodInfo(make_pod("early").priority(1).node("n1").obj()))  # its node is not known yet
+    assert lowest() is None
+    cache.set_node(make_node("n1").capacity(cpu="1").obj())
+    cache.set_pod(PodInfo(make_pod("other").priority(7).node("n1").obj()))
+    assert lowest() == 1
+    cache.remove_pod("uid-default-early")
+    assert lowest() == 7
+    check_cache(cache)
+    cache.remove_node("n1")
+    assert lowest() is None
+    check_cache(cache)

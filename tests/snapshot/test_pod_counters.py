@@ -16,6 +16,7 @@ from kscheduler.snapshot.pod_counters import RowCounter
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.pod_labels import LabelClass
 from kscheduler.testing import PodBuilder, make_node, make_pod
+from tests.support.checks import check_cache, check_table
 
 
 def a_table(nodes: int = 3) -> NodeTable:
@@ -41,7 +42,7 @@ def by_node(table: NodeTable, counter: RowCounter) -> dict[str, int]:
 
 
 def ask(table: NodeTable, weigh: Callable[[LabelClass], int] = web) -> dict[str, int]:
-    return by_node(table, table.counters.counter(weigh.__name__, weigh))
+    return by_node(table, table.counters.by_labels.counter(weigh.__name__, weigh))
 
 
 def test_pods_that_look_alike_are_one_class() -> None:
@@ -66,7 +67,7 @@ def test_a_question_is_answered_for_pods_that_are_there_and_for_those_that_come(
     assert node is not None
     table.remove_pod(node, again)
     assert ask(table) == {"n0": 1, "n1": 1, "n2": 0}
-    table.check()
+    check_table(table)
 
 
 def test_a_group_is_asked_about_once() -> None:
@@ -91,7 +92,7 @@ def test_weights_multiply_and_may_be_negative() -> None:
         return -5
 
     assert ask(table, weigh) == {"n0": -10, "n1": 0, "n2": 0}
-    assert table.counters.counter("weigh", weigh).total == -10
+    assert table.counters.by_labels.counter("weigh", weigh).total == -10
 
 
 def test_a_node_takes_its_pods_along_and_a_reused_row_is_empty() -> None:
@@ -102,7 +103,7 @@ def test_a_node_takes_its_pods_along_and_a_reused_row_is_empty() -> None:
     table.set_node(make_node("n9").obj())
     assert ask(table) == {"n9": 0, "n1": 0}
     assert len(table.counters.by_labels) == 0
-    table.check()
+    check_table(table)
 
 
 def test_a_group_that_comes_again_is_asked_about_again() -> None:
@@ -122,7 +123,7 @@ def test_a_counter_is_as_long_as_the_table() -> None:
     ask(table)
     for number in range(200):
         table.set_node(make_node(f"m{number}").obj())
-    assert len(table.counters.counter("web", web).values) >= 201
+    assert len(table.counters.by_labels.counter("web", web).values) >= 201
 
 
 def test_counters_that_are_asked_for_least_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,17 +131,17 @@ def test_counters_that_are_asked_for_least_make_room(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(pod_counters, "MIN_KEPT", 3)
     table = a_table()
     place(table, make_pod("a").uid("a").label(app="web"), "n0")
-    first = table.counters.counter(0, web)
+    first = table.counters.by_labels.counter(0, web)
     for key in (1, 2):
-        table.counters.counter(key, web)
-    assert table.counters.counter(0, web) is first
-    table.counters.counter(3, web)
-    assert table.counters.counter(0, web) is first
+        table.counters.by_labels.counter(key, web)
+    assert table.counters.by_labels.counter(0, web) is first
+    table.counters.by_labels.counter(3, web)
+    assert table.counters.by_labels.counter(0, web) is first
     place(table, make_pod("b").uid("b").label(app="web"), "n0")
-    assert by_node(table, table.counters.counter(1, web))["n0"] == 2
+    assert by_node(table, table.counters.by_labels.counter(1, web))["n0"] == 2
     (group,) = table.counters.by_labels
     assert len(group.counted_by) == 3
-    table.check()
+    check_table(table)
 
 
 def test_pods_that_hold_a_term_are_counted_by_it() -> None:
@@ -150,22 +151,22 @@ def test_pods_that_hold_a_term_are_counted_by_it() -> None:
     place(table, make_pod("b").uid("b"), "n1")
     (held,) = table.counters.by_terms
     assert held.rows == {1: 1}
-    counter = table.counters.holders("zone", lambda group: 3 * (group.term.term.topology_key == "zone"))
+    counter = table.counters.by_terms.counter("zone", lambda group: 3 * (group.term.term.topology_key == "zone"))
     assert by_node(table, counter) == {"n0": 0, "n1": 3, "n2": 0}
-    table.check()
+    check_table(table)
 
 
 def test_the_check_finds_a_counter_that_is_wrong() -> None:
     table = a_table()
     place(table, make_pod("a").uid("a").label(app="web"), "n0")
-    counter = table.counters.counter("web", web)
+    counter = table.counters.by_labels.counter("web", web)
     counter.values[1] += 1
     with pytest.raises(InternalError, match=r"^counter web: "):
-        table.check()
+        check_table(table)
     counter.values[1] -= 1
     next(iter(table.counters.by_labels)).rows[0] += 1
     with pytest.raises(InternalError, match=r"^pods of \('default', "):
-        table.check()
+        check_table(table)
 
 
 def test_a_pod_whose_labels_change_is_counted_anew() -> None:
@@ -178,7 +179,7 @@ def test_a_pod_whose_labels_change_is_counted_anew() -> None:
     cache.set_pod(PodInfo(pod.label(app="web").terminating().obj()))
     (group,) = cache.table.counters.by_labels
     assert group.is_terminating
-    cache.check()
+    check_cache(cache)
 
 
 steps = st.lists(
@@ -209,8 +210,8 @@ def test_counters_always_say_what_the_pods_say(sequence: list[tuple[str, int, in
         elif what == "node gone":
             cache.remove_node(f"n{other}")
         else:
-            cache.table.counters.counter("web", web)
-        cache.check()
+            cache.table.counters.by_labels.counter("web", web)
+        check_cache(cache)
     pods = {node.name: [info.pod.metadata.labels or {} for info in node.pods.values()] for node in cache.table}
     expected = {name: sum(labels.get("app") == "web" for labels in there) for name, there in pods.items()}
     assert ask(cache.table) == expected
@@ -237,29 +238,29 @@ def zoned_table() -> NodeTable:
 
 def test_sums_by_domain_follow_pods_that_come_and_go() -> None:
     table = zoned_table()
-    counter = table.counters.counter("all", lambda group: 1)
+    counter = table.counters.by_labels.counter("all", lambda group: 1)
     tally = by_zone(table, counter)
     gone = place(table, make_pod("a").uid("a"), "n0")
     place(table, make_pod("b").uid("b"), "n1")
-    counter = table.counters.counter("all", lambda group: 1)
+    counter = table.counters.by_labels.counter("all", lambda group: 1)
     assert by_zone(table, counter) is tally
     assert [tally.sum_of(row) for row in range(3)] == [2, 2, 0]
     node = table.get("n0")
     assert node is not None
     table.remove_pod(node, gone)
     assert [tally.sum_of(row) for row in range(3)] == [1, 1, 0]
-    table.check()
+    check_table(table)
 
 
 def test_sums_are_made_anew_when_nodes_have_changed() -> None:
     table = zoned_table()
     place(table, make_pod("a").uid("a"), "n0")
-    counter = table.counters.counter("all", lambda group: 1)
+    counter = table.counters.by_labels.counter("all", lambda group: 1)
     tally = by_zone(table, counter)
     table.set_node(make_node("n2").label(zone="a").obj())
     table.set_node(make_node("n3").label(zone="b").obj())
-    table.check()
-    counter = table.counters.counter("all", lambda group: 1)
+    check_table(table)
+    counter = table.counters.by_labels.counter("all", lambda group: 1)
     assert by_zone(table, counter) is tally
     assert [tally.sum_of(row) for row in range(4)] == [1, 1, 1, 0]
 
@@ -269,18 +270,18 @@ def test_sums_and_counters_that_are_given_up_are_no_longer_good(monkeypatch: pyt
     monkeypatch.setattr(pod_counters, "MIN_KEPT", 2)
     monkeypatch.setattr(pod_counters, "MAX_BYTES", 0)
     table = zoned_table()
-    counter = table.counters.counter("all", lambda group: 1)
+    counter = table.counters.by_labels.counter("all", lambda group: 1)
     tallies = [by_zone(table, counter, way) for way in ("first", "second", "third")]
     assert [tally.is_good for tally in tallies] == [False, True, True]
     for question in ("others", "and more"):
-        table.counters.counter(question, lambda group: 0)
+        table.counters.by_labels.counter(question, lambda group: 0)
     assert not any(tally.is_good for tally in tallies)
     place(table, make_pod("a").uid("a"), "n0")
-    table.check()
+    check_table(table)
 
 
 def test_the_check_tells_of_sums_that_are_wrong() -> None:
     table = zoned_table()
-    by_zone(table, table.counters.counter("all", lambda group: 1)).add(0, 1)
-    with pytest.raises(InternalError, match=r"^sums by zone: .* kept, anew they are "):
-        table.check()
+    by_zone(table, table.counters.by_labels.counter("all", lambda group: 1)).add(0, 1)
+    with pytest.raises(InternalError, match=r"^sums by zone: .* kept, built again they are "):
+        check_table(table)

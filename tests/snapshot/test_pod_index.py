@@ -10,6 +10,7 @@ from kscheduler.snapshot.pod_counters import RowCounter
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.pod_labels import LabelClass, TermHolders, pod_tokens
 from kscheduler.testing import PodBuilder, make_node, make_pod
+from tests.support.checks import check_cache
 
 
 def cluster() -> Cache:
@@ -31,7 +32,7 @@ def count(cache: Cache, narrowings: Sequence[Sequence[Token]]) -> tuple[RowCount
         asked.append(pods.labels.get("app", "none"))
         return 1
 
-    return cache.table.counters.counter(("test", str(narrowings)), weigh, lambda: narrowings), asked
+    return cache.table.counters.by_labels.counter(("test", str(narrowings)), weigh, lambda: narrowings), asked
 
 
 def test_the_shortest_list_of_tokens_is_looked_through() -> None:
@@ -52,7 +53,7 @@ def test_later_pods_are_found_once_they_are_there_and_gone_ones_are_not() -> Non
     cache.remove_pod("uid-default-p3")
     counter, asked = count(cache, narrowings)
     assert (counter.total, asked) == (2, ["d"])
-    cache.check()
+    check_cache(cache)
 
 
 def test_a_list_without_tokens_finds_nothing_and_no_list_finds_everything() -> None:
@@ -74,7 +75,7 @@ def test_terms_are_found_by_the_labels_they_want_or_else_anywhere() -> None:
         return 1
 
     labels = {"app": "a3", "env": "prod"}
-    counter = cache.table.counters.holders("test", weigh, lambda: [pod_tokens("default", labels)])
+    counter = cache.table.counters.by_terms.counter("test", weigh, lambda: [pod_tokens("default", labels)])
     # The term of a3, the first one, which no label told apart from later ones yet, and the one of every pod.
     assert counter.total == len(asked) <= 3
-    cache.check()
+    check_cache(cache)

@@ -10,6 +10,7 @@ from kscheduler.errors import InternalError
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.volume_users import Mount, VolumeUsers, conflict, mounts_of
 from kscheduler.testing import make_node, make_pod
+from tests.support.checks import check_cache, check_volume_users
 from tests.support.storage import ephemeral, of_claim, with_volumes
 
 VOLUMES = (
@@ -76,21 +77,21 @@ def test_whoever_watches_is_told_of_rows_whose_users_or_nodes_change() -> None:
     assert not cache.table.volume_users.is_claim_in_use("default", "c")
     cache.set_node(make_node("n1").obj())
     assert cache.table.volume_users.is_claim_in_use("default", "c")
-    cache.check()
+    check_cache(cache)
 
 
 def test_the_check_finds_what_does_not_agree() -> None:
     users = VolumeUsers()
     users.add(0, pod("one", of_claim("c")))
-    users.check([(0, pod("one", of_claim("c")))])
+    check_volume_users(users, [(0, pod("one", of_claim("c")))])
     with pytest.raises(InternalError, match="claims in use: expected"):
-        users.check([])
+        check_volume_users(users, [])
     with pytest.raises(InternalError, match="claims in use"):
-        users.check([(1, pod("one", of_claim("c")))])
+        check_volume_users(users, [(1, pod("one", of_claim("c")))])
     with pytest.raises(InternalError, match="pods with volumes"):
-        users.check([(0, pod("two", of_claim("c")))])
+        check_volume_users(users, [(0, pod("two", of_claim("c")))])
     with pytest.raises(InternalError, match="disks in use"):
-        users.check([(0, pod("one", of_claim("c"), VOLUMES[3]))])
+        check_volume_users(users, [(0, pod("one", of_claim("c"), VOLUMES[3]))])
 
 
 def _clash(one: Mount, other: Mount) -> bool:
@@ -111,7 +112,7 @@ def test_rows_in_conflict_are_those_of_the_pods_in_conflict(
     gone = data.draw(st.integers(0, len(pods)))
     for row, info in pods[:gone]:
         users.remove(row, info)
-    users.check(pods[gone:])
+    check_volume_users(users, pods[gone:])
     mounts = mounts_of(pod("new", *wanted).pod)
     in_conflict = set()
     for row, info in pods[gone:]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -168,32 +166,6 @@ def test_what_is_unknown_can_be_removed(volumes: Volumes) -> None:
     volumes.remove_storage_class("none")
     volumes.remove_capacity("none", "none")
     volumes.remove_attachment("none")
-
-
-CHANGES: dict[str, Callable[[Volumes], None]] = {
-    "a volume": lambda volumes: volumes.set_volume(volume(version="2")),
-    "no volume": lambda volumes: volumes.remove_volume("pv"),
-    "an assumed volume": lambda volumes: volumes.assume_volume(volume(phase="ours")),
-    "a restored volume": lambda volumes: volumes.restore_volume(volume()),
-    "a claim": lambda volumes: volumes.set_claim(claim("2")),
-    "no claim": lambda volumes: volumes.remove_claim("shop", "data"),
-    "an assumed claim": lambda volumes: volumes.assume_claim(claim(bound_to="pv")),
-    "a restored claim": lambda volumes: volumes.restore_claim(claim()),
-    "a class": lambda volumes: volumes.set_storage_class(StorageClass()),
-    "a driver": lambda volumes: volumes.set_csi_driver(CSIDriver()),
-    "a CSINode": lambda volumes: volumes.set_csi_node(CSINode()),
-    "a capacity": lambda volumes: volumes.set_capacity(capacity("x", "fast")),
-    "an attachment": lambda volumes: volumes.set_attachment(attachment("a", "n1")),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_every_change_bumps_the_generation(volumes: Volumes, change: Callable[[Volumes], None]) -> None:
-    volumes.set_volume(volume())
-    volumes.set_claim(claim())
-    before = volumes.generation
-    change(volumes)
-    assert volumes.generation > before
 
 
 # (what to do, name, class): the index must always say what a look through everything would

@@ -11,10 +11,10 @@ from kscheduler.cache.cache import Cache
 from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, Plugin, extension_points
-from kscheduler.framework.observer import NoObserver
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status, unschedulable
-from kscheduler.queue.nominator import Nominator
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import NodeBuilder, PodBuilder, make_node, make_pod
@@ -26,8 +26,10 @@ class Bench:
     def __init__(self, plugins: Mapping[str, Sequence[Any]], **options: Any) -> None:
         self.cache = Cache()
         self.bound: list[tuple[str, str]] = []
-        self.nominator = Nominator()
-        self.handle = Handle(table=self.cache.table, rng=random.Random(1), bind=self._bind, nominations=self.nominator)
+        self.nominations = Nominations()
+        self.handle = Handle(
+            table=self.cache.table, rng=random.Random(1), bind=self._bind, nominations=self.nominations
+        )
         self._plugins = plugins
         self._options = options
         self.state = CycleState()
@@ -38,7 +40,7 @@ class Bench:
             point: [entry if isinstance(entry, tuple) else (entry, 1) for entry in entries]
             for point, entries in self._plugins.items()
         }
-        options: dict[str, Any] = {"observer": NoObserver(), "stopwatch": lambda: 0.0, "first_on_tie": True}
+        options: dict[str, Any] = {"observer": Measurements(), "stopwatch": lambda: 0.0, "first_on_tie": True}
         return Framework("default-scheduler", points, self.handle, **{**options, **self._options})
 
     @classmethod
@@ -66,7 +68,7 @@ class Bench:
 
     def nominate(self, pod: PodBuilder, node_name: str) -> None:
         """A pod that waits, and is expected on the node."""
-        self.nominator.nominate(PodInfo(pod.obj()), node_name)
+        self.nominations.nominate(PodInfo(pod.obj()), node_name)
 
     def schedule(self, pod: PodBuilder | None = None) -> Decision | Rejection:
         self.state = CycleState()
@@ -81,14 +83,14 @@ class Bench:
         """Names of the nodes the pod may run on."""
         found = self.schedule(pod)
         if isinstance(found, Decision):
-            verdicts = self.framework._algorithm._verdicts
+            verdicts = self.framework.algorithm._verdicts
             return sorted(self.cache.table.at(row).name for row in verdicts.feasible_rows())
         return []
 
     def scores(self, pod: PodBuilder | None = None) -> dict[str, int]:
         """Node name -> weighted sum, where at least two nodes are feasible."""
         assert isinstance(self.schedule(pod), Decision)
-        algorithm = self.framework._algorithm
+        algorithm = self.framework.algorithm
         rows = algorithm._verdicts.feasible_rows()
         return {self.cache.table.at(row).name: algorithm._scores.total(row) for row in rows}
 

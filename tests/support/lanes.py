@@ -14,16 +14,17 @@ from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
-from kscheduler.framework.observer import NoObserver, Observer
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.out_of_tree import GuestClasses
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
-from kscheduler.framework.telemetry import NoTelemetry, Telemetry
-from kscheduler.queue.nominator import Nominator
+from kscheduler.framework.telemetry import Telemetry
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.owners import Owners
 from kscheduler.snapshot.pod_info import PodInfo
+from tests.support.checks import check_cache
 
 
 @dataclass(frozen=True)
@@ -53,25 +54,25 @@ class Side:
         *,
         seed: int = 1,
         first_on_tie: bool = False,
-        observer: Observer | None = None,
+        observer: Measurements | None = None,
         stopwatch: Callable[[], float] = lambda: 0.0,
         max_bytes: int = 1 << 20,
         guests: GuestClasses | None = None,
-        telemetry: Callable[[NodeTable], Telemetry] = lambda table: NoTelemetry(),
+        telemetry: Callable[[NodeTable], Telemetry] = lambda table: Telemetry(),
     ) -> None:
         config = config or default_config()
         self.cache = Cache()
-        self.namespaces, self.owners, self.nominator = Namespaces(), Owners(), Nominator()
+        self.namespaces, self.owners, self.nominations = Namespaces(), Owners(), Nominations()
         self.handle = Handle(
             table=self.cache.table,
             rng=random.Random(seed),
             bind=_bind,
             namespaces=self.namespaces,
             owners=self.owners,
-            nominations=self.nominator,
+            nominations=self.nominations,
             telemetry=telemetry(self.cache.table),
         )
-        observer = observer or NoObserver()
+        observer = observer or Measurements()
         self.profiles: dict[str, Framework] = {}
         for profile in config.profiles:
             own = profile.percentage_of_nodes_to_score
@@ -136,7 +137,7 @@ class TwoLanes:
             if outcome.node:
                 self.placed[pod.metadata.uid] = outcome.node
         for side in self.sides:
-            side.cache.check()
+            check_cache(side.cache)
         return found
 
     def set_node(self, node: Node) -> None:
@@ -158,7 +159,7 @@ class TwoLanes:
 
     def nominate(self, pod: Pod, node_name: str) -> None:
         for side in self.sides:
-            side.nominator.nominate(PodInfo(pod), node_name)
+            side.nominations.nominate(PodInfo(pod), node_name)
 
     def set_service(self, name: str, selector: Mapping[str, str] | None) -> None:
         for side in self.sides:

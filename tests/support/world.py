@@ -39,6 +39,7 @@ from kscheduler.telemetry.source import MakeSource
 from kscheduler.testing import NodeBuilder, PodBuilder, make_node
 from tests.scenarios.fitting import FINISHED, obstacles
 from tests.scenarios.judge import Judge
+from tests.support.checks import check_cache
 from tests.support.waits import until
 
 P = ParamSpec("P")
@@ -274,7 +275,7 @@ class World:
     def check_state(self) -> None:
         """Cache and queue agree with themselves, the cache with the cluster."""
         scheduler = self.scheduler
-        scheduler.cache.check()
+        check_cache(scheduler.cache)
         scheduler.queue.check()
         assert not list(scheduler.queue._in_flight), self.describe()
         readable = [node for node in self.cluster.nodes.values() if _is_readable(node)]

@@ -20,7 +20,7 @@ from kscheduler.config.metric_policy import Freshness, Source
 from kscheduler.explain.explainer import Leadership
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.framework.events import METRICS_CHANGED, ClusterEvent
-from kscheduler.framework.telemetry import NoTelemetry
+from kscheduler.framework.telemetry import Telemetry
 from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.serving.health import Health
@@ -283,7 +283,7 @@ async def test_the_plugins_handle_lends_what_runs() -> None:
         stopwatch=bench.clock.now,
     )
     assert plain.live_metrics is None
-    assert isinstance(plain._handle.telemetry, NoTelemetry)
+    assert type(plain._handle.telemetry) is Telemetry
 
 
 POLICY = """

@@ -18,10 +18,10 @@ from kscheduler.api.objects import (
 from kscheduler.cache.cache import Cache
 from kscheduler.client.informer import KeepNewest
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.status import Status, unschedulable
 from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
-from kscheduler.queue.nominator import Nominator
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.queue.requeue import ANY_PROFILE
 from kscheduler.queue.scheduling_queue import SchedulingQueue
@@ -34,6 +34,7 @@ from kscheduler.watch.eventhandlers import (
     pod_event_name,
 )
 from tests.support.changes import cordon, heartbeat, label_pod, relabel, resize
+from tests.support.checks import check_cache
 from tests.support.clocks import ManualClock
 
 P, N = "uid-default-p", "n1"
@@ -56,7 +57,7 @@ class Bench:
                 }
             },
         )
-        self.nominator = Nominator()
+        self.nominations = Nominations()
         self.metrics = Metrics()
         self.wakes = 0
         self.gone: list[str] = []
@@ -65,7 +66,7 @@ class Bench:
             self.cache,
             self.queue,
             {"default-scheduler", "second"},
-            self.nominator,
+            self.nominations,
             clock=self.clock,
             measurements=measurements,
             wake=self._wake,
@@ -93,7 +94,7 @@ class Bench:
 
     def check(self) -> None:
         self.queue.check()
-        self.cache.check()
+        check_cache(self.cache)
 
 
 @pytest.fixture
@@ -383,36 +384,36 @@ def test_events_are_timed_under_kube_schedulers_names() -> None:
 
 def test_a_waiting_pod_whose_status_names_a_node_is_nominated_there(bench: Bench) -> None:
     bench.pods.on_add(pending().nominated_node(N).obj())
-    assert bench.nominator.node_of(P) == N
+    assert bench.nominations.node_of(P) == N
     bench.pods.on_update(pending().nominated_node(N).obj(), pending("2").nominated_node("n2").obj())
-    assert bench.nominator.node_of(P) == "n2"
+    assert bench.nominations.node_of(P) == "n2"
     bench.pods.on_delete(pending("2").nominated_node("n2").obj())
-    assert len(bench.nominator) == 0
+    assert len(bench.nominations) == 0
 
 
 def test_a_gated_pod_and_one_of_another_scheduler_claim_nothing(bench: Bench) -> None:
     bench.gate = unschedulable("closed").of("Gate")
     bench.pods.on_add(pending().nominated_node(N).obj())
     bench.pods.on_add(make_pod("theirs").scheduler_name("other").nominated_node(N).obj())
-    assert len(bench.nominator) == 0
+    assert len(bench.nominations) == 0
 
 
 def test_a_pod_that_gets_a_node_or_becomes_unreadable_claims_none(bench: Bench) -> None:
     claiming = pending().nominated_node(N)
     bench.pods.on_add(claiming.obj())
     bench.pods.on_update(claiming.obj(), claiming.node("n2").obj())
-    assert len(bench.nominator) == 0
+    assert len(bench.nominations) == 0
     bench.pods.on_delete(claiming.node("n2").obj())
     bench.pods.on_add(claiming.obj())
     bench.pods.on_update(claiming.obj(), claiming.req(cpu="nonsense").obj())
-    assert len(bench.nominator) == 0
+    assert len(bench.nominations) == 0
 
 
 def test_a_change_of_a_pod_in_flight_leaves_its_nomination_to_its_cycle(bench: Bench) -> None:
     bench.pods.on_add(pending().nominated_node(N).obj())
     bench.pop()
     bench.pods.on_update(pending().nominated_node(N).obj(), pending("2").nominated_node("n2").obj())
-    assert bench.nominator.node_of(P) == N
+    assert bench.nominations.node_of(P) == N
 
 
 @pytest.mark.parametrize(("priority", "wakes"), [(0, True), (1, True), (-1, False)])

@@ -108,7 +108,7 @@ class NodeAffinity:
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         required = state.get(_REQUIRED, RequiredNodeAffinity)
-        if _tells_nodes_apart(self._added.required) or _tells_nodes_apart(required):
+        if _differs_within_class(self._added.required) or _differs_within_class(required):
             for row in verdicts.feasible_rows():
                 node = table.at(row)
                 if detail := self._obstacle(required, node.labels, node.name):
@@ -157,7 +157,7 @@ class NodeAffinity:
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
         preferred: _Preferred = state.read(_PREFERRED, tuple)
-        if any(_tells_nodes_apart(term) for _, term in preferred):
+        if any(_differs_within_class(term) for _, term in preferred):
             clear_raw(verdicts, scores)
             for row in verdicts.feasible_rows():
                 scores.set_raw(row, self.score(state, pod, table.at(row))[0])
@@ -184,13 +184,13 @@ class NodeAffinity:
             required, preferred = compile_required_node_affinity(pod.pod), compile_preferred_terms(pod.pod)
         except DecodeError:
             return None
-        if _tells_nodes_apart(required) or any(_tells_nodes_apart(term) for _, term in preferred):
+        if _differs_within_class(required) or any(_differs_within_class(term) for _, term in preferred):
             return None
         return required, preferred, _prefers_nodes(pod.pod)
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
         added = self._added
-        if _tells_nodes_apart(added.required) or any(_tells_nodes_apart(term) for _, term in added.preferred):
+        if _differs_within_class(added.required) or any(_differs_within_class(term) for _, term in added.preferred):
             return False
         required = compile_required_node_affinity(pod.pod)
         if required is not None or added.required is not None:
@@ -266,6 +266,6 @@ def _prefers_nodes(pod: api.Pod) -> bool:
     return bool(affinity and affinity.preferred_during_scheduling_ignored_during_execution)
 
 
-def _tells_nodes_apart(term: NodeTerm | RequiredNodeAffinity | None) -> bool:
+def _differs_within_class(term: NodeTerm | RequiredNodeAffinity | None) -> bool:
     """Return True if the term reads what nodes of one class do not share: the name, or the hostname label."""
     return term is not None and (term.reads_node_name or HOSTNAME in term.label_keys)

@@ -10,7 +10,7 @@ from kscheduler.api.tolerations import tolerates
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE, Demands
-from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.events import ONE_GROUP, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.snapshot.node_info import NodeInfo
@@ -63,8 +63,8 @@ class NodeUnschedulable:
         of_nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT)
         of_pods = ClusterEvent(EventResource.POD, Action.UPDATE_POD_TOLERATION)
         return (
-            Registration(of_nodes, is_schedulable_after_node_change, ALL_ALIKE),
-            Registration(of_pods, is_schedulable_after_toleration_change, ALL_ALIKE),
+            Registration(of_nodes, is_schedulable_after_node_change, ONE_GROUP),
+            Registration(of_pods, is_schedulable_after_toleration_change, ONE_GROUP),
         )
 
 

@@ -61,12 +61,7 @@ Factory = Callable[[Profile, Handle], Plugin]
 def _fit(profile: Profile, handle: Handle) -> Plugin:
     args = profile.args("NodeResourcesFit", NodeResourcesFitArgs)
     resources = args.scoring_strategy.resources
-    if len(resources) > MAX_SCORED_RESOURCES:
-        raise _wrong(
-            profile,
-            "NodeResourcesFit",
-            f"scoringStrategy.resources: expected at most {MAX_SCORED_RESOURCES} resources, got {len(resources)}",
-        )
+    _check_number(profile, "NodeResourcesFit", "scoringStrategy.resources", len(resources))
     return Fit(
         handle,
         [(resource.name, resource.weight or 1) for resource in resources],
@@ -88,12 +83,7 @@ def _strategy(configured: ScoringStrategy) -> Strategy:
 
 def _balanced(profile: Profile, handle: Handle) -> Plugin:
     args = profile.args("NodeResourcesBalancedAllocation", NodeResourcesBalancedAllocationArgs)
-    if len(args.resources) > MAX_SCORED_RESOURCES:
-        raise _wrong(
-            profile,
-            "NodeResourcesBalancedAllocation",
-            f"resources: expected at most {MAX_SCORED_RESOURCES} resources, got {len(args.resources)}",
-        )
+    _check_number(profile, "NodeResourcesBalancedAllocation", "resources", len(args.resources))
     return BalancedAllocation(handle, [resource.name for resource in args.resources])
 
 
@@ -114,6 +104,11 @@ def _spread(profile: Profile, handle: Handle) -> Plugin:
     return PodTopologySpread(
         handle, [convert(each, constraint, from_attributes=True) for each in args.default_constraints]
     )
+
+
+def _check_number(profile: Profile, plugin: str, field: str, number: int) -> None:
+    if number > MAX_SCORED_RESOURCES:
+        raise _wrong(profile, plugin, f"{field}: expected at most {MAX_SCORED_RESOURCES} resources, got {number}")
 
 
 def _wrong(profile: Profile, plugin: str, what: str) -> ConfigError:

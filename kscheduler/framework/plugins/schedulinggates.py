@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kscheduler.api.objects import Pod
-from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.events import ONE_GROUP, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -24,7 +24,7 @@ class SchedulingGates:
 
     def events_to_register(self) -> Sequence[Registration]:
         eliminated = ClusterEvent(EventResource.POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
-        return (Registration(eliminated, is_schedulable_after_gates_eliminated, ALL_ALIKE),)
+        return (Registration(eliminated, is_schedulable_after_gates_eliminated, ONE_GROUP),)
 
 
 def is_schedulable_after_gates_eliminated(waiting: Pod, old: object, new: object) -> bool:

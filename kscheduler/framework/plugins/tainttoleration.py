@@ -14,19 +14,18 @@ from kscheduler.api.tolerations import count_intolerable_prefer_no_schedule, fin
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE, Demands
-from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Grouping, Registration
+from kscheduler.framework.events import ONE_GROUP, Action, ClusterEvent, EventResource, Grouping, Registration
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.narrowing import Narrowing, Options
 from kscheduler.framework.normalize import default_normalize
 from kscheduler.framework.status import Status, unresolvable
-from kscheduler.snapshot.node_classes import NodeClass
+from kscheduler.snapshot.node_classes import KEEP_OFF
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 
 NAME = "TaintToleration"
 REASON = "node(s) had untolerated taint(s)"  # 1.36 no longer names the taint
-KEEP_OFF = ("NoSchedule", "NoExecute")
 
 
 class TaintToleration:
@@ -40,13 +39,13 @@ class TaintToleration:
     # --- filter ---
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        return unresolvable(REASON) if _is_kept_off(node.node_class, _tolerations(pod)) else None
+        return unresolvable(REASON) if node.node_class.keeps_off(_tolerations(pod)) else None
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         filter_node_classes(table.columns, verdicts, self._kept_off(_tolerations(pod)), code)
 
     def _kept_off(self, tolerations: tuple[Toleration, ...]) -> bytearray:
-        return self._verdicts.answers(tolerations, lambda node_class: int(_is_kept_off(node_class, tolerations)))
+        return self._verdicts.answers(tolerations, lambda node_class: int(node_class.keeps_off(tolerations)))
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return unresolvable(REASON)
@@ -97,7 +96,7 @@ class TaintToleration:
         by_tolerations = Grouping(_tolerations, lambda: Narrowing(_keys_tolerated, _keys_to_tolerate))
         return (
             Registration(of_nodes, is_schedulable_after_node_change, by_tolerations),
-            Registration(of_pods, is_schedulable_after_toleration_change, ALL_ALIKE),
+            Registration(of_pods, is_schedulable_after_toleration_change, ONE_GROUP),
         )
 
 
@@ -131,7 +130,3 @@ def _keys_to_tolerate(old: object, new: object) -> Sequence[str] | None:
 
 def _tolerations(pod: PodInfo) -> tuple[Toleration, ...]:
     return tuple(pod.pod.spec.tolerations or ())
-
-
-def _is_kept_off(node_class: NodeClass, tolerations: tuple[Toleration, ...]) -> bool:
-    return find_untolerated(node_class.taints, tolerations, KEEP_OFF) is not None

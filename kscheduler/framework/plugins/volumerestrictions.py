@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kscheduler._fast import Verdicts
 from kscheduler.api.objects import Pod
 from kscheduler.api.storage import PersistentVolumeClaim
+from kscheduler.framework.claim_hints import claim_names
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Grouping, Registration
@@ -88,7 +89,7 @@ class VolumeRestrictions:
         By name, whatever the namespace, as kube-scheduler has it.
         """
         needs = state.read(_NEEDS, _Needs)
-        uses = sum(name in needs.exclusive_claims for name in _claim_names(other.pod))
+        uses = sum(name in needs.exclusive_claims for name in claim_names(other.pod))
         if uses:
             state.write(_NEEDS, replace(needs, users=needs.users + sign * uses))
 
@@ -111,11 +112,8 @@ class VolumeRestrictions:
     # --- the compiled lane: for pods without such volumes ---
 
     def sign_pod(self, pod: PodInfo) -> bool | None:
-        return (
-            None
-            if any(v.persistent_volume_claim is not None or is_disk(v) for v in pod.pod.spec.volumes or ())
-            else True
-        )
+        volumes = pod.pod.spec.volumes or ()
+        return None if any(v.persistent_volume_claim is not None or is_disk(v) for v in volumes) else True
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
         return True
@@ -132,12 +130,6 @@ class VolumeRestrictions:
         )
 
 
-def _claim_names(pod: Pod) -> list[str]:
-    """Return the names with repetitions, without claims made for this pod alone."""
-    volumes = pod.spec.volumes or ()
-    return [v.persistent_volume_claim.claim_name for v in volumes if v.persistent_volume_claim is not None]
-
-
 # --- hints ---
 
 
@@ -147,13 +139,13 @@ def _after_pod_deleted(waiting: Pod, old: object, new: object) -> bool:
         return True
     if old.metadata.namespace != waiting.metadata.namespace:
         return False
-    return conflict(mounts_of(waiting), mounts_of(old)) or not set(_claim_names(waiting)).isdisjoint(_claim_names(old))
+    return conflict(mounts_of(waiting), mounts_of(old)) or not set(claim_names(waiting)).isdisjoint(claim_names(old))
 
 
 def _after_claim_added(waiting: Pod, old: object, new: object) -> bool:
     if not isinstance(new, PersistentVolumeClaim):
         return True
-    return new.metadata.namespace == waiting.metadata.namespace and new.metadata.name in _claim_names(waiting)
+    return new.metadata.namespace == waiting.metadata.namespace and new.metadata.name in claim_names(waiting)
 
 
 class _WaitingFor(NamedTuple):
@@ -166,7 +158,7 @@ class _WaitingFor(NamedTuple):
 
 def _waiting_for(pod: PodInfo) -> Hashable:
     made = pod.pod
-    return _WaitingFor(made.metadata.namespace, frozenset(_claim_names(made)), frozenset(mounts_of(made)))
+    return _WaitingFor(made.metadata.namespace, frozenset(claim_names(made)), frozenset(mounts_of(made)))
 
 
 def _options(key: Hashable) -> Sequence[Options]:
@@ -182,7 +174,7 @@ def _brought(old: object, new: object) -> Sequence[Hashable] | None:
     if not isinstance(old, Pod):
         return None
     namespace = old.metadata.namespace
-    return [*{mount.disk for mount in mounts_of(old)}, *((namespace, name) for name in set(_claim_names(old)))]
+    return [*{mount.disk for mount in mounts_of(old)}, *((namespace, name) for name in set(claim_names(old)))]
 
 
 _BY_VOLUMES = Grouping(_waiting_for, lambda: Narrowing(_options, _brought))

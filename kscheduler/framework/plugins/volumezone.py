@@ -7,7 +7,7 @@ belongs to its node class, so each set of demands is checked once per class.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kscheduler._fast import Verdicts, filter_node_classes
 from kscheduler.api.objects import Pod
@@ -18,11 +18,11 @@ from kscheduler.api.storage import (
     StorageClass,
     class_of,
 )
+from kscheduler.framework.claim_hints import by_claims, claim_names
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Grouping, Registration
+from kscheduler.framework.events import ONE_GROUP, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
-from kscheduler.framework.narrowing import Narrowing, Options
 from kscheduler.framework.status import SKIP, Status, unresolvable
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
@@ -55,7 +55,7 @@ class VolumeZone:
 
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
         demands: list[_Demand] = []
-        for name in _claim_names(pod.pod):
+        for name in claim_names(pod.pod):
             volume = self._volume_of(pod.pod.metadata.namespace, name)
             if isinstance(volume, Status):
                 return None, volume
@@ -106,7 +106,7 @@ class VolumeZone:
     # --- the compiled lane: for pods without such volumes ---
 
     def sign_pod(self, pod: PodInfo) -> bool | None:
-        return None if _claim_names(pod.pod) else True
+        return None if claim_names(pod.pod) else True
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
         return True
@@ -115,7 +115,7 @@ class VolumeZone:
 
     def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
         return (
-            Registration(ClusterEvent(EventResource.STORAGE_CLASS, Action.ADD), _after_class_added, ALL_ALIKE),
+            Registration(ClusterEvent(EventResource.STORAGE_CLASS, Action.ADD), _after_class_added, ONE_GROUP),
             ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
             Registration(
                 ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE),
@@ -123,7 +123,7 @@ class VolumeZone:
                 _BY_CLAIMS,
             ),
             Registration(
-                ClusterEvent(EventResource.PERSISTENT_VOLUME, Action.ADD | Action.UPDATE), _after_volume, ALL_ALIKE
+                ClusterEvent(EventResource.PERSISTENT_VOLUME, Action.ADD | Action.UPDATE), _after_volume, ONE_GROUP
             ),
         )
 
@@ -143,12 +143,6 @@ def _demands_of(volume: PersistentVolume) -> Iterator[_Demand]:
             values = frozenset(value.strip() for value in labels[label].split(_SEPARATOR))
             if "" not in values:
                 yield label, values
-
-
-def _claim_names(pod: Pod) -> list[str]:
-    """Return the names without claims made for this pod alone: kube-scheduler leaves them to VolumeBinding."""
-    volumes = pod.spec.volumes or ()
-    return [v.persistent_volume_claim.claim_name for v in volumes if v.persistent_volume_claim is not None]
 
 
 # --- hints ---
@@ -174,15 +168,8 @@ def _after_volume(waiting: Pod, old: object, new: object) -> bool:
 
 
 def _claim_keys(pod: Pod) -> frozenset[str]:
-    return frozenset(f"{pod.metadata.namespace}/{name}" for name in _claim_names(pod))
+    """Return namespace/name without claims made for this pod alone: kube-scheduler leaves them to VolumeBinding."""
+    return frozenset(f"{pod.metadata.namespace}/{name}" for name in claim_names(pod))
 
 
-def _options(claims: Hashable) -> Sequence[Options]:
-    return [[tuple(claims)]] if isinstance(claims, frozenset) else [[]]
-
-
-def _brought(old: object, new: object) -> Sequence[str] | None:
-    return [new.key] if isinstance(new, PersistentVolumeClaim) else None
-
-
-_BY_CLAIMS = Grouping(lambda pod: _claim_keys(pod.pod), lambda: Narrowing(_options, _brought))
+_BY_CLAIMS = by_claims(_claim_keys)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kscheduler._fast import Scores, Verdicts, clear_raw
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.faults import AnswersToCome, CycleFault, not_scored, running
+from kscheduler.framework.faults import AnswersToCome, CycleFault, running
 from kscheduler.framework.interface import PostFilterResult, PreFilterResult
 from kscheduler.framework.status import REJECTED, SKIP, Code, Status
 from kscheduler.snapshot.node_info import NodeInfo
@@ -248,14 +248,14 @@ class ScorePoint(ExtensionPlugin):
         except (GuestFault, Unavailable) as error:
             fault = self.failed("score", cycle.pod, error)
             if fault is not None:
-                raise CycleFault(not_scored(self, fault)) from error
+                raise CycleFault(running("Score", self, fault)) from error
             cycle.is_unscored = True
             return []
         if answers and _is_no_score(answers[-1][1]):
             _, value, reason = answers[-1]
             status = status_of("score", halves(value)[1], reason)
             assert status is not None
-            raise CycleFault(not_scored(self, status))
+            raise CycleFault(running("Score", self, status))
         return [(row, value >> 32) for row, value, _ in answers]
 
     def normalize_table(

@@ -24,9 +24,9 @@ from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.fence import Fence, WrongAnswer
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle
-from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Code, Status
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.arguments import FAIL, WasmArguments
@@ -126,7 +126,7 @@ class _Trial:
         plugin: Any = Fence(kind({}, handle), handle)
         points = {point: [(plugin, 1)] for point, method in EXTENSION_POINTS.items() if hasattr(plugin, method)}
         framework = Framework(
-            plugin.name, points, handle, observer=NoObserver(), stopwatch=handle.stopwatch, first_on_tie=True
+            plugin.name, points, handle, observer=Measurements(), stopwatch=handle.stopwatch, first_on_tie=True
         )
         for number, pod in enumerate(_pods()):
             self._decide(framework, PodInfo(pod), is_taken_back=number % 2 == 1)

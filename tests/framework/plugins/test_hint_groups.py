@@ -11,9 +11,9 @@ import pytest
 
 from kscheduler.config.load import parse_config
 from kscheduler.framework.events import ClusterEvent, Registration
-from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
+from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.pod_info import Pool
 from kscheduler.queue.requeue import ANY_PROFILE
 from kscheduler.queue.scheduling_queue import SchedulingQueue
@@ -56,7 +56,7 @@ def framework_of(case: HintCase) -> Framework:
     handle = World(case, BY_TABLE).handle
     profile = parse_config(json.dumps(case.config)).profiles[0]
     return Framework(
-        profile.scheduler_name, build(profile, handle), handle, observer=NoObserver(), stopwatch=lambda: 0.0
+        profile.scheduler_name, build(profile, handle), handle, observer=Measurements(), stopwatch=lambda: 0.0
     )
 
 

@@ -23,7 +23,6 @@ from kscheduler.framework.events import (
     pod_events,
 )
 from kscheduler.framework.interface import EnqueueExtensions, Handle
-from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.plugins.nodeaffinity import NodeAffinity, compile_added_affinity
 from kscheduler.framework.plugins.nodedeclaredfeatures import NodeDeclaredFeatures
 from kscheduler.framework.plugins.nodename import NodeName
@@ -33,6 +32,7 @@ from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.plugins.schedulinggates import SchedulingGates
 from kscheduler.framework.plugins.tainttoleration import TaintToleration
 from kscheduler.framework.runtime import Framework
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
@@ -79,7 +79,7 @@ def pods(plugin: EnqueueExtensions, old: PodBuilder, new: PodBuilder | None, wai
 
 def test_every_plugin_registers_what_kube_scheduler_does() -> None:
     points = build(default_config().profiles[0], HANDLE)
-    framework = Framework("default-scheduler", points, HANDLE, observer=NoObserver(), stopwatch=lambda: 0.0)
+    framework = Framework("default-scheduler", points, HANDLE, observer=Measurements(), stopwatch=lambda: 0.0)
     expected = {
         "SchedulingGates": "PodUpdatePodSchedulingGatesEliminated",
         "NodeUnschedulable": "NodeAdd|UpdateNodeTaint PodUpdatePodToleration",

@@ -30,6 +30,7 @@ from kscheduler.framework.plugins.volumezone import BETA_ZONE, REGION, ZONE, Vol
 from kscheduler.framework.status import Code, Status
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
+from tests.support.checks import check_attached, check_cache
 from tests.support.storage import (
     EBS,
     attachment,
@@ -168,8 +169,8 @@ def test_both_forms_agree_after_any_changes(data: st.DataObject) -> None:
         pod = PodInfo(_pod("new", data.draw(pod_volumes)))
         for plugin in world.plugins:
             compare(world, plugin, pod)
-    world.cache.check()
-    world.limits._attached.check()
+    check_cache(world.cache)
+    check_attached(world.limits._attached)
 
 
 def compare(world: World, plugin: Any, pod: PodInfo) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.config.metric_policy import Freshness
-from kscheduler.framework.telemetry import NoTelemetry
+from kscheduler.framework.telemetry import Telemetry
 from kscheduler.input.redaction import SecretURL
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.testing import make_node, make_pod
@@ -118,13 +118,13 @@ def test_the_schedulers_own_sources_are_asked_where_nobody_else_provides() -> No
         version = 3
         values = memoryview(array("d", [4.0]))
 
-    class Telemetry(NoTelemetry):
+    class Watts(Telemetry):
         def column(self, metric: str, freshness: Freshness, *, last_good: bool = False) -> Any:
             if metric == "watts":
                 return Column()
             raise KeyError(metric)
 
-    columns = TelemetryColumns(Telemetry())
+    columns = TelemetryColumns(Watts())
     assert (columns.version("watts"), list(columns.values("watts") or ())) == (3, [4.0])
     assert (columns.version("load"), columns.values("load")) == (NOBODYS, None)
 

@@ -14,9 +14,9 @@ from kscheduler.framework.events import Action, ClusterEvent, EventResource
 from kscheduler.framework.faults import CycleFault
 from kscheduler.framework.fence import Fence
 from kscheduler.framework.interface import EXTENSION_POINTS, PostFilterResult, PreFilterResult
-from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import SKIP, Code, Status, unschedulable
+from kscheduler.observability.measurements import Measurements
 from kscheduler.testing.wrappers import make_node, make_pod
 from kscheduler.wasm.extension.cluster_events import DEFAULT_EVENTS
 from kscheduler.wasm.extension.plugin import plugin_class
@@ -66,7 +66,7 @@ def test_a_status_code_comes_out_as_it_went_in_where_kube_scheduler_takes_it(exp
 def test_a_filter_that_skips_is_an_error_that_names_the_plugin_and_its_reason(why: str, shown: str) -> None:
     room = Room(module("reason", text=why, filter=f"{reason(why)} (i32.const 5)"))
     plugins = {"filter": [(Fence(room.plugin, room.handle), 1)]}
-    framework = Framework("p", plugins, room.handle, observer=NoObserver(), stopwatch=lambda: 0.0)
+    framework = Framework("p", plugins, room.handle, observer=Measurements(), stopwatch=lambda: 0.0)
     found = framework.schedule_pod(CycleState(), info())
     assert isinstance(found, Rejection)
     assert found.status.code is Code.ERROR

@@ -12,9 +12,9 @@ from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.faults import AnswersToCome, CycleFault
 from kscheduler.framework.fence import Fence
-from kscheduler.framework.observer import NoObserver
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Code
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import make_node
 from kscheduler.wasm.binding_threads import BindingThreads
@@ -108,7 +108,7 @@ def test_a_search_asks_about_no_more_nodes_than_kube_scheduler_looks_for(percent
             "p",
             {"preFilter": [(plugin, 1)], "filter": [(plugin, 1)]},
             room.handle,
-            observer=NoObserver(),
+            observer=Measurements(),
             stopwatch=lambda: 0.0,
             percentage_of_nodes_to_score=percentage,
             first_on_tie=True,
@@ -116,7 +116,7 @@ def test_a_search_asks_about_no_more_nodes_than_kube_scheduler_looks_for(percent
 
     searching = framework(Fence(asked.plugin, asked.room.handle))
     whole = framework(_Whole(room.plugin))
-    whole._algorithm._searching = searching._algorithm._searching and {"nobody"}  # the same number of nodes
+    whole.algorithm._searching = searching.algorithm._searching and {"nobody"}  # the same number of nodes
     for number in range(4):
         pod = PodInfo(info().pod)
         found, truth = searching.schedule_pod(CycleState(), pod), whole.schedule_pod(CycleState(), pod)

@@ -49,7 +49,7 @@ class WhatIfDryRun:
         if not lower:
             return NO_VICTIMS
         what_if = self._handle.profiles[state.decider or pod.pod.spec.scheduler_name].what_if(state, pod, node.name)
-        # 1. Everybody of lower priority leaves.
+        # 1. All pods of lower priority leave.
         fault = _each(what_if.remove, lower)
         if fault is not None:
             return fault
@@ -57,7 +57,7 @@ class WhatIfDryRun:
         status = what_if.fits()
         if status is not None:
             return status
-        # 3. Whoever can, comes back.
+        # 3. Pods come back where the pod still fits.
         violating, others = split(by_importance(lower, now), self._handle.budgets)
         unspared = _spare(what_if, violating)
         if isinstance(unspared, Status):

@@ -14,10 +14,9 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate, Findings
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS, WhatIfDryRun, candidate_of
-from kscheduler.framework.plugins.defaultpreemption.dry_run_budgets import Protection
-from kscheduler.framework.plugins.defaultpreemption.dry_run_nominated import KeptNominated
-from kscheduler.framework.plugins.defaultpreemption.dry_run_residents import KeptPods, NodePods
+from kscheduler.framework.plugins.defaultpreemption.dry_run_residents import KeptNominated, KeptPods, NodePods
 from kscheduler.framework.plugins.defaultpreemption.dry_run_rules import Rules, Weights, rules_of
+from kscheduler.framework.plugins.defaultpreemption.protection import Protection
 from kscheduler.framework.status import Status
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
@@ -40,7 +39,7 @@ class CompiledDryRun:
         rules = rules_of(profile, state, pod, handle.table, self._verdicts)
         if rules is None:
             return self._what_ifs.search(state, pod, nodes, wanted)
-        self._kept.begin(tells_kinds=bool(rules.tallies) or len(handle.budgets) > 0)
+        self._kept.begin(needs_kinds=bool(rules.tallies) or len(handle.budgets) > 0)
         self._nominated.begin()
         kernels = _Kernels(handle, self._kept, self._nominated, rules, pod)
         findings = Findings(wanted)
@@ -58,18 +57,16 @@ class CompiledDryRun:
 class _Kernels:
     """The dry runs for one pod."""
 
-    def __init__(
-        self, handle: Handle, kept: KeptPods, nominated_by_node: KeptNominated, rules: Rules, pod: PodInfo
-    ) -> None:
+    def __init__(self, handle: Handle, kept: KeptPods, nominated: KeptNominated, rules: Rules, pod: PodInfo) -> None:
         self._handle = handle
         self._kept = kept
-        self._kept_nominated = nominated_by_node
+        self._kept_nominated = nominated
         self._rules = rules
         self._pod = pod
         self.now = handle.evictions.wall()
         self._weights = Weights(rules.tallies, kept.kinds)
         self._protection = Protection(handle.budgets, kept.kinds)
-        # Node name -> pods expected there that the pod must leave their room; None: beyond what kernels can tell.
+        # Node name -> pods expected there that the pod must leave their room; None: kernels cannot decide.
         self._nominated: dict[str, NodePods | None] = {}
 
     def _expect(self, nodes: Sequence[NodeInfo]) -> None:
@@ -89,9 +86,9 @@ class _Kernels:
         """Return the result of `WhatIfDryRun.try_node` for each node; None where that has to be called."""
         self._expect(nodes)
         trials = list(zip(nodes, self._kept.of_each(nodes, self.now), strict=True))
-        # 1. Everybody of lower priority leaves. Does it help at all?
+        # 1. All pods of lower priority leave. Does it help at all?
         obstacles = self._clear(trials)
-        # 2. Where it does, whoever can comes back.
+        # 2. Where it does, pods come back one by one where the pod still fits.
         helpful = [trial for trial, (place, _) in zip(trials, obstacles, strict=True) if not place]
         candidates = iter(self._candidates(helpful))
         # 3. In the order of the nodes.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kscheduler._fast import PodRequest, Residents
 from kscheduler.api.resources import PodResources
 from kscheduler.framework.demands import kind_of
+from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.defaultpreemption.importance import started_s
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
@@ -28,11 +29,11 @@ class NodePods:
     """The pods of one node at one moment; not to be changed."""
 
     pods: list[PodInfo]  # the most important first
-    kinds: list[int]  # of each; all 0 unless somebody asked for kinds
+    kinds: list[int]  # of each; all 0 if no search has needed kinds
     residents: Residents  # the same for the kernels
     distinct_kinds: frozenset[int]
     # The order holds at all times after this one. A pod that has not been started yet counts as started now, so that
-    # it comes after all that have been: unless one of them says that it will start later.
+    # it comes after all that have been: unless one of them states a later start.
     holds_after: float
 
     def first_below(self, priority: int) -> int:
@@ -64,20 +65,20 @@ class KeptPods:
         self._table = table
         self._kept: dict[int, NodePods] = {}  # row -> the pods that were last found there
         self._requests: dict[int, tuple[PodResources, PodRequest]] = {}  # id of a pod's resources -> these, compiled
-        self._tells_kinds = False
+        self._needs_kinds = False
         self._most_kinds = MAX_KINDS
         self.kinds = Kinds()
 
-    def begin(self, *, tells_kinds: bool) -> None:
+    def begin(self, *, needs_kinds: bool) -> None:
         """Call before each search. Kinds are determined from the first search that needs them: they cost time."""
-        is_late = tells_kinds and not self._tells_kinds
+        is_late = needs_kinds and not self._needs_kinds
         if len(self.kinds) > self._most_kinds:
             in_use = len(frozenset().union(*(found.distinct_kinds for found in self._kept.values())))
             self._most_kinds = max(MAX_KINDS, 2 * in_use)
         if is_late or len(self.kinds) > self._most_kinds:
             self._kept.clear()
             self.kinds = Kinds()
-        self._tells_kinds = self._tells_kinds or tells_kinds
+        self._needs_kinds = self._needs_kinds or needs_kinds
 
     def of_each(self, nodes: Sequence[NodeInfo], now: float) -> list[NodePods]:
         """Return the pods of these nodes; in one call, since there are many."""
@@ -85,12 +86,12 @@ class KeptPods:
         return [
             found
             if found is not None and found.holds_after < now and found.residents.are(node.pods)
-            else self._look_again(node, now)
+            else self._read_again(node, now)
             for node, found in zip(nodes, kept, strict=True)
         ]
 
-    def _look_again(self, node: NodeInfo, now: float) -> NodePods:
-        found = self._kept[node.row] = self.look(node.pods.values(), now)
+    def _read_again(self, node: NodeInfo, now: float) -> NodePods:
+        found = self._kept[node.row] = self.read(node.pods.values(), now)
         return found
 
     def _request_of(self, pod: PodInfo) -> PodRequest:
@@ -103,18 +104,50 @@ class KeptPods:
             found = self._requests[id(resources)] = resources, self._table.request_of(pod)
         return found[1]
 
-    def look(self, members: Iterable[PodInfo], now: float) -> NodePods:
+    def read(self, members: Iterable[PodInfo], now: float) -> NodePods:
         # By importance, as everywhere in preemption; starts are worked out once.
         started = [(pod, started_s(pod, -math.inf)) for pod in members]
         order = sorted(started, key=lambda pair: (-pair[0].priority, now if pair[1] == -math.inf else pair[1]))
         pods = [pod for pod, _ in order]
-        kinds = [self.kinds.of(pod) for pod in pods] if self._tells_kinds else [0] * len(pods)
+        kinds = [self.kinds.of(pod) for pod in pods] if self._needs_kinds else [0] * len(pods)
         request_of = self._request_of
         residents = Residents(
             [pod for pod, _ in started],
             [(pod.priority, request_of(pod), kind) for pod, kind in zip(pods, kinds, strict=True)],
         )
         return NodePods(pods, kinds, residents, frozenset(kinds), _holds_after([start for _, start in started], now))
+
+
+class KeptNominated:
+    """The nominated pods to which a preemptor must leave room, kept from dry run to dry run."""
+
+    def __init__(self, handle: Handle, kept: KeptPods) -> None:
+        self._nominations = handle.nominations
+        self._kept = kept
+        self._kinds: Kinds = kept.kinds  # of the pods below
+        self._nominated: dict[str, tuple[list[PodInfo], NodePods]] = {}  # node name -> the pods, and as they were found
+        handle.nominations.watch(self._forget)
+
+    def _forget(self, node_name: str) -> None:
+        self._nominated.pop(node_name, None)
+
+    def begin(self) -> None:
+        """Call before each search, and after the residents' own `begin`."""
+        if self._kinds is not self._kept.kinds:
+            self._nominated.clear()
+            self._kinds = self._kept.kinds
+
+    def on(self, node: NodeInfo, preemptor: PodInfo, now: float) -> NodePods | None:
+        """Return the nominated pods to which the preemptor must leave room; None without any."""
+        name, priority, uid = node.name, preemptor.priority, preemptor.uid
+        pods = [other for other in self._nominations.on(name) if other.priority >= priority and other.uid != uid]
+        if not pods:
+            return None
+        known = self._nominated.get(name)
+        if known is None or known[0] != pods:
+            # Their order does not matter, so it never becomes out of date.
+            known = self._nominated[name] = pods, self._kept.read(pods, now)
+        return known[1]
 
 
 def _holds_after(starts: list[float], now: float) -> float:

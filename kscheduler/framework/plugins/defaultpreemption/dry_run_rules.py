@@ -23,7 +23,7 @@ FEW_KINDS = 1_000  # so few are weighed faster than it takes to see which of the
 
 NOTHING = PodRequest((), 0, 0)
 
-_Told = Sequence[tuple[DemandingFilterPlugin, Demands]]
+_DemandsOf = Sequence[tuple[DemandingFilterPlugin, Demands]]
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Rules:
     conditions: Conditions
     verdicts: Verdicts  # of the filters that judge by the node alone
     tallies: Sequence[Tally]  # as the conditions have them
-    _told: _Told
+    _demands_of: _DemandsOf
     _state: CycleState
     _pod: PodInfo
     _statuses: dict[tuple[int, int], Status]  # (place, detail) -> status
@@ -42,13 +42,13 @@ class Rules:
         """Return the status that the filter at a place gives."""
         found = self._statuses.get((place, detail))
         if found is None:
-            plugin, _ = self._told[place - 1]
+            plugin, _ = self._demands_of[place - 1]
             found = self._statuses[place, detail] = plugin.explain(self._state, self._pod, detail).of(plugin.name)
         return found
 
     def know(self, pods: Sequence[PodInfo]) -> bool:
         """Return True if the tallies count everything that these pods, which are on no node, would count for."""
-        questions = [demands.know for _, demands in self._told if demands.know is not everybody]
+        questions = [demands.know for _, demands in self._demands_of if demands.know is not everybody]
         return all(know(pod) for know in questions for pod in pods)
 
     def counted(self, nodes: Sequence[NodeInfo]) -> bytes:
@@ -89,30 +89,30 @@ def rules_of(
 ) -> Rules | None:
     """Return the rules; None if what-ifs are needed: a filter has no demands, or more than rules can hold."""
     try:
-        told = profile.demands(state, pod)
-        if told is None or not _can_be_held(told):
+        demands_of = profile.demands(state, pod)
+        if demands_of is None or not _can_be_held(demands_of):
             return None
         verdicts.reset(table.columns)
-        for place, (plugin, demands) in enumerate(told, 1):
+        for place, (plugin, demands) in enumerate(demands_of, 1):
             if demands.are_of_the_node_alone:
                 plugin.filter_table(state, pod, table, verdicts, place)
-        return _compile(told, state, pod, table, verdicts)
+        return _compile(demands_of, state, pod, table, verdicts)
     except Exception:
-        # Whatever is wrong here, the filters themselves tell it better, and node by node.
+        # The filters themselves report what is wrong, node by node.
         log.debug("filters cannot express their requirements as data", extra={"pod": pod.key}, exc_info=True)
         return None
 
 
-def _can_be_held(told: _Told) -> bool:
+def _can_be_held(demands_of: _DemandsOf) -> bool:
     """Return True if the demands fit: there is one place for a request, and one for needs."""
-    requests = sum(demands.request is not None for _, demands in told)
-    return requests <= 1 and sum(bool(demands.needs) for _, demands in told) <= 1
+    requests = sum(demands.request is not None for _, demands in demands_of)
+    return requests <= 1 and sum(bool(demands.needs) for _, demands in demands_of) <= 1
 
 
-def _compile(told: _Told, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts) -> Rules:
+def _compile(demands_of: _DemandsOf, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts) -> Rules:
     request, room_place, may_be_first = NOTHING, 0, False
     placed: list[tuple[int, Tally]] = []
-    for place, (_, demands) in enumerate(told, 1):
+    for place, (_, demands) in enumerate(demands_of, 1):
         if demands.request is not None:
             request, room_place = demands.request, place
         if demands.needs:
@@ -126,4 +126,4 @@ def _compile(told: _Told, state: CycleState, pod: PodInfo, table: NodeTable, ver
         [(place, tally.detail, tally.missing, tally.ids, tally.counts, tally.limits) for place, tally in placed],
         may_be_first,
     )
-    return Rules(conditions, verdicts, [tally for _, tally in placed], told, state, pod, {})
+    return Rules(conditions, verdicts, [tally for _, tally in placed], demands_of, state, pod, {})

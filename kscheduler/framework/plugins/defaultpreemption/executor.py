@@ -116,8 +116,8 @@ class Executor:
             self.running.pop(preemptor.uid, None)
             was_held = preemptor.uid in self._held
             self._held.discard(preemptor.uid)
-        # 4. Where no deletion may come that would wake it, wake it. A victim whose binding was given back was told of
-        #    then, and is no more when its deletion is seen.
+        # 4. Where no deletion may come that would wake it, wake it. A victim that was sent back from its binding was
+        #    reported then, and not again when its deletion is seen.
         sent_back_unseen = is_shared and end is _End.SENT_BACK
         if failed or end is _End.GONE_BEFORE or not is_seen or sent_back_unseen or (was_held and self._is_gone(last)):
             self._evictions.try_again(preemptor.uid)
@@ -162,13 +162,13 @@ class Executor:
             note += " (in kube-scheduler memory)."
         else:
             condition = self._condition(victim, preemptor)
-            if not _says(victim, condition) and not await self._evictions.mark(victim, condition):
+            if not _has_condition(victim, condition) and not await self._evictions.mark(victim, condition):
                 return _End.GONE_BEFORE
             if not await self._evictions.delete(victim):
                 return _End.GONE_BEFORE
             self._endings.accepted[victim.metadata.uid] = self._evictions.wall()
             end = _End.ACCEPTED
-        self._evictions.tell(victim, preemptor.pod, note)
+        self._evictions.record_event(victim, preemptor.pod, note)
         log.info("pod preempted", extra={"pod": victim.key, "preemptor": preemptor.key, "node": node_name})
         return end
 
@@ -190,7 +190,7 @@ def is_ending_for_preemption(pod: Pod) -> bool:
     return condition is not None and (condition.status, condition.reason) == ("True", REASON)
 
 
-def _says(pod: Pod, wanted: PodCondition) -> bool:
+def _has_condition(pod: Pod, wanted: PodCondition) -> bool:
     found = _target_condition(pod)
     return found is not None and (found.status, found.reason, found.message) == (
         wanted.status,

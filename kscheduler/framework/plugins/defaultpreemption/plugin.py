@@ -66,7 +66,7 @@ class DefaultPreemption:
         return UNDER_WAY if is_held else None
 
     def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
-        """Register an event that wakes no pod: the plugins that rejected a held pod say what wakes it."""
+        """Register an event that wakes no pod: the registrations of the plugins that rejected a held pod wake it."""
         return (Registration(ClusterEvent(EventResource.POD, Action.DELETE), _never),)
 
     # --- the cycle ---
@@ -88,7 +88,7 @@ class DefaultPreemption:
         kept = yield tuple(NodeVictims(each.node_name, each.victims, each.violations) for each in found.candidates)
         if isinstance(kept, Status):
             return _worded((None, kept))
-        return _worded(self._carry_out_anew(found.pod, kept, pods_by_node))
+        return _worded(self._carry_out_kept(found.pod, kept, pods_by_node))
 
     def _look_for_victims(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> _Chance | _Answer:
         # 1. The pod as it is now, and whether it may preempt.
@@ -100,9 +100,9 @@ class DefaultPreemption:
         ineligible = self._why_ineligible(pod, statuses)
         if ineligible:
             return None, unschedulable(ineligible)
-        # 2. Where it would help, and whom it would hit there.
+        # 2. Where it would help, and which pods it would evict there.
         if self._is_least(pod):
-            return _CLEARED, unschedulable(self._nobody_to_hit(statuses))
+            return _CLEARED, unschedulable(self._without_victims(statuses))
         findings = self._search(state, pod, statuses)
         candidates = findings.candidates
         if not candidates:
@@ -117,7 +117,7 @@ class DefaultPreemption:
         self._executor.start(best, pod)
         return PostFilterResult(best.node_name), None
 
-    def _carry_out_anew(self, pod: PodInfo, kept: Proposal, pods_by_node: Mapping[str, frozenset[str]]) -> _Answer:
+    def _carry_out_kept(self, pod: PodInfo, kept: Proposal, pods_by_node: Mapping[str, frozenset[str]]) -> _Answer:
         """Carry out what extenders kept of the proposal, on nodes whose pods are still the same."""
         current = self._handle.evictions.current(pod.key)
         if current is None or current.metadata.uid != pod.uid:
@@ -151,18 +151,18 @@ class DefaultPreemption:
         return is_ending_for_preemption(pod) or self._executor.has_ended(pod)
 
     def _nominated_node(self, pod: PodInfo) -> str:
-        """Return the pod's nominated node as the nominator knows it, before its status does."""
+        """Return the pod's nominated node as the nominations knows it, before its status does."""
         return self._handle.nominations.node_of(pod.uid) or pod.pod.status.nominated_node_name
 
     def _is_least(self, pod: PodInfo) -> bool:
         """Return True if no pod on any node has a lower priority, as for most pods that fit nowhere."""
-        lowest = self._handle.table.priorities.lowest
+        lowest = self._handle.table.lowest_priority
         return lowest is None or lowest >= pod.priority
 
-    def _nobody_to_hit(self, statuses: Mapping[str, Status]) -> str:
+    def _without_victims(self, statuses: Mapping[str, Status]) -> str:
         """Return the message that dry runs on all nodes would come to."""
         if isinstance(statuses, VerdictStatuses):
-            tried = statuses.count_of(Code.UNSCHEDULABLE)
+            tried = sum(nodes for status, nodes in statuses.counts() if status.code is Code.UNSCHEDULABLE)
         else:
             tried = len(self._promising(statuses))
         diagnosis = Diagnosis(len(self._handle.table))

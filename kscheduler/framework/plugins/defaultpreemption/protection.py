@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kscheduler.framework.plugins.defaultpreemption.dry_run_residents import Kinds, NodePods
 from kscheduler.snapshot.disruption_budgets import Budget, DisruptionBudgets
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -31,3 +32,41 @@ def _overdraws(victim: PodInfo, budgets: DisruptionBudgets, left: dict[Budget, i
             left[budget] = left.get(budget, budget.allowed) - 1
             overdrawn = overdrawn or left[budget] < 0
     return overdrawn
+
+
+class Protection:
+    """The budgets during one search, for many nodes: a budget's selector is matched once per kind of pod."""
+
+    def __init__(self, budgets: DisruptionBudgets, kinds: Kinds) -> None:
+        self._budgets = budgets
+        self._kinds = kinds
+        self._covering: dict[int, tuple[Budget, ...]] = {}  # kind of pods -> the budgets for such pods
+
+    def violating(self, here: NodePods, first: int) -> bytes:
+        """Return a byte per pod of a node: 1 if its end would violate a budget, when all from `first` on end.
+
+        As in `split` they use up the budgets one after the other.
+        """
+        marks = bytearray(len(here.pods))
+        if not len(self._budgets):
+            return bytes(marks)
+        budgets = [self._covers(kind) for kind in here.distinct_kinds]
+        if not any(budgets):
+            return bytes(marks)
+        left: dict[Budget, int] = {}  # budget -> disruptions that it still allows; below zero when overdrawn
+        for position, kind in enumerate(here.kinds[first:], first):
+            for budget in self._covering[kind]:
+                if not budget.disrupted or here.pods[position].pod.metadata.name not in budget.disrupted:
+                    left[budget] = left.get(budget, budget.allowed) - 1
+                    if left[budget] < 0:
+                        marks[position] = 1
+        return bytes(marks)
+
+    def _covers(self, kind: int) -> tuple[Budget, ...]:
+        found = self._covering.get(kind)
+        if found is None:
+            metadata = self._kinds.examples[kind].pod.metadata
+            budgets = self._budgets.within(metadata.namespace) if metadata.labels else ()
+            found = tuple(budget for budget in budgets if budget.selector.matches(metadata.labels or {}))
+            self._covering[kind] = found
+        return found

@@ -138,7 +138,7 @@ class AffinityIndex:
 
     def score_input(self, pod: PodInfo, own: OwnTerms, hard_weight: int) -> ScoreInput:
         weighted = self.preferred(own)
-        weighted += [(1, counts) for counts in self._wishes(pod, hard_weight)]
+        weighted += [(1, counts) for counts in self._preferring(pod, hard_weight)]
         return ScoreInput([(weight, counts) for weight, counts in weighted if counts.count_anything()])
 
     def shunning_keys(self) -> Collection[str]:
@@ -194,7 +194,7 @@ class AffinityIndex:
         def narrow() -> list[list[Token]]:
             return [tokens for term in terms for tokens in term.narrowings()]
 
-        counter = self._table.counters.counter(("meant by", terms), weigh, narrow)
+        counter = self._table.counters.by_labels.counter(("meant by", terms), weigh, narrow)
         return DomainCounts(topology_key, counter, self._table.topology.column(topology_key))
 
     # --- terms of existing pods that mean the pod ---
@@ -224,7 +224,7 @@ class AffinityIndex:
             if counts.count_anything():
                 yield counts
 
-    def _wishes(self, pod: PodInfo, hard_weight: int) -> Iterator[DomainCounts]:
+    def _preferring(self, pod: PodInfo, hard_weight: int) -> Iterator[DomainCounts]:
         """Yield others' preferences, one item for each topology key; the counts are weighed already."""
         self._learn_keys()
         incoming = self.incoming(pod)
@@ -238,7 +238,7 @@ class AffinityIndex:
                 return 0
             return int(incoming.is_meant_by(held.term))
 
-        counter = self._table.counters.holders(("forbid", incoming.look, topology_key), weigh, incoming.narrow)
+        counter = self._table.counters.by_terms.counter(("forbid", incoming.look, topology_key), weigh, incoming.narrow)
         return DomainCounts(topology_key, counter, self._table.topology.column(topology_key))
 
     def _wants(self, incoming: Incoming, topology_key: str, hard_weight: int) -> DomainCounts:
@@ -250,7 +250,7 @@ class AffinityIndex:
             return weight if weight and incoming.is_meant_by(held.term) else 0
 
         key = ("want", incoming.look, topology_key, hard_weight)
-        counter = self._table.counters.holders(key, weigh, incoming.narrow)
+        counter = self._table.counters.by_terms.counter(key, weigh, incoming.narrow)
         return DomainCounts(topology_key, counter, self._table.topology.column(topology_key))
 
     def _learn_keys(self) -> None:

@@ -149,7 +149,7 @@ def _brought(old: object, new: object) -> Iterable[Hashable] | None:
         return None
     brought: set[Hashable] = {label for pod in changed for label in (pod.metadata.labels or {}).items()}
     brought.update(namespace_token(pod.metadata.namespace) for pod in changed)
-    if not isinstance(new, Pod):  # whom it shunned is free
+    if not isinstance(new, Pod):  # it shuns no pod any more
         for term in compile_pod_affinity(changed[0]).required_anti_affinity:
             narrowings = term.narrowings()
             if not narrowings:

@@ -23,17 +23,7 @@ class Joining:
         self._index = index
         self._bench = JoinBench()
 
-    def terms(self, asked: Asked) -> Joined:
-        asking = _Asking(self._table, self._index, asked)
-        return Joined(self._bench, PluginTerms(asked.key, self._table, asking.ask))
-
-
-class Asked:
-    """The properties that decide about pods with one key."""
-
-    __slots__ = ("filters", "hard_weight", "incoming", "is_meant", "key", "may_be_first", "own", "weight")
-
-    def __init__(
+    def terms(
         self,
         pod: PodInfo,
         own: OwnTerms,
@@ -43,43 +33,29 @@ class Asked:
         filters: bool,
         weight: int | None,
         hard_weight: int,
-    ) -> None:
+    ) -> Joined:
         """`is_meant`: by terms of pods on nodes. `filters` and `weight` (None: no score): the plugin's points."""
-        self.own = own
-        self.incoming = incoming
-        self.is_meant = is_meant
-        self.filters = filters
-        self.weight = weight
-        self.hard_weight = hard_weight
-        self.may_be_first = all_mean(own.affinity, pod)
-        look = incoming.look if is_meant else None
-        self.key: Hashable = ("InterPodAffinity", own, self.may_be_first, look, filters, weight, hard_weight)
+        index, may_be_first = self._index, all_mean(own.affinity, pod)
 
-
-class _Asking:
-    def __init__(self, table: NodeTable, index: AffinityIndex, asked: Asked) -> None:
-        self._table = table
-        self._index = index
-        self._asked = asked
-
-    def ask(self) -> JoinTerms:
-        asked, index = self._asked, self._index
-        terms = JoinTerms(asked.weight or 0, asked.may_be_first)
-        if asked.filters:
-            for counts in index.required(asked.own):
-                terms.need(self._tally(counts))
-            for counts in index.required_away(asked.own):
-                terms.forbid(self._tally(counts))
-            if asked.is_meant:
-                for counts in index.forbidding(asked.incoming):
+        def ask() -> JoinTerms:
+            terms = JoinTerms(weight or 0, may_be_first)
+            if filters:
+                for counts in index.required(own):
+                    terms.need(self._tally(counts))
+                for counts in index.required_away(own):
                     terms.forbid(self._tally(counts))
-        if asked.weight is not None:
-            for weight, counts in index.preferred(asked.own):
-                terms.prefer(self._tally(counts), weight)
-            if asked.is_meant:
-                for counts in index.wanting(asked.incoming, asked.hard_weight):
+                for counts in index.forbidding(incoming) if is_meant else ():
+                    terms.forbid(self._tally(counts))
+            if weight is not None:
+                for preference, counts in index.preferred(own):
+                    terms.prefer(self._tally(counts), preference)
+                for counts in index.wanting(incoming, hard_weight) if is_meant else ():
                     terms.prefer(self._tally(counts), 1)
-        return terms
+            return terms
+
+        look = incoming.look if is_meant else None
+        key: Hashable = ("InterPodAffinity", own, may_be_first, look, filters, weight, hard_weight)
+        return Joined(self._bench, PluginTerms(key, self._table, ask))
 
     def _tally(self, counts: DomainCounts) -> DomainTally:
         """Return the tally over all nodes."""

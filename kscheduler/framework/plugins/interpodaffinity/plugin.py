@@ -20,12 +20,11 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
-from kscheduler.framework.plugins.interpodaffinity.by_node import score_by_pair, score_of
+from kscheduler.framework.plugins.interpodaffinity.by_node import normalize_between, score_by_pair, score_of
 from kscheduler.framework.plugins.interpodaffinity.by_table import AffinityIndex, FilterInput, ScoreInput
 from kscheduler.framework.plugins.interpodaffinity.filter_counts import FilterCounts
 from kscheduler.framework.plugins.interpodaffinity.hints import Hints
-from kscheduler.framework.plugins.interpodaffinity.joining import Asked, Joining
-from kscheduler.framework.plugins.interpodaffinity.normalize import normalize_between
+from kscheduler.framework.plugins.interpodaffinity.joining import Joining
 from kscheduler.framework.plugins.interpodaffinity.own_terms import NO_OWN_TERMS, OwnTerms, own_terms
 from kscheduler.framework.status import SKIP, Status, error_status, unresolvable, unschedulable
 from kscheduler.snapshot.node_info import NodeInfo
@@ -168,7 +167,7 @@ class InterPodAffinity:
         if scores:
             draft.says_score()
         if filters or scores:
-            asked = Asked(
+            joined = self._joining.terms(
                 pod,
                 own,
                 incoming,
@@ -177,7 +176,7 @@ class InterPodAffinity:
                 weight=weight,
                 hard_weight=self._hard_weight,
             )
-            draft.add_terms(self._joining.terms(asked))
+            draft.add_terms(joined)
         return True
 
     # --- queue ---

@@ -146,7 +146,7 @@ class MetricPolicy:
                 return True
             wait.step = step
             self._telemetry.count(f"relaxed:{step}", cycle.policy)
-            self._telemetry.tell(pod, RELAXED, f"Metric policy {cycle.policy}: relaxation step {step} is taken")
+            self._telemetry.record_event(pod, RELAXED, f"Metric policy {cycle.policy}: relaxation step {step} is taken")
             self._retry(pod, 0.0)
             return True
         return False
@@ -185,7 +185,7 @@ class MetricPolicy:
             self._sign_again(pod)
             self._telemetry.count("deadline", policy)
             note = f"Metric policy {policy}: waited for metrics for {spec.decision_deadline}, goes without now"
-            self._telemetry.tell(pod, OVERDUE, note)
+            self._telemetry.record_event(pod, OVERDUE, note)
         return min(wait.step, len(spec.relaxation)), wait.is_overdue
 
     def _sign_again(self, pod: PodInfo) -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kscheduler.api.storage import CSINode, PersistentVolume, VolumeAttachment
-from kscheduler.errors import InternalError
 from kscheduler.framework.plugins.nodevolumelimits.counting import Counted, Counting, unique_name
 from kscheduler.framework.status import Status
 from kscheduler.snapshot.node_table import NodeTable
@@ -105,9 +104,6 @@ class _RowsOf(Generic[_K]):
             if len(several) == 1:
                 self._one[key] = self._several.pop(key).pop()
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _RowsOf) and (self._one, self._several) == (other._one, other._several)
-
 
 class AttachedVolumes:
     """The counts of all rows. Call `refresh` before reading."""
@@ -195,15 +191,3 @@ class AttachedVolumes:
                 del self._by_free[driver]
         for volume in node.used:
             self._by_volume.discard(volume, row)
-
-    # --- self-test ---
-
-    def check(self) -> None:
-        """Assert that every kept row equals a new count. Raises InternalError at the first difference."""
-        self.refresh()
-        fresh = AttachedVolumes(self._table, self._volumes)
-        fresh.refresh()
-        for noun in ("_rows", "_by_free", "_by_volume", "_readers", "faulty", "with_csi_node"):
-            found, expected = getattr(self, noun), getattr(fresh, noun)
-            if found != expected:
-                raise InternalError(f"attached volumes: {noun}: expected {expected}, found {found}")

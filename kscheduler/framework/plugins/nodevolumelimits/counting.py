@@ -15,7 +15,7 @@ from kscheduler.api.storage import (
     class_of,
     is_made_for,
 )
-from kscheduler.framework.plugins.nodevolumelimits.migration import (
+from kscheduler.framework.csi_migration import (
     BY_PLUGIN,
     MIGRATED,
     CSIVolume,

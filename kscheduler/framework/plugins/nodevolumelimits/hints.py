@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-
 from kscheduler.api.objects import Pod
-from kscheduler.api.storage import CSINode, PersistentVolumeClaim, VolumeAttachment, claim_name_of
+from kscheduler.api.storage import CSINode, VolumeAttachment
+from kscheduler.framework.csi_migration import NotTranslatable, translate_inline
 from kscheduler.framework.events import Grouping
-from kscheduler.framework.narrowing import Narrowing, Options
 from kscheduler.framework.plugins.nodevolumelimits.attached import limits_of
 from kscheduler.framework.plugins.nodevolumelimits.counting import may_count
-from kscheduler.framework.plugins.nodevolumelimits.migration import NotTranslatable, translate_inline
-from kscheduler.snapshot.pod_info import PodInfo
 
 
 def after_csi_node_updated(waiting: Pod, old: object, new: object) -> bool:
@@ -27,22 +23,12 @@ def after_pod_deleted(waiting: Pod, old: object, new: object) -> bool:
     return not isinstance(old, Pod) or any(map(may_count, old.spec.volumes or ()))
 
 
-def after_claim_added(waiting: Pod, old: object, new: object) -> bool:
-    return not isinstance(new, PersistentVolumeClaim) or new.key in _claims(waiting)
-
-
 def after_attachment_deleted(waiting: Pod, old: object, new: object) -> bool:
     """Hint yes for the pod's drivers: claims may need any, in-tree volumes only their own."""
     if not isinstance(old, VolumeAttachment):
         return True
     drivers = _drivers(waiting)
     return drivers is None or old.spec.attacher in drivers
-
-
-def _claims(pod: Pod) -> frozenset[str]:
-    """Return namespace/name of the pod's claims."""
-    names = (claim_name_of(pod, volume)[0] for volume in pod.spec.volumes or ())
-    return frozenset(f"{pod.metadata.namespace}/{name}" for name in names if name)
 
 
 def _drivers(pod: Pod) -> frozenset[str] | None:
@@ -60,20 +46,4 @@ def _drivers(pod: Pod) -> frozenset[str] | None:
     return frozenset(drivers)
 
 
-# --- pods that are asked about together ---
-
-
-def _options(claims: Hashable) -> Sequence[Options]:
-    return [[tuple(claims)]] if isinstance(claims, frozenset) else [[]]
-
-
-def _brought(old: object, new: object) -> Sequence[str] | None:
-    return [new.key] if isinstance(new, PersistentVolumeClaim) else None
-
-
-def _key_of_drivers(pod: PodInfo) -> Hashable:
-    return (_drivers(pod.pod),)
-
-
-BY_CLAIMS = Grouping(lambda pod: _claims(pod.pod), lambda: Narrowing(_options, _brought))
-BY_DRIVERS = Grouping(_key_of_drivers)
+BY_DRIVERS = Grouping(lambda pod: (_drivers(pod.pod),))

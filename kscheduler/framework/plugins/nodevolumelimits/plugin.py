@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kscheduler._fast import FEASIBLE, Verdicts
+from kscheduler.framework.claim_hints import BY_CLAIMS, after_claim
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.events import ONE_GROUP, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.faults import CycleFault, running
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.nodevolumelimits import hints
@@ -107,12 +108,12 @@ class NodeVolumeLimits:
     def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
         return (
             ClusterEvent(EventResource.CSI_NODE, Action.ADD),
-            Registration(ClusterEvent(EventResource.CSI_NODE, Action.UPDATE), hints.after_csi_node_updated, ALL_ALIKE),
-            Registration(ClusterEvent(EventResource.POD, Action.DELETE), hints.after_pod_deleted, ALL_ALIKE),
+            Registration(ClusterEvent(EventResource.CSI_NODE, Action.UPDATE), hints.after_csi_node_updated, ONE_GROUP),
+            Registration(ClusterEvent(EventResource.POD, Action.DELETE), hints.after_pod_deleted, ONE_GROUP),
             Registration(
                 ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, Action.ADD),
-                hints.after_claim_added,
-                hints.BY_CLAIMS,
+                after_claim,
+                BY_CLAIMS,
             ),
             Registration(
                 ClusterEvent(EventResource.VOLUME_ATTACHMENT, Action.DELETE),

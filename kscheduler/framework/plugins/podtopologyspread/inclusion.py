@@ -11,14 +11,12 @@ from collections import OrderedDict
 from kscheduler._fast import RowMask
 from kscheduler.api.labels import RequiredNodeAffinity, compile_required_node_affinity
 from kscheduler.api.objects import Pod, Toleration
-from kscheduler.api.tolerations import NO_EXECUTE, NO_SCHEDULE, find_untolerated
 from kscheduler.errors import DecodeError
 from kscheduler.framework.plugins.podtopologyspread.constraints import Constraint
-from kscheduler.snapshot.node_classes import HOSTNAME, NodeClass
+from kscheduler.snapshot.node_classes import HOSTNAME
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 
-KEEP_OFF = (NO_SCHEDULE, NO_EXECUTE)
 NOWHERE = RequiredNodeAffinity((), ())  # an affinity that cannot be read matches no node, as in kube-scheduler
 MAX_KEPT = 64  # answers about each node
 
@@ -28,25 +26,17 @@ _Policies = tuple[bool, bool]  # honours the node affinity, honours the taints
 class Inclusion:
     """One pod's conditions on nodes."""
 
-    __slots__ = ("_required", "_tolerations")
+    __slots__ = ("required", "tolerations")
 
     def __init__(self, pod: Pod) -> None:
-        self._required = _required_of(pod)
-        self._tolerations = tuple(pod.spec.tolerations or ())
+        self.required = _required_of(pod)
+        self.tolerations = tuple(pod.spec.tolerations or ())
 
     def includes(self, constraint: Constraint, node: NodeInfo) -> bool:
-        required = self._required if constraint.honors_affinity else None
+        required = self.required if constraint.honors_affinity else None
         if required is not None and not required.matches(node.labels, node.name):
             return False
-        return not (constraint.honors_taints and _is_kept_off(node.node_class, self._tolerations))
-
-    @property
-    def required(self) -> RequiredNodeAffinity | None:
-        return self._required
-
-    @property
-    def tolerations(self) -> tuple[Toleration, ...]:
-        return self._tolerations
+        return not (constraint.honors_taints and node.node_class.keeps_off(self.tolerations))
 
 
 class IncludedRows:
@@ -96,7 +86,7 @@ class IncludedRows:
             mask.drop_node_classes(self._table.columns, answers)
 
     def _drop_by_taints(self, mask: RowMask, tolerations: tuple[Toleration, ...]) -> None:
-        answers = self._by_taints.answers(tolerations, lambda node_class: int(_is_kept_off(node_class, tolerations)))
+        answers = self._by_taints.answers(tolerations, lambda node_class: int(node_class.keeps_off(tolerations)))
         mask.drop_node_classes(self._table.columns, answers)
 
     def _refused_rows(self, required: RequiredNodeAffinity) -> bytearray:
@@ -120,7 +110,3 @@ def _required_of(pod: Pod) -> RequiredNodeAffinity | None:
         return compile_required_node_affinity(pod)
     except DecodeError:
         return NOWHERE
-
-
-def _is_kept_off(node_class: NodeClass, tolerations: tuple[Toleration, ...]) -> bool:
-    return find_untolerated(node_class.taints, tolerations, KEEP_OFF) is not None

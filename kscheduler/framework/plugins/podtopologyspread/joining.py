@@ -6,6 +6,7 @@ Made once for pods with the same constraints, and again as kinds of pods appear 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 
 from kscheduler._fast import DomainTally, JoinTerms, RowMask
 from kscheduler.framework.joined_terms import JoinBench, Joined, PluginTerms
@@ -33,44 +34,42 @@ class Joining:
         soft = constraints.soft if weight is not None else ()
         if not hard and not soft:
             return None
-        asking = _Asking(self._table, self._included, hard, soft, constraints.needs_all_keys, pod, weight or 0)
+        own = [(constraint, constraint.own(pod)) for constraint in hard]
+        asking = _Asking(
+            self._table, self._included, own, soft, constraints.needs_all_keys, weight or 0, Inclusion(pod.pod)
+        )
         return Joined(self._bench, PluginTerms(asking.key, self._table, asking.ask))
 
 
+@dataclass(slots=True, eq=False)
 class _Asking:
-    def __init__(
-        self,
-        table: NodeTable,
-        included: IncludedRows,
-        hard: tuple[Constraint, ...],
-        soft: tuple[Constraint, ...],
-        needs_all_keys: bool,
-        pod: PodInfo,
-        weight: int,
-    ) -> None:
-        self._table = table
-        self._included = included
-        self._hard = [(constraint, constraint.own(pod)) for constraint in hard]
-        self._soft = soft
-        self._needs_all_keys = needs_all_keys
-        self._weight = weight
-        self._inclusion = Inclusion(pod.pod)
-        self._keys_of_hard = tuple(sorted({constraint.topology_key for constraint in hard}))
-        self._keys_of_soft = tuple(sorted({each.topology_key for each in soft})) if needs_all_keys else ()
-        self.key: Hashable = (
+    _table: NodeTable
+    _included: IncludedRows
+    _hard: list[tuple[Constraint, int]]  # with the pod's own count
+    _soft: tuple[Constraint, ...]
+    _needs_all_keys: bool
+    _weight: int
+    _inclusion: Inclusion
+
+    @property
+    def key(self) -> Hashable:
+        honors_taints = any(each.honors_taints for each in (*(constraint for constraint, _ in self._hard), *self._soft))
+        return (
             "PodTopologySpread",
             tuple(self._hard),
-            soft,
-            needs_all_keys,
-            weight,
+            self._soft,
+            self._needs_all_keys,
+            self._weight,
             self._inclusion.required,
-            self._inclusion.tolerations if any(each.honors_taints for each in (*hard, *soft)) else (),
+            self._inclusion.tolerations if honors_taints else (),
         )
 
     def ask(self) -> JoinTerms | None:
         terms = JoinTerms(self._weight)
+        keys_of_hard = tuple(sorted({constraint.topology_key for constraint, _ in self._hard}))
+        keys_of_soft = tuple(sorted({each.topology_key for each in self._soft})) if self._needs_all_keys else ()
         for constraint, own in self._hard:
-            tally = self._tally(constraint, self._keys_of_hard)
+            tally = self._tally(constraint, keys_of_hard)
             terms.keep_even(tally, constraint.max_skew, constraint.min_domains, own)
         for constraint in self._soft:
             if constraint.topology_key == HOSTNAME:
@@ -79,10 +78,10 @@ class _Asking:
             # Nodes without the label are one domain, which those whose label is empty would share.
             if not self._needs_all_keys and self._column_has_empty(constraint.topology_key):
                 return None
-            tally = self._tally(constraint, self._keys_of_soft)
+            tally = self._tally(constraint, keys_of_soft)
             terms.spread(tally, constraint.max_skew, not self._needs_all_keys)
-        if self._keys_of_soft:
-            terms.score_only(self._with_keys(self._keys_of_soft))
+        if keys_of_soft:
+            terms.score_only(self._with_keys(keys_of_soft))
         return terms
 
     def _column_has_empty(self, topology_key: str) -> bool:
@@ -90,7 +89,7 @@ class _Asking:
 
     def _tally(self, constraint: Constraint, keys: tuple[str, ...]) -> DomainTally:
         """Return the constraint's counts by domain, on the nodes it looks at: at most those with all these keys."""
-        counter = self._table.counters.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
+        counter = self._table.counters.by_labels.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
         inclusion = self._inclusion
         way = (
             constraint.topology_key,
@@ -108,7 +107,7 @@ class _Asking:
 
     def _tally_by_row(self, constraint: Constraint) -> DomainTally:
         """Return the counts over hosts, where each node is its own domain, whatever its label says."""
-        counter = self._table.counters.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
+        counter = self._table.counters.by_labels.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
 
         def build(tally: DomainTally) -> None:
             column = self._table.topology.column(HOSTNAME)

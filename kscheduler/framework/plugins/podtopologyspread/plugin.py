@@ -223,7 +223,7 @@ class PodTopologySpread:
         return found
 
     def _counter(self, constraint: Constraint) -> RowCounter:
-        return self._table.counters.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
+        return self._table.counters.by_labels.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
 
     def _sum(self, sums: DomainSums, constraint: Constraint, column: DomainColumn, inclusion: Inclusion) -> int:
         """Count a constraint's pods by domain, on the nodes it looks at; return the number of these domains."""

@@ -1,7 +1,7 @@
 """The choice of an existing volume for a claim on a node: one reserved for it, else the smallest that fits.
 
 Of equal ones the first by name. A claim's conditions that do not depend on the node are its VolumeRequest; the volume
-index keeps the volumes that meet it, so that a node only looks for the first one that it can reach.
+index keeps the volumes that meet it, so that a node only looks for the first one that it can access.
 """
 
 from __future__ import annotations

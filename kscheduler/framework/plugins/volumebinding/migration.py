@@ -13,29 +13,25 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import NodeSelector, NodeSelectorTerm, SelectorRequirement
 from kscheduler.api.storage import MIGRATED_PLUGINS, CSINode, PersistentVolume
+from kscheduler.framework.csi_migration import (
+    BETA_ZONE,
+    BETWEEN_ZONES,
+    MIGRATED,
+    ZONE,
+    NotTranslatable,
+    gce_region,
+    gce_zones,
+    kind_of,
+)
 
-_ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
-_BETA_ZONE, _BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
-_BETWEEN_ZONES = "__"  # in the zone label of a volume that is in several
+_REGION, _BETA_REGION = "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"
 _EBS_URL = re.compile(r"aws://[^/?#]*/+vol-[^/]*/*")
-
-
-class NotTranslatable(Exception):
-    """The in-tree volume has no counterpart in its CSI driver."""
 
 
 def in_tree_plugin(volume: PersistentVolume) -> str:
     """Return the in-tree plugin of a volume, if kube-scheduler knows of its migration; else ""."""
-    spec = volume.spec
-    if spec.aws_elastic_block_store is not None:
-        return "kubernetes.io/aws-ebs"
-    if spec.gce_persistent_disk is not None:
-        return "kubernetes.io/gce-pd"
-    if spec.azure_disk is not None:
-        return "kubernetes.io/azure-disk"
-    if spec.cinder is not None:
-        return "kubernetes.io/cinder"
-    return "kubernetes.io/portworx-volume" if spec.portworx_volume is not None else ""
+    kind = kind_of(volume)
+    return kind.plugin if kind in MIGRATED else ""
 
 
 def is_migrated(plugin: str, csi_node: CSINode | None) -> bool:
@@ -69,24 +65,12 @@ def _check_ebs(volume_id: str) -> None:
 
 def _check_gce(volume: PersistentVolume) -> None:
     """Raise NotTranslatable unless the zones of a regional disk share the region that names it."""
-    labels = volume.metadata.labels or {}
-    zones = (labels.get(_BETA_ZONE) or labels.get(_ZONE) or "").split(_BETWEEN_ZONES)
-    if len(zones) < 2:
-        return
-    regions = set()
-    for zone in zones:
-        parts = zone.split("-")
-        if len(parts) != 3:
-            raise NotTranslatable(
-                "failed to get region from zones: zone in unexpected format, "
-                f"expected: {{locale}}-{{region}}-{{zone}}, got: {zone}"
-            )
-        regions.add("-".join(parts[:2]))
-    if len(regions) != 1:
-        found = " ".join(f"{region}:{{}}" for region in sorted(regions))
-        raise NotTranslatable(
-            f"failed to get region from zones: multiple or no regions gotten from zones, got: map[{found}]"
-        )
+    zones = gce_zones(volume)
+    if len(zones) > 1:
+        try:
+            gce_region(zones)
+        except NotTranslatable as error:
+            raise NotTranslatable(f"failed to get region from zones: {error}") from None
 
 
 def _under_zone_label(volume: PersistentVolume, csi_zone: str) -> NodeSelector | None:
@@ -96,7 +80,7 @@ def _under_zone_label(volume: PersistentVolume, csi_zone: str) -> NodeSelector |
     if _has_values(terms, zone):
         terms = _rename(terms, zone, csi_zone)
     elif zone in (volume.metadata.labels or {}):
-        terms = _add(terms, csi_zone, (volume.metadata.labels or {})[zone].split(_BETWEEN_ZONES))
+        terms = _add(terms, csi_zone, (volume.metadata.labels or {})[zone].split(BETWEEN_ZONES))
     if region == _BETA_REGION and _has_values(terms, region):
         terms = _rename(terms, region, _REGION)
     if not terms:
@@ -108,11 +92,11 @@ def _labels_in_use(volume: PersistentVolume) -> tuple[str, str]:
     """Return (zone, region) labels of this volume; current names win, and the affinity over the labels."""
     keys = {need.key for term in _terms(volume) for need in term.match_expressions or ()}
     for found in (keys, set(volume.metadata.labels or {})):
-        if _ZONE in found:
-            return _ZONE, _REGION
-        if _BETA_ZONE in found:
-            return _BETA_ZONE, _BETA_REGION
-    return _ZONE, _REGION
+        if ZONE in found:
+            return ZONE, _REGION
+        if BETA_ZONE in found:
+            return BETA_ZONE, _BETA_REGION
+    return ZONE, _REGION
 
 
 def _required(volume: PersistentVolume) -> NodeSelector | None:

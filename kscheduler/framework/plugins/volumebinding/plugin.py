@@ -11,19 +11,20 @@ from collections.abc import Collection, Sequence
 
 from kscheduler._fast import FEASIBLE, Verdicts, filter_node_classes
 from kscheduler.errors import APIError, DecodeError, InternalError
+from kscheduler.framework.claim_hints import BY_CLAIMS, after_claim
 from kscheduler.framework.class_draft import ClassDraft
+from kscheduler.framework.csi_migration import NotTranslatable
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import ALL_ALIKE, Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.events import ONE_GROUP, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.faults import CycleFault, running
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.volumebinding import hints
+from kscheduler.framework.plugins.volumebinding.accessible_nodes import AccessibleNodesMemo
 from kscheduler.framework.plugins.volumebinding.assumption import Assumption, assume
 from kscheduler.framework.plugins.volumebinding.claims import find_claims, has_claims
-from kscheduler.framework.plugins.volumebinding.migration import NotTranslatable
 from kscheduler.framework.plugins.volumebinding.obstacles import NODE_CONFLICT, status_of
 from kscheduler.framework.plugins.volumebinding.provisioning import Offers
 from kscheduler.framework.plugins.volumebinding.question import Question
-from kscheduler.framework.plugins.volumebinding.reach import Reaches
 from kscheduler.framework.plugins.volumebinding.volume_index import VolumeIndex
 from kscheduler.framework.plugins.volumebinding.writing import NotBound, Progress, write
 from kscheduler.framework.status import SKIP, Status, error_status
@@ -50,8 +51,8 @@ class VolumeBinding:
         self._handle = handle
         self._volumes = handle.volumes
         self._bind_timeout_s = bind_timeout_s
-        self._reaches = Reaches()
-        self._volume_index = VolumeIndex(handle.volumes, self._reaches)
+        self._memo = AccessibleNodesMemo()
+        self._volume_index = VolumeIndex(handle.volumes, self._memo)
         self._offers = Offers(handle.volumes)
         self._verdicts = handle.table.node_classes.verdict_memo()
 
@@ -64,7 +65,7 @@ class VolumeBinding:
         if isinstance(claims, Status):
             return None, claims
         try:
-            question = Question(claims, self._volumes, self._reaches, self._volume_index, self._offers)
+            question = Question(claims, self._volumes, self._memo, self._volume_index, self._offers)
         except DecodeError as error:
             return None, error_status(str(error), error)
         state.write(_QUESTION, question)
@@ -84,13 +85,13 @@ class VolumeBinding:
             raise CycleFault(running("Filter", self, error_status(str(error), error))) from error
 
     def _filter_table(self, question: Question, table: NodeTable, verdicts: Verdicts, code: int) -> None:
-        # 1. Bound volumes that few nodes reach: put out all others, and judge those few.
-        few = _rows_in_reach(question, table)
+        # 1. Bound volumes that few nodes can access: put out all others, and judge those few.
+        few = _accessible_rows(question, table)
         if few is not None:
             verdicts.keep_only(few, code, NODE_CONFLICT)
             _judge_one_by_one(question, table, verdicts, few, code)
             return
-        # 2. Nodes with an answer of their own: where volumes are told apart by host, or one is made already.
+        # 2. Nodes with an answer of their own: where a volume is of one host, or is made already.
         hosts = question.single_nodes
         if hosts is None:
             _judge_one_by_one(question, table, verdicts, verdicts.feasible_rows(), code)
@@ -158,7 +159,7 @@ class VolumeBinding:
             # Not as the status's error: that is read as the answer to binding the pod.
             return error_status(f"writing the binding of volumes: {error}")
         try:
-            await Progress(self._handle, self._reaches, pod, node_name, assumed).finish(self._bind_timeout_s)
+            await Progress(self._handle, self._memo, pod, node_name, assumed).finish(self._bind_timeout_s)
         except NotBound as error:
             return error_status(f"binding volumes: {error}")
         return None
@@ -178,13 +179,13 @@ class VolumeBinding:
         claim = ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, comes)
         driver = ClusterEvent(EventResource.CSI_DRIVER, Action.UPDATE)
         return (
-            Registration(ClusterEvent(EventResource.STORAGE_CLASS, comes), hints.after_storage_class, ALL_ALIKE),
-            Registration(claim, hints.after_claim, hints.BY_CLAIMS),
+            Registration(ClusterEvent(EventResource.STORAGE_CLASS, comes), hints.after_storage_class, ONE_GROUP),
+            Registration(claim, after_claim, BY_CLAIMS),
             Registration(ClusterEvent(EventResource.PERSISTENT_VOLUME, comes)),
             Registration(ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
-            Registration(ClusterEvent(EventResource.CSI_NODE, comes), hints.after_csi_node, ALL_ALIKE),
+            Registration(ClusterEvent(EventResource.CSI_NODE, comes), hints.after_csi_node, ONE_GROUP),
             Registration(driver, hints.after_csi_driver, hints.BY_DRIVERS),
-            Registration(ClusterEvent(EventResource.CSI_STORAGE_CAPACITY, comes), hints.after_capacity, ALL_ALIKE),
+            Registration(ClusterEvent(EventResource.CSI_STORAGE_CAPACITY, comes), hints.after_capacity, ONE_GROUP),
         )
 
 
@@ -203,7 +204,7 @@ def _judge_one_by_one(
             verdicts.reject(row, code, obstacles)
 
 
-def _rows_in_reach(question: Question, table: NodeTable) -> list[int] | None:
+def _accessible_rows(question: Question, table: NodeTable) -> list[int] | None:
     """Return the only rows that may fit, if they are few; None if the node classes are to be asked."""
     need = question.narrowest
     if need is None:
@@ -232,7 +233,7 @@ def _put_out_others(
     table: NodeTable, verdicts: Verdicts, by_node_class: bytearray, single: Collection[int], code: int
 ) -> None:
     """Reject rows by their node class, except single ones."""
-    if by_node_class.count(by_node_class[0]) == len(by_node_class):  # all node classes answer alike
+    if by_node_class.count(by_node_class[0]) == len(by_node_class):  # all node classes have one answer
         if by_node_class[0]:
             verdicts.keep_only(sorted(single), code, by_node_class[0])
         return

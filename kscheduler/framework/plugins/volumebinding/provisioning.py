@@ -29,9 +29,9 @@ from kscheduler.api.storage import (
     class_of,
 )
 from kscheduler.errors import DecodeError
+from kscheduler.framework.plugins.volumebinding.accessible_nodes import Labels
 from kscheduler.framework.plugins.volumebinding.matching import requested_milli
 from kscheduler.framework.plugins.volumebinding.obstacles import BIND_CONFLICT, NOT_ENOUGH_SPACE
-from kscheduler.framework.plugins.volumebinding.reach import Labels
 from kscheduler.snapshot.node_classes import HOSTNAME
 from kscheduler.snapshot.volumes import Volumes
 
@@ -116,7 +116,7 @@ class Offers:
 @dataclass(slots=True)
 class _Room:
     limit: int  # bytes: the largest volume that can be made
-    selector: CompiledLabelSelector  # of the nodes that reach it
+    selector: CompiledLabelSelector  # of the nodes that access it
 
     def is_enough(self, size: int, labels: Labels) -> bool:
         return self.limit >= size and self.selector.matches(labels)
@@ -128,7 +128,7 @@ class Capacities:
     def __init__(self, published: list[CSIStorageCapacity], versions: Iterator[int]) -> None:
         self._published = published
         self.version = next(versions)  # another for any other list
-        self._rooms = [_room(capacity) for capacity in published]  # None: no node reaches it
+        self._rooms = [_room(capacity) for capacity in published]  # None: no node accesses it
         self._by_label: dict[Token, list[_Room]] = {}
         self._others: list[_Room] = []  # asking for no label by its value
         self.reads_hostname = False

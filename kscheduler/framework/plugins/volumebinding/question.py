@@ -10,17 +10,22 @@ from collections.abc import Collection, Hashable, Sequence
 from typing import NamedTuple
 
 from kscheduler.api.storage import SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
+from kscheduler.framework.csi_migration import NotTranslatable
+from kscheduler.framework.plugins.volumebinding.accessible_nodes import (
+    EVERYWHERE,
+    AccessibleNodes,
+    AccessibleNodesMemo,
+    Labels,
+)
 from kscheduler.framework.plugins.volumebinding.claims import PodClaims
 from kscheduler.framework.plugins.volumebinding.matching import requested_milli
 from kscheduler.framework.plugins.volumebinding.migration import (
-    NotTranslatable,
     in_tree_plugin,
     is_migrated,
     migrated_affinity,
 )
 from kscheduler.framework.plugins.volumebinding.obstacles import BIND_CONFLICT, NODE_CONFLICT, VOLUME_MISSING
 from kscheduler.framework.plugins.volumebinding.provisioning import Offer, Offers
-from kscheduler.framework.plugins.volumebinding.reach import EVERYWHERE, Labels, Reach, Reaches
 from kscheduler.framework.plugins.volumebinding.volume_index import Choice, VolumeIndex
 from kscheduler.snapshot.volumes import Volumes
 
@@ -41,11 +46,11 @@ class Plan(NamedTuple):
 class BoundVolume:
     """A volume that one of the pod's claims is bound to, with the nodes that can access it."""
 
-    def __init__(self, volume: PersistentVolume, reaches: Reaches, volumes: Volumes) -> None:
-        self.reach = reaches.of(volume)
+    def __init__(self, volume: PersistentVolume, memo: AccessibleNodesMemo, volumes: Volumes) -> None:
+        self.accessible = memo.of(volume)
         self._volumes = volumes
         self._plugin = in_tree_plugin(volume)
-        self._migrated = self.reach
+        self._migrated = self.accessible
         self._fault: NotTranslatable | None = None
         if not self._plugin:
             return
@@ -54,16 +59,16 @@ class BoundVolume:
         except NotTranslatable as error:
             self._fault = NotTranslatable(f"could not translate pv: {error}")
         else:
-            self._migrated = EVERYWHERE if affinity is None else reaches.compile(affinity)
+            self._migrated = EVERYWHERE if affinity is None else memo.compile(affinity)
 
     @property
     def depends_on_migration(self) -> bool:
-        return self._fault is not None or self._migrated is not self.reach
+        return self._fault is not None or self._migrated is not self.accessible
 
-    def is_in_reach_of(self, labels: Labels, node_name: str) -> bool:
+    def is_accessible_from(self, labels: Labels, node_name: str) -> bool:
         """Return True if a node with these labels can access the volume. Raises NotTranslatable."""
         if not self.depends_on_migration or not is_migrated(self._plugin, self._volumes.csi_node(node_name)):
-            return self.reach.matches(labels)
+            return self.accessible.matches(labels)
         if self._fault is not None:
             raise self._fault
         return self._migrated.matches(labels)
@@ -73,17 +78,17 @@ class Question:
     """What a pod's claims demand of a node. Raises DecodeError for a claim whose request cannot be read."""
 
     def __init__(
-        self, claims: PodClaims, volumes: Volumes, reaches: Reaches, volume_index: VolumeIndex, offers: Offers
+        self, claims: PodClaims, volumes: Volumes, memo: AccessibleNodesMemo, volume_index: VolumeIndex, offers: Offers
     ) -> None:
         self.claims = claims
-        self._bound = [_bound_volume(claim, volumes, reaches) for claim in claims.bound]
+        self._bound = [_bound_volume(claim, volumes, memo) for claim in claims.bound]
         # Claims that a provisioner has been asked to serve for a node, and those that are free to choose.
         self._started = [claim for claim in claims.delayed if _selected_node(claim) is not None]
         self.started_nodes = frozenset(_selected_node(claim) or "" for claim in self._started)
         open_claims = [claim for claim in claims.delayed if _selected_node(claim) is None]
         # The smallest claim chooses first, so that none takes a volume that another needs more.
         open_claims.sort(key=requested_milli)
-        self._choices = [Choice(claim, volume_index, reaches) for claim in open_claims]
+        self._choices = [Choice(claim, volume_index, memo) for claim in open_claims]
         self._offer_of = {claim.key: offers.for_claim(claim) for claim in claims.delayed}
 
     # --- one node ---
@@ -101,7 +106,7 @@ class Question:
 
     def plan(self, labels: Labels, node_name: str) -> Plan:
         """Return which claims would be bound and provisioned on a node, or why not. Raises NotTranslatable."""
-        # 1. Volumes that are bound must be in reach.
+        # 1. Volumes that are bound must be accessible.
         bound = self._bound_obstacle(labels, node_name)
         # 2. A volume that is being made for a node is of no use to others.
         if self.started_nodes - {node_name}:
@@ -124,7 +129,7 @@ class Question:
         for volume in self._bound:
             if volume is None:
                 return VOLUME_MISSING
-            if not volume.is_in_reach_of(labels, node_name):
+            if not volume.is_accessible_from(labels, node_name):
                 return NODE_CONFLICT
         return 0
 
@@ -134,7 +139,7 @@ class Question:
                 return obstacle
         return 0
 
-    # --- what tells nodes apart ---
+    # --- which nodes have an answer of their own ---
 
     @property
     def single_nodes(self) -> frozenset[str] | None:
@@ -144,7 +149,10 @@ class Question:
         if any(offer.reads_hostname for offer in self._offer_of.values()):
             return None
         hosts: set[str] = set()
-        for found in (*(_hosts(reach) for reach in self._bound_reaches()), *(choice.hosts for choice in self._choices)):
+        for found in (
+            *(_hosts(accessible) for accessible in self._bound_accessible()),
+            *(choice.hosts for choice in self._choices),
+        ):
             if found is None:
                 return None
             hosts |= found
@@ -164,7 +172,7 @@ class Question:
         """
         if self.claims.delayed or any(volume is None or volume.depends_on_migration for volume in self._bound):
             return None
-        needs = [reach.needs for reach in self._bound_reaches() if reach.needs is not None]
+        needs = [accessible.needs for accessible in self._bound_accessible() if accessible.needs is not None]
         return min(needs, key=lambda need: len(need[1]), default=None)
 
     @property
@@ -174,24 +182,24 @@ class Question:
             return None
         offers: list[Offer] = [self._offer_of[claim.key] for claim in self._started]
         offers += [self._offer_of[choice.claim.key] for choice in self._choices]
-        bound = tuple(volume and volume.reach for volume in self._bound)
+        bound = tuple(volume and volume.accessible for volume in self._bound)
         return bound, bool(self._started), tuple(offer.key for offer in offers)
 
-    def _bound_reaches(self) -> list[Reach]:
-        return [volume.reach for volume in self._bound if volume is not None]
+    def _bound_accessible(self) -> list[AccessibleNodes]:
+        return [volume.accessible for volume in self._bound if volume is not None]
 
 
 def _selected_node(claim: PersistentVolumeClaim) -> str | None:
     return (claim.metadata.annotations or {}).get(SELECTED_NODE)
 
 
-def _bound_volume(claim: PersistentVolumeClaim, volumes: Volumes, reaches: Reaches) -> BoundVolume | None:
+def _bound_volume(claim: PersistentVolumeClaim, volumes: Volumes, memo: AccessibleNodesMemo) -> BoundVolume | None:
     volume = volumes.volume(claim.spec.volume_name)
-    return None if volume is None else BoundVolume(volume, reaches, volumes)
+    return None if volume is None else BoundVolume(volume, memo, volumes)
 
 
-def _hosts(reach: Reach) -> frozenset[str] | None:
-    """Return the hostnames that this affinity tells from others; None if it tells all apart."""
-    if reach.hosts is not None:
-        return reach.hosts
-    return None if reach.reads_hostname else frozenset()
+def _hosts(accessible: AccessibleNodes) -> frozenset[str] | None:
+    """Return the hostnames for which this affinity may differ from others; None if each may differ."""
+    if accessible.hosts is not None:
+        return accessible.hosts
+    return None if accessible.reads_hostname else frozenset()

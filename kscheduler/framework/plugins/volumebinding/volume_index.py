@@ -11,8 +11,13 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim, class_of
+from kscheduler.framework.plugins.volumebinding.accessible_nodes import (
+    MAX_KEPT,
+    AccessibleNodes,
+    AccessibleNodesMemo,
+    Labels,
+)
 from kscheduler.framework.plugins.volumebinding.matching import VolumeRequest, is_reserved_for, request_of, size_milli
-from kscheduler.framework.plugins.volumebinding.reach import MAX_KEPT, Labels, Reach, Reaches
 from kscheduler.snapshot.node_classes import HOSTNAME
 from kscheduler.snapshot.volumes import Volumes
 
@@ -20,7 +25,7 @@ MAX_STOCKS = 64  # requests remembered for one class; claims of a StatefulSet sh
 
 
 class Candidate(NamedTuple):
-    """A volume in the order in which claims prefer them; names tell all apart."""
+    """A volume in the order in which claims prefer them; names differ."""
 
     size: int
     name: str
@@ -30,55 +35,55 @@ class Candidate(NamedTuple):
 class Stock:
     """The free volumes of a class that meet one request."""
 
-    def __init__(self, request: VolumeRequest, reaches: Reaches) -> None:
+    def __init__(self, request: VolumeRequest, memo: AccessibleNodesMemo) -> None:
         self._request = request
-        self._reaches = reaches
-        self._placed: dict[str, tuple[Candidate, Reach]] = {}  # volume -> where it is below
-        self.anywhere: dict[Reach, list[Candidate]] = {}  # best first
-        self.by_host: dict[str, dict[Reach, list[Candidate]]] = {}  # hostname -> what only such hosts reach
-        self.sure_hosts: Counter[str] = Counter()  # hostname -> volumes that its node reaches, whatever else it is
+        self._memo = memo
+        self._placed: dict[str, tuple[Candidate, AccessibleNodes]] = {}  # volume -> where it is below
+        self.anywhere: dict[AccessibleNodes, list[Candidate]] = {}  # best first
+        self.by_host: dict[str, dict[AccessibleNodes, list[Candidate]]] = {}  # hostname -> what only such hosts access
+        self.sure_hosts: Counter[str] = Counter()  # hostname -> volumes that its node accesses for certain
 
     def put(self, volume: PersistentVolume) -> None:
         size = size_milli(volume)
         if size is None or not self._request.is_met_by_free(volume):
             return
-        candidate, reach = Candidate(size, volume.metadata.name, volume), self._reaches.of(volume)
-        self._placed[candidate.name] = candidate, reach
-        for groups in self._groups(reach):
-            insort(groups.setdefault(reach, []), candidate)
-        if reach.is_of_hosts:
-            self.sure_hosts.update(reach.hosts or ())
+        candidate, accessible = Candidate(size, volume.metadata.name, volume), self._memo.of(volume)
+        self._placed[candidate.name] = candidate, accessible
+        for groups in self._groups(accessible):
+            insort(groups.setdefault(accessible, []), candidate)
+        if accessible.is_of_hosts:
+            self.sure_hosts.update(accessible.hosts or ())
 
     def take(self, name: str) -> None:
         """Remove a volume that is gone or has changed."""
         placed = self._placed.pop(name, None)
         if placed is None:
             return
-        candidate, reach = placed
-        for groups in self._groups(reach):
-            found = groups[reach]
+        candidate, accessible = placed
+        for groups in self._groups(accessible):
+            found = groups[accessible]
             del found[bisect_left(found, candidate[:2])]
             if not found:
-                del groups[reach]
-        for host in reach.hosts or ():
+                del groups[accessible]
+        for host in accessible.hosts or ():
             if not self.by_host[host]:
                 del self.by_host[host]
-            if reach.is_of_hosts:
+            if accessible.is_of_hosts:
                 self.sure_hosts[host] -= 1
                 if not self.sure_hosts[host]:
                     del self.sure_hosts[host]
 
-    def _groups(self, reach: Reach) -> Iterable[dict[Reach, list[Candidate]]]:
-        if reach.hosts is None:
+    def _groups(self, accessible: AccessibleNodes) -> Iterable[dict[AccessibleNodes, list[Candidate]]]:
+        if accessible.hosts is None:
             return (self.anywhere,)
-        return [self.by_host.setdefault(host, {}) for host in reach.hosts]
+        return [self.by_host.setdefault(host, {}) for host in accessible.hosts]
 
     def best(self, labels: Labels, taken: Collection[str]) -> PersistentVolume | None:
         best: Candidate | None = None
         for groups in (self.anywhere, self.by_host.get(labels.get(HOSTNAME, ""))):
-            for reach, candidates in groups.items() if groups else ():
+            for accessible, candidates in groups.items() if groups else ():
                 first = next((some for some in candidates if some.name not in taken), None) if taken else candidates[0]
-                if first is not None and (best is None or first < best) and reach.matches(labels):
+                if first is not None and (best is None or first < best) and accessible.matches(labels):
                     best = first
         return None if best is None else best.volume
 
@@ -86,8 +91,8 @@ class Stock:
 class ClassVolumes:
     """The volumes of one class."""
 
-    def __init__(self, reaches: Reaches) -> None:
-        self._reaches = reaches
+    def __init__(self, memo: AccessibleNodesMemo) -> None:
+        self._memo = memo
         self._volumes: dict[str, PersistentVolume] = {}
         self._reserved: dict[str, dict[str, PersistentVolume]] = {}  # claim -> volumes that name it, by name
         self._stocks: OrderedDict[VolumeRequest, Stock] = OrderedDict()
@@ -117,7 +122,7 @@ class ClassVolumes:
         if found is None:
             if len(self._stocks) >= MAX_STOCKS:
                 self._stocks.popitem(last=False)
-            found = self._stocks[request] = Stock(request, self._reaches)
+            found = self._stocks[request] = Stock(request, self._memo)
             for volume in self._volumes.values():
                 found.put(volume)
         else:
@@ -136,9 +141,9 @@ class ClassVolumes:
 class VolumeIndex:
     """The volumes of the classes that a claim has asked for."""
 
-    def __init__(self, volumes: Volumes, reaches: Reaches) -> None:
+    def __init__(self, volumes: Volumes, memo: AccessibleNodesMemo) -> None:
         self._volumes = volumes
-        self._reaches = reaches
+        self._memo = memo
         self._volume_index: dict[str, ClassVolumes] = {}  # class -> its volumes
         self._class_of: dict[str, str] = {}  # volume -> the class on whose class_volumes it is
         self._changed: set[str] = set()  # volumes to look at again
@@ -158,7 +163,7 @@ class VolumeIndex:
         self._catch_up()
         class_volumes = self._volume_index.get(class_name)
         if class_volumes is None:
-            class_volumes = self._volume_index[class_name] = ClassVolumes(self._reaches)
+            class_volumes = self._volume_index[class_name] = ClassVolumes(self._memo)
             for volume in self._volumes.volumes_of_class(class_name):
                 self._put(class_volumes, class_name, volume)
         return class_volumes
@@ -183,12 +188,12 @@ class VolumeIndex:
 class Choice:
     """The volumes one claim can have. Raises DecodeError for a claim whose demands cannot be read."""
 
-    def __init__(self, claim: PersistentVolumeClaim, volume_index: VolumeIndex, reaches: Reaches) -> None:
+    def __init__(self, claim: PersistentVolumeClaim, volume_index: VolumeIndex, memo: AccessibleNodesMemo) -> None:
         self.claim = claim
         request = request_of(claim)
         class_volumes = volume_index.of(class_of(claim))
         self._stock = class_volumes.stock(request)
-        self._reserved = [(volume, reaches.of(volume)) for volume in class_volumes.reserved_for(claim, request)]
+        self._reserved = [(volume, memo.of(volume)) for volume in class_volumes.reserved_for(claim, request)]
 
     @property
     def is_empty(self) -> bool:
@@ -198,10 +203,10 @@ class Choice:
     def hosts(self) -> frozenset[str] | None:
         """Return the hostnames that make a difference; None if any hostname can."""
         found: set[str] = set(self._stock.by_host)
-        for reach in (*(reach for _, reach in self._reserved), *self._stock.anywhere):
-            if reach.hosts is not None:
-                found |= reach.hosts
-            elif reach.reads_hostname:
+        for accessible in (*(accessible for _, accessible in self._reserved), *self._stock.anywhere):
+            if accessible.hosts is not None:
+                found |= accessible.hosts
+            elif accessible.reads_hostname:
                 return None
         return frozenset(found)
 
@@ -212,8 +217,8 @@ class Choice:
 
     def best(self, labels: Labels, taken: Collection[str]) -> PersistentVolume | None:
         """Return the best volume for a node with these labels, except those that are taken."""
-        for volume, reach in self._reserved:
+        for volume, accessible in self._reserved:
             if volume.metadata.name not in taken:
-                # Reserved out of this node's reach: no other volume may stand in for it.
-                return volume if reach.matches(labels) else None
+                # If this node cannot access the reserved volume, no other volume may stand in for it.
+                return volume if accessible.matches(labels) else None
         return self._stock.best(labels, taken)

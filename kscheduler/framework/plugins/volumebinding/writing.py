@@ -6,12 +6,12 @@ import msgspec
 
 from kscheduler.api.storage import BOUND_BY_CONTROLLER, SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
 from kscheduler.errors import KSchedulerError
+from kscheduler.framework.csi_migration import NotTranslatable
 from kscheduler.framework.interface import Handle
+from kscheduler.framework.plugins.volumebinding.accessible_nodes import AccessibleNodesMemo
 from kscheduler.framework.plugins.volumebinding.assumption import Assumption, StaticBinding
 from kscheduler.framework.plugins.volumebinding.claims import is_fully_bound
-from kscheduler.framework.plugins.volumebinding.migration import NotTranslatable
 from kscheduler.framework.plugins.volumebinding.question import BoundVolume
-from kscheduler.framework.plugins.volumebinding.reach import Reaches
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -47,10 +47,12 @@ def _volume_patch(volume: PersistentVolume) -> dict[str, object]:
 class Progress:
     """The progress of binding one pod's volumes, by what the watches brought; assumptions do not count."""
 
-    def __init__(self, handle: Handle, reaches: Reaches, pod: PodInfo, node_name: str, assumption: Assumption) -> None:
+    def __init__(
+        self, handle: Handle, memo: AccessibleNodesMemo, pod: PodInfo, node_name: str, assumption: Assumption
+    ) -> None:
         self._handle = handle
         self._volumes = handle.volumes
-        self._reaches = reaches
+        self._memo = memo
         self._pod = pod
         self._node_name = node_name
         self._assumption = assumption
@@ -82,7 +84,7 @@ class Progress:
         claim = self._reported(binding.claim, "failed to check binding")
         if _is_older(volume, binding.volume):
             return False
-        self._check_reach(volume, node)
+        self._check_access(volume, node)
         if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
             raise NotBound(f'ClaimRef got reset for pv "{name}"')
         return is_fully_bound(claim)
@@ -101,7 +103,7 @@ class Progress:
             volume = self._volumes.reported_volume(claim.spec.volume_name)
             if volume is None:
                 return False  # the watch of volumes may be behind that of claims
-            self._check_reach(volume, node)
+            self._check_access(volume, node)
         return is_fully_bound(claim)
 
     def _reported(self, claim: PersistentVolumeClaim, doing: str) -> PersistentVolumeClaim:
@@ -110,13 +112,13 @@ class Progress:
             raise NotBound(f'{doing}: persistentvolumeclaims "{claim.key}" not found')
         return found
 
-    def _check_reach(self, volume: PersistentVolume, node: NodeInfo) -> None:
+    def _check_access(self, volume: PersistentVolume, node: NodeInfo) -> None:
         """Raise NotBound if the node lost the label, or the provisioner made the volume somewhere else."""
         try:
-            is_in_reach = BoundVolume(volume, self._reaches, self._volumes).is_in_reach_of(node.labels, node.name)
+            is_accessible = BoundVolume(volume, self._memo, self._volumes).is_accessible_from(node.labels, node.name)
         except NotTranslatable as error:
             raise NotBound(f"failed to translate pv to csi: {error}") from error
-        if not is_in_reach:
+        if not is_accessible:
             raise NotBound(
                 f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{node.name}": '
                 "no matching NodeSelectorTerms"

@@ -20,15 +20,16 @@ from kscheduler.cache.cache import Cache
 from kscheduler.client.concurrency import run_together
 from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.evictions import Evictions
 from kscheduler.framework.interface import Handle, Plugin, PostFilterResult, ProfileHandle
-from kscheduler.framework.observer import NoObserver
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate
 from kscheduler.framework.plugins.defaultpreemption.dry_run import WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.noderesources.fit import Fit
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status, unschedulable
-from kscheduler.queue.nominator import Nominator
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node
@@ -50,7 +51,7 @@ def budget(
     return PodDisruptionBudget(ObjectMeta(name=name, namespace=namespace), PodDisruptionBudgetSpec(selector), status)
 
 
-class NotedEvictions:
+class NotedEvictions(Evictions):
     """`log` has what was asked for, in order; `refuse` maps a victim's name to the error its deletion meets."""
 
     def __init__(self) -> None:
@@ -103,7 +104,7 @@ class NotedEvictions:
         if pod.metadata.name in self.refuse:
             raise self.refuse[pod.metadata.name]
 
-    def tell(self, victim: Pod, preemptor: Pod, note: str) -> None:
+    def record_event(self, victim: Pod, preemptor: Pod, note: str) -> None:
         self.notes.append(f"{victim.key} for {preemptor.key}: {note}")
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
@@ -157,7 +158,7 @@ class Bench:
         self.cache = Cache()
         self.evictions = NotedEvictions()
         self.budgets = DisruptionBudgets()
-        self.nominator = Nominator()
+        self.nominations = Nominations()
         self.rng = Offset(1)
         profiles: dict[str, ProfileHandle] = {}
         self.handle = Handle(
@@ -165,7 +166,7 @@ class Bench:
             rng=self.rng,
             bind=self._bind,
             profiles=profiles,
-            nominations=self.nominator,
+            nominations=self.nominations,
             budgets=self.budgets,
             evictions=self.evictions,
         )
@@ -183,7 +184,7 @@ class Bench:
         profiles[PROFILE] = self.framework
 
     def _make(self, points: Mapping[str, list[tuple[Plugin, int]]]) -> Framework:
-        return Framework(PROFILE, points, self.handle, observer=NoObserver(), stopwatch=lambda: 0.0)
+        return Framework(PROFILE, points, self.handle, observer=Measurements(), stopwatch=lambda: 0.0)
 
     def with_post_filter(self) -> Framework:
         """The profile with the plugin in it."""

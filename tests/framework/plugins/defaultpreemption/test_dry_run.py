@@ -12,6 +12,7 @@ from kscheduler.framework.status import Code, Status, unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
 from tests.framework.plugins.defaultpreemption.fakes import NOW, Bench, budget
+from tests.support.checks import check_cache
 
 FOO = {"app": "foo"}
 
@@ -98,14 +99,14 @@ def test_the_node_keeps_its_pods() -> None:
     node = bench.cache.table.get("n1")
     assert node is not None
     assert [pod.key for pod in node.pods.values()] == ["default/old"]
-    bench.cache.check()
+    check_cache(bench.cache)
 
 
 def test_room_promised_to_a_pod_of_higher_priority_is_not_taken() -> None:
     bench = Bench()
     bench.nodes("n1")
     bench.place(make_pod("old").priority(1).req(cpu="4"), "n1")
-    bench.nominator.nominate(PodInfo(make_pod("vip").priority(5000).req(cpu="3").obj()), "n1")
+    bench.nominations.nominate(PodInfo(make_pod("vip").priority(5000).req(cpu="3").obj()), "n1")
     assert bench.victims(critical(cpu="1"), "n1") == (["old"], 0)
     found = answer(bench, critical(cpu="2"))
     assert isinstance(found, Status)

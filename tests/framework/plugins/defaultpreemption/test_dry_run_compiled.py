@@ -17,14 +17,14 @@ from kscheduler.config.load import default_config
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
 from kscheduler.framework.interface import Handle, Plugin, ProfileHandle
-from kscheduler.framework.observer import NoObserver
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.defaultpreemption.candidates import Findings
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS, WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Code, Status, code_of, unschedulable
-from kscheduler.queue.nominator import Nominator
+from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
@@ -48,7 +48,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.cache = Cache()
-        self.nominator = Nominator()
+        self.nominations = Nominations()
         self.budgets = DisruptionBudgets()
         profiles: dict[str, ProfileHandle] = {}
         self.handle = Handle(
@@ -56,13 +56,13 @@ class Cluster:
             rng=random.Random(0),
             bind=_no_bind,
             profiles=profiles,
-            nominations=self.nominator,
+            nominations=self.nominations,
             budgets=self.budgets,
             evictions=NotedEvictions(),
         )
         points: dict[str, list[tuple[Plugin, int]]] = build(default_config().profiles[0], self.handle)
         self._pre_filter = [plugin for plugin, _ in points["preFilter"]]
-        self.framework = Framework(PROFILE, points, self.handle, observer=NoObserver(), stopwatch=lambda: 0.0)
+        self.framework = Framework(PROFILE, points, self.handle, observer=Measurements(), stopwatch=lambda: 0.0)
         profiles[PROFILE] = self.framework
         self.compiled = CompiledDryRun(self.handle)
         self.what_ifs = WhatIfDryRun(self.handle)
@@ -139,7 +139,7 @@ def clusters(draw: st.DrawFn) -> tuple[Cluster, PodInfo]:
         cluster.budgets.set(budget(f"budget{index}", draw(st.integers(0, 2)), labels))
     for index in range(draw(st.integers(0, 2))):
         nominee = draw(important(f"nominee{index}", lowest=1, highest=4))
-        cluster.nominator.nominate(nominee, f"node{draw(st.integers(0, count - 1))}")
+        cluster.nominations.nominate(nominee, f"node{draw(st.integers(0, count - 1))}")
     if draw(st.integers(0, 3)) == 0:  # leaves a dead row behind
         cluster.cache.remove_node(f"node{draw(st.integers(0, count - 1))}")
     return cluster, draw(important("new", lowest=1, highest=4))
@@ -180,7 +180,7 @@ class Crowded:
             labels = {"app": self._pick("web", "db")}
             self.cluster.budgets.set(budget(f"budget{index}", self._rng.randint(0, 2), labels))
         for index in range(self._pick(0, 0, 1, 2)):
-            self.cluster.nominator.nominate(self.pod(f"nominee{index}", self._pick(2, 3, 4)), self._node())
+            self.cluster.nominations.nominate(self.pod(f"nominee{index}", self._pick(2, 3, 4)), self._node())
 
     def _pick(self, *choices: Any) -> Any:
         return self._rng.choice(choices)
@@ -293,7 +293,7 @@ def test_filters_that_say_what_they_go_by_are_not_asked(monkeypatch: pytest.Monk
         raise AssertionError("a what-if was asked")
 
     monkeypatch.setattr(WhatIfDryRun, "try_node", must_not_be_asked)
-    assert not with_nominated.cluster.nominator.nodes()
+    assert not with_nominated.cluster.nominations.nodes()
     with_nominated.cluster.compiled.search(state, pod, list(with_nominated.cluster.cache.table), 100)
 
 
@@ -302,7 +302,7 @@ def test_a_pod_that_is_expected_where_it_is_counts_once() -> None:
     cluster.cache.set_node(make_node("n1").capacity(cpu="4", memory="8Gi", pods=9).obj())
     for name, priority in (("here", 9), ("low", 1)):
         cluster.cache.set_pod(PodInfo(make_pod(name).uid(name).node("n1").priority(priority).req(cpu="2").obj()))
-    cluster.nominator.nominate(PodInfo(make_pod("here").uid("here").priority(9).req(cpu="2").obj()), "n1")
+    cluster.nominations.nominate(PodInfo(make_pod("here").uid("here").priority(9).req(cpu="2").obj()), "n1")
     found = cluster.check(PodInfo(make_pod("new").uid("new").priority(5).req(cpu="2").obj()))
     assert [victim.key for victim in found.candidates[0].victims] == ["default/low"]
 
@@ -342,6 +342,6 @@ def test_the_domain_with_the_fewest_pods_is_held_against_the_others() -> None:
     racked(cluster, n1="a", n2="b")
     cluster.cache.set_pod(spreading("there", 9, node="n2"))
     cluster.cache.set_pod(PodInfo(make_pod("low").uid("low").node("n1").priority(1).req(cpu="2").obj()))
-    cluster.nominator.nominate(spreading("nominee", 9), "n1")
+    cluster.nominations.nominate(spreading("nominee", 9), "n1")
     found = cluster.check(spreading("new", 5, "zone"))
     assert [each.node_name for each in found.candidates] == ["n1"]

@@ -87,9 +87,9 @@ def test_kinds_are_told_apart_when_asked_for() -> None:
     node.place(pod("b").label(app="db"))
     node.place(pod("c").label(app="web"))
     assert node.found().kinds == [0, 0, 0]
-    node.kept.begin(tells_kinds=True)
+    node.kept.begin(needs_kinds=True)
     assert node.found().kinds == [0, 1, 0]
-    node.kept.begin(tells_kinds=False)
+    node.kept.begin(needs_kinds=False)
     assert node.found().kinds == [0, 1, 0]
     assert [node.kept.kinds.examples[kind].uid for kind in (0, 1)] == ["a", "b"]
 
@@ -100,7 +100,7 @@ def test_kinds_of_pods_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPat
     node.kept = KeptPods(node.table)
     for number in range(20):
         here = node.place(pod("a").label(version=str(number)))
-        node.kept.begin(tells_kinds=True)
+        node.kept.begin(needs_kinds=True)
         found = node.found()
         assert node.kept.kinds.examples[found.kinds[0]].pod.metadata.labels == {"version": str(number)}
         assert len(node.kept.kinds) <= 5

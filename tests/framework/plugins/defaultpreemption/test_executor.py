@@ -463,7 +463,7 @@ def test_nominations_of_lower_priority_to_the_node_are_cleared_first() -> None:
     async def scenario() -> None:
         stage = Stage(make_pod("old"))
         for name, priority, node_name in (("low", 1, "n1"), ("equal", 1000, "n1"), ("away", 1, "n2")):
-            stage.bench.nominator.nominate(PodInfo(make_pod(name).priority(priority).obj()), node_name)
+            stage.bench.nominations.nominate(PodInfo(make_pod(name).priority(priority).obj()), node_name)
         await stage.carry_out()
         assert stage.evictions.log == ["clear low", "mark old", "delete old", "deleted old"]
 
@@ -473,7 +473,7 @@ def test_nominations_of_lower_priority_to_the_node_are_cleared_first() -> None:
 def test_a_nomination_that_cannot_be_cleared_stops_nothing_but_counts_as_a_failure() -> None:
     async def scenario() -> None:
         stage = Stage(make_pod("old"))
-        stage.bench.nominator.nominate(PodInfo(make_pod("low").priority(1).obj()), "n1")
+        stage.bench.nominations.nominate(PodInfo(make_pod("low").priority(1).obj()), "n1")
         stage.evictions.refuse["low"] = APIError("no", status=500)
         await stage.carry_out()
         assert stage.evictions.log[-1] == "deleted old"

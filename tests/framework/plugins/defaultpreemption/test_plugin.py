@@ -64,7 +64,7 @@ def test_a_pod_whose_victims_are_still_ending_waits_for_them(bench: Bench) -> No
     bench.place(ending("victim", 1), "n1")
     expected = "preemption: not eligible due to a terminating pod on the nominated node."
     assert words(bench, critical().nominated_node("n1")) == expected
-    bench.nominator.nominate(PodInfo(critical().obj()), "n1")  # the status does not say so yet
+    bench.nominations.nominate(PodInfo(critical().obj()), "n1")  # the status does not say so yet
     assert words(bench, critical()) == expected
 
 
@@ -180,7 +180,7 @@ def test_the_words_of_a_cycle_are_the_same_whether_nodes_were_tried_or_not(is_lo
         bench.place(make_pod(f"on-{name}").priority(1000).req(cpu="3"), name)
     if is_lower_somewhere:
         bench.place(make_pod("low").priority(1).req(cpu="1"), "small")
-    bench.nominator.nominate(PodInfo(make_pod("vip").priority(5000).req(cpu="1").obj()), "n2")
+    bench.nominations.nominate(PodInfo(make_pod("vip").priority(5000).req(cpu="1").obj()), "n2")
     preempting = bench.with_post_filter()
     info = PodInfo(critical("2").obj())
     bench.evictions.pods[info.key] = info.pod

@@ -14,14 +14,16 @@ from kscheduler.cache.cache import Cache
 from kscheduler.config.types import InterPodAffinityArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
-from kscheduler.framework.plugins.interpodaffinity.by_node import FilterWalk, score_by_pair
+from kscheduler.framework.plugins.interpodaffinity.by_node import score_by_pair
 from kscheduler.framework.plugins.interpodaffinity.own_terms import own_terms
 from kscheduler.framework.plugins.interpodaffinity.plugin import InterPodAffinity
 from kscheduler.framework.status import SKIP, Code, code_of
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_node, make_pod
+from tests.framework.plugins.interpodaffinity.filter_walk import FilterWalk
 from tests.framework.plugins.moves import check_moves
 from tests.support.affinities import APPS, NAMESPACES, TEAMS, with_pod_affinity
+from tests.support.checks import check_cache
 
 NODES = 5
 PODS = 6
@@ -137,7 +139,7 @@ def test_both_forms_agree_through_any_changes(data: st.DataObject) -> None:
         pod = cluster.pod("new")
         cluster.check_filter(pod)
         cluster.check_score(pod)
-    cluster.cache.check()
+    check_cache(cluster.cache)
 
 
 @settings(max_examples=300, deadline=None)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from kscheduler.client.times import unix_seconds
 from kscheduler.config.metric_policy import Freshness, PolicySpec
-from kscheduler.framework.telemetry import POLICY_KEY, PolicyRef, SampleSteps
+from kscheduler.framework.telemetry import POLICY_KEY, PolicyRef, SampleSteps, Telemetry
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -87,15 +87,16 @@ class FakeColumn:
                 self._version += 1
 
 
-class FakeTelemetry:
+class FakeTelemetry(Telemetry):
     """The label or annotation of a pod names its policy; `default` is for pods that name none."""
+
+    policies_version = 0
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self.time = 100.0  # seconds after the Unix epoch, too
         self.policies: dict[str, PolicySpec] = {}
         self.default = ""
-        self.policies_version = 0
         self.windows: dict[str, float] = {}  # metric -> seconds
         self.known: set[str] | None = None  # None: any metric is
         self.failed: Counter[str] = Counter()  # metric -> failures in a row
@@ -140,7 +141,7 @@ class FakeTelemetry:
     def watch(self, changed: Callable[[], object]) -> None:
         self._watchers.append(changed)
 
-    def tell(self, pod: PodInfo, reason: str, note: str) -> None:
+    def record_event(self, pod: PodInfo, reason: str, note: str) -> None:
         self.told.append((pod.key, reason, note))
 
     def count(self, what: str, policy: PolicyRef) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kscheduler.api.objects import ISCSI, AWSElasticBlockStore, GCEPersistentDisk, Volume, VsphereVolume
+from kscheduler.framework.claim_hints import after_claim
 from kscheduler.framework.events import ClusterEvent, Registration
 from kscheduler.framework.plugins.nodevolumelimits.hints import (
     after_attachment_deleted,
-    after_claim_added,
     after_csi_node_updated,
     after_pod_deleted,
 )
@@ -73,10 +73,10 @@ def test_a_pod_with_volumes_wakes_others_when_it_goes(volumes: tuple[Volume, ...
 
 def test_a_claim_that_comes_wakes_the_pods_that_use_it() -> None:
     waiting = with_volumes(WAITING, Volume(), of_claim("c"), ephemeral("scratch")).obj()
-    assert after_claim_added(waiting, None, claim("c"))
-    assert after_claim_added(waiting, None, claim("waiting-scratch"))
-    assert not after_claim_added(waiting, None, claim("scratch"))
-    assert not after_claim_added(waiting, None, claim("c", namespace="elsewhere"))
+    assert after_claim(waiting, None, claim("c"))
+    assert after_claim(waiting, None, claim("waiting-scratch"))
+    assert not after_claim(waiting, None, claim("scratch"))
+    assert not after_claim(waiting, None, claim("c", namespace="elsewhere"))
 
 
 @pytest.mark.parametrize(
@@ -102,5 +102,5 @@ def test_an_attachment_that_goes_wakes_claims_and_its_own_drivers_disks(
 
 def test_what_is_no_such_object_wakes() -> None:
     waiting = WAITING.obj()
-    for hint in (after_csi_node_updated, after_pod_deleted, after_claim_added, after_attachment_deleted):
+    for hint in (after_csi_node_updated, after_pod_deleted, after_claim, after_attachment_deleted):
         assert hint(waiting, None, None)

@@ -27,6 +27,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import NodeBuilder, make_node, make_pod
 from tests.framework.plugins.moves import check_moves
 from tests.framework.plugins.podtopologyspread.hard_walk import HardWalk
+from tests.support.checks import check_cache
 from tests.support.spreads import HOSTNAME, spread, with_spread
 
 ZONE = "topology.kubernetes.io/zone"
@@ -154,7 +155,7 @@ def test_both_forms_agree(data: st.DataObject, defaults: Any, has_service: bool)
         world.cache.set_node(data.draw(nodes(f"n{index}")).obj())
     for change in data.draw(st.lists(changes, max_size=12)):
         apply(world, data, *change)
-        world.cache.check()
+        check_cache(world.cache)
     world.check(data.draw(pods("new")))
 
 

@@ -64,14 +64,14 @@ class Cluster:
         found = self.decide(spread((pod or make_pod("p").label(app="web")).obj(), *stated))
         if isinstance(found, Rejection):
             return found.message
-        verdicts = self.bench.framework._algorithm._verdicts
+        verdicts = self.bench.framework.algorithm._verdicts
         return " ".join(sorted(self.bench.cache.table.at(row).name for row in verdicts.feasible_rows()))
 
     def scores(self, *stated: TopologySpreadConstraint, pod: PodBuilder | None = None) -> dict[str, int]:
         built = (pod or make_pod("p").label(app="web")).obj()
         found = self.decide(spread(built, *stated) if stated else built)
         assert isinstance(found, Decision)
-        algorithm, table = self.bench.framework._algorithm, self.bench.cache.table
+        algorithm, table = self.bench.framework.algorithm, self.bench.cache.table
         rows = algorithm._verdicts.feasible_rows()
         return {table.at(row).name: algorithm._scores.total(row) for row in rows}
 
@@ -231,7 +231,7 @@ def test_a_profiles_own_defaults_can_be_hard() -> None:
     cluster.owners.set_service("default", "web", {"app": "web"})
     pod = make_pod("p").label(app="web")
     assert isinstance(cluster.decide(pod.obj()), Decision)
-    assert cluster.bench.framework._algorithm._verdicts.feasible_rows() == [2]
+    assert cluster.bench.framework.algorithm._verdicts.feasible_rows() == [2]
     assert cluster.feasible(soft(), pod=pod) == "a1 a2 b1"  # what the pod states replaces all defaults
 
 
@@ -290,4 +290,4 @@ def test_a_pod_that_changes_is_compiled_anew() -> None:
     assert isinstance(cluster.decide(pod), Decision)
     other = replace(pod, metadata=replace(pod.metadata, namespace="elsewhere"))
     assert isinstance(cluster.decide(other), Decision)
-    assert len(cluster.bench.framework._algorithm._verdicts.feasible_rows()) == 3
+    assert len(cluster.bench.framework.algorithm._verdicts.feasible_rows()) == 3

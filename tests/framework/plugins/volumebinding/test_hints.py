@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import CSIVolumeSource, Pod, Volume
 from kscheduler.api.storage import CSIStorageCapacity
+from kscheduler.framework import claim_hints
 from kscheduler.framework.plugins.volumebinding import hints
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
@@ -36,8 +37,8 @@ ELSEWHERE = replace(ELSEWHERE, spec=WAITING.spec)
     ],
 )
 def test_a_claim_wakes_the_pods_that_have_it(waiting: Pod, claim: object, helps: bool) -> None:
-    assert hints.after_claim(waiting, None, claim) is helps
-    assert hints.after_claim(waiting, claim, claim) is helps
+    assert claim_hints.after_claim(waiting, None, claim) is helps
+    assert claim_hints.after_claim(waiting, claim, claim) is helps
 
 
 def test_a_class_wakes_when_it_comes_or_allows_other_nodes() -> None:
@@ -86,7 +87,7 @@ def test_capacity_wakes_when_larger_volumes_can_be_made(
 
 
 def test_what_is_not_understood_wakes() -> None:
-    others = (hints.after_claim, hints.after_storage_class, hints.after_csi_node, hints.after_csi_driver)
+    others = (claim_hints.after_claim, hints.after_storage_class, hints.after_csi_node, hints.after_csi_driver)
     for hint in (*others, hints.after_capacity):
         assert hint(WAITING, make_volume("v"), make_volume("v"))
 
@@ -95,13 +96,14 @@ def test_pods_of_one_key_get_one_answer_and_the_index_finds_those_that_have_the_
     pods = [
         PodInfo(each) for each in (WAITING, ELSEWHERE, pod_with("c", name="q").obj(), pod_with("c", name="r").obj())
     ]
-    keys = [hints.BY_CLAIMS.key(pod) for pod in pods]
+    keys = [claim_hints.BY_CLAIMS.key(pod) for pod in pods]
     assert keys[2] == keys[3]
-    index = hints.ClaimIndex()
+    assert claim_hints.BY_CLAIMS.index is not None
+    index = claim_hints.BY_CLAIMS.index()
     for key in set(keys):
         index.add(key)
     for claim in (make_claim("c"), make_claim("p-e"), make_claim("d")):
-        helped = {key for key, pod in zip(keys, pods, strict=True) if hints.after_claim(pod.pod, None, claim)}
+        helped = {key for key, pod in zip(keys, pods, strict=True) if claim_hints.after_claim(pod.pod, None, claim)}
         assert set(index.find(None, claim)) == helped
     assert set(index.find(None, make_volume("v"))) == set(keys)
     index.remove(keys[2])

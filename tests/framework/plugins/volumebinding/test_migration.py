@@ -16,8 +16,8 @@ from kscheduler.api.objects import (
     VsphereVolume,
 )
 from kscheduler.api.storage import PersistentVolume
+from kscheduler.framework.csi_migration import NotTranslatable
 from kscheduler.framework.plugins.volumebinding.migration import (
-    NotTranslatable,
     in_tree_plugin,
     is_migrated,
     migrated_affinity,

@@ -167,7 +167,7 @@ func fillStores(factory informers.SharedInformerFactory, cluster *cluster) error
 	core, apps, storage := factory.Core().V1(), factory.Apps().V1(), factory.Storage().V1()
 	return firstError(
 		fill(core.Nodes().Informer(), cluster.Nodes),
-		fill(core.Pods().Informer(), cluster.Nominated), // the nominator asks whether they are still there
+		fill(core.Pods().Informer(), cluster.Nominated), // the nominations asks whether they are still there
 		fill(core.Namespaces().Informer(), cluster.Namespaces),
 		fill(core.Services().Informer(), cluster.Services),
 		fill(core.ReplicationControllers().Informer(), cluster.ReplicationControllers),

@@ -19,7 +19,7 @@ from kscheduler.api.objects import (
     VsphereVolume,
 )
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeSpec
-from kscheduler.framework.plugins.nodevolumelimits.migration import (
+from kscheduler.framework.csi_migration import (
     BETA_ZONE,
     MIGRATED,
     ZONE,

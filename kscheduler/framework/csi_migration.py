@@ -17,11 +17,12 @@ from kscheduler.api.storage import PersistentVolume
 
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 ZONE = "topology.kubernetes.io/zone"
+BETWEEN_ZONES = "__"  # in the zone label of a volume that is in several
 _UNSPECIFIED = "UNSPECIFIED"
 
 
 class NotTranslatable(Exception):
-    """An in-tree volume that its CSI driver cannot have; the message is kube-scheduler's."""
+    """An in-tree volume without a counterpart in its CSI driver; the message is kube-scheduler's."""
 
 
 class CSIVolume(NamedTuple):
@@ -31,7 +32,7 @@ class CSIVolume(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InTree:
-    """An in-tree kind: `source` is its field, of pods' volumes and of persistent volumes alike.
+    """An in-tree kind: `source` is its field, of pods' volumes and of persistent volumes.
 
     The two functions return the handle and raise NotTranslatable.
     """
@@ -104,21 +105,26 @@ def _gce_inline(volume: Volume) -> str:
 
 
 def _gce_volume(volume: PersistentVolume) -> str:
-    """Return the handle; several zones make a regional disk."""
-    labels, disk = volume.metadata.labels or {}, volume.spec.gce_persistent_disk
+    """Return the handle of a zonal or a regional disk."""
+    disk, zones = volume.spec.gce_persistent_disk, gce_zones(volume)
     name = disk.pd_name if disk else ""
-    zones = (labels.get(BETA_ZONE) or labels.get(ZONE) or "").split("__")
     if len(zones) > 1:
-        return _gce_handle("regions", _gce_region(zones), name)
+        return _gce_handle("regions", gce_region(zones), name)
     return _gce_handle("zones", zones[0] or _UNSPECIFIED, name)
+
+
+def gce_zones(volume: PersistentVolume) -> list[str]:
+    """Return the zones that the volume's label names; [""] without a label. Several zones make a regional disk."""
+    labels = volume.metadata.labels or {}
+    return (labels.get(BETA_ZONE) or labels.get(ZONE) or "").split(BETWEEN_ZONES)
 
 
 def _gce_handle(scope: str, place: str, name: str) -> str:
     return f"projects/{_UNSPECIFIED}/{scope}/{place}/disks/{name}"
 
 
-def _gce_region(zones: list[str]) -> str:
-    """Return `us-east1` for us-east1-a and us-east1-b."""
+def gce_region(zones: list[str]) -> str:
+    """Return `us-east1` for us-east1-a and us-east1-b. Raises NotTranslatable unless the zones share a region."""
     regions = set()
     for zone in zones:
         parts = zone.split("-")
@@ -126,7 +132,8 @@ def _gce_region(zones: list[str]) -> str:
             raise NotTranslatable(f"zone in unexpected format, expected: {{locale}}-{{region}}-{{zone}}, got: {zone}")
         regions.add("-".join(parts[:2]))
     if len(regions) != 1:
-        raise NotTranslatable(f"multiple or no regions gotten from zones, got: {sorted(regions)}")
+        found = " ".join(f"{region}:{{}}" for region in sorted(regions))
+        raise NotTranslatable(f"multiple or no regions gotten from zones, got: map[{found}]")
     return regions.pop()
 
 

@@ -20,11 +20,15 @@ class Nomination:
     node_name: str
 
 
-class Nominator:
+class Nominations:
+    """The nominated pods by node. Plugins only read them."""
+
     def __init__(self) -> None:
         self.by_pod: dict[str, Nomination] = {}  # pod uid -> its nomination; changed in this class only
         self._by_node: dict[str, dict[str, PodInfo]] = {}  # node name -> pod uid -> pod, longest nominated first
         self._watchers: list[Callable[[str], object]] = []
+        self._highest: int | None = None  # priority of any nominated pod
+        self._is_highest_known = True
 
     # --- reading ---
 
@@ -45,6 +49,14 @@ class Nominator:
         found = self.by_pod.get(uid)
         return "" if found is None else found.node_name
 
+    @property
+    def highest_priority(self) -> int | None:
+        """The highest priority of all nominated pods: a pod above it need not leave them room. None without any."""
+        if not self._is_highest_known:
+            self._highest = max((found.pod.priority for found in self.by_pod.values()), default=None)
+            self._is_highest_known = True
+        return self._highest
+
     def watch(self, changed: Callable[[str], object]) -> None:
         """Call `changed` from now on with the name of each node whose nominated pods change."""
         self._watchers.append(changed)
@@ -59,7 +71,7 @@ class Nominator:
         if node_name:
             self.by_pod[pod.uid] = Nomination(pod, node_name)
             self._by_node.setdefault(node_name, {})[pod.uid] = pod
-            self._tell(node_name)
+            self._notify(node_name)
 
     def update(self, old: Pod, new: PodInfo) -> None:
         """Apply an update of a waiting pod. If neither version's status names a node, the pod's nomination stays."""
@@ -75,16 +87,9 @@ class Nominator:
         del pods[uid]
         if not pods:
             del self._by_node[found.node_name]
-        self._tell(found.node_name)
+        self._notify(found.node_name)
 
-    def _tell(self, node_name: str) -> None:
+    def _notify(self, node_name: str) -> None:
+        self._is_highest_known = False
         for changed in self._watchers:
             changed(node_name)
-
-    # --- self-test ---
-
-    def check(self) -> None:
-        """Assert that the indexes by pod and by node agree."""
-        listed = {uid: name for name, pods in self._by_node.items() for uid in pods}
-        assert listed == {uid: known.node_name for uid, known in self.by_pod.items()}, f"{listed}, {self.by_pod}"
-        assert all(self._by_node.values()), "a node without nominated pods is listed"

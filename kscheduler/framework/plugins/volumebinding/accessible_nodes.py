@@ -25,8 +25,8 @@ Labels = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reach:
-    """The nodes that can access a volume. Equal affinities have the same Reach while `Reaches` remembers them."""
+class AccessibleNodes:
+    """The nodes that can access a volume: one object for equal affinities, while `AccessibleNodesMemo` keeps it."""
 
     affinity: RequiredNodeAffinity | None  # None: from everywhere
     reads_hostname: bool = field(init=False)
@@ -49,17 +49,17 @@ class Reach:
         return self.affinity is None or self.affinity.matches(labels, "")
 
 
-EVERYWHERE = Reach(None)
+EVERYWHERE = AccessibleNodes(None)
 
 
-class Reaches:
-    """The Reach of each volume, remembered while its affinity stays the same object."""
+class AccessibleNodesMemo:
+    """The AccessibleNodes of each volume, remembered while its affinity stays the same object."""
 
     def __init__(self) -> None:
-        self._of_volume: dict[str, tuple[NodeSelector, Reach]] = {}  # volume -> its affinity, compiled
-        self._known: dict[RequiredNodeAffinity, Reach] = {}
+        self._of_volume: dict[str, tuple[NodeSelector, AccessibleNodes]] = {}  # volume -> its affinity, compiled
+        self._known: dict[RequiredNodeAffinity, AccessibleNodes] = {}
 
-    def of(self, volume: PersistentVolume) -> Reach:
+    def of(self, volume: PersistentVolume) -> AccessibleNodes:
         affinity = volume.spec.node_affinity
         required = None if affinity is None else affinity.required
         if required is None:
@@ -69,18 +69,18 @@ class Reaches:
             return known[1]
         if len(self._of_volume) >= MAX_KEPT:
             self._of_volume.clear()
-        reach = self.compile(required)
-        self._of_volume[volume.metadata.name] = required, reach
-        return reach
+        accessible = self.compile(required)
+        self._of_volume[volume.metadata.name] = required, accessible
+        return accessible
 
-    def compile(self, required: NodeSelector) -> Reach:
+    def compile(self, required: NodeSelector) -> AccessibleNodes:
         affinity = RequiredNodeAffinity((), tuple(_term(term) for term in required.node_selector_terms))
-        reach = self._known.get(affinity)
-        if reach is None:
+        accessible = self._known.get(affinity)
+        if accessible is None:
             if len(self._known) >= MAX_KEPT:
                 self._known.clear()
-            reach = self._known[affinity] = Reach(affinity)
-        return reach
+            accessible = self._known[affinity] = AccessibleNodes(affinity)
+        return accessible
 
 
 def _term(term: NodeSelectorTerm) -> NodeTerm:
