@@ -12,8 +12,8 @@ from kscheduler.wasm.batch.points import ABI_VERSION, Point
 from kscheduler.wasm.batch.table_feed import Mirror
 from kscheduler.wasm.engine import FaultKind, GuestFault, Instance
 from kscheduler.wasm.faults import with_output
+from kscheduler.wasm.loading.abi import BATCH_MARK
 
-VERSION_EXPORT = "kscheduler_abi_v1"
 BASE_ANSWER_BYTES = 65_536
 BYTES_PER_ROW = 16  # of an answer's size limit, for each pod and row
 
@@ -28,16 +28,14 @@ class BatchGuest:
         self.mirror = Mirror()
         self.context = context
         instance.data = self
-        self._prepared: dict[
-            str, Callable[..., int | float | None]
-        ] = {}  # name of an export -> the function that calls it
+        self._prepared: dict[str, Callable[..., int | float | None]] = {}  # by the name of the export
         self.description: Description | None = None
 
     def open(self, config: str) -> Description:
         """Configure the started guest and return its description. Raises GuestError if it refuses the configuration."""
-        version = self._run(VERSION_EXPORT)
+        version = self._run(BATCH_MARK)
         if version != ABI_VERSION:
-            raise GuestFault(FaultKind.BAD_ANSWER, f"{VERSION_EXPORT}: expected {ABI_VERSION}, got {version}")
+            raise GuestFault(FaultKind.BAD_ANSWER, f"{BATCH_MARK}: expected {ABI_VERSION}, got {version}")
         self.context.begin(None)
         read_acknowledgement(self._send("ks_configure", config.encode(), BASE_ANSWER_BYTES), "ks_configure")
         self.context.begin(None)

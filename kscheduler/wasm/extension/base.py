@@ -21,13 +21,11 @@ from kscheduler.wasm.engine import FuncType, GuestFault, Instance, Limits, Modul
 from kscheduler.wasm.extension.cluster_events import read_events
 from kscheduler.wasm.extension.cycles import MAX_OPEN, MAX_OPEN_UNBOUND, Cycle, Cycles, PreFiltered
 from kscheduler.wasm.extension.encoding.objects import ObjectEncoder
-from kscheduler.wasm.extension.host.api import ApiFunctions
-from kscheduler.wasm.extension.host.call import Call
+from kscheduler.wasm.extension.host.call import Call, invoke
 from kscheduler.wasm.extension.host.functions import host_functions
 from kscheduler.wasm.extension.host.klog import Klog
 from kscheduler.wasm.extension.host.scheduler import SchedulerFunctions
 from kscheduler.wasm.extension.host.world import World
-from kscheduler.wasm.extension.invoking import invoke
 from kscheduler.wasm.extension.results import Fault, fault_status, fault_text, status_of
 from kscheduler.wasm.extension.rows import Answer, Ends, Sharing, ask_rows
 from kscheduler.wasm.extension.search import Search, Searches
@@ -93,7 +91,6 @@ class ExtensionPlugin:
         encoder = self.surroundings.encoder or ObjectEncoder(self.surroundings.whole)
         world = self._world = World(handle.table, encoder)
         functions = host_functions(
-            ApiFunctions(world),
             SchedulerFunctions(
                 self.name, arguments.guest_config.reveal(), world, handle.waiting_pods, self.surroundings
             ),

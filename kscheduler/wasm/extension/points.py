@@ -21,8 +21,7 @@ from kscheduler.wasm.binding_threads import BindingThreads
 from kscheduler.wasm.engine import GuestFault, Instance
 from kscheduler.wasm.extension.base import ExtensionPlugin
 from kscheduler.wasm.extension.cycles import Cycle
-from kscheduler.wasm.extension.host.call import Call
-from kscheduler.wasm.extension.invoking import invoke
+from kscheduler.wasm.extension.host.call import Call, invoke
 from kscheduler.wasm.extension.results import (
     fault_text,
     halves,

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kscheduler.wasm import faults
-from kscheduler.wasm import wasi as wasi_functions
 from kscheduler.wasm.engine import (
     MEMORY,
     ExternType,
@@ -36,8 +35,7 @@ def instantiate(
     module: WasmtimeModule, functions: Iterable[HostFunction], limits: Limits, wasi: Wasi | None
 ) -> Instance:
     # 1. Host functions for the imports, before anything is made.
-    offered = [*functions, *(wasi_functions.functions(wasi) if wasi is not None else ())]
-    wanted = resolve(module.imports, offered)
+    wanted = resolve(module.imports, functions, wasi)
     # 2. A store with its limits.
     engine = module.engine
     link = StoreLink(Store(engine.address), module.exports)
