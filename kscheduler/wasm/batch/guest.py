@@ -15,7 +15,7 @@ from kscheduler.wasm.faults import with_output
 from kscheduler.wasm.loading.abi import BATCH_MARK
 
 BASE_ANSWER_BYTES = 65_536
-BYTES_PER_ROW = 16  # of an answer's size limit, for each pod and row
+BYTES_PER_ROW = 16  # of an answer's size limit, for each row
 
 _32_BITS = 0xFFFFFFFF
 
@@ -52,15 +52,14 @@ class BatchGuest:
             except GuestError as error:  # the state of its copy of the table is unknown now
                 raise GuestFault(FaultKind.BAD_ANSWER, str(error)) from error
 
-    def ask(self, point: Point, question: bytes, pods: int, rows: int, about: PodInfo | None) -> list[PodAnswer]:
-        """Return one answer for each pod of the question. `about`: the pod that the guest's Events regard."""
-        self.context.begin(about)
-        limit = BASE_ANSWER_BYTES + BYTES_PER_ROW * rows * pods
-        return read_answers(self._send("ks_call", question, limit, point), point, pods)
-
     def ask_one(self, point: Point, question: bytes, rows: int, pod: PodInfo | None) -> PodAnswer:
-        """Return the answer to a question about one pod. Raises GuestError if the guest reports an error."""
-        answer = self.ask(point, question, 1, rows, pod)[0]
+        """Return the answer to a question about one pod, which the guest's Events regard.
+
+        Raises GuestError if the guest reports an error.
+        """
+        self.context.begin(pod)
+        limit = BASE_ANSWER_BYTES + BYTES_PER_ROW * rows
+        answer = read_answers(self._send("ks_call", question, limit, point), point, 1)[0]
         if answer.error is not None:
             raise GuestError(answer.error)
         return answer

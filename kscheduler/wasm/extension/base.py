@@ -219,11 +219,7 @@ class ExtensionPlugin:
     def _shared_answers(self, export: str, cycle: Cycle, rows: Sequence[int], ends: Ends) -> list[Answer]:
         """Like `answers`, but in parallel: the first rows on the attempt's own instance, the others on further ones."""
         pool, parts = cycle.begun(), self._sharing.parts(rows)
-        calls = [Call(cycle.shown, later=[]) for _ in parts]
-        works = [
-            partial(ask_rows, export=export, call=call, rows=part, names=self.table.names_at(part), ends=ends)
-            for call, part in zip(calls, parts, strict=True)
-        ]
+        calls, works = self._works(export, cycle, parts, ends)
         first, *others = works
         attempts: list[Callable[[], Outcome[list[Answer]]]] = [partial(pool.attempt, first, cycle.key)]
         attempts += [partial(pool.attempt, partial(self._begin_and, cycle, work)) for work in others]
@@ -242,6 +238,17 @@ class ExtensionPlugin:
             if found and ends(found[-1][1]):
                 break
         return found
+
+    def _works(
+        self, export: str, cycle: Cycle, parts: Sequence[Sequence[int]], ends: Ends
+    ) -> tuple[list[Call], list[Callable[[Instance], list[Answer]]]]:
+        """Return a call, which collects the guest's actions, and the work on an instance for each part of the rows."""
+        calls = [Call(cycle.shown, later=[]) for _ in parts]
+        works: list[Callable[[Instance], list[Answer]]] = [
+            partial(ask_rows, export=export, call=call, rows=part, names=self.table.names_at(part), ends=ends)
+            for call, part in zip(calls, parts, strict=True)
+        ]
+        return calls, works
 
     def _begin_and(self, cycle: Cycle, work: Callable[[Instance], list[Answer]], instance: Instance) -> list[Answer]:
         """Do the work on an instance other than the attempt's own, after the calls that began the attempt."""
@@ -265,11 +272,7 @@ class ExtensionPlugin:
     ) -> list[Answer]:
         is_divided, pool = self.is_divided(export), self.pool
         parts = self._sharing.parts(rows) if is_divided else [rows]
-        calls = [Call(cycle.shown, later=[]) for _ in parts]
-        works = [
-            partial(ask_rows, export=export, call=call, rows=part, names=self.table.names_at(part), ends=ends)
-            for call, part in zip(calls, parts, strict=True)
-        ]
+        calls, works = self._works(export, cycle, parts, ends)
         cycle.later = calls[0].later
         try:
             if not is_divided:
