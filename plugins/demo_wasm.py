@@ -3,7 +3,7 @@
     python plugins/demo_wasm.py
 
 Eight pods want a GPU each, on four nodes with eight. As it is, the scheduler spreads them; with gpu_packing, a plugin
-in C that it fetches from a server on this machine, they share a node, and three stay free for whoever needs eight.
+in C that it fetches from a server on this machine, they share a node, and three stay free for a pod that needs eight.
 """
 
 from __future__ import annotations

@@ -12,9 +12,11 @@ from tests.support.imports import imported_by_cython
 _ROOT = Path(kscheduler.__file__).parent
 _FILES = sorted(path for suffix in ("*.pyx", "*.pxd", "*.pxi") for path in _ROOT.rglob(suffix))
 # Cython outside _fast -> the modules it may import
-_CALLS = {"kscheduler.wasm.engine", "kscheduler.wasm.clocks"}
+_CALLS = {"kscheduler.wasm.engine", "kscheduler.wasm.clocks", "kscheduler.wasm.calls"}
 _OTHERS = {
     _ROOT / "wasm" / "clocks.pxd": set[str](),
+    _ROOT / "wasm" / "calls.pxd": {"kscheduler.wasm.clocks"},
+    _ROOT / "wasm" / "calls.pyx": {"kscheduler.wasm.engine", "kscheduler.wasm.clocks"},
     _ROOT / "wasm" / "wasmtime" / "calls.pyx": _CALLS,
     _ROOT / "wasm" / "wasmer" / "calls.pyx": _CALLS,
     _ROOT / "wasm" / "wasmer" / "instrumentation.pyx": {"kscheduler.wasm.engine"},

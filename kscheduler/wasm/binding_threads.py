@@ -26,7 +26,7 @@ class BindingThreads:
         self._executor: ThreadPoolExecutor | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._here = threading.local()  # `is_one`: this thread belongs to the pool
-        self._told: set[asyncio.Task[None]] = set()  # keeps tasks without a waiting caller alive
+        self._tasks: set[asyncio.Task[None]] = set()  # keeps tasks without a waiting caller alive
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run the work on a thread and return its result. Work that has begun goes on if the caller is cancelled."""
@@ -46,11 +46,11 @@ class BindingThreads:
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(action)
 
-    def tell(self, news: Coroutine[Any, Any, None]) -> None:
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine on the event loop without waiting for it. It must not raise."""
-        task = asyncio.get_running_loop().create_task(news)
-        self._told.add(task)
-        task.add_done_callback(self._told.discard)
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _begin(self) -> None:
         self._here.is_one = True

@@ -7,11 +7,11 @@ from typing import Any, NoReturn
 
 from kscheduler.wasm import faults
 from kscheduler.wasm import wasi as wasi_functions
-from kscheduler.wasm.engine import ExternType, FaultKind, FuncType, GuestFault, HostFunction, Import
+from kscheduler.wasm.engine import ExternType, FaultKind, FuncType, GuestFault, HostFunction, Import, Wasi
 
 MAX_NUMBERS = 16  # parameters of a function that the host calls
 
-# Codes of a failed call in calls.pyx: a trap or a host function's exception, a range outside the memory, an instance
+# Codes of a failed call in calls.pxd: a trap or a host function's exception, a range outside the memory, an instance
 # that was broken before, CPU time used up, a wait that was too long, the end of the program.
 NO_CODE, OUTSIDE, UNUSABLE, OVERDUE, STALLED, ENDING = -1, -2, -3, -4, -5, -6
 
@@ -25,15 +25,22 @@ class Link:
 
     def function_type(self, export: str) -> tuple[str, str]:
         """Return (parameters, results) of an exported function. Raises GuestFault if the host cannot call it."""
-        kind = callable_type(self.exports, export)
+        kind, name = self.exports.get(export), faults.one_line(export)
+        if not isinstance(kind, FuncType):
+            found = "has no such export" if kind is None else f"has a {kind} of that name"
+            raise GuestFault(FaultKind.BAD_MODULE, f"{name}: expected a function, the guest {found}")
+        if len(kind.results) > 1 or len(kind.params) > MAX_NUMBERS or "?" in kind.params + kind.results:
+            raise GuestFault(
+                FaultKind.BAD_MODULE,
+                f"{name}: {kind} cannot be called: expected at most {MAX_NUMBERS} numbers, and one result",
+            )
         return kind.params, kind.results
 
     def start(self, guest: Any) -> None:
-        export = start_export(self.exports)
-        if export is not None:
-            self._run(guest, export)
-
-    def _run(self, guest: Any, export: str) -> None:
+        """Call the export that initialises the guest: `_initialize` of a library, `_start` of a program, or none."""
+        export = next((each for each in ("_initialize", "_start") if self.exports.get(each) == FuncType("", "")), None)
+        if export is None:
+            return
         usual, guest.deadline_s = guest.deadline_s, guest.limits.start_deadline_s
         try:
             guest.call(export)
@@ -69,8 +76,9 @@ class Link:
         raise fault from pending
 
 
-def resolve(imports: Sequence[Import], offered: Iterable[HostFunction]) -> list[HostFunction]:
+def resolve(imports: Sequence[Import], functions: Iterable[HostFunction], wasi: Wasi | None) -> list[HostFunction]:
     """Return the host function for each import, in order. Raises GuestFault if one is missing or of another type."""
+    offered = [*functions, *(wasi_functions.functions(wasi) if wasi is not None else ())]
     by_name = {(function.module, function.name): function for function in offered}
     return [_resolve(wanted, by_name.get((wanted.module, wanted.name))) for wanted in imports]
 
@@ -86,25 +94,3 @@ def _resolve(wanted: Import, function: HostFunction | None) -> HostFunction:
             FaultKind.BAD_IMPORT, f"the guest imports {name} as {wanted.type}: the host has {function.type}"
         )
     return function
-
-
-def callable_type(exports: Mapping[str, ExternType], export: str) -> FuncType:
-    """Return the type of an exported function. Raises GuestFault if there is none or the host cannot call it."""
-    kind, name = exports.get(export), faults.one_line(export)
-    if not isinstance(kind, FuncType):
-        found = "has no such export" if kind is None else f"has a {kind} of that name"
-        raise GuestFault(FaultKind.BAD_MODULE, f"{name}: expected a function, the guest {found}")
-    if len(kind.results) > 1 or len(kind.params) > MAX_NUMBERS or "?" in kind.params + kind.results:
-        raise GuestFault(
-            FaultKind.BAD_MODULE,
-            f"{name}: {kind} cannot be called: expected at most {MAX_NUMBERS} numbers, and one result",
-        )
-    return kind
-
-
-def start_export(exports: Mapping[str, ExternType]) -> str | None:
-    """Return the export that initialises the guest: `_initialize` of a library, `_start` of a program, or None."""
-    for export in ("_initialize", "_start"):
-        if exports.get(export) == FuncType("", ""):
-            return export
-    return None

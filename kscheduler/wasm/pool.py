@@ -39,7 +39,6 @@ T = TypeVar("T")
 MAX_INSTANCES = 256
 MAX_IDLE = 8  # idle instances that are kept; more are only needed while many pods bind
 SPARE = 8  # not lent to pods for their binding, so that scheduling can go on; at most an eighth of all instances
-_WEIGHT = 0.1  # weight of the latest run in the moving average
 
 
 class FailurePolicy(enum.Enum):
@@ -78,7 +77,6 @@ class PoolOptions:
     wasi: Wasi | None = None
     policy: FailurePolicy = FailurePolicy.FAIL
     setup: Callable[[Instance], None] | None = None  # called after `start`, to configure the guest
-    canary: Callable[[Instance], None] | None = None  # a test call that a sound guest survives
     max_instances: int = MAX_INSTANCES
     quarantine: QuarantineRules = QuarantineRules()  # noqa: RUF009 (frozen)
 
@@ -100,15 +98,12 @@ class Pool:
         options: PoolOptions,
         clock: Clock,
         observer: PoolObserver | None = None,
-        timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.plugin = plugin
         self.module = module
         self.options = options
-        self.typical_s = 0.0  # moving average of a run's duration
         self._clock = clock
         self._observer = observer
-        self._timer = timer
         self._pages = 0  # memory pages of the instance used last
         self._lock = threading.Lock()  # guards the six below
         self._idle: list[Instance] = []
@@ -120,15 +115,9 @@ class Pool:
 
     # --- for the plugin ---
 
-    def warm(self, instances: int = 1) -> None:
-        """Make instances and run the canary on each. Raises GuestFault if the guest fails."""
-        made: list[Instance] = []
-        try:
-            while len(made) < instances:
-                made.append(self._tried_instance())
-        finally:
-            for instance in made:
-                self._put_back(instance, None)
+    def warm(self) -> None:
+        """Make an instance, if none is idle. Raises GuestFault if the guest fails."""
+        self._put_back(self._take(None), None)
 
     def run(self, work: Callable[[Instance], T], uid: str | None = None) -> T:
         """Run `work` on an instance (the one `uid` holds, if any); report it. Raises GuestFault or Unavailable."""
@@ -190,7 +179,7 @@ class Pool:
     def attempt(self, work: Callable[[Instance], T], uid: str | None = None) -> Outcome[T]:
         """Run `work` and return the outcome, unreported. Raises exceptions other than GuestFault and Unavailable."""
         outcome: Outcome[T] = Outcome()
-        begin = self._timer()
+        begin = time.perf_counter()
         try:
             self._check_admitted()
             instance = self._take(uid)
@@ -202,7 +191,7 @@ class Pool:
             self._put_back(instance, uid)
         except (GuestFault, Unavailable) as fault:
             outcome.fault = fault
-        outcome.seconds = self._timer() - begin
+        outcome.seconds = time.perf_counter() - begin
         return outcome
 
     def report(self, outcome: Outcome[T]) -> None:
@@ -214,7 +203,6 @@ class Pool:
         if isinstance(fault, GuestFault):
             self._failed(fault)
         elif fault is None:
-            self.typical_s += _WEIGHT * (outcome.seconds - self.typical_s)
             with self._lock:
                 self._quarantine.succeeded(self._clock.now())
 
@@ -268,7 +256,7 @@ class Pool:
                 self._idle.append(instance)
         if not is_kept:
             instance.close()
-        self._tell_sizes()
+        self._report_sizes()
 
     def _discard(self, instance: Instance, uid: str | None) -> None:
         with self._lock:
@@ -280,7 +268,7 @@ class Pool:
     # --- quarantine ---
 
     def _check_admitted(self) -> None:
-        """Raise Unavailable during a quarantine; when its time is over, run the canary, which ends or prolongs it."""
+        """Raise Unavailable during a quarantine; when its time is over, end it if an instance starts."""
         with self._lock:
             admission = self._quarantine.admission(self._clock.now())
         if admission is Admission.ADMITTED:
@@ -291,22 +279,11 @@ class Pool:
                 f"plugin {self.plugin}: quarantined after repeated faults, for {left_s:.1f} s more; "
                 f"the latest fault: {self._latest_fault}"
             )
-        self._put_back(self._tried_instance(), None)
+        self.warm()
         with self._lock:
             ended = self._quarantine.succeeded(self._clock.now())
         if ended and self._observer is not None:
             self._observer.wasm_quarantined(self.plugin, False, "")
-
-    def _tried_instance(self) -> Instance:
-        """Take an instance and run the canary on it. Raises GuestFault if it fails."""
-        instance = self._take(None)
-        try:
-            if self.options.canary is not None:
-                self.options.canary(instance)
-        except BaseException:
-            self._discard(instance, None)
-            raise
-        return instance
 
     def _failed(self, fault: GuestFault) -> None:
         with self._lock:
@@ -319,11 +296,11 @@ class Pool:
                 self._alive -= len(idle)
         for instance in idle:
             instance.close()
-        self._tell_sizes()
+        self._report_sizes()
         if begins and self._observer is not None:
             self._observer.wasm_quarantined(self.plugin, True, with_output(fault))
 
-    def _tell_sizes(self) -> None:
+    def _report_sizes(self) -> None:
         """Report the sizes, unless the pool is closed: the plugin may have a new pool then."""
         if self._observer is not None and not self._is_closed:
             self._observer.wasm_sizes(self.plugin, self._alive, self._pages)

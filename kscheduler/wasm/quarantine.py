@@ -2,8 +2,8 @@
 
     admitted -- N faults in a row --> quarantined -- its time is over --> on trial
         ^                                  ^                                 |  |
-        |                                  +--------- canary fails ----------+  |
-        +----------------------------- canary succeeds -------------------------+
+        |                                  +------- no instance starts ------+  |
+        +------------------------- an instance starts --------------------------+
 
 Each quarantine is twice as long as the one before, unless the guest was admitted for `well_s` in between.
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 class Admission(enum.Enum):
     ADMITTED = "admitted"
-    TRIAL = "trial"  # run the canary first, and report its outcome
+    TRIAL = "trial"  # take an instance first, and record whether one starts
     REFUSED = "refused"
 
 
@@ -32,8 +32,8 @@ NO_QUARANTINE = QuarantineRules(faults_in_a_row=1 << 60)  # for commands that sh
 
 
 class Quarantine:
-    def __init__(self, rules: QuarantineRules | None = None) -> None:
-        self._rules = rules or QuarantineRules()
+    def __init__(self, rules: QuarantineRules) -> None:
+        self._rules = rules
         self._faults = 0  # faults in a row
         self._length_s = 0.0  # length of the last quarantine
         self._ends_at: float | None = None  # None while admitted
@@ -53,7 +53,7 @@ class Quarantine:
         return 0.0 if self._ends_at is None else max(0.0, self._ends_at - now)
 
     def succeeded(self, now: float) -> bool:
-        """Record the success of a call or of a trial's canary; return True if it ended a quarantine."""
+        """Record the success of a call or of a trial; return True if it ended a quarantine."""
         self._faults = 0
         if self._ends_at is None:
             return False
@@ -62,7 +62,7 @@ class Quarantine:
         return True
 
     def failed(self, now: float) -> bool:
-        """Record a fault of a call or of a canary; return True if a quarantine begins, or begins again."""
+        """Record a fault of a call or of a trial; return True if a quarantine begins, or begins again."""
         self._faults += 1
         if self._ends_at is not None:
             return self._begin(now) if now >= self._ends_at else False

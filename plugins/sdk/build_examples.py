@@ -121,8 +121,8 @@ def _rustc() -> str:
         if compiler is None or shutil.which(compiler) is None:
             continue
         ask = [compiler, f"--target={WASM}", "--print=target-libdir"]
-        told = subprocess.run(ask, check=False, capture_output=True, text=True)
-        if told.returncode == 0 and any(Path(told.stdout.strip()).glob("libstd-*.rlib")):
+        answer = subprocess.run(ask, check=False, capture_output=True, text=True)
+        if answer.returncode == 0 and any(Path(answer.stdout.strip()).glob("libstd-*.rlib")):
             return compiler
     raise MissingTool(NO_RUST)
 

@@ -40,7 +40,7 @@ class FakeInstance:
 
     def call(self, export: str, *args: int | float) -> int:
         assert not self.is_closed, "called after close"
-        if export == "trap" or (export == "canary" and self.module.fails_canary):
+        if export == "trap" or (export == "configure" and self.module.fails_at_setup):
             self._fail(export)
         self.calls += 1
         return self.calls
@@ -72,7 +72,7 @@ class FakeModule:
     def __init__(self) -> None:
         self.made: list[FakeInstance] = []
         self.fails_at_start = False
-        self.fails_canary = False
+        self.fails_at_setup = False
 
     @property
     def open(self) -> int:

@@ -27,7 +27,6 @@ from kscheduler.wasm.batch.points import POINTS
 from kscheduler.wasm.engine import FuncType, GuestFault, HostFunction, Instance, Limits, Wasi
 from kscheduler.wasm.engines import engine_named
 from kscheduler.wasm.extension.encoding.objects import ObjectEncoder
-from kscheduler.wasm.extension.host.api import ApiFunctions
 from kscheduler.wasm.extension.host.call import Call
 from kscheduler.wasm.extension.host.functions import host_functions as extension_functions
 from kscheduler.wasm.extension.host.klog import Klog
@@ -363,7 +362,7 @@ def _signature(kind: FuncType, names: dict[str, str]) -> str:
 def extension_host() -> list[HostFunction]:
     world = World(make_table(), ObjectEncoder())
     scheduler = SchedulerFunctions("Guest", "config", world, NoPermitWaits(), Surroundings())
-    return list(extension_functions(ApiFunctions(world), scheduler, Klog("Guest", 0)))
+    return list(extension_functions(scheduler, Klog("Guest", 0)))
 
 
 FUNCTIONS: dict[str, Callable[[], list[HostFunction]]] = {

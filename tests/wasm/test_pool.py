@@ -21,13 +21,8 @@ from tests.wasm.fakes import FakeInstance, FakeModule, Reports
 class Scene:
     def __init__(self, **options: object) -> None:
         self.module, self.clock, self.reports = FakeModule(), ManualClock(), Reports()
-        self.ticks = 0.0
-        given = PoolOptions(canary=call("canary"), **options)  # type: ignore[arg-type]
-        self.pool = Pool("policy", self.module, given, self.clock, self.reports, self.timer)
-
-    def timer(self) -> float:
-        self.ticks += 0.5
-        return self.ticks
+        given = PoolOptions(setup=call("configure"), **options)  # type: ignore[arg-type]
+        self.pool = Pool("policy", self.module, given, self.clock, self.reports)
 
     def fail(self, times: int = 1, uid: str | None = None) -> None:
         for _ in range(times):
@@ -55,17 +50,17 @@ def test_an_instance_is_made_when_needed_started_and_used_again() -> None:
     assert scene.pool.instances == 1
 
 
-def test_instances_are_warmed_with_the_canary() -> None:
+def test_a_new_instance_is_set_up() -> None:
     scene = Scene()
-    scene.pool.warm(2)
-    assert [each.calls for each in scene.module.made] == [1, 1]
-    assert scene.pool.instances == 2
+    scene.pool.warm()
+    assert [each.calls for each in scene.module.made] == [1]
+    assert scene.pool.instances == 1
 
 
-def test_a_guest_that_does_not_survive_its_canary_is_not_kept() -> None:
+def test_a_guest_that_cannot_be_set_up_is_not_kept() -> None:
     scene = Scene()
-    scene.module.fails_canary = True
-    with pytest.raises(GuestFault, match="canary: trapped"):
+    scene.module.fails_at_setup = True
+    with pytest.raises(GuestFault, match="configure: trapped"):
         scene.pool.warm()
     assert (scene.pool.instances, scene.module.open) == (0, 0)
 
@@ -77,12 +72,6 @@ def test_a_guest_that_does_not_start_is_not_kept() -> None:
         scene.pool.run(number)
     assert (scene.pool.instances, scene.module.open) == (0, 0)
     assert scene.reports.calls == ["trap"]
-
-
-def test_the_setup_hands_a_new_instance_its_configuration() -> None:
-    scene = Scene(setup=call("configure"))
-    scene.pool.run(number)
-    assert scene.module.made[0].calls == 1
 
 
 def test_two_threads_get_two_instances() -> None:
@@ -242,7 +231,7 @@ def test_a_success_in_between_is_enough_to_stay() -> None:
     assert not scene.pool.is_quarantined
 
 
-def test_the_canary_admits_the_guest_again() -> None:
+def test_an_instance_that_starts_admits_the_guest_again() -> None:
     scene = Scene()
     scene.fail(3)
     scene.clock.advance(1.0)
@@ -253,12 +242,12 @@ def test_the_canary_admits_the_guest_again() -> None:
 
 
 @pytest.mark.parametrize("use", ["run", "hold"])
-def test_a_guest_whose_canary_fails_stays_twice_as_long(use: str) -> None:
+def test_a_guest_that_cannot_be_set_up_is_left_alone_twice_as_long(use: str) -> None:
     scene = Scene()
     scene.fail(3)
-    scene.module.fails_canary = True
+    scene.module.fails_at_setup = True
     scene.clock.advance(1.0)
-    with pytest.raises(GuestFault, match="canary"):
+    with pytest.raises(GuestFault, match="configure"):
         scene.pool.run(number) if use == "run" else scene.pool.hold("a")
     with pytest.raises(Unavailable, match=r"for 2\.0 s more"):
         scene.pool.run(number)
@@ -289,7 +278,11 @@ def test_a_closed_pool_says_nothing_of_what_comes_back_to_it() -> None:
 
 def test_a_quarantine_closes_idle_instances() -> None:
     scene = Scene()
-    scene.pool.warm(4)
+    for uid in "abcd":
+        scene.pool.hold(uid)
+    for uid in "abcd":
+        scene.pool.release(uid)
+    assert scene.pool.instances == 4
     scene.fail(3)
     assert (scene.pool.instances, scene.module.open) == (0, 0)
 
@@ -297,14 +290,13 @@ def test_a_quarantine_closes_idle_instances() -> None:
 # --- what is reported ---
 
 
-def test_runs_sizes_and_durations_are_reported() -> None:
+def test_runs_and_sizes_are_reported() -> None:
     scene = Scene()
     scene.pool.run(number)
     scene.module.made[0].memory_bytes = 3 * 65_536
     scene.pool.run(number)
     assert scene.reports.calls == ["", ""]
     assert scene.reports.sizes == [(1, 1), (1, 3)]
-    assert scene.pool.typical_s == pytest.approx(0.5 * (1 - 0.9**2))
 
 
 class PoolMachine(RuleBasedStateMachine):
@@ -338,8 +330,8 @@ class PoolMachine(RuleBasedStateMachine):
         self.attempt(lambda: self.pool.run(call(export)))
 
     @rule(fails=st.booleans())
-    def change_the_canary(self, fails: bool) -> None:
-        self.scene.module.fails_canary = fails
+    def change_the_setup(self, fails: bool) -> None:
+        self.scene.module.fails_at_setup = fails
 
     @rule(seconds=st.floats(0, 5))
     def wait(self, seconds: float) -> None:

@@ -67,7 +67,7 @@ def test_quarantines_double_up_to_a_bound() -> None:
     assert lengths == [1, 2, 4, 8, 8]
 
 
-def test_a_guest_that_passes_the_canary_but_fails_again_waits_longer_each_time() -> None:
+def test_a_guest_that_starts_but_fails_again_waits_longer_each_time() -> None:
     quarantine = Quarantine(RULES)
     failed(quarantine, 0)
     quarantine.succeeded(1)

@@ -43,14 +43,13 @@ class GuestError(Exception):
 
 
 _decode_answer = msgpack_decoder(_Answer)
-_REJECTING = REJECTED
 _ALLOWED: dict[Point, Collection[Code]] = {  # allowed codes beside success and error
-    Point.PRE_ENQUEUE: _REJECTING,
-    Point.PRE_FILTER: _REJECTING | {Code.SKIP},
+    Point.PRE_ENQUEUE: REJECTED,
+    Point.PRE_FILTER: REJECTED | {Code.SKIP},
     Point.PRE_SCORE: {Code.SKIP},
-    Point.RESERVE: _REJECTING,
-    Point.PERMIT: _REJECTING | {Code.WAIT},
-    Point.PRE_BIND: _REJECTING,
+    Point.RESERVE: REJECTED,
+    Point.PERMIT: REJECTED | {Code.WAIT},
+    Point.PRE_BIND: REJECTED,
 }
 
 
@@ -97,7 +96,7 @@ def reasons_of(answer: PodAnswer) -> list[Status]:
     """Return the statuses that a filter's marks refer to: mark k is the entry at index k - 1."""
     if len(answer.reasons) > MAX_MARKS:
         raise bad_answer(Point.FILTER, f"reasons: expected at most {MAX_MARKS}, got {len(answer.reasons)}")
-    found = [_status(written, Point.FILTER, _REJECTING) for written in answer.reasons]
+    found = [_status(written, Point.FILTER, REJECTED) for written in answer.reasons]
     for number, status in enumerate(found):
         if status is None or status.code is Code.ERROR:
             raise bad_answer(Point.FILTER, f"reason {number}: expected code 2, 3 or 6, got {answer.reasons[number][0]}")

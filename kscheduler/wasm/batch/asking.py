@@ -115,12 +115,9 @@ class Asker:
             guest = self._up_to_date(instance)
             if what_if is not None:
                 guest.take_table(self._feed.what_if(guest.mirror, what_if))
-            try:
-                return read(guest.ask_one(point, message, count, pod), count)
-            except GuestError as error:  # the instance is sound
-                return error
+            return _answer(guest, point, message, count, pod, read)
 
-        return _said(point, self.pool.run(work, holder))
+        return _checked(point, self.pool.run(work, holder))
 
     async def ask_apart(
         self,
@@ -140,19 +137,16 @@ class Asker:
         """
         message = _encode({"pods": [self.view.show(pod, state)], **more})
         self.pool.hold(holder)
-        told = self.pool.attempt(lambda instance: self._feed.messages(_guest_of(instance).mirror), holder)
-        if told.fault is not None:
-            self.pool.report(told)
-            raise told.fault
-        tables = told.value or []
+        packed = self.pool.attempt(lambda instance: self._feed.messages(_guest_of(instance).mirror), holder)
+        if packed.fault is not None:
+            self.pool.report(packed)
+            raise packed.fault
+        tables = packed.value or []
 
         def work(instance: Instance) -> T | GuestError:
             guest = _guest_of(instance)
             guest.take_table(tables)
-            try:
-                return read(guest.ask_one(point, message, 0, pod), 0)
-            except GuestError as error:
-                return error
+            return _answer(guest, point, message, 0, pod, read)
 
         async def run() -> Outcome[T | GuestError]:
             outcome = await threads.run(lambda: self.pool.attempt(work, holder))
@@ -162,7 +156,7 @@ class Asker:
         outcome = await turn.take(run())
         if outcome.fault is not None:
             raise outcome.fault
-        return _said(point, cast("T | GuestError", outcome.value))
+        return _checked(point, cast("T | GuestError", outcome.value))
 
     def question(self, pod: PodInfo, state: bytes | None) -> Question:
         """Make the question about a pod for `ask_rows`. It is equal for pods that look equal to the guest."""
@@ -173,13 +167,9 @@ class Asker:
         message, count = question.about(rows), self._columns.rows if rows is None else len(rows) // 4
 
         def work(instance: Instance) -> T | GuestError:
-            guest = self._up_to_date(instance)
-            try:
-                return read(guest.ask_one(point, message, count, None), count)
-            except GuestError as error:
-                return error
+            return _answer(self._up_to_date(instance), point, message, count, None, read)
 
-        return _said(point, self.pool.run(work))
+        return _checked(point, self.pool.run(work))
 
     def _rows_of(self, point: Point, rows: bytes | None) -> int:
         if point not in _ROW_POINTS:
@@ -198,7 +188,21 @@ def _guest_of(instance: Instance) -> BatchGuest:
     return guest
 
 
-def _said(point: Point, answer: T | GuestError) -> T:
+def _answer(
+    guest: BatchGuest,
+    point: Point,
+    message: bytes,
+    count: int,
+    pod: PodInfo | None,
+    read: Callable[[PodAnswer, int], T],
+) -> T | GuestError:
+    try:
+        return read(guest.ask_one(point, message, count, pod), count)
+    except GuestError as error:  # the instance is sound
+        return error
+
+
+def _checked(point: Point, answer: T | GuestError) -> T:
     if isinstance(answer, GuestError):
         raise PluginError(f"{point.word}: {answer}")
     return answer

@@ -36,7 +36,7 @@ class BindingPoint(BatchPlugin):
         def work() -> Status | None:
             cycle = self._binding(state, pod)
             _asker_of(cycle).pool.hold(cycle.holder)
-            return self._say(Point.RESERVE, state, pod, node_name, status_reader(Point.RESERVE), None)
+            return self._call(Point.RESERVE, state, pod, node_name, status_reader(Point.RESERVE), None)
 
         return self._policy(Point.RESERVE, pod, work, None)
 
@@ -46,7 +46,7 @@ class BindingPoint(BatchPlugin):
     def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         self._finish(Point.POST_BIND, state, pod, node_name)
 
-    def _say(
+    def _call(
         self,
         point: Point,
         state: CycleState,
@@ -60,7 +60,7 @@ class BindingPoint(BatchPlugin):
             return instead
         return self._ask(point, state, pod, read, holder=self._binding(state, pod).holder, **self._place(node_name))
 
-    async def _say_apart(
+    async def _call_apart(
         self,
         point: Point,
         state: CycleState,
@@ -73,8 +73,8 @@ class BindingPoint(BatchPlugin):
         cycle, threads = self._binding(state, pod), self.around.threads
         await cycle.turn.wait()
         if threads is None or point not in self._described.points:
-            return self._say(point, state, pod, node_name, read, instead)
-        found, said = await _asker_of(cycle).ask_apart(
+            return self._call(point, state, pod, node_name, read, instead)
+        found, kept = await _asker_of(cycle).ask_apart(
             threads,
             point,
             pod,
@@ -84,8 +84,8 @@ class BindingPoint(BatchPlugin):
             turn=cycle.turn,
             **self._place(node_name),
         )
-        if said is not None:
-            cycle.state = said
+        if kept is not None:
+            cycle.state = kept
         return found
 
     def _binding(self, state: CycleState, pod: PodInfo) -> Cycle:
@@ -104,17 +104,17 @@ class BindingPoint(BatchPlugin):
         """Call Unreserve or PostBind, without waiting for it if there are threads, and release the instance."""
         threads = self.around.threads
         if threads is not None and (point in self._described.points or self._cycle(state).turn.is_taken):
-            threads.tell(self._finish_apart(point, state, pod, node_name))
+            threads.start(self._finish_apart(point, state, pod, node_name))
             return
-        with self._last_word(point, state, pod):
-            self._say(point, state, pod, node_name, _read_nothing, None)
+        with self._ending(point, state, pod):
+            self._call(point, state, pod, node_name, _read_nothing, None)
 
     async def _finish_apart(self, point: Point, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        with self._last_word(point, state, pod):
-            await self._say_apart(point, state, pod, node_name, _read_nothing, None)
+        with self._ending(point, state, pod):
+            await self._call_apart(point, state, pod, node_name, _read_nothing, None)
 
     @contextlib.contextmanager
-    def _last_word(self, point: Point, state: CycleState, pod: PodInfo) -> Iterator[None]:
+    def _ending(self, point: Point, state: CycleState, pod: PodInfo) -> Iterator[None]:
         """Log faults, since no caller can act on them any more; then release the pod's instance."""
         try:
             yield
@@ -137,7 +137,7 @@ class PermitPoint(BindingPoint):
             return status_of(answer, Point.PERMIT), wait_of(answer)
 
         def work() -> _Permission:
-            return self._say(Point.PERMIT, state, pod, node_name, read, nothing)
+            return self._call(Point.PERMIT, state, pod, node_name, read, nothing)
 
         return self._policy(Point.PERMIT, pod, work, nothing)
 
@@ -146,7 +146,7 @@ class PreBindPoint(BindingPoint):
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         read = status_reader(Point.PRE_BIND)
         try:
-            return await self._say_apart(Point.PRE_BIND, state, pod, node_name, read, None)
+            return await self._call_apart(Point.PRE_BIND, state, pod, node_name, read, None)
         except FAULTS as error:
             if not self._is_ignored(Point.PRE_BIND, pod, error):
                 raise

@@ -88,39 +88,39 @@ _decode = msgpack_decoder(_Described)
 def read_description(packed: bytes) -> Description:
     """Decode and check a description. Raises GuestFault with the first error."""
     try:
-        told = _decode(packed)
+        described = _decode(packed)
     except DecodeError as error:
         raise _fault(str(error)) from error
-    if told.abi != ABI_VERSION:
-        raise _fault(f"abi: expected {ABI_VERSION}, got {told.abi}")
+    if described.abi != ABI_VERSION:
+        raise _fault(f"abi: expected {ABI_VERSION}, got {described.abi}")
     for field in ("resources", "labels", "annotations", "metrics"):
-        _check_names(field, getattr(told, field))
-    _check_names("name", [told.name])
-    _check_names("version", [told.version])
-    _check_words("points", told.points, POINTS)
-    depends = told.depends if told.depends is not None else [OTHER]
+        _check_names(field, getattr(described, field))
+    _check_names("name", [described.name])
+    _check_names("version", [described.version])
+    _check_words("points", described.points, POINTS)
+    depends = described.depends if described.depends is not None else [OTHER]
     _check_words("depends", depends, DEPENDENCIES)
-    _check_words("pod", told.pod, POD_PARTS)
-    _check_words("table", told.table, TABLE_PARTS)
-    _check_words("normalize", [told.normalize], NORMALIZATIONS)
-    if told.message_limit < 1:
-        raise _fault(f"message_limit: expected at least 1, got {told.message_limit}")
-    points = frozenset(POINTS[word] for word in told.points)
-    _check_points(points, told.normalize)
-    _check_depends(told, depends)
+    _check_words("pod", described.pod, POD_PARTS)
+    _check_words("table", described.table, TABLE_PARTS)
+    _check_words("normalize", [described.normalize], NORMALIZATIONS)
+    if described.message_limit < 1:
+        raise _fault(f"message_limit: expected at least 1, got {described.message_limit}")
+    points = frozenset(POINTS[word] for word in described.points)
+    _check_points(points, described.normalize)
+    _check_depends(described, depends)
     return Description(
-        name=told.name,
+        name=described.name,
         points=points,
-        version=told.version,
+        version=described.version,
         depends=frozenset(depends),
-        pod=frozenset(told.pod),
-        table=frozenset(told.table),
-        resources=tuple(dict.fromkeys(told.resources)),
-        labels=tuple(dict.fromkeys(told.labels)),
-        annotations=tuple(dict.fromkeys(told.annotations)),
-        metrics=tuple(dict.fromkeys(told.metrics)),
-        normalize=told.normalize,
-        message_limit=told.message_limit,
+        pod=frozenset(described.pod),
+        table=frozenset(described.table),
+        resources=tuple(dict.fromkeys(described.resources)),
+        labels=tuple(dict.fromkeys(described.labels)),
+        annotations=tuple(dict.fromkeys(described.annotations)),
+        metrics=tuple(dict.fromkeys(described.metrics)),
+        normalize=described.normalize,
+        message_limit=described.message_limit,
     )
 
 
@@ -134,13 +134,13 @@ def _check_points(points: frozenset[Point], normalize: str) -> None:
             raise _fault(f"points: {point.word} needs {needed.word} beside it")
 
 
-def _check_depends(told: _Described, depends: Collection[str]) -> None:
+def _check_depends(described: _Described, depends: Collection[str]) -> None:
     """Raise GuestFault if the guest reads something that it does not declare in `depends`."""
     if OTHER in depends:
         return
-    needed = {part: TABLE_PARTS[part] for part in told.table}
+    needed = {part: TABLE_PARTS[part] for part in described.table}
     fields = {"pod": POD, "labels": NODE, "annotations": NODE, "metrics": METRICS}
-    needed |= {field: word for field, word in fields.items() if getattr(told, field)}
+    needed |= {field: word for field, word in fields.items() if getattr(described, field)}
     for part, word in needed.items():
         if word not in depends:
             raise _fault(f'depends: expected "{word}", since the guest reads {part}')

@@ -12,10 +12,10 @@ from kscheduler.wasm.batch.points import ABI_VERSION, Point
 from kscheduler.wasm.batch.table_feed import Mirror
 from kscheduler.wasm.engine import FaultKind, GuestFault, Instance
 from kscheduler.wasm.faults import with_output
+from kscheduler.wasm.loading.abi import BATCH_MARK
 
-VERSION_EXPORT = "kscheduler_abi_v1"
 BASE_ANSWER_BYTES = 65_536
-BYTES_PER_ROW = 16  # of an answer's size limit, for each pod and row
+BYTES_PER_ROW = 16  # of an answer's size limit, for each row
 
 _32_BITS = 0xFFFFFFFF
 
@@ -28,16 +28,14 @@ class BatchGuest:
         self.mirror = Mirror()
         self.context = context
         instance.data = self
-        self._prepared: dict[
-            str, Callable[..., int | float | None]
-        ] = {}  # name of an export -> the function that calls it
+        self._prepared: dict[str, Callable[..., int | float | None]] = {}  # by the name of the export
         self.description: Description | None = None
 
     def open(self, config: str) -> Description:
         """Configure the started guest and return its description. Raises GuestError if it refuses the configuration."""
-        version = self._run(VERSION_EXPORT)
+        version = self._run(BATCH_MARK)
         if version != ABI_VERSION:
-            raise GuestFault(FaultKind.BAD_ANSWER, f"{VERSION_EXPORT}: expected {ABI_VERSION}, got {version}")
+            raise GuestFault(FaultKind.BAD_ANSWER, f"{BATCH_MARK}: expected {ABI_VERSION}, got {version}")
         self.context.begin(None)
         read_acknowledgement(self._send("ks_configure", config.encode(), BASE_ANSWER_BYTES), "ks_configure")
         self.context.begin(None)
@@ -54,15 +52,14 @@ class BatchGuest:
             except GuestError as error:  # the state of its copy of the table is unknown now
                 raise GuestFault(FaultKind.BAD_ANSWER, str(error)) from error
 
-    def ask(self, point: Point, question: bytes, pods: int, rows: int, about: PodInfo | None) -> list[PodAnswer]:
-        """Return one answer for each pod of the question. `about`: the pod that the guest's Events regard."""
-        self.context.begin(about)
-        limit = BASE_ANSWER_BYTES + BYTES_PER_ROW * rows * pods
-        return read_answers(self._send("ks_call", question, limit, point), point, pods)
-
     def ask_one(self, point: Point, question: bytes, rows: int, pod: PodInfo | None) -> PodAnswer:
-        """Return the answer to a question about one pod. Raises GuestError if the guest reports an error."""
-        answer = self.ask(point, question, 1, rows, pod)[0]
+        """Return the answer to a question about one pod, which the guest's Events regard.
+
+        Raises GuestError if the guest reports an error.
+        """
+        self.context.begin(pod)
+        limit = BASE_ANSWER_BYTES + BYTES_PER_ROW * rows
+        answer = read_answers(self._send("ks_call", question, limit, point), point, 1)[0]
         if answer.error is not None:
             raise GuestError(answer.error)
         return answer

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from array import array
 from collections.abc import Callable, Collection, Hashable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, final
 
-from kscheduler._fast import MAX_RAW, values_by_node_class
+from kscheduler._fast import MAX_RAW, JoinTerms, RowAnswers, values_by_node_class
 from kscheduler.errors import PluginError
 from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
@@ -22,7 +22,6 @@ from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.batch.answers import PodAnswer, read_marks, status_of
 from kscheduler.wasm.batch.asking import Asker, Turn
-from kscheduler.wasm.batch.class_terms import GuestTerms
 from kscheduler.wasm.batch.kept_answers import KeptAnswers
 from kscheduler.wasm.batch.metric_feed import LiveColumns, TelemetryColumns
 from kscheduler.wasm.batch.points import GUEST, METRICS, NO_NORMALIZING, NODE, POD, REVERSE, USAGE, Point
@@ -173,9 +172,9 @@ class BatchPlugin:
         """Ask about a pod, return `read(answer, rows)`, and keep the state in the answer for the rest of the cycle."""
         cycle = self._cycle(state)
         asker = cycle.asker or self._asker
-        found, said = asker.ask(point, pod, with_state(read), cycle.state, **more)
-        if said is not None:
-            cycle.state = said
+        found, kept = asker.ask(point, pod, with_state(read), cycle.state, **more)
+        if kept is not None:
+            cycle.state = kept
         return found
 
 
@@ -215,8 +214,33 @@ class _Asks:
         else:
             draft.says_score()
             scores = plugin._kept_answers.find(*asked).scores
-            terms = GuestTerms(scores, draft.weight or 0, reverse=normalizing == REVERSE)
+            terms = _GuestTerms(scores, draft.weight or 0, reverse=normalizing == REVERSE)
             draft.add_terms(Joined(plugin._bench, terms), asks=True)
+
+
+@final
+class _GuestTerms:
+    """A guest's score terms that are normalised over the feasible rows, for one pod class of the compiled lane.
+
+    Pods of a class with such terms are decided one per call, together with the terms of other plugins. After any error
+    the pod is left to the general lane, which asks the guest again and can report the error. `key` identifies
+    everything that the terms depend on.
+    """
+
+    __slots__ = ("_scores", "_terms", "key")
+
+    def __init__(self, scores: RowAnswers, weight: int, *, reverse: bool) -> None:
+        self.key: Hashable = scores, weight, reverse
+        self._scores = scores
+        self._terms = JoinTerms(weight)
+        self._terms.score_answers(scores, reverse)
+
+    def current(self) -> JoinTerms:
+        self._scores.refresh()
+        return self._terms
+
+    def renew(self) -> None:
+        """Do nothing: `current` refreshes the scores each time."""
 
 
 class _Prepared(NamedTuple):

@@ -56,7 +56,7 @@ class TableFeed:
         # A guest that reads usage but not pods gets a message for every pod, so it is packed by one kernel call.
         self._is_plain = wanted.follows_pods and "pods" not in wanted.table and len(wanted.resources) <= MOST_RESOURCES
         self._packed_names = [_encode(name) for name in wanted.resources]
-        self._begin_anew()
+        self._build()
 
     def messages(self, mirror: Mirror) -> list[bytes]:
         """Return the messages that bring a mirror's instance up to date, and record them in the mirror as sent."""
@@ -201,13 +201,13 @@ class TableFeed:
     def _follow_nodes(self) -> None:
         rows = self._table.node_changes.since(self._seen)
         if rows is None or any(column.is_overgrown for column in self._indexed.values()):
-            self._begin_anew()
+            self._build()
         else:
             for row in rows:
                 self._read(row)
             self._seen = self._table.node_changes.count
 
-    def _begin_anew(self) -> None:
+    def _build(self) -> None:
         """Build the columns again, so that every mirror is sent the whole table next."""
         self._version += 1
         self._names, self._cordoned = [], bytearray()

@@ -21,13 +21,11 @@ from kscheduler.wasm.engine import FuncType, GuestFault, Instance, Limits, Modul
 from kscheduler.wasm.extension.cluster_events import read_events
 from kscheduler.wasm.extension.cycles import MAX_OPEN, MAX_OPEN_UNBOUND, Cycle, Cycles, PreFiltered
 from kscheduler.wasm.extension.encoding.objects import ObjectEncoder
-from kscheduler.wasm.extension.host.api import ApiFunctions
-from kscheduler.wasm.extension.host.call import Call
+from kscheduler.wasm.extension.host.call import Call, invoke
 from kscheduler.wasm.extension.host.functions import host_functions
 from kscheduler.wasm.extension.host.klog import Klog
 from kscheduler.wasm.extension.host.scheduler import SchedulerFunctions
 from kscheduler.wasm.extension.host.world import World
-from kscheduler.wasm.extension.invoking import invoke
 from kscheduler.wasm.extension.results import Fault, fault_status, fault_text, status_of
 from kscheduler.wasm.extension.rows import Answer, Ends, Sharing, ask_rows
 from kscheduler.wasm.extension.search import Search, Searches
@@ -93,7 +91,6 @@ class ExtensionPlugin:
         encoder = self.surroundings.encoder or ObjectEncoder(self.surroundings.whole)
         world = self._world = World(handle.table, encoder)
         functions = host_functions(
-            ApiFunctions(world),
             SchedulerFunctions(
                 self.name, arguments.guest_config.reveal(), world, handle.waiting_pods, self.surroundings
             ),
@@ -222,11 +219,7 @@ class ExtensionPlugin:
     def _shared_answers(self, export: str, cycle: Cycle, rows: Sequence[int], ends: Ends) -> list[Answer]:
         """Like `answers`, but in parallel: the first rows on the attempt's own instance, the others on further ones."""
         pool, parts = cycle.begun(), self._sharing.parts(rows)
-        calls = [Call(cycle.shown, later=[]) for _ in parts]
-        works = [
-            partial(ask_rows, export=export, call=call, rows=part, names=self.table.names_at(part), ends=ends)
-            for call, part in zip(calls, parts, strict=True)
-        ]
+        calls, works = self._works(export, cycle, parts, ends)
         first, *others = works
         attempts: list[Callable[[], Outcome[list[Answer]]]] = [partial(pool.attempt, first, cycle.key)]
         attempts += [partial(pool.attempt, partial(self._begin_and, cycle, work)) for work in others]
@@ -245,6 +238,17 @@ class ExtensionPlugin:
             if found and ends(found[-1][1]):
                 break
         return found
+
+    def _works(
+        self, export: str, cycle: Cycle, parts: Sequence[Sequence[int]], ends: Ends
+    ) -> tuple[list[Call], list[Callable[[Instance], list[Answer]]]]:
+        """Return a call, which collects the guest's actions, and the work on an instance for each part of the rows."""
+        calls = [Call(cycle.shown, later=[]) for _ in parts]
+        works: list[Callable[[Instance], list[Answer]]] = [
+            partial(ask_rows, export=export, call=call, rows=part, names=self.table.names_at(part), ends=ends)
+            for call, part in zip(calls, parts, strict=True)
+        ]
+        return calls, works
 
     def _begin_and(self, cycle: Cycle, work: Callable[[Instance], list[Answer]], instance: Instance) -> list[Answer]:
         """Do the work on an instance other than the attempt's own, after the calls that began the attempt."""
@@ -268,11 +272,7 @@ class ExtensionPlugin:
     ) -> list[Answer]:
         is_divided, pool = self.is_divided(export), self.pool
         parts = self._sharing.parts(rows) if is_divided else [rows]
-        calls = [Call(cycle.shown, later=[]) for _ in parts]
-        works = [
-            partial(ask_rows, export=export, call=call, rows=part, names=self.table.names_at(part), ends=ends)
-            for call, part in zip(calls, parts, strict=True)
-        ]
+        calls, works = self._works(export, cycle, parts, ends)
         cycle.later = calls[0].later
         try:
             if not is_divided:

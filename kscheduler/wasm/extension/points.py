@@ -21,8 +21,7 @@ from kscheduler.wasm.binding_threads import BindingThreads
 from kscheduler.wasm.engine import GuestFault, Instance
 from kscheduler.wasm.extension.base import ExtensionPlugin
 from kscheduler.wasm.extension.cycles import Cycle
-from kscheduler.wasm.extension.host.call import Call
-from kscheduler.wasm.extension.invoking import invoke
+from kscheduler.wasm.extension.host.call import Call, invoke
 from kscheduler.wasm.extension.results import (
     fault_text,
     halves,
@@ -290,7 +289,7 @@ class ReservePoint(ExtensionPlugin):
         """Call `unreserve`, which ends the attempt and releases its instance."""
         cycle = self.cycle(state, pod)
         cycle.bind()
-        _tell(self, "unreserve", cycle, Call(cycle.shown, node_name))
+        _end(self, "unreserve", cycle, Call(cycle.shown, node_name))
 
 
 class PermitPoint(ExtensionPlugin):
@@ -340,28 +339,28 @@ class BindPoint(ExtensionPlugin):
 class PostBindPoint(ExtensionPlugin):
     def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         cycle = self.cycle(state, pod)
-        _tell(self, "postbind", cycle, Call(cycle.shown, node_name))
+        _end(self, "postbind", cycle, Call(cycle.shown, node_name))
 
 
-def _tell(plugin: ExtensionPlugin, export: str, cycle: Cycle, call: Call) -> None:
+def _end(plugin: ExtensionPlugin, export: str, cycle: Cycle, call: Call) -> None:
     """Call an export without a result, without waiting if there are threads; then release the attempt's instance."""
     threads = plugin.surroundings.threads
     if export not in plugin.exports:
         cycle.release()
     elif threads is not None:
-        threads.tell(_tell_apart(plugin, export, cycle, call))
+        threads.start(_end_apart(plugin, export, cycle, call))
     else:
-        with _last_word(plugin, export, cycle):
+        with _ending(plugin, export, cycle):
             cycle.run(export, lambda instance: invoke(instance, export, call))
 
 
-async def _tell_apart(plugin: ExtensionPlugin, export: str, cycle: Cycle, call: Call) -> None:
-    with _last_word(plugin, export, cycle):
+async def _end_apart(plugin: ExtensionPlugin, export: str, cycle: Cycle, call: Call) -> None:
+    with _ending(plugin, export, cycle):
         await plugin.ask_apart(export, cycle, call)
 
 
 @contextlib.contextmanager
-def _last_word(plugin: ExtensionPlugin, export: str, cycle: Cycle) -> Iterator[None]:
+def _ending(plugin: ExtensionPlugin, export: str, cycle: Cycle) -> Iterator[None]:
     try:
         yield
     except (GuestFault, Unavailable) as fault:

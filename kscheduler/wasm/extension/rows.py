@@ -16,8 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar, cast
 
 from kscheduler.wasm.engine import Instance
-from kscheduler.wasm.extension.host.call import Call
-from kscheduler.wasm.extension.invoking import forget_output
+from kscheduler.wasm.extension.host.call import Call, forget_output
 
 T = TypeVar("T")
 

@@ -34,7 +34,7 @@ class Search:
         self._sees_all_nodes = sees_all_nodes
         self._seen = world.node_changes
         self._shown: dict[int, object] = {}  # row -> the node object at the time of the call
-        self._said: dict[int, tuple[int, str]] = {}  # row -> result of the export, and its reason
+        self._answered: dict[int, tuple[int, str]] = {}  # row -> result of the export, and its reason
         self._rows: Sequence[int] = ()
         self._enough = 0
 
@@ -44,12 +44,12 @@ class Search:
         self._forget_changed()
 
     def _forget_changed(self) -> None:
-        changed = [row for row in self._said if self._world.node_object(row) is not self._shown[row]]
+        changed = [row for row in self._answered if self._world.node_object(row) is not self._shown[row]]
         if (changed and self._is_over) or (self._sees_all_nodes and self._world.node_changes != self._seen):
-            self._said.clear()
+            self._answered.clear()
             self._is_over = False
         for row in changed:
-            self._said.pop(row, None)
+            self._answered.pop(row, None)
         self._seen = self._world.node_changes
 
     def next_rows(self) -> list[int]:
@@ -59,10 +59,10 @@ class Search:
         found: list[int] = []
         fitting = 0
         for row in self._rows:
-            said = self._said.get(row)
-            if said is None:
+            answer = self._answered.get(row)
+            if answer is None:
                 found.append(row)
-            elif said[0] == 0:
+            elif answer[0] == 0:
                 fitting += 1
             if fitting + len(found) >= self._enough:
                 break
@@ -72,14 +72,14 @@ class Search:
     def take(self, rows: Collection[int], answers: Sequence[Answer], ends: Ends) -> None:
         """Store the answers about these rows. `answers`: those other than 0, up to the first that ends the search."""
         self._is_over = bool(answers) and ends(answers[-1][1])
-        self._said.update(dict.fromkeys(rows, _FITS))
-        self._said.update({row: (value, reason) for row, value, reason in answers})
+        self._answered.update(dict.fromkeys(rows, _FITS))
+        self._answered.update({row: (value, reason) for row, value, reason in answers})
 
     @property
     def answers(self) -> list[Answer]:
         """The answers other than 0, in the order of rows."""
-        said: Mapping[int, tuple[int, str]] = self._said
-        return [(row, *said[row]) for row in self._rows if row in said and said[row][0]]
+        found: Mapping[int, tuple[int, str]] = self._answered
+        return [(row, *found[row]) for row in self._rows if row in found and found[row][0]]
 
 
 class Searches:

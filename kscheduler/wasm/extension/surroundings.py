@@ -7,37 +7,20 @@ the plugins are made.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from kscheduler.client.protocol import Regarding
 from kscheduler.clock import Clock
 from kscheduler.wasm.binding_threads import BindingThreads
-from kscheduler.wasm.extension.encoding.objects import NoWholeObjects, ObjectEncoder, WholeObjects
+from kscheduler.wasm.extension.encoding.objects import ObjectEncoder, WholeObjects
+from kscheduler.wasm.loading.scheduler_link import Recorder
 from kscheduler.wasm.pool import PoolObserver
 from kscheduler.wasm.quarantine import QuarantineRules
-
-
-class Recorder(Protocol):
-    """Records the Events of guests, as `client.recorder.EventRecorder` does."""
-
-    def record(
-        self,
-        regarding: Regarding,
-        *,
-        type: str,
-        reason: str,
-        action: str,
-        note: str,
-        controller: str = "",
-        related: Regarding | None = None,
-    ) -> None: ...
 
 
 @dataclass(slots=True)
 class Surroundings:
     """The services that a scheduler lends to all its wasm plugins."""
 
-    whole: WholeObjects = field(default_factory=NoWholeObjects)
+    whole: WholeObjects | None = None  # None: no complete objects are kept
     encoder: ObjectEncoder | None = None  # one for all guests, so that each object is encoded once; None: one each
     recorder: Recorder | None = None  # None: Events are dropped
     clock: Clock | None = None  # for quarantines; None: the handle's stopwatch

@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from kscheduler.config.extension_points import ExtensionPoint
-from kscheduler.wasm import assemblyscript
-from kscheduler.wasm.engine import MEMORY, FuncType, Import, MemoryType
+from kscheduler.wasm import assemblyscript, wasi
+from kscheduler.wasm.engine import MEMORY, FuncType, Import, MemoryType, Wasi
 from kscheduler.wasm.loading.sections import Sections, printable
 
 BATCH_MARK = "kscheduler_abi_v1"
 _ANY_BATCH_MARK = re.compile(r"kscheduler_abi_v(\d+)")
 _SHOWN = 10  # unknown imports that are named in the faults, at most
-WASI = "wasi_snapshot_preview1"
 NODES_MODULE = "k8s.io/api"
 SCHEDULER_MODULE = "k8s.io/scheduler"
 PODS_IMPORTS = frozenset({"currentPod", "targetPod", "handle.get_waiting_pod"})
@@ -178,15 +177,15 @@ def unknown_imports(sections: Sections, abi: Abi | None) -> tuple[Import, ...]:
 
 
 def is_known_import(each: Import, abi: Abi | None) -> bool:
-    if each.module == WASI:
-        return isinstance(each.type, FuncType) and each.name in WASI_FUNCTIONS
+    if each.module == wasi.MODULE:
+        return isinstance(each.type, FuncType) and each.name in _WASI_FUNCTIONS
     return abi is not None and each.type == _host_functions(abi).get((each.module, each.name))
 
 
 def origin_of(each: Import) -> str:
     """Return the name of the interface that an import belongs to, for messages; "" if it is of none that is known."""
-    if each.module == WASI:
-        return "WASI preview 1" if each.name in WASI_FUNCTIONS else ""
+    if each.module == wasi.MODULE:
+        return "WASI preview 1" if each.name in _WASI_FUNCTIONS else ""
     if (each.module, each.name) in _LANGUAGES:
         return "AssemblyScript"
     for abi in Abi:
@@ -233,12 +232,4 @@ BATCH_IMPORTS: Mapping[tuple[str, str], FuncType] = MappingProxyType(
 
 _LANGUAGES = {(assemblyscript.MODULE, assemblyscript.ABORT): assemblyscript.ABORT_TYPE}  # for guests of both ABIs
 
-_WASI = """
-args_get args_sizes_get environ_get environ_sizes_get clock_res_get clock_time_get fd_advise fd_allocate fd_close
-fd_datasync fd_fdstat_get fd_fdstat_set_flags fd_fdstat_set_rights fd_filestat_get fd_filestat_set_size
-fd_filestat_set_times fd_pread fd_prestat_get fd_prestat_dir_name fd_pwrite fd_read fd_readdir fd_renumber fd_seek
-fd_sync fd_tell fd_write path_create_directory path_filestat_get path_filestat_set_times path_link path_open
-path_readlink path_remove_directory path_rename path_symlink path_unlink_file poll_oneoff proc_exit proc_raise
-sched_yield random_get sock_accept sock_recv sock_send sock_shutdown
-"""
-WASI_FUNCTIONS = frozenset(_WASI.split())
+_WASI_FUNCTIONS = frozenset(each.name for each in wasi.functions(Wasi()))

@@ -47,33 +47,26 @@ class CanaryFailed(PluginError):
     """A new version failed its trial; the text names the pod, if the fault was at one, and the reason."""
 
 
-class Canary:
-    """Runs trials of new versions of one guest."""
+def try_out(guest: Guest, makes_host: MakesHost, version: Version) -> None:
+    """Run a trial of a new version of the guest; raise CanaryFailed, or what making the plugin raises.
 
-    def __init__(self, guest: Guest, makes_host: MakesHost) -> None:
-        self._guest = guest
-        self._makes_host = makes_host
+    It is called in a worker thread, since it may take many times the wasm deadline.
+    """
+    trial = _trial_of(guest, makes_host, version)
+    faults = [*trial.hard, *trial.kinds]
+    if faults:
+        raise CanaryFailed(f"canary: {faults[0]}")
+    if trial.errors and not _trial_of(guest, makes_host, guest.version).errors:
+        raise CanaryFailed(f"canary: {trial.errors[0]}; the version that runs has no such error")
 
-    def try_out(self, version: Version) -> None:
-        """Run a trial of the version; raise CanaryFailed, or what making the plugin raises.
 
-        It is called in a worker thread, since it may take many times the wasm deadline.
-        """
-        trial = self._trial(version)
-        faults = [*trial.hard, *trial.kinds]
-        if faults:
-            raise CanaryFailed(f"canary: {faults[0]}")
-        if trial.errors and not self._trial(self._guest.version).errors:
-            raise CanaryFailed(f"canary: {trial.errors[0]}; the version that runs has no such error")
-
-    def _trial(self, version: Version) -> _Trial:
-        trial, module = _Trial(), _TrackedModule(version.module)
-        guest = _OneVersion(self._guest, replace(version, module=module))
-        try:
-            trial.run(self._makes_host(trial)(guest))
-        finally:
-            module.close_all()
-        return trial
+def _trial_of(guest: Guest, makes_host: MakesHost, version: Version) -> _Trial:
+    trial, module = _Trial(), _TrackedModule(version.module)
+    try:
+        trial.run(makes_host(trial)(_OneVersion(guest, replace(version, module=module))))
+    finally:
+        module.close_all()
+    return trial
 
 
 class _OneVersion:
@@ -158,8 +151,7 @@ class _Trial:
         """Record the status if it is an error; return whether the pod may go on to the next extension point."""
         if status is None or status.code is not Code.ERROR:
             return status is None or not status.is_rejected
-        said = f"pod {pod.key}: {status.message}"
-        (self.hard if _is_hard(status.error) else self.errors).append(said)
+        (self.hard if _is_hard(status.error) else self.errors).append(f"pod {pod.key}: {status.message}")
         return False
 
     # --- as a PoolObserver ---

@@ -1,6 +1,6 @@
 """Compiled guests on disk, so that a start costs milliseconds where compiling costs seconds.
 
-    DIRECTORY/<sha256 of guest, engine, version, settings>.module  =  magic, SHA-256 of the blob, blob
+    DIRECTORY/<sha256 of guest, engine, version, machine>.module  =  magic, SHA-256 of the blob, blob
 
 A blob is native code that an engine runs without checks. So it is only read from a directory that only this user can
 write to, and only used if it has the digest it was written with: the digest finds damage, the permissions keep out
@@ -153,9 +153,9 @@ class CompiledCache:
                     continue
 
 
-def cache_key(guest_sha256: str, engine: Engine, settings: Mapping[str, object] | None = None) -> str:
-    """Return a digest of everything that the compiled code depends on. `settings`: those of the compilation, if any."""
-    parts = (guest_sha256, engine.name, engine.version, platform.machine(), repr(sorted((settings or {}).items())))
+def cache_key(guest_sha256: str, engine: Engine) -> str:
+    """Return a digest of everything that the compiled code depends on."""
+    parts = (guest_sha256, engine.name, engine.version, platform.machine())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 

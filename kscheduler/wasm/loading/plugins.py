@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -155,10 +155,10 @@ class GuestPlugins:
 
     def reloader(self, guest: Guest, observer: ReloadObserver) -> Reloader:
         """Make the Reloader that looks for new versions of one guest."""
-        from kscheduler.wasm.loading.canary import Canary
+        from kscheduler.wasm.loading.canary import try_out
         from kscheduler.wasm.loading.reload import Reloader
 
-        canary = Canary(guest, partial(self._host_aside, guest))
+        canary = partial(try_out, guest, partial(self._host_aside, guest))
         return Reloader(guest, observer, canary=canary, recorder=self._lender)
 
     def _host_aside(self, guest: Guest, observer: PoolObserver) -> PluginClass:
@@ -172,18 +172,5 @@ class GuestPlugins:
 
 def run_apart(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine in its own thread and event loop and return its result; callable inside and outside of a loop."""
-    result: list[T] = []
-    fault: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            result.append(asyncio.run(work))
-        except BaseException as error:
-            fault.append(error)
-
-    thread = threading.Thread(target=run, name="guest-fetch")
-    thread.start()
-    thread.join()
-    if fault:
-        raise fault[0]
-    return result[0]
+    with ThreadPoolExecutor(1, "guest-fetch") as executor:
+        return executor.submit(asyncio.run, work).result()

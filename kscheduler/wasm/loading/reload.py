@@ -23,6 +23,7 @@ from kscheduler.wasm.loading.guest import Follower, Guest
 log = logging.getLogger(__name__)
 
 Sleep = Callable[[float], Awaitable[object]]
+Canary = Callable[[Version], None]  # raises if a version fails its trial calls; called in a worker thread
 
 
 class Outcome(enum.Enum):
@@ -47,14 +48,6 @@ class ReloadRecorder(Protocol):
 
     def record_refusal(self, plugin: str, why: str) -> None: ...
     def record_replacement(self, plugin: str, sha256: str) -> None: ...
-
-
-class Canary(Protocol):
-    """A trial of new versions, see canary.py."""
-
-    def try_out(self, version: Version) -> None:
-        """Raise if the version fails its trial calls. Called in a worker thread."""
-        ...
 
 
 class Reloader:
@@ -92,7 +85,7 @@ class Reloader:
         except Exception as error:  # a bug here must not end the watch
             log.exception("looking for a new version of a guest failed", extra={"plugin": self._guest.name})
             outcome, why = Outcome.UNREACHABLE, f"{type(error).__name__}: {error}"
-        self._tell(outcome, why)
+        self._report(outcome, why)
         return outcome
 
     async def _look(self) -> tuple[Outcome, str]:
@@ -109,7 +102,7 @@ class Reloader:
             self._check_points(version)
             # 3. Run a trial with a few made-up pods.
             if self._canary is not None:
-                await asyncio.to_thread(self._canary.try_out, version)
+                await asyncio.to_thread(self._canary, version)
             # 4. Let each plugin object try it out.
             tried: list[Follower] = []
             while waiting := [follower for follower in guest.followers if follower not in tried]:
@@ -137,7 +130,7 @@ class Reloader:
                 f"{now.abi} with {', '.join(now.points)}: that takes a restart"
             )
 
-    def _tell(self, outcome: Outcome, why: str) -> None:
+    def _report(self, outcome: Outcome, why: str) -> None:
         fields = {"plugin": self._guest.name, "url": self._guest.fetcher.shown}
         if outcome is Outcome.REPLACED:
             log.info("wasm plugin has been replaced", extra={**fields, "sha256": self._guest.sha256})

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kscheduler.wasm import faults
-from kscheduler.wasm import wasi as wasi_functions
 from kscheduler.wasm.engine import (
     MEMORY,
     PAGE_BYTES,
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
 
 def instantiate(module: WasmerModule, functions: Iterable[HostFunction], limits: Limits, wasi: Wasi | None) -> Instance:
     # 1. Host functions for the imports, and the limits, before anything is made.
-    offered = [*functions, *(wasi_functions.functions(wasi) if wasi is not None else ())]
-    wanted = resolve(module.imports, offered)
+    wanted = resolve(module.imports, functions, wasi)
     _check_limits(module.needs, limits)
     # 2. The instance, with its host functions in the order of the imports; nothing of it runs yet.
     guest = calls.Guest(module.engine.watch, module.code, Link(module.exports), limits, Output(limits.output_bytes))

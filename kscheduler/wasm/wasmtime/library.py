@@ -36,7 +36,6 @@ store_epoch_deadline_callback = function(
     "wasmtime_store_epoch_deadline_callback", None, pointer, pointer, pointer, pointer
 )
 store_delete = function("wasmtime_store_delete", None, pointer)
-set_epoch_deadline = function("wasmtime_context_set_epoch_deadline", None, pointer, ctypes.c_uint64)
 func_new_unchecked = function("wasmtime_func_new_unchecked", None, pointer, pointer, pointer, pointer, pointer, pointer)
 instance_new = function("wasmtime_instance_new", pointer, pointer, pointer, pointer, size_t, pointer, pointer)
 instance_export_get = function("wasmtime_instance_export_get", flag, pointer, pointer, ctypes.c_char_p, size_t, pointer)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kscheduler.wasm import faults
-from kscheduler.wasm import wasi as wasi_functions
 from kscheduler.wasm.engine import (
     MEMORY,
     ExternType,
@@ -36,8 +35,7 @@ def instantiate(
     module: WasmtimeModule, functions: Iterable[HostFunction], limits: Limits, wasi: Wasi | None
 ) -> Instance:
     # 1. Host functions for the imports, before anything is made.
-    offered = [*functions, *(wasi_functions.functions(wasi) if wasi is not None else ())]
-    wanted = resolve(module.imports, offered)
+    wanted = resolve(module.imports, functions, wasi)
     # 2. A store with its limits.
     engine = module.engine
     link = StoreLink(Store(engine.address), module.exports)
@@ -70,6 +68,8 @@ def instantiate(
 class StoreLink(Link):
     """A wasmtime instance and its store; finds exports by name."""
 
+    take_failure = staticmethod(library.take_failure)
+
     def __init__(self, store: Store, exports: Mapping[str, ExternType]) -> None:
         super().__init__(exports)
         self.store = store
@@ -86,7 +86,7 @@ class StoreLink(Link):
         finally:
             verdict = guest.end()
         if error or trap.value:
-            text = library.take_failure(error, trap.value)
+            text = self.take_failure(error, trap.value)
             pending = guest.take_pending()
             if error and pending is None and not verdict:
                 # The imports were checked before, so it can only be a limit of the store.
@@ -103,7 +103,7 @@ class StoreLink(Link):
             raise GuestFault(FaultKind.BAD_MODULE, faults.one_line(f"the export {name} is not there"))
         return item.raw[_STRUCT_AT : _STRUCT_AT + size]
 
-    def find(self, guest: Any, export: str) -> tuple[bytes, str, str]:
+    def find(self, export: str) -> tuple[bytes, str, str]:
         """Return (struct, parameters, results) of an exported function. GuestFault if the host cannot call it."""
         params, results = self.function_type(export)
         return self.export(export, _EXTERN_FUNC, _FUNC_BYTES), params, results

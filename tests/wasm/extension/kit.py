@@ -113,7 +113,7 @@ class Recorded:
 
     def record(
         self,
-        regarding: Regarding,
+        regarding: Pod | Regarding,
         *,
         type: str,
         reason: str,
@@ -122,6 +122,7 @@ class Recorded:
         controller: str = "",
         related: Regarding | None = None,
     ) -> None:
+        assert isinstance(regarding, Regarding)
         self.events.append((regarding, type, reason, action, note, related))
 
 

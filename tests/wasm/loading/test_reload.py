@@ -218,11 +218,10 @@ async def test_a_server_that_drips_or_says_nothing_keeps_no_version_from_running
 
 
 async def test_the_canary_goes_before_the_plugins(scene: Scene) -> None:
-    class Canary:
-        def try_out(self, version: Version) -> None:
-            raise PluginError("the canary is dead")
+    def canary(version: Version) -> None:
+        raise PluginError("the canary is dead")
 
-    scene.reloader = Reloader(scene.guest, scene.watched, canary=Canary())
+    scene.reloader = Reloader(scene.guest, scene.watched, canary=canary)
     scene.path.write_bytes(FILTER_2)
     assert await scene.reloader.look() is Outcome.REFUSED
     assert scene.plugin.tried == []

@@ -36,27 +36,18 @@ class WholeObjects(Protocol):
     def node(self, name: str) -> NodeDocument | None: ...
 
 
-class NoWholeObjects:
-    """No complete objects are kept."""
-
-    def pod(self, pod: Pod) -> PodDocument | None:
-        return None
-
-    def node(self, name: str) -> NodeDocument | None:
-        return None
-
-
 class ObjectEncoder:
     """Encodes pods and nodes as protobuf. Raises DecodeError for an object with a value of a wrong type."""
 
     def __init__(self, whole: WholeObjects | None = None) -> None:
-        self._whole = whole or NoWholeObjects()
+        """`whole`: None if no complete objects are kept."""
+        self._whole = whole
         self._pods: _Kept[str] = _Kept(MAX_POD_BYTES)  # pod uid -> its bytes
         self._nodes: _Kept[str] = _Kept(MAX_NODE_BYTES)  # node name -> its bytes
 
     def whole(self, pod: Pod) -> Pod | PodDocument:
         """Return the pod's complete object, or the pod itself. Callers hold it: it is kept only while the pod waits."""
-        return self._whole.pod(pod) or pod
+        return (None if self._whole is None else self._whole.pod(pod)) or pod
 
     def pod(self, source: Pod | PodDocument) -> bytes:
         """Return the encoded pod. `source`: a result of `whole`."""
@@ -65,7 +56,7 @@ class ObjectEncoder:
 
     def source(self, node: Node) -> Node | NodeDocument:
         """Return the object that `node` encodes: the complete node if it is kept, otherwise the node itself."""
-        return self._whole.node(node.metadata.name) or node
+        return (None if self._whole is None else self._whole.node(node.metadata.name)) or node
 
     def node(self, node: Node) -> bytes:
         name = node.metadata.name

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from kscheduler.api.documents import PodDocument
 from kscheduler.api.objects import Pod
 from kscheduler.wasm.engine import Instance
+
+log = logging.getLogger(__name__)
 
 
 class Call:
@@ -96,6 +100,22 @@ def call_of(instance: Instance) -> Call:
     if not isinstance(call, Call):
         call = instance.data = Call()
     return call
+
+
+def invoke(instance: Instance, export: str, call: Call) -> Any:
+    """Call the export with these inputs; return its result."""
+    instance.data = call
+    value = instance.call(export)
+    forget_output(instance)
+    return value
+
+
+def forget_output(instance: Instance) -> None:
+    output = instance.output
+    if output.data or output.dropped:
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("guest printed", extra={"output": output.text()})
+        output.clear()
 
 
 def go_json(value: object) -> bytes:

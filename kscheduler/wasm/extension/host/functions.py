@@ -7,7 +7,6 @@ from typing import Any
 
 from kscheduler.wasm.assemblyscript import abort_function
 from kscheduler.wasm.engine import HostFunction
-from kscheduler.wasm.extension.host.api import ApiFunctions
 from kscheduler.wasm.extension.host.klog import Klog
 from kscheduler.wasm.extension.host.scheduler import SchedulerFunctions
 from kscheduler.wasm.loading.abi import EXTENSION_IMPORTS
@@ -15,10 +14,10 @@ from kscheduler.wasm.loading.abi import EXTENSION_IMPORTS
 API, SCHEDULER, KLOG = "k8s.io/api", "k8s.io/scheduler", "k8s.io/klog"
 
 
-def host_functions(api: ApiFunctions, scheduler: SchedulerFunctions, klog: Klog) -> tuple[HostFunction, ...]:
+def host_functions(scheduler: SchedulerFunctions, klog: Klog) -> tuple[HostFunction, ...]:
     functions: Mapping[tuple[str, str], Callable[..., Any]] = {
-        (API, "node"): api.node,
-        (API, "nodeList"): api.node_list,
+        (API, "node"): scheduler.node,
+        (API, "nodeList"): scheduler.node_list,
         (SCHEDULER, "get_config"): scheduler.get_config,
         (SCHEDULER, "currentPod"): scheduler.current_pod,
         (SCHEDULER, "targetPod"): scheduler.target_pod,

@@ -40,8 +40,8 @@ class Klog:
     def logs(self, instance: Instance, severity: int, message: int, size: int, pairs: int, pairs_size: int) -> None:
         """Log a message with keys and values, each of them ended by a NUL."""
         if self._is_wanted(instance, severity):
-            said = take_start(instance, pairs, pairs_size, MAX_BYTES) or ""
-            words = said.split("\0")[:-1] if said.endswith("\0") else said.split("\0")
+            text = take_start(instance, pairs, pairs_size, MAX_BYTES) or ""
+            words = text.split("\0")[:-1] if text.endswith("\0") else text.split("\0")
             shown = " ".join(f"{key}={value}" for key, value in zip(words[::2], [*words[1::2], ""], strict=False))
             self._write(severity, take_start(instance, message, size, MAX_BYTES), shown)
 

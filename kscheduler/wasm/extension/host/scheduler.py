@@ -1,4 +1,4 @@
-"""`k8s.io/scheduler`: the inputs of a call, its answers beside its result, and the actions of guests."""
+"""`k8s.io/api` and `k8s.io/scheduler`: nodes, the inputs of a call, its answers beside its result, and actions."""
 
 from __future__ import annotations
 
@@ -36,6 +36,15 @@ class SchedulerFunctions:
         self._world = world
         self._waiting_pods = waiting_pods
         self._surroundings = surroundings
+
+    # --- nodes ---
+
+    def node(self, instance: Instance, name: int, size: int, buffer: int, limit: int) -> int:
+        node_name = take_text(instance, name, size, MAX_NAME, "a node name")
+        return give(instance, self._world.node(node_name), buffer, limit)
+
+    def node_list(self, instance: Instance, buffer: int, limit: int) -> int:
+        return give(instance, self._world.node_list(), buffer, limit)
 
     # --- inputs ---
 
