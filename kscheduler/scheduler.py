@@ -20,7 +20,7 @@ from kscheduler.client.bind_lane import BindLane
 from kscheduler.client.binder import Binder
 from kscheduler.client.concurrency import run_together, within
 from kscheduler.client.pod_status import PodStatusLane
-from kscheduler.client.protocol import Binding, Client
+from kscheduler.client.protocol import Client
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.times import rfc3339
@@ -37,7 +37,6 @@ from kscheduler.cycle.refused_pods import RefusedPods
 from kscheduler.cycle.schedule_batch import ScheduleBatch
 from kscheduler.cycle.schedule_one import ScheduleOne
 from kscheduler.cycle.waiting_pods import WaitingPods
-from kscheduler.errors import InternalError
 from kscheduler.explain.annotations import AnnotationLane
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.explainer import Explainer, Leadership
@@ -100,7 +99,7 @@ DRAIN_S = 10.0  # in-flight binds are given this long when stopping
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line decides beyond kube-scheduler's configuration file."""
+    """Settings of the command line that are not in kube-scheduler's configuration file."""
 
     first_on_tie: bool = False  # among equal scores take the first node, not a random one
     bind_concurrency: int = DEFAULT_BIND_CONCURRENCY  # binding cycles at work; decisions wait when it is reached
@@ -119,13 +118,9 @@ def check_supported(config: SchedulerConfig, guests: GuestPlugins | None = None)
     """Raise ConfigError, as a Scheduler would, for a valid configuration that asks for what is not there."""
     build_extenders(config, Measurements(), lambda: 0.0)
     telemetry_settings(config)
-    handle = Handle(table=NodeTable(), rng=random.Random(0), bind=_bind_nothing)
+    handle = Handle(table=NodeTable(), rng=random.Random(0))
     for profile in without_ignored_resources(config).profiles:
         build(profile, handle, guests)
-
-
-async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
-    raise InternalError(f"pod {pod.key} was bound to {node_name} while a configuration was checked")
 
 
 class Scheduler:
@@ -151,11 +146,12 @@ class Scheduler:
         config = without_ignored_resources(config)
         self._clock = clock
         self._rng = rng
+        self._known_pods: dict[str, Pod] = {}  # key -> unfinished pod, as the watch shows it
         self.cache = Cache(assumed_ttl_s=options.assumed_pod_ttl_s)
         self.nominations = Nominations()
         self._work = asyncio.Event()
         self.waiting_pods = WaitingPods(self._work.set)
-        self._timers = PodTimers(self._work.set)
+        self._timers = PodTimers(clock, self._work.set)
         self._draining = False
         self._assumed_ttl_s = options.assumed_pod_ttl_s
         self._next_expiry = 0.0
@@ -223,7 +219,7 @@ class Scheduler:
             waiting_pods=self.waiting_pods,
             pre_binds=self._pre_binds,
             quick_steps=quick_steps,
-            current_pod=self.pods.store.get,
+            current_pod=self._known_pods.get,
             refused_pods=self._refused_pods,
             decisions=self.decisions,
             bind_outside=outside.bind if self.extenders.binders else None,
@@ -258,7 +254,7 @@ class Scheduler:
         self._handle = handle = Handle(
             table=self.cache.table,
             rng=self._rng,
-            bind=self._bind,
+            bind=self.binder.bind_pod,
             namespaces=self.namespaces,
             owners=self.owners,
             stopwatch=stopwatch,
@@ -273,7 +269,7 @@ class Scheduler:
             budgets=self.budgets,
             evictions=self._evictions,
             telemetry=Telemetry() if self.live_metrics is None else self.live_metrics.telemetry,
-            retry=self._retry,
+            retry=self._timers.retry,
         )
         for profile in config.profiles:
             percentage = profile.percentage_of_nodes_to_score
@@ -293,7 +289,8 @@ class Scheduler:
         return SchedulerEvictions(
             client,
             self._clock,
-            scene=self,
+            pods=self._known_pods,
+            timers=self._timers,
             recorder=self.recorder,
             measurements=self.measurements,
             waiting_pods=self.waiting_pods,
@@ -409,6 +406,7 @@ class Scheduler:
             self._pod_documents if self._guests is not None and self._guests.needs_pods else None,
             wake=self._work.set,
             past_bindings=self._past_bindings,
+            pods=self._known_pods,
             on_gone=self.statuses.forget,
         )
         return Watches(
@@ -437,7 +435,7 @@ class Scheduler:
             self.cache,
             self.profiles,
             clock=self._clock,
-            current_pod=self.pods.store.get,
+            current_pod=self._known_pods.get,
             leadership=leadership,
             waits_for=self._permits_awaited,
             max_in_unschedulable_s=self._max_in_unschedulable_s,
@@ -447,27 +445,8 @@ class Scheduler:
         waiting = self.waiting_pods.get(uid)
         return [] if waiting is None else waiting.pending_plugins
 
-    # --- what preemption asks ---
-
-    def current_pod(self, key: str) -> Pod | None:
-        """Return the pod as the watch shows it."""
-        return self.pods.store.get(key)
-
-    def activate(self, uid: str) -> None:
-        """Try a waiting pod at once."""
-        self.queue.activate((uid,), self._clock.now())
-        self._work.set()
-
-    def _retry(self, pod: PodInfo, seconds: float) -> None:
-        """Set a timer for a pod in flight, on a plugin's request: it is tried again then if it is in the queue."""
-        self._timers.set(pod.uid, self._clock.now() + seconds)
-
     def _pre_enqueue(self, pod: PodInfo) -> Status | None:
         return self.profiles[pod.pod.spec.scheduler_name].run_pre_enqueue(pod)
-
-    async def _bind(self, pod: PodInfo, node_name: str) -> None:
-        metadata = pod.pod.metadata
-        await self.binder.bind(Binding(metadata.namespace, metadata.name, metadata.uid, node_name))
 
     # --- running ---
 
@@ -556,7 +535,7 @@ class Scheduler:
     def _recover_events(self) -> None:
         """Record the Scheduled Events that a killed predecessor may have left unwritten."""
         for uid, key, bound_s in self._past_bindings.take():
-            pod = self.pods.store.get(key)
+            pod = self._known_pods.get(key)
             if pod is not None and pod.metadata.uid == uid:
                 self.recorder.record_past_binding(pod, bound_s)
 

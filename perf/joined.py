@@ -118,7 +118,6 @@ class Lane:
         self._handle = Handle(
             table=self.cache.table,
             rng=random.Random(1),
-            bind=_bind_nothing,
             nominations=Nominations(),
             budgets=DisruptionBudgets(),
         )
@@ -156,10 +155,6 @@ class Lane:
         found = self._framework.schedule_pod(CycleState(), pod)
         assert isinstance(found, Decision), found
         return found.node_name
-
-
-async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
-    raise AssertionError("nothing is bound here")
 
 
 def measured(nodes: int, kind: str, pods: int) -> str:

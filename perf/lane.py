@@ -15,7 +15,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
 from kscheduler._fast import COMPILED
 from kscheduler.config.load import default_config
@@ -76,7 +76,7 @@ def microseconds_to_sign(lane: CompiledLane, pods: Sequence[PodInfo]) -> float:
 
 def new_lane(nodes: int) -> CompiledLane:
     measurements = Measurements()
-    handle = Handle(table=NodeTable(), rng=random.Random(1), bind=_bind)
+    handle = Handle(table=NodeTable(), rng=random.Random(1))
     for index in range(nodes):
         node = make_node(f"n{index}").label("kubernetes.io/hostname", f"n{index}").label(zone=f"z{index % 3}")
         handle.table.set_node(node.capacity(cpu="64", memory="256Gi", pods=250).obj())
@@ -93,14 +93,6 @@ def new_pods(pods: int, classes: int, *, has_own_label: bool) -> list[PodInfo]:
         pod = make_pod(f"p{index}").label(app=f"app{kind}").req(cpu=f"{50 + kind}m", memory=f"{100 + kind}Mi")
         made.append(PodInfo((pod.label(index=str(index)) if has_own_label else pod).obj()))
     return made
-
-
-async def _never() -> None:
-    raise AssertionError("nothing is bound here")
-
-
-def _bind(pod: PodInfo, node_name: str) -> Awaitable[None]:
-    return _never()
 
 
 if __name__ == "__main__":

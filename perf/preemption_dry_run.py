@@ -143,7 +143,6 @@ class Cluster:
         handle = Handle(
             table=self.cache.table,
             rng=random.Random(1),
-            bind=_bind_nothing,
             profiles=profiles,
             nominations=self.nominations,
             budgets=self.budgets,
@@ -178,10 +177,6 @@ class Attempts:
         result = self._plugin.post_filter(state, info, statuses)
         took = time.thread_time() - started
         return took, (result, self._dry_run.found.candidates, self._dry_run.found.statuses)
-
-
-async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
-    raise AssertionError("nothing is bound here")
 
 
 def _preemptor(name: str = "high") -> PodBuilder:

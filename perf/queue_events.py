@@ -127,7 +127,7 @@ def fill(pods: int, classes: int) -> SchedulingQueue:
 
 
 def new_queue() -> SchedulingQueue:
-    handle = Handle(table=NodeTable(), rng=random.Random(0), bind=_bind_nothing)
+    handle = Handle(table=NodeTable(), rng=random.Random(0))
     points = build(default_config().profiles[0], handle)
     framework = Framework(PROFILE, points, handle, observer=Measurements(), stopwatch=lambda: 0.0)
     registered = framework.events_by_plugin()
@@ -141,10 +141,6 @@ def new_queue() -> SchedulingQueue:
         framework.run_pre_enqueue,
         **arguments,
     )
-
-
-async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
-    raise AssertionError("nothing is bound here")
 
 
 def waiting_pod(number: int, kind: int) -> Pod:

@@ -68,10 +68,6 @@ def build_guest() -> Path:
     return TARGET
 
 
-async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
-    raise AssertionError("nothing is bound here")
-
-
 class Scene:
     def __init__(self, guest: Path, nodes: int, images: int) -> None:
         self.cache = Cache()
@@ -85,7 +81,7 @@ class Scene:
                 node = node.image(name, 10_000_000 + image)
             self.cache.set_node(node.obj())
         args = {"guestURL": f"file://{guest}", "memory": "1Gi", "deadline": "1s", "args": ["guest"]}
-        handle = Handle(table=self.cache.table, rng=random.Random(0), bind=_bind_nothing)
+        handle = Handle(table=self.cache.table, rng=random.Random(0))
         kind = GuestPlugins(cache_dir=None).class_of("Filter", args, "args")
         self.plugin: Any = kind(args, handle)
         self.threads = BindingThreads(max(1, len(os.sched_getaffinity(0)) - 1))

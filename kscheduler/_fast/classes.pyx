@@ -170,7 +170,10 @@ cdef class PodClass:
         self.c.asked_count += 1
 
     def follow_rules(self, MetricRules rules not None, bint filters, weight=0):
-        """Reject rows with a mark if `filters`, and add points without normalisation, as of each placement."""
+        """Reject rows that rules mark, if `filters`, and add the rules' points without normalisation.
+
+        Marks and points are computed again at each placement, since they depend on the resources in use.
+        """
         self._begin()
         if rules.columns is not self.columns:
             raise ValueError("the rules are about another table")

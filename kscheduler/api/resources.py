@@ -68,7 +68,7 @@ class PodResources:
 
     @property
     def requests(self) -> dict[str, int]:
-        """`total` by resource name, cpu in thousandths; resources asked for with zero may be absent."""
+        """Return `total` by resource name, cpu in thousandths; resources asked for with zero may be absent."""
         named = {CPU: self.total.cpu_milli, MEMORY: self.total.memory, EPHEMERAL_STORAGE: self.total.ephemeral_storage}
         return {name: amount for name, amount in named.items() if amount} | dict(self.total.scalars)
 

@@ -136,7 +136,7 @@ _Parts = tuple[Any, ...]  # labels, annotations, owners, then the fields of the 
 
 
 class PodSharing:
-    """`keep` returns a pod with shared parts. One instance serves one informer."""
+    """Makes pods share equal parts, to save memory: `keep` returns such a pod. One instance serves one informer."""
 
     def __init__(self, max_key_bytes: int = MAX_KEY_BYTES, *, bound_since: Callable[[], str] | None = None) -> None:
         """`bound_since`: the RFC 3339 time, in UTC, from which on a pod's time of binding is kept."""
@@ -248,7 +248,7 @@ def _of_resources(statuses: list[ContainerStatus] | None) -> list[ContainerStatu
 
 
 class NodeSharing:
-    """`keep` returns a node with shared parts: amounts, conditions and images."""
+    """Makes nodes share equal amounts, conditions and images, to save memory: `keep` returns such a node."""
 
     def __init__(self) -> None:
         self._parts: Shared[Any] = Shared()

@@ -27,7 +27,7 @@ _FLOOR_DRIFT = 0.01  # of the distance, each round
 
 
 class AdaptiveLimit:
-    """`value` is the limit now, never above `ceiling`."""
+    """A limit on requests under way that follows what the server takes: `value`, never above `ceiling`."""
 
     def __init__(self, ceiling: int) -> None:
         self.ceiling = ceiling

@@ -27,6 +27,7 @@ from kscheduler.client.fault_log import FaultLog
 from kscheduler.client.protocol import Binding, BindTry, Client
 from kscheduler.client.write_permission import NOT_BOUND, WritePermission
 from kscheduler.errors import APIError, Conflict, NotFound, NotLeading, Unreachable
+from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,11 @@ class Binder:
         self._rng = rng
         self.permission = permission or WritePermission()
         self._faults = FaultLog(log)
+
+    async def bind_pod(self, pod: PodInfo, node_name: str) -> None:
+        """Bind the pod to the node, as `bind` does."""
+        metadata = pod.pod.metadata
+        await self.bind(Binding(metadata.namespace, metadata.name, metadata.uid, node_name))
 
     async def bind(self, binding: Binding, tries: Tries | None = None) -> None:
         """Return when the pod is bound to that node; raise an APIError when it certainly is not.

@@ -34,7 +34,7 @@ class _Wanted(NamedTuple):
 
 
 class BindingWriter:
-    """`client.protocol.DirectBinds` over HTTP."""
+    """Writes bindings over HTTP without a task for each: implements `client.protocol.DirectBinds`."""
 
     def __init__(
         self,

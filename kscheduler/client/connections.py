@@ -61,7 +61,7 @@ class Carrier:
 
 
 class ConnectionPool:
-    """As many connections as there are requests at once; the one used last is used next, so that spares expire."""
+    """Keeps as many connections as requests at once need. The one used last is used next, so that spares expire."""
 
     def __init__(
         self,

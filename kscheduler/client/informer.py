@@ -114,16 +114,18 @@ class Informer(Generic[T]):
         measurements: Measurements | None = None,
         pauses: RetryPauses | None = None,
         silence_s: float = float("inf"),
+        store: dict[str, T] | None = None,
     ) -> None:
         """`keep` may slim an object before it is stored and handed on; None drops it, as if it did not exist.
         An object for which it raises DecodeError stays as it was read last.
 
         `may_be_unknown`: while the apiserver does not know the kind at all, there are no objects of it. `pauses` are
         shared by all users of an apiserver. `silence_s`: after so long without an event a watch has to show that it
-        works.
+        works. `store`: an empty dict that others read, too.
         """
         self.resource = resource
-        self.store: dict[str, T] = {}  # key ("namespace/name", or "name") -> the version the handler knows
+        # key ("namespace/name", or "name") -> the version the handler knows
+        self.store: dict[str, T] = {} if store is None else store
         self.synced = asyncio.Event()
         self.last_error: APIError | None = None  # None while list and watch work
         self.resource_version = ""  # of the last change seen; "" asks for a list

@@ -175,7 +175,7 @@ ONE_TRY = BindTry()
 
 @dataclass(frozen=True, slots=True)
 class PodStatusPatch:
-    """What changes in a pod's status; None leaves a field alone, "" clears nominatedNodeName."""
+    """A change of a pod's status; None leaves a field alone, "" clears nominatedNodeName."""
 
     condition: PodCondition | None = None
     nominated_node_name: str | None = None

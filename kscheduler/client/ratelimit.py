@@ -29,7 +29,7 @@ class Priority(enum.IntEnum):
 
 
 class RateLimiter:
-    """`burst` requests at once, then `qps` a second. A negative qps is no limit, as in client-go."""
+    """Lets `burst` requests start at once, then `qps` a second. A negative qps is no limit, as in client-go."""
 
     def __init__(self, qps: float, burst: int, clock: Clock) -> None:
         self._qps = qps if qps != 0 else DEFAULT_QPS

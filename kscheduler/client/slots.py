@@ -48,7 +48,7 @@ _SHORTEST_S, _LONGEST_S = 0.001, 30.0
 
 
 class Slot:
-    """What one request holds while it is under way."""
+    """The place among concurrent requests that a request holds while it is under way."""
 
     __slots__ = ("is_hung", "is_overdue", "on_overdue", "priority", "sent_s")
 

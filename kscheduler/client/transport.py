@@ -47,7 +47,7 @@ class RequestObserver(Protocol):
     """Receives the numbers of the rest_client metrics, for each request."""
 
     def observe(self, verb: str, host: str, code: str, duration_s: float) -> None:
-        """`verb` as in HTTP; `code` the HTTP status, or "<error>" when none came."""
+        """Record one request. `verb` as in HTTP; `code` the HTTP status, or "<error>" when none came."""
         ...
 
     def observe_sizes(self, verb: str, host: str, sent_bytes: int, received_bytes: int | None) -> None:

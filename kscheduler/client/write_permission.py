@@ -10,7 +10,7 @@ NOT_BOUND = "not bound"
 
 
 class Elected(Protocol):
-    """What takes part in leader election."""
+    """A participant in leader election, which knows whether it leads."""
 
     @property
     def is_leader(self) -> bool: ...

@@ -25,7 +25,7 @@ from kscheduler.command.flags import PluginTestOptions
 from kscheduler.command.plugin_inspect import as_url, shown_file
 from kscheduler.command.plugin_measured import MeasuredEngine
 from kscheduler.config.decode import describe_kind
-from kscheduler.errors import ConfigError, DecodeError, InternalError
+from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.fence import Fence
@@ -178,9 +178,7 @@ class Trial:
 
     def __init__(self, options: PluginTestOptions, cache: Cache, log: GuestLog) -> None:
         self._table = cache.table
-        self._handle = handle = Handle(
-            table=cache.table, rng=random.Random(0), bind=_bind_nothing, stopwatch=time.perf_counter
-        )
+        self._handle = handle = Handle(table=cache.table, rng=random.Random(0), stopwatch=time.perf_counter)
         args = read_plugin_args(options)
         self._engines: list[MeasuredEngine] = []
         guests = GuestPlugins(engine=self._engine, cache_dir=options.plugin_cache_dir, reloads=False, is_trial=True)
@@ -352,10 +350,6 @@ def _last_words(plugin: Any) -> set[str]:
     else:
         own = {"postBind" if export == "postbind" else export for export in plugin.exports}
     return own & {"unreserve", "postBind"}
-
-
-async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
-    raise InternalError(f"pod {pod.key} was bound to {node_name} while a plugin was tested")
 
 
 def _ms(seconds: float) -> float:

@@ -107,7 +107,7 @@ class Range(ConfigStruct, frozen=True):
 
 
 class Deviation(ConfigStruct, frozen=True):
-    """For LowRisk: the metric of the other's deviation, and its weight. As in Trimaran."""
+    """The metric with the standard deviation of a LowRisk rule's metric, and its weight, as in Trimaran."""
 
     metric: str = ""
     margin: float = 1.0

@@ -64,7 +64,7 @@ def check_profiles(config: SchedulerConfig, extra: PointMap | None = None) -> No
 
 
 def _misnamed(profile: Profile, known: PointMap) -> str:
-    """For an unknown name, return a hint at arguments that describe a guest and may have been meant for it."""
+    """Return a hint, for a message about an unknown plugin, at a guest's arguments that may have been meant for it."""
     enabled = profile.plugins.enabled_names()
     if enabled <= known.keys():
         return ""

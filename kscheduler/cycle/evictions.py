@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from kscheduler.client.times import rfc3339
 from kscheduler.client.write_permission import WritePermission, not_leading
 from kscheduler.clock import Clock
 from kscheduler.cycle.binding_tasks import BackgroundTasks, PreBindSteps
+from kscheduler.cycle.pod_timers import PodTimers
 from kscheduler.cycle.waiting_pods import WaitingPods
 from kscheduler.errors import APIError, Conflict, NotFound
 from kscheduler.framework.evictions import Evictions
@@ -38,23 +39,16 @@ SHORTEST_LOOK_S = 0.005
 LONGEST_LOOK_S = 0.25
 
 
-class Scene(Protocol):
-    """What evictions need of the scheduler around them."""
-
-    def current_pod(self, key: str) -> Pod | None: ...
-
-    def activate(self, uid: str) -> None: ...
-
-
 class SchedulerEvictions(Evictions):
-    """The `Evictions` of a running scheduler."""
+    """The `Evictions` of a running scheduler. `pods`: key -> the pod as the watch shows it."""
 
     def __init__(
         self,
         client: Client,
         clock: Clock,
         *,
-        scene: Scene,
+        pods: Mapping[str, Pod],
+        timers: PodTimers,
         recorder: EventRecorder,
         measurements: Measurements,
         waiting_pods: WaitingPods,
@@ -64,7 +58,8 @@ class SchedulerEvictions(Evictions):
     ) -> None:
         self._client = client
         self._clock = clock
-        self._scene = scene
+        self._pods = pods
+        self._timers = timers
         self._recorder = recorder
         self._measure = measurements
         self._waiting_pods = waiting_pods
@@ -73,7 +68,7 @@ class SchedulerEvictions(Evictions):
         self._permission = permission
 
     def current(self, key: str) -> Pod | None:
-        return self._scene.current_pod(key)
+        return self._pods.get(key)
 
     # --- writing ---
 
@@ -163,7 +158,7 @@ class SchedulerEvictions(Evictions):
         return True
 
     def try_again(self, uid: str) -> None:
-        self._scene.activate(uid)
+        self._timers.retry_now(uid)
 
     # --- measuring ---
 

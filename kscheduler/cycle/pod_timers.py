@@ -1,4 +1,4 @@
-"""Pods that plugins want tried again at a certain moment, whatever their backoff. Callers pass the current time."""
+"""Pods that are to be tried again at a certain moment, whatever their backoff, because a plugin asked for it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import heapq
 from collections.abc import Callable
 from itertools import count
 
-MAX_KEPT = 65_536  # pods; what is asked for beyond that is left to the queue, which lets no pod wait forever
+from kscheduler.clock import Clock
+from kscheduler.snapshot.pod_info import PodInfo
+
+MAX_KEPT = 65_536  # pods that wait for a later moment; the queue tries others in its own time
 
 
 class PodTimers:
     """One moment for each pod. `wake` is called when a new moment comes before all others, for a loop that sleeps."""
 
-    def __init__(self, wake: Callable[[], object]) -> None:
+    def __init__(self, clock: Clock, wake: Callable[[], object]) -> None:
+        self._clock = clock
         self._wake = wake
         self.due: dict[str, float] = {}  # pod uid -> its earliest moment
         self._heap: list[tuple[float, int, str]] = []  # with moments that are no longer a pod's earliest
@@ -21,10 +25,19 @@ class PodTimers:
     def __len__(self) -> int:
         return len(self.due)
 
+    def retry(self, pod: PodInfo, seconds: float) -> None:
+        """Try a pod in flight again after so many seconds, if it is in the queue then."""
+        if len(self.due) < MAX_KEPT or pod.uid in self.due:
+            self.set(pod.uid, self._clock.now() + seconds)
+
+    def retry_now(self, uid: str) -> None:
+        """Try a waiting pod again before the next decision."""
+        self.set(uid, self._clock.now())
+
     def set(self, uid: str, at: float) -> None:
         """Set the pod's moment, unless an earlier one is set: a plugin that wants a later one asks again then."""
         known = self.due.get(uid)
-        if (known is not None and known <= at) or (known is None and len(self.due) >= MAX_KEPT):
+        if known is not None and known <= at:
             return
         first = self.next_moment()
         self.due[uid] = at

@@ -27,7 +27,10 @@ LONG_S = 0.004  # batches that take longer become smaller
 
 
 class ScheduleBatch:
-    """`dispatch` starts the binding of a decided pod. Without a compiled lane all pods are decided one by one."""
+    """Decides the pods of the active queue, in runs of many where it can.
+
+    `dispatch` starts the binding of a decided pod. Without a compiled lane all pods are decided one by one.
+    """
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ Fetch = Callable[[Sequence[PodInfo]], Awaitable[Mapping[str, PodDocument]]]
 
 
 class ExtenderChain:
-    """`extenders` in the order of the configuration, except that ignorable ones are called last."""
+    """Calls the extenders in the order of the configuration, except that ignorable ones are called last."""
 
     def __init__(
         self,

@@ -101,7 +101,7 @@ class PreFilterPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PreFilterExtensions(Plugin, Protocol):
-    """For a plugin that keeps facts about the pods on nodes in the cycle state: these methods update the facts.
+    """Updates what the plugin's PreFilter keeps in the cycle state about the pods on nodes.
 
     Called when a what-if moves a pod, if the plugin's PreFilter did not skip. `node` has the pods after the move.
     The kept values must have a method `clone`; see `CycleState`.
@@ -422,6 +422,10 @@ async def _do_not_sleep(seconds: float) -> None:
     pass
 
 
+async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
+    raise InternalError(f"pod {pod.key} was to be bound to {node_name} where no scheduler is")
+
+
 def _retry_nothing(pod: PodInfo, seconds: float) -> None:
     pass
 
@@ -442,7 +446,7 @@ class Handle:
 
     table: NodeTable
     rng: random.Random
-    bind: Callable[[PodInfo, str], Awaitable[None]]  # (pod, node name); raises the APIError family
+    bind: Callable[[PodInfo, str], Awaitable[None]] = _bind_nothing  # (pod, node name); raises the APIError family
     namespaces: Namespaces = field(default_factory=Namespaces)  # for namespace selectors of affinity terms
     owners: Owners = field(default_factory=Owners)  # for pods that state no spread constraints
     stopwatch: Callable[[], float] = _stands_still  # seconds, to measure plugins; never for decisions

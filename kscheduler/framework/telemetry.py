@@ -40,7 +40,10 @@ class SampleSteps(NamedTuple):
 
 
 class Telemetry:
-    """What plugins read. This base serves a scheduler without live metrics: it has no policies and no values."""
+    """The live metrics and policies that plugins read.
+
+    This base serves a scheduler without live metrics: it has no policies and no values.
+    """
 
     def now(self) -> float:
         """Return the time in seconds of the scheduler's clock, to compute how long a pod has waited."""

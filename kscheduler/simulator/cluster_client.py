@@ -69,7 +69,7 @@ class _AlwaysFree:
 
 
 class ClusterClient:
-    """`client.protocol.Client` on a `Cluster`."""
+    """The client of a simulated cluster: implements `client.protocol.Client`."""
 
     def __init__(self, cluster: Cluster, latency: Latency, faults: Faults, source: random.Random) -> None:
         self.faults = faults

@@ -83,7 +83,10 @@ _WATCH_ONLY = {FaultKind.CUT, FaultKind.SILENT, FaultKind.DUPLICATE, FaultKind.D
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`matches` receives the subject of the request: a Binding, Pod, Event, Lease, key, or None for list and watch."""
+    """A fault that strikes some requests.
+
+    `matches` receives the subject of the request: a Binding, Pod, Event, Lease, key, or None for list and watch.
+    """
 
     kind: FaultKind
     verbs: frozenset[Verb]

@@ -34,7 +34,7 @@ class LoadSample(NamedTuple):
 
 
 class LoadHistory:
-    """`close` it at the end, then read."""
+    """The load of nodes over virtual time. `close` it at the end, then read."""
 
     def __init__(self, load: RealLoad) -> None:
         self._load = load

@@ -21,7 +21,7 @@ DURATIONS = "forever, constant:SECONDS, exp:MEAN or lognormal:MEDIAN,SIGMA"
 
 @dataclass(frozen=True, slots=True)
 class ArrivalProcess:
-    """`times` yields arrival times without end, never decreasing, from 0 on."""
+    """A law of arrivals: `times` yields arrival times without end, never decreasing, from 0 on."""
 
     text: str
     times: Callable[[random.Random], Iterator[float]]
@@ -29,7 +29,7 @@ class ArrivalProcess:
 
 @dataclass(frozen=True, slots=True)
 class DurationLaw:
-    """`draw` returns one duration in seconds, None for forever."""
+    """A law of durations: `draw` returns one duration in seconds, None for forever."""
 
     text: str
     draw: Callable[[random.Random], float | None]

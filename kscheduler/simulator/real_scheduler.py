@@ -18,7 +18,7 @@ from kscheduler.simulator.run import SchedulerFactory
 
 
 class RealScheduler:
-    """`run.SchedulerUnderTest` around a `Scheduler`."""
+    """Runs a complete `Scheduler` in a simulation: implements `run.SchedulerUnderTest`."""
 
     def __init__(
         self, client: Client, clock: Clock, rng: random.Random, config: SchedulerConfig, options: Options

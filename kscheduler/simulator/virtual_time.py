@@ -85,7 +85,7 @@ class _Jump:
 
 
 class LoopClock:
-    """`clock.Clock` on an event loop: monotonic time is the loop's, wall time is `epoch` plus that."""
+    """A clock that shows an event loop's time: monotonic time is the loop's, wall time is `epoch` plus that."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, epoch: float = 1_700_000_000.0) -> None:
         self.now = loop.time  # an attribute, not a method: one call less on a path taken per event

@@ -25,7 +25,10 @@ REMEMBERED = 5  # the last answers; one long gap among them does not move their 
 
 
 class Cadence:
-    """`interval_s` is the polling interval of the source: the lower bound of the observed update interval."""
+    """Estimates how often a metric is updated.
+
+    `interval_s` is the polling interval of the source: the lower bound of the observed update interval.
+    """
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s

@@ -59,7 +59,7 @@ class WasmArguments(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_reloaded(self) -> bool:
-        """Whether the source is checked for new versions; never with a digest, since such a guest cannot change."""
+        """True if the source is checked for new versions; never with a digest, since such a guest cannot change."""
         return bool(self.reload_interval) and not self.sha256
 
 

@@ -37,7 +37,7 @@ class BindingThreads:
 
     @property
     def is_one_current(self) -> bool:
-        """Whether the current thread belongs to this pool."""
+        """True if the current thread belongs to this pool."""
         return getattr(self._here, "is_one", False)
 
     def hand_over(self, action: Callable[[], None]) -> None:

@@ -179,7 +179,7 @@ class Instance(Protocol):
 
     @property
     def is_broken(self) -> bool:
-        """Whether the instance had a fault; every further call raises then."""
+        """True if the instance had a fault; every further call raises then."""
         ...
 
     @property

@@ -71,6 +71,7 @@ class Listeners:
     pod_documents: PodDocuments | None  # None: no guest needs complete waiting pods
     wake: Callable[[], None]  # called when there may be a pod to schedule
     past_bindings: PastBindings
+    pods: dict[str, Pod]  # key -> unfinished pod; written by its informer alone
     on_gone: Callable[[str], None]  # the pod with this uid needs no PodScheduled condition any more
 
 
@@ -120,6 +121,7 @@ class Watches:
         handler: Handler[T],
         field_selector: str = "",
         keep: Callable[[T], T | None] | None = None,
+        store: dict[str, T] | None = None,
     ) -> Informer[T]:
         return Informer(
             self._client,
@@ -132,6 +134,7 @@ class Watches:
             measurements=self._measure,
             pauses=self._pauses,
             silence_s=self._silence_s(resource),
+            store=store,
         )
 
     def _silence_s(self, resource: Resource[Any]) -> float:
@@ -147,9 +150,10 @@ class Watches:
         events, keep = self._timed(self._pod_events(), pod_event_name), PodSharing(bound_since=self._bound_since).keep
         documents = self._listeners.pod_documents
         if documents is None:
-            return self._informer(PODS, events, UNFINISHED_PODS, keep=keep)
+            return self._informer(PODS, events, UNFINISHED_PODS, keep=keep, store=self._listeners.pods)
         whole: Resource[Any] = POD_DOCUMENTS
-        return self._informer(whole, documents.follow(events), UNFINISHED_PODS, keep=documents.reader(keep))
+        handler, keep_read = documents.follow(events), documents.reader(keep)
+        return self._informer(whole, handler, UNFINISHED_PODS, keep_read, self._listeners.pods)
 
     def _pod_events(self) -> PodEvents:
         to = self._listeners

@@ -8,11 +8,12 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from kscheduler.api.objects import Pod, PodCondition
+from kscheduler.api.objects import PodCondition
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.cycle.binding_tasks import BackgroundTasks, PreBindSteps
 from kscheduler.cycle.evictions import REFUSED_PAUSE_S, SchedulerEvictions
+from kscheduler.cycle.pod_timers import PodTimers
 from kscheduler.cycle.waiting_pods import WaitingPods
 from kscheduler.errors import APIError, Conflict, Forbidden, NotLeading
 from kscheduler.framework.evictions import Evictions
@@ -41,12 +42,13 @@ class Bench:
         self.pre_binds = PreBindSteps()
         self.metrics = Metrics()
         self.recorder = EventRecorder(self.client, self.clock, random.Random(1), controller="other", instance="i")
-        self.activated: list[str] = []
+        self.timers = PodTimers(self.clock, lambda: None)
         self.is_leader = True
         self.evictions: Evictions = SchedulerEvictions(
             self.client,
             self.clock,
-            scene=self,
+            pods=self.cluster.pods,
+            timers=self.timers,
             recorder=self.recorder,
             measurements=Measurements(self.metrics),
             waiting_pods=self.waiting,
@@ -54,12 +56,6 @@ class Bench:
             tasks=BackgroundTasks("a preemption", lambda: None),
             permission=WritePermission(self),
         )
-
-    def current_pod(self, key: str) -> Pod | None:
-        return self.cluster.pods.get(key)
-
-    def activate(self, uid: str) -> None:
-        self.activated.append(uid)
 
     def condition(self) -> PodCondition:
         """The only one the victim has."""
@@ -259,7 +255,7 @@ def test_the_rest_is_passed_on() -> None:
         await bench.evictions.together(work(), work())
         assert done == ["work"] * 3
         bench.evictions.try_again("u")
-        assert bench.activated == ["u"]
+        assert bench.timers.pop_due(bench.clock.now()) == ["u"]
         assert bench.evictions.current("default/victim") == bench.victim
         assert bench.evictions.wall() == bench.clock.wall()
         bench.evictions.attempted()

@@ -4,10 +4,13 @@ import pytest
 
 from kscheduler.cycle import pod_timers
 from kscheduler.cycle.pod_timers import PodTimers
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.testing.wrappers import make_pod
+from tests.support.clocks import ManualClock
 
 
 def test_pods_come_in_the_order_of_their_moments() -> None:
-    timers = PodTimers(lambda: None)
+    timers = PodTimers(ManualClock(), lambda: None)
     for uid, at in (("a", 5.0), ("b", 3.0), ("c", 3.0)):
         timers.set(uid, at)
     assert timers.next_moment() == 3.0
@@ -18,7 +21,7 @@ def test_pods_come_in_the_order_of_their_moments() -> None:
 
 
 def test_of_two_moments_of_a_pod_the_earlier_counts() -> None:
-    timers = PodTimers(lambda: None)
+    timers = PodTimers(ManualClock(), lambda: None)
     timers.set("a", 5.0)
     timers.set("a", 8.0)
     timers.set("a", 2.0)
@@ -29,16 +32,26 @@ def test_of_two_moments_of_a_pod_the_earlier_counts() -> None:
 
 def test_whoever_sleeps_is_woken_only_by_an_earlier_moment() -> None:
     woken: list[str] = []
-    timers = PodTimers(lambda: woken.append("now"))
+    timers = PodTimers(ManualClock(), lambda: woken.append("now"))
     timers.set("a", 5.0)
     timers.set("b", 7.0)
     timers.set("c", 4.0)
     assert len(woken) == 2
 
 
-def test_only_so_many_pods_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_pods_wait_for_a_later_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pod_timers, "MAX_KEPT", 2)
-    timers = PodTimers(lambda: None)
+    clock = ManualClock(now=100.0)
+    timers = PodTimers(clock, lambda: None)
     for number in range(4):
-        timers.set(f"p{number}", float(number))
-    assert timers.pop_due(9.0) == ["p0", "p1"]
+        timers.retry(PodInfo(make_pod(f"p{number}").obj()), float(number))
+    assert timers.pop_due(109.0) == ["uid-default-p0", "uid-default-p1"]
+
+
+def test_a_pod_that_is_to_be_tried_now_is_never_left_to_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_timers, "MAX_KEPT", 1)
+    clock = ManualClock(now=100.0)
+    timers = PodTimers(clock, lambda: None)
+    timers.set("later", 105.0)
+    timers.retry_now("now")
+    assert timers.pop_due(100.0) == ["now"]

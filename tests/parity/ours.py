@@ -71,7 +71,7 @@ class World:
         nominations = Nominations()
         for pod in case.cluster.get("nominated", ()):
             nominations.nominate(read_pod(pod), None)
-        self.handle = Handle(table=self.cache.table, rng=random.Random(0), bind=_bind_nothing, nominations=nominations)
+        self.handle = Handle(table=self.cache.table, rng=random.Random(0), nominations=nominations)
         config = read_config(json.dumps(case.config))
         self._profiles = {
             profile.scheduler_name: _Profile(profile, config.percentage_of_nodes_to_score, self.handle, form)
@@ -139,10 +139,6 @@ def _fill_owners(handle: Handle, cluster: Mapping[str, Sequence[Object]]) -> Non
 @functools.lru_cache(maxsize=2)  # both forms have the same
 def read_config(text: str) -> SchedulerConfig:
     return parse_config(text)
-
-
-async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
-    raise InternalError(f"pod {pod.key} was bound to {node_name} while decisions were compared")
 
 
 class _Profile:

@@ -45,7 +45,7 @@ BY_DEFAULT = "default"  # as the plugin goes about it unless told otherwise
 
 @functools.cache
 def forms() -> Sequence[str]:
-    handle = Handle(table=Cache().table, rng=random.Random(0), bind=_bind_nothing)
+    handle = Handle(table=Cache().table, rng=random.Random(0))
     default = DefaultPreemption(handle, DefaultPreemptionArgs())._dry_run
     return (BY_WHAT_IF,) if isinstance(default, WhatIfDryRun) else (BY_WHAT_IF, BY_DEFAULT)
 
@@ -63,7 +63,6 @@ class PreemptionWorld:
         self._handle = Handle(
             table=self._cache.table,
             rng=random.Random(0),
-            bind=_bind_nothing,
             profiles=profiles,
             nominations=self._nominations,
             evictions=self._evictions,
@@ -123,10 +122,6 @@ class PreemptionWorld:
     def check(self) -> None:
         """Raises InternalError if decisions have left traces."""
         check_cache(self._cache)
-
-
-async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
-    raise InternalError(f"pod {pod.key} was bound to {node_name} while preemptions were compared")
 
 
 class _Watched:

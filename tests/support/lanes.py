@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kscheduler.api.objects import Node, Pod
@@ -37,14 +37,6 @@ class Outcome:
     text: str = ""
 
 
-async def _no_bind(pod: PodInfo, node: str) -> None:
-    raise AssertionError("nothing is bound here")
-
-
-def _bind(pod: PodInfo, node: str) -> Awaitable[None]:
-    return _no_bind(pod, node)
-
-
 class Side:
     """A cluster with the frameworks of all profiles. Nobody is preempted."""
 
@@ -66,7 +58,6 @@ class Side:
         self.handle = Handle(
             table=self.cache.table,
             rng=random.Random(seed),
-            bind=_bind,
             namespaces=self.namespaces,
             owners=self.owners,
             nominations=self.nominations,

@@ -159,7 +159,10 @@ class PodClass:
         self._answers.append(answers)
 
     def follow_rules(self, rules: MetricRules, filters: bool, weight: int = 0) -> None:
-        """Reject rows with a mark if `filters`, and add points without normalisation, as of each placement."""
+        """Reject rows that rules mark, if `filters`, and add the rules' points without normalisation.
+
+        Marks and points are computed again at each placement, since they depend on the resources in use.
+        """
         self._begin()
         if rules.columns is not self._columns:
             raise ValueError("the rules are about another table")

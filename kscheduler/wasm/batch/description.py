@@ -68,17 +68,17 @@ class Description:
 
     @property
     def is_pure(self) -> bool:
-        """Whether answers depend on nothing but the pod and the row's node object."""
+        """True if answers depend on nothing but the pod and the row's node object."""
         return self.depends <= {POD, NODE}
 
     @property
     def has_table(self) -> bool:
-        """Whether the guest reads anything of the node table."""
+        """True if the guest reads anything of the node table."""
         return bool(self.table or self.labels or self.annotations or self.metrics)
 
     @property
     def follows_pods(self) -> bool:
-        """Whether the guest reads parts of a row that change when pods are added to or removed from the node."""
+        """True if the guest reads parts of a row that change when pods are added to or removed from the node."""
         return bool(self.table & {"usage", "pods"})
 
 

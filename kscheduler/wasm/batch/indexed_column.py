@@ -33,7 +33,7 @@ class IndexedColumn:
 
     @property
     def is_overgrown(self) -> bool:
-        """Whether so many values are unused that the column should be built again."""
+        """True if so many values are unused that the column should be built again."""
         return len(self.values) > 2 * len(self._rows) + SPARE_VALUES
 
     def write(self, known: int, rows: Sequence[int] | None) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class BatchVersion:
 
     @property
     def may_surprise(self) -> bool:
-        """Whether the guest imports the clock or Events, so that equal questions may not have equal results."""
+        """True if the guest imports the clock or Events, so that equal questions may not have equal results."""
         return any(each.module == MODULE and each.name in ("now", "event") for each in self.module.imports)
 
     def _set_up(self, instance: Instance) -> None:

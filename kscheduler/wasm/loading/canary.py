@@ -19,7 +19,7 @@ import msgspec
 from kscheduler.api.decode import convert_object
 from kscheduler.api.objects import Node, Pod
 from kscheduler.cache.cache import Cache
-from kscheduler.errors import InternalError, PluginError
+from kscheduler.errors import PluginError
 from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.fence import Fence, WrongAnswer
@@ -115,7 +115,7 @@ class _Trial:
         self.errors: list[str] = []  # errors that the guest returned by itself
 
     def run(self, kind: type[Any]) -> None:
-        handle = Handle(table=_small_table(), rng=random.Random(0), bind=_bind_nothing)
+        handle = Handle(table=_small_table(), rng=random.Random(0))
         plugin: Any = Fence(kind({}, handle), handle)
         points = {point: [(plugin, 1)] for point, method in EXTENSION_POINTS.items() if hasattr(plugin, method)}
         framework = Framework(
@@ -173,10 +173,6 @@ def _is_hard(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
-
-
-async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
-    raise InternalError(f"pod {pod.key} was bound to {node_name} by a canary")
 
 
 # --- the cluster ------------------------------------------------------------------------------------------------------

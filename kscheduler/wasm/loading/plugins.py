@@ -119,17 +119,17 @@ class GuestPlugins:
 
     @property
     def needs_nodes(self) -> bool:
-        """Whether a guest needs complete node objects."""
+        """True if a guest needs complete node objects."""
         return any(guest.interface.sees_nodes for guest in self.guests)
 
     @property
     def needs_pods(self) -> bool:
-        """Whether a guest needs complete pod objects."""
+        """True if a guest needs complete pod objects."""
         return any(guest.interface.sees_pods for guest in self.guests)
 
     @property
     def keep_answers(self) -> bool:
-        """Whether a guest is declared pure: its answers are kept as long as the pod and node objects do not change."""
+        """True if a guest is declared pure: its answers are kept as long as the pod and node objects do not change."""
         return any(guest.arguments.pure for guest in self.guests)
 
     def attach(

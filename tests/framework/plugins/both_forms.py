@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable
 
 from hypothesis import strategies as st
 
@@ -94,16 +93,8 @@ def clusters(draw: st.DrawFn) -> tuple[Cache, PodInfo]:
     return cache, PodInfo(draw(pods("new", draw(st.sampled_from(["", "", "", "node1"])))))
 
 
-async def _no_bind(pod: PodInfo, node: str) -> None:
-    raise AssertionError("nothing is bound here")
-
-
-def _bind(pod: PodInfo, node: str) -> Awaitable[None]:
-    return _no_bind(pod, node)
-
-
 def plugins_at(cache: Cache, point: str, config: SchedulerConfig | None = None) -> list[object]:
-    handle = Handle(table=cache.table, rng=random.Random(0), bind=_bind)
+    handle = Handle(table=cache.table, rng=random.Random(0))
     return [plugin for plugin, _ in build((config or default_config()).profiles[0], handle).get(point, [])]
 
 

@@ -33,7 +33,6 @@ from kscheduler.framework.plugins.schedulinggates import SchedulingGates
 from kscheduler.framework.plugins.tainttoleration import TaintToleration
 from kscheduler.framework.runtime import Framework
 from kscheduler.observability.measurements import Measurements
-from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
 CORDON = "node.kubernetes.io/unschedulable"
@@ -42,11 +41,7 @@ OTHER = make_pod("other").uid("other").node("n1")
 N = make_node("n1")
 
 
-async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
-    raise AssertionError("nothing is bound here")
-
-
-HANDLE = Handle(table=Cache().table, rng=random.Random(0), bind=_bind_nothing)
+HANDLE = Handle(table=Cache().table, rng=random.Random(0))
 AFFINITY = NodeAffinity(HANDLE)
 UNSCHEDULABLE = NodeUnschedulable(HANDLE)
 TOLERATION = TaintToleration(HANDLE)

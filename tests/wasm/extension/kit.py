@@ -147,7 +147,6 @@ class Room:
         handle = Handle(
             table=self.cache.table,
             rng=random.Random(0),
-            bind=_bind_nothing,
             waiting_pods=waiting_pods or NoPermitWaits(),
         )
         self.plugin: Any = plugin_class(self.guest, self.surroundings)({}, handle)
@@ -168,10 +167,6 @@ def info(pod: Pod | PodBuilder | None = None) -> PodInfo:
     if pod is None:
         pod = make_pod("p")
     return PodInfo(pod if isinstance(pod, Pod) else pod.obj())
-
-
-async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
-    pass
 
 
 OK = "(i32.const 0)"

@@ -22,7 +22,6 @@ from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.real_scheduler import real_scheduler
 from kscheduler.simulator.run import Outcome, RunSettings, simulate_scenario
 from kscheduler.simulator.scenario import Arrival, Scenario
-from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import NodeBuilder, PodBuilder, make_node, make_pod
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from tests.wasm.extension.keeper import KEEPER
@@ -50,7 +49,7 @@ class Bench:
 
     def points(self) -> set[str]:
         """Where the profile has the guest."""
-        handle = Handle(table=Cache().table, rng=random.Random(0), bind=_bind_nothing)
+        handle = Handle(table=Cache().table, rng=random.Random(0))
         (profile,) = self.config.profiles
         built = build(profile, handle, self.guests)
         return {point for point, plugins in built.items() if any(plugin.name == "Guest" for plugin, _ in plugins)}
@@ -60,10 +59,6 @@ class Bench:
         make = real_scheduler(self.config, Options(guests=self.guests))
         settings = RunSettings(latency=Latency(bind_s=0.5), max_time_s=60.0)
         return simulate_scenario(Scenario([node.obj() for node in nodes], arrivals), make, settings)
-
-
-async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
-    pass
 
 
 def places(outcome: Outcome) -> dict[str, str]:

@@ -49,7 +49,10 @@ class _Chance:
 
 
 class DefaultPreemption:
-    """`dry_run` finds victims; by default kernels do, and what-ifs where they cannot."""
+    """Finds pods whose eviction makes room, and evicts them.
+
+    `dry_run` finds victims; by default kernels do, and what-ifs where they cannot.
+    """
 
     name = NAME
 

@@ -33,7 +33,10 @@ class Kind(NamedTuple):
 
 
 class Hints:
-    """`shunning_keys`: the topology keys of required anti-affinity that pods on nodes state."""
+    """Queueing hints of InterPodAffinity.
+
+    `shunning_keys`: the topology keys of required anti-affinity that pods on nodes state.
+    """
 
     def __init__(self, namespaces: Namespaces, shunning_keys: Callable[[], Collection[str]]) -> None:
         self._namespaces = namespaces

@@ -34,7 +34,10 @@ class Joining:
         weight: int | None,
         hard_weight: int,
     ) -> Joined:
-        """`is_meant`: by terms of pods on nodes. `filters` and `weight` (None: no score): the plugin's points."""
+        """Return the terms for the kernel.
+
+        `is_meant`: by terms of pods on nodes. `filters` and `weight` (None: no score): the plugin's points.
+        """
         index, may_be_first = self._index, all_mean(own.affinity, pod)
 
         def ask() -> JoinTerms:

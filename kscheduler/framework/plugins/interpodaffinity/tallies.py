@@ -28,7 +28,10 @@ def demands(
     summed: tuple[Summed, Summed, Summed],
     details: tuple[int, int, int],
 ) -> Demands:
-    """`summed` and `details`: of affinity, of anti-affinity, and of others' anti-affinity."""
+    """Return the demands on a node for a dry run.
+
+    `summed` and `details`: of affinity, of anti-affinity, and of others' anti-affinity.
+    """
     affinity, anti_affinity, existing = summed
     lacking, shunned, shunning = details
 

@@ -20,7 +20,10 @@ from kscheduler.snapshot.node_table import NodeTable
 
 
 class RuleSet:
-    """`kernel` holds the values of the last `feed`; it follows amounts in use by itself."""
+    """The compiled rules of a policy, with the columns of metrics that they read.
+
+    `kernel` evaluates them for all rows with the values of the last `feed`, and with the resources in use now.
+    """
 
     def __init__(self, policy: PolicyRef, spec: PolicySpec, rules: Rules, table: NodeTable) -> None:
         self.policy = policy
@@ -81,16 +84,17 @@ class RuleSet:
     # --- one node ---
 
     def mark_of(self, node: NodeInfo) -> int:
-        """Return the mark of the node as it is given: it may exist in a what-if alone."""
+        """Return the mark that the kernel would give the node: 0 accepts it. It may be a node of a what-if."""
         rules = self.rules
         return mark_of(rules.groups, rules.goals, lambda number: self._input(number, node.row), lambda r: _use(node, r))
 
     def points_of(self, node: NodeInfo) -> int:
+        """Return the points that the rules give the node, 0..100, as the kernel would."""
         goals = self.rules.goals
         return points_of(goals, self._ranges, lambda number: self._input(number, node.row), lambda r: _use(node, r))
 
     def values_of(self, node: NodeInfo, sample_of: Callable[[str, int], SampleSteps | None]) -> list[NodeValue]:
-        """Return what rules compare on the node, each input once for each way of counting pods since."""
+        """Return the values that rules compare on the node: an input repeatedly, if rules add different loads to it."""
         rules = self.rules
         loads: dict[tuple[int, Load | None], None] = {}
         for test in (test for group in rules.groups for test in group):

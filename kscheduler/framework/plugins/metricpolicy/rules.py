@@ -96,7 +96,7 @@ class Rules:
 
 
 def compile_rules(policy: PolicySpec, resources: ResourceColumns, step: int = 0, *, is_overdue: bool = False) -> Rules:
-    """`step`: relaxation steps taken. The policy is valid."""
+    """Compile the rules of a valid policy after so many relaxation steps (`step`)."""
     return _Compiler(policy, resources, step, is_overdue).compile()
 
 

@@ -44,7 +44,7 @@ DEFAULT_RESOURCES = (("cpu", 1), ("memory", 1))
 
 
 class Fit:
-    """`ignored`: extended resources that this plugin ignores; `ignored_groups`: their domains."""
+    """NodeResourcesFit. `ignored`: extended resources that this plugin ignores; `ignored_groups`: their domains."""
 
     name = NAME
     signs_metadata = False

@@ -20,7 +20,7 @@ Request = tuple[tuple[str, int], ...]  # (resource, amount), all above zero, by 
 
 
 class Hints:
-    """`is_ignored`: returns True for resources that this plugin ignores."""
+    """Queueing hints of NodeResourcesFit. `is_ignored`: returns True for resources that this plugin ignores."""
 
     def __init__(self, is_ignored: Callable[[str], bool]) -> None:
         self._is_ignored = is_ignored

@@ -88,7 +88,7 @@ class _Asking:
         return self._table.topology.column(topology_key).id_of("") != NO_DOMAIN
 
     def _tally(self, constraint: Constraint, keys: tuple[str, ...]) -> DomainTally:
-        """Return the constraint's counts by domain, on the nodes it looks at: at most those with all these keys."""
+        """Return the numbers of pods by domain, counted on the nodes with all `keys` that the constraint includes."""
         counter = self._table.counters.by_labels.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
         inclusion = self._inclusion
         way = (

@@ -62,7 +62,7 @@ _MISSING, _SKEWED = 1, 2  # detail of a verdict
 
 
 class PodTopologySpread:
-    """`defaults`: the constraints of pods that state none; None for the system's."""
+    """PodTopologySpread. `defaults`: the constraints of pods that state none; None for the system's."""
 
     name = NAME
 

@@ -21,7 +21,10 @@ REPORTED_AFTER_S = 60.0
 
 
 class LatePods:
-    """A watcher of the table. `use_of` returns a pod's milli-cores."""
+    """Sums the predicted usage of recent pods by node row, as a watcher of the node table.
+
+    `use_of` returns a pod's milli-cores.
+    """
 
     def __init__(self, table: NodeTable, use_of: Callable[[PodInfo], int], telemetry: Telemetry) -> None:
         self._use_of = use_of

@@ -13,7 +13,7 @@ from kscheduler.errors import DecodeError
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """For containers without limits: `multiplier` times their request; without one `default_milli`."""
+    """The assumed CPU usage of a container without limits: `multiplier` times its request, else `default_milli`."""
 
     default_milli: int
     multiplier: float

@@ -59,7 +59,7 @@ class TargetLoadPacking:
         score_rated(verdicts, scores, rates)
 
     def _own(self, pod: PodInfo) -> int:
-        """Return the pod's predicted usage, after updating everything else."""
+        """Update utilisation and recent pods; then return the usage that is predicted for this pod, in milli-cores."""
         self._utilisation.follow()
         self._late.sampled(self._utilisation.sampled_at(0))
         return self._prediction.cpu_milli(pod.pod)

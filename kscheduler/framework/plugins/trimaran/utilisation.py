@@ -14,7 +14,7 @@ FRESHNESS = Freshness(max_age=Duration.of_seconds(300))
 
 
 class Utilisation:
-    """`metrics`: names; an unknown one has no values."""
+    """The values of some metrics by node row. `metrics`: their names; a metric that is not known has no values."""
 
     def __init__(self, telemetry: Telemetry, *metrics: str) -> None:
         self._telemetry = telemetry

@@ -42,7 +42,10 @@ _ASSUMED = "VolumeBinding/assumed"
 
 
 class VolumeBinding:
-    """`bind_timeout_s`: how long the volume controller and provisioners may take after all is written."""
+    """VolumeBinding.
+
+    `bind_timeout_s`: how long the volume controller and provisioners may take after all is written.
+    """
 
     name = NAME
     signs_metadata = False

@@ -33,7 +33,7 @@ NOTHING: frozenset[str] = frozenset()
 
 
 class Plan(NamedTuple):
-    """What one node means for a pod's volumes: why it is rejected, or which claims would be bound or provisioned there.
+    """The result for a pod's volumes on a node: why it is rejected, or which claims are bound or provisioned there.
 
     `obstacles` are bits of reasons, 0 for none; `bindings` and `provisions` are valid only without obstacles.
     """
@@ -75,7 +75,7 @@ class BoundVolume:
 
 
 class Question:
-    """What a pod's claims demand of a node. Raises DecodeError for a claim whose request cannot be read."""
+    """The demands of a pod's claims on a node. Raises DecodeError for a claim whose request cannot be read."""
 
     def __init__(
         self, claims: PodClaims, volumes: Volumes, memo: AccessibleNodesMemo, volume_index: VolumeIndex, offers: Offers

@@ -41,10 +41,6 @@ BELOW_HALF = FilterRule(metric="load", operator="LessThan", value="500m")
 BALANCE = ScoreRule(metric="load", range=Range(), self_load=SelfLoad(resource="cpu"))
 
 
-async def _bind(pod: PodInfo, node_name: str) -> None:
-    raise AssertionError("nothing is bound here")
-
-
 class Bench:
     """Nodes of ten cores, under the policy `p` by default."""
 
@@ -57,7 +53,6 @@ class Bench:
         handle = Handle(
             table=self.table,
             rng=random.Random(1),
-            bind=_bind,
             telemetry=self.telemetry,
             retry=lambda pod, seconds: self.retries.append((pod.key, seconds)),
         )

@@ -35,10 +35,6 @@ NAMES = trimaran_metrics(PACKING)
 METRICS = (NAMES.cpu, NAMES.cpu_deviation, NAMES.memory, NAMES.memory_deviation)
 
 
-async def _bind(pod: PodInfo, node_name: str) -> None:
-    raise AssertionError("nothing is bound here")
-
-
 class Bench:
     """Nodes of four cores and eight gibibytes."""
 
@@ -47,7 +43,7 @@ class Bench:
         self.telemetry = FakeTelemetry(self.table)
         for number in range(nodes):
             self.table.set_node(make_node(f"n{number}").capacity(cpu="4", memory="8Gi").obj())
-        self.handle = Handle(table=self.table, rng=random.Random(1), bind=_bind, telemetry=self.telemetry)
+        self.handle = Handle(table=self.table, rng=random.Random(1), telemetry=self.telemetry)
 
     def say(self, metric: str, *values: float) -> None:
         self.telemetry.set(metric, {f"n{number}": value for number, value in enumerate(values)})

@@ -25,9 +25,7 @@ class Judge:
         for node in nodes:
             self.cache.set_node(node.obj())
         self.volumes = Volumes()
-        self.handle = Handle(
-            table=self.cache.table, rng=random.Random(0), bind=_bind_nothing, volumes=self.volumes, **handle
-        )
+        self.handle = Handle(table=self.cache.table, rng=random.Random(0), volumes=self.volumes, **handle)
         self.plugin = VolumeBinding(self.handle, bind_timeout_s=10.0)
         self.state = CycleState()
 
@@ -55,7 +53,3 @@ class Judge:
             else self.plugin.explain(self.state, info, verdicts.detail(node.row))
             for node in table
         }
-
-
-async def _bind_nothing(pod: PodInfo, node_name: str) -> None:
-    raise AssertionError(f"{pod.key} was bound")
