@@ -126,7 +126,7 @@ def target_load_packing(burst: Burst) -> SchedulerConfig:
     return _by("TargetLoadPacking", {"watcherAddress": "http://127.0.0.1:9"})
 
 
-def target_load_packing_told(burst: Burst) -> SchedulerConfig:
+def target_load_packing_with_requests(burst: Burst) -> SchedulerConfig:
     """With the target where the load will end, and what pods use on the mean."""
     target = max(1, min(99, round(PERCENT * burst.mean_load)))
     args = {"targetUtilization": target, "defaultRequestsMultiplier": str(FACTOR)}
@@ -143,7 +143,7 @@ RULES: Mapping[str, Callable[[Burst], SchedulerConfig]] = {
     "load, self-load": with_self_load,
     f"load, self-load x {FACTOR}": with_factor,
     "TargetLoadPacking": target_load_packing,
-    "TargetLoadPacking, told": target_load_packing_told,
+    "TargetLoadPacking, told": target_load_packing_with_requests,
     "LoadVariationRiskBalancing": load_variation,
 }
 BEST = "best by mean use"

@@ -39,7 +39,7 @@ class PySpy:
             [*command, "--format", "raw", "--output", str(path)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
-        self._said: list[str] = []
+        self._recorded: list[str] = []
         self._records = False
         self._has_answered = threading.Event()
         self._reading = threading.Thread(target=self._read, daemon=True)
@@ -55,15 +55,15 @@ class PySpy:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                self._said.append(line.strip())
+                self._recorded.append(line.strip())
                 if BEGINS in line:
                     self._records = True
                     self._has_answered.set()
         self._has_answered.set()  # or never will
 
     def _explain(self) -> str:
-        said = " ".join(line for line in self._said if line) or "it said nothing"
-        return f"py-spy: {said}"
+        recorded = " ".join(line for line in self._recorded if line) or "it said nothing"
+        return f"py-spy: {recorded}"
 
     def stop(self) -> None:
         """Let it write what it has found. CannotTrace if it has found nothing."""

@@ -98,12 +98,12 @@ def _note(ratios: Ratios) -> str:
 
 
 def _alternative(ratios: Ratios) -> str:
-    told = []
+    reported = []
     for figure in PANELS:
         medians = [each.ratios[figure.key].median for each in ratios.workloads if figure.key in each.ratios]
         if medians:
-            told.append(f"{figure.title}: {shown(min(medians))} to {shown(max(medians))}")
-    return f"Ratios of {OURS} to {THEIRS} over {len(ratios.workloads)} workloads. {'; '.join(told)}."
+            reported.append(f"{figure.title}: {shown(min(medians))} to {shown(max(medians))}")
+    return f"Ratios of {OURS} to {THEIRS} over {len(ratios.workloads)} workloads. {'; '.join(reported)}."
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: int = 1) -> str:

@@ -111,11 +111,11 @@ def native_forms(amounts: Amounts, cpu: int, memory: int) -> list[Form]:
         return []
     rows = len(amounts[0])
     packed = array("q", [*(amount for column in amounts for amount in column), *[0] * rows])
-    told = (ctypes.c_void_p(packed.buffer_info()[0]), rows, ctypes.c_int64(cpu), ctypes.c_int64(memory))
+    reported = (ctypes.c_void_p(packed.buffer_info()[0]), rows, ctypes.c_int64(cpu), ctypes.c_int64(memory))
     calls = {"native, doubles": wide.by_doubles, "native, integers": wide.by_integers}
     if narrow is not None:
         calls["native, narrow"] = narrow.by_doubles
-    return [Form(name, partial(call, *told), lambda: packed[4 * rows :]) for name, call in calls.items()]
+    return [Form(name, partial(call, *reported), lambda: packed[4 * rows :]) for name, call in calls.items()]
 
 
 def _narrow() -> ctypes.CDLL | None:
@@ -145,7 +145,7 @@ def guest_forms(amounts: Amounts, cpu: int, memory: int) -> list[Form]:
         by_pairs(at, rows, cpu, memory)
         return read()
 
-    def be_told_and_answer() -> bytes:
+    def be_asked_and_answer() -> bytes:
         guest.write(at, packed)
         return answer()
 
@@ -153,7 +153,7 @@ def guest_forms(amounts: Amounts, cpu: int, memory: int) -> list[Form]:
     calls: dict[str, Callable[[], object]] = {
         "guest, bare": partial(by_pairs, at, rows, cpu, memory),
         "guest, scores": answer,
-        "guest, columns and scores": be_told_and_answer,
+        "guest, columns and scores": be_asked_and_answer,
         "guest, integers, bare": partial(by_integers, at, rows, cpu, memory),
     }
     return [Form(name, call, lambda: array("q", read())) for name, call in calls.items()]

@@ -128,8 +128,8 @@ class Scene:
                 plugin.is_divided = divided
             watch.cancel()
         fits = set(verdicts.feasible_rows())
-        said = {row: row in fits for row in asked}
-        return Cost(wall_s * 1e3, cpu_s * 1e3, loop_s * 1e3, lag.worst_s * 1e3, len(asked), said)
+        recorded = {row: row in fits for row in asked}
+        return Cost(wall_s * 1e3, cpu_s * 1e3, loop_s * 1e3, lag.worst_s * 1e3, len(asked), recorded)
 
 
 def _to_find(nodes: int) -> int:

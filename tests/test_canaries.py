@@ -227,12 +227,12 @@ async def test_an_apiservers_url_that_is_wrong_is_shown_without_its_secret(url: 
         try:
             client = await KubeClient.connect(ManualClock(), kubeconfig=str(kubeconfig), server=master)
         except ConfigError as error:
-            said = str(error)
+            recorded = str(error)
         else:
-            said = client.host
+            recorded = client.host
             await client.close()
         if not url.startswith("http://C4n4ry/"):  # a host, for all that anybody can see
-            assert "4ry" not in said
+            assert "4ry" not in recorded
 
 
 @pytest.mark.parametrize(

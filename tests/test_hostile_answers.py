@@ -309,16 +309,16 @@ async def test_of_a_damaged_answer_come_only_our_own_errors(name: str) -> None:
     logging.disable(logging.WARNING)
     try:
         raw, read = READERS[name]
-        draw, said = random.Random(name), [""]
+        draw, recorded = random.Random(name), [""]
         for _ in range(400):
             bad = damaged(raw, draw)
             try:
                 await read(bad)
             except OURS as error:
-                said.append(str(error))
+                recorded.append(str(error))
             except Exception as error:
                 raise AssertionError(f"{type(error).__name__}: {error}, of {bad[:2000]!r}") from error
-        assert "hunter2" not in "".join(said)
+        assert "hunter2" not in "".join(recorded)
     finally:
         logging.disable(logging.NOTSET)
 

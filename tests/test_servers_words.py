@@ -100,16 +100,16 @@ async def asked_of_apiserver(address: str, user: dict[str, str], directory: Path
     }
     path.write_text(json.dumps(document))
     client = await KubeClient.connect(ManualClock(), kubeconfig=str(path))
-    said = []
+    recorded = []
     try:
         for ask in (client.get_pod("d", "p"), client.get_aggregated("/apis/x", limit_bytes=1000), watched(client)):
             try:
                 await ask
             except KSchedulerError as error:
-                said.append("".join(traceback.format_exception(error)))
+                recorded.append("".join(traceback.format_exception(error)))
     finally:
         await client.close()
-    return "".join(said)
+    return "".join(recorded)
 
 
 async def watched(client: KubeClient) -> None:
@@ -135,11 +135,11 @@ async def test_what_a_server_repeats_is_in_no_error(client: str, kind: str, tmp_
     canaries = Canaries()
     with web_server() as server:
         server.as_apiserver = kind
-        text = await what_is_told(client, f"{server.url}/{kind}", canaries, tmp_path)
+        text = await output_about(client, f"{server.url}/{kind}", canaries, tmp_path)
         check(text, canaries, server)
 
 
-async def what_is_told(client: str, address: str, canaries: Canaries, directory: Path) -> str:
+async def output_about(client: str, address: str, canaries: Canaries, directory: Path) -> str:
     try:
         return await CLIENTS[client](address, canaries, directory)
     except (KSchedulerError, SourceError) as error:
@@ -176,7 +176,7 @@ async def test_the_words_of_a_server_would_be_shown_if_nobody_looked(
     for kind in RAW:
         canaries = Canaries()
         with web_server() as server:
-            text = await what_is_told(client, f"{server.url}/{kind}", canaries, tmp_path)
+            text = await output_about(client, f"{server.url}/{kind}", canaries, tmp_path)
             shown += [kind] if server.repeated_in(text) else []
     assert shown, "nothing that a server says is in an error of this client: nothing is tested"
 

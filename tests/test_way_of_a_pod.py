@@ -186,9 +186,9 @@ async def trace(*, compiled_lane: bool) -> Way:
 def test_a_pod_crosses_the_files_that_architecture_md_tells(lane: str) -> None:
     way = asyncio.run(trace(compiled_lane=lane == "compiled"))
     text = ARCHITECTURE.read_text(encoding="utf-8")
-    told = re.search(r"^\| files crossed \| (\d+) \| (\d+) \|$", text, re.MULTILINE)
-    assert told is not None
-    assert len(way.files) == int(told[1 if lane == "compiled" else 2]), sorted(way.files)
+    reported = re.search(r"^\| files crossed \| (\d+) \| (\d+) \|$", text, re.MULTILINE)
+    assert reported is not None
+    assert len(way.files) == int(reported[1 if lane == "compiled" else 2]), sorted(way.files)
     assert len(way.files) <= MOST_FILES[lane]
     named = {file for number in STEPS[lane] for file in re.findall(r"`([\w/]+\.py)`", step(text, number))}
     assert named - FOR_OTHERS <= way.files

@@ -96,10 +96,10 @@ def _table(runs: Sequence[Run]) -> str:
         + "</tr>\n"
         for run in runs
     )
-    told = "; ".join(f"{title}: {why}" for title, why in COLUMNS if why and why != "the same")
+    reported = "; ".join(f"{title}: {why}" for title, why in COLUMNS if why and why != "the same")
     return (
         f'<div class="scroll"><table><thead><tr><th scope="col">Configuration</th>{head}</tr></thead>'
-        f'<tbody>{rows}</tbody></table></div><p class="hint">{escape(told)}.</p>'
+        f'<tbody>{rows}</tbody></table></div><p class="hint">{escape(reported)}.</p>'
     )
 
 
@@ -120,7 +120,7 @@ def _stroke(index: int) -> str:
 
 def _card(runs: Sequence[Run], title: str, hint: str, resource: str, pick: Pick) -> str:
     lines = [_thinned(run.load.time_s, pick(run.series(resource))) for run in runs]
-    told = ", ".join(
+    reported = ", ".join(
         f"{run.configuration.title} {100 * sum(line) / len(line):.1f} % on average"
         for run, line in zip(runs, lines, strict=True)
     )
@@ -128,7 +128,7 @@ def _card(runs: Sequence[Run], title: str, hint: str, resource: str, pick: Pick)
     <h2>{escape(title)}</h2>
     <p class="hint">{escape(hint)}</p>
     <div class="keys">{_keys(runs)}</div>
-    <div class="chart" role="img" aria-label="{escape(f"{title} over virtual time: {told}")}">{_plot(lines)}</div>
+    <div class="chart" role="img" aria-label="{escape(f"{title} over virtual time: {reported}")}">{_plot(lines)}</div>
   </section>"""
 
 

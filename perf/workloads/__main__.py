@@ -57,10 +57,10 @@ def main(argv: Sequence[str] | None = None, run: Run | None = None) -> int:
             plans, options.targets, options.rounds, carry_out, keep, at_half=at_half, at_own_half=at_own_half
         )
     )
-    return _told(comparisons, options, started) or code
+    return _reported(comparisons, options, started) or code
 
 
-def _told(comparisons: Sequence[Comparison], options: argparse.Namespace, started: str) -> int:
+def _reported(comparisons: Sequence[Comparison], options: argparse.Namespace, started: str) -> int:
     """Print what came of it; 1 when something is missing or wrong."""
     if not comparisons:
         return 1

@@ -80,8 +80,8 @@ class EmbeddedSite:
             self._child.wait()
         self._reader.join()
         self._child.stdout.close()
-        if isinstance(error, HarnessError) and (told := self._told()):
-            print(f"the embedded cluster said: {told}", file=sys.stderr)
+        if isinstance(error, HarnessError) and (reported := self._reported()):
+            print(f"the embedded cluster said: {reported}", file=sys.stderr)
         self._errors.close()
 
     @property
@@ -146,11 +146,11 @@ class EmbeddedSite:
 
     def _ended(self) -> HarnessError:
         code = self._child.wait(END_TIMEOUT_S)
-        told = self._told()
-        said = f": {told}" if told else ""
-        return HarnessError(f"the embedded cluster ended by itself with exit code {code}{said}")
+        reported = self._reported()
+        recorded = f": {reported}" if reported else ""
+        return HarnessError(f"the embedded cluster ended by itself with exit code {code}{recorded}")
 
-    def _told(self) -> str:
+    def _reported(self) -> str:
         """The end of what it wrote on its standard error."""
         self._errors.seek(0)
         return self._errors.read().decode(errors="replace").strip()[-SHOWN_CHARS:]

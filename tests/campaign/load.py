@@ -47,12 +47,12 @@ class Load:
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._live, name="load", daemon=True)
         self._faults: dict[str, Callable[[], None]] = {
-            "node-made-anew": self._make_node_anew,
+            "node-made-anew": self._make_node_again,
             "node-resized": self._resize_node,
             "node-cordoned": lambda: self._change_node({"unschedulable": True}),
             "node-tainted": lambda: self._change_node({"taints": [{"key": "campaign", "effect": "NoSchedule"}]}),
             "pods-deleted": self._delete_waiting,
-            "pods-made-anew": self._make_pods_anew,
+            "pods-made-anew": self._make_pods_again,
             "pods-bound-by-another": self._bind_elsewhere,
             "pods-of-high-priority": self._create_urgent,
         }
@@ -157,7 +157,7 @@ class Load:
         ]
         return self._chance.sample(found, min(most, len(found)))
 
-    def _make_node_anew(self) -> None:
+    def _make_node_again(self) -> None:
         """The node goes with the pods on it, and another of the same name comes, as after a repair."""
         index = self._chance.randrange(NODES)
         self._api.delete(f"/api/v1/nodes/node-{index}", missing_ok=True)
@@ -186,7 +186,7 @@ class Load:
         for key, _ in self._waiting(5):
             self._delete(key)
 
-    def _make_pods_anew(self) -> None:
+    def _make_pods_again(self) -> None:
         for key, pod in self._waiting(5):
             self._delete(key)
             again = {"metadata": {"name": key.partition("/")[2], "labels": pod["metadata"].get("labels", {})}}

@@ -41,7 +41,7 @@ class Lane:
         self.client = client
         self.binder = Binder(client, random.Random(1))
         self.lane = BindLane(client, self.binder, **options)
-        self.outcomes: dict[str, list[APIError | None]] = {}  # pod name -> what on_done was told, each time
+        self.outcomes: dict[str, list[APIError | None]] = {}  # pod name -> the arguments of each call of on_done
 
     def submit(self, *names: str, node: str = "n1") -> None:
         for name in names:
@@ -52,7 +52,7 @@ class Lane:
     async def bind(self, *names: str) -> list[APIError | None]:
         self.submit(*names)
         assert await self.lane.drain(LONG_S) == 0
-        assert all(len(told) == 1 for told in self.outcomes.values())
+        assert all(len(calls) == 1 for calls in self.outcomes.values())
         return [self.outcomes[name][0] for name in names]
 
 
@@ -189,7 +189,7 @@ async def test_no_answer_in_time_leaves_it_in_doubt(server: FakeAPIServer, monke
 
 
 @pytest.mark.parametrize(
-    ("said", "closes"),
+    ("recorded", "closes"),
     [
         (b"HTTP/1.1 201 Created\r\nContent-Length: 100\r\n\r\nhalf", True),
         (b"220 smtp.example.com\r\n\r\n", False),
@@ -197,14 +197,14 @@ async def test_no_answer_in_time_leaves_it_in_doubt(server: FakeAPIServer, monke
         (b"", True),
     ],
 )
-async def test_garbage_and_half_an_answer_leave_it_in_doubt(said: bytes, closes: bool) -> None:
+async def test_garbage_and_half_an_answer_leave_it_in_doubt(recorded: bytes, closes: bool) -> None:
     served = 0
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal served
         served += 1
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(said if served == 1 else b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
+        writer.write(recorded if served == 1 else b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
         await writer.drain()
         if served > 1 or not closes:
             await reader.read()
@@ -365,20 +365,20 @@ def in_memory(
     run_virtual(main())
 
 
-def submit(lane: BindLane, number: int, told: list[APIError | None], node: str = "n1") -> None:
-    lane.submit(Binding("default", f"p{number}", f"uid-p{number}", node), told.append)
+def submit(lane: BindLane, number: int, outcomes: list[APIError | None], node: str = "n1") -> None:
+    lane.submit(Binding("default", f"p{number}", f"uid-p{number}", node), outcomes.append)
 
 
 def test_the_cluster_in_memory_answers_in_the_next_step() -> None:
     async def scenario(cluster: Cluster, client: ClusterClient, lane: BindLane) -> None:
-        told: list[APIError | None] = []
+        outcomes: list[APIError | None] = []
         for number in range(5):
-            submit(lane, number, told)
-        submit(lane, 0, told, "n2")
-        assert told == []
+            submit(lane, number, outcomes)
+        submit(lane, 0, outcomes, "n2")
+        assert outcomes == []
         await asyncio.sleep(0)
-        assert told[:5] == [None] * 5
-        assert isinstance(told[5], Conflict)
+        assert outcomes[:5] == [None] * 5
+        assert isinstance(outcomes[5], Conflict)
         assert {entry.spec.node_name for entry in cluster.pods.values()} == {"n1"}
 
     in_memory(scenario)
@@ -386,11 +386,11 @@ def test_the_cluster_in_memory_answers_in_the_next_step() -> None:
 
 def test_latency_applies_to_the_lane() -> None:
     async def scenario(cluster: Cluster, client: ClusterClient, lane: BindLane) -> None:
-        told: list[APIError | None] = []
-        submit(lane, 0, told)
-        submit(lane, 1, told)
+        outcomes: list[APIError | None] = []
+        submit(lane, 0, outcomes)
+        submit(lane, 1, outcomes)
         assert await lane.drain(60) == 0
-        assert told == [None, None]
+        assert outcomes == [None, None]
         assert asyncio.get_running_loop().time() == 2.0
 
     in_memory(scenario, Latency(bind_s=2.0))
@@ -398,13 +398,13 @@ def test_latency_applies_to_the_lane() -> None:
 
 def test_faults_apply_to_the_lane() -> None:
     async def scenario(cluster: Cluster, client: ClusterClient, lane: BindLane) -> None:
-        told: list[APIError | None] = []
+        outcomes: list[APIError | None] = []
         client.faults.add(FaultKind.LOST_ANSWER, Verb.BIND, count=1)
         client.faults.add(FaultKind.TOO_MANY_REQUESTS, Verb.BIND, count=1, skip=1)
         for number in range(5):
-            submit(lane, number, told)
+            submit(lane, number, outcomes)
         assert await lane.drain(60) == 0
-        assert told == [None] * 5
+        assert outcomes == [None] * 5
         assert client.faults.struck(FaultKind.LOST_ANSWER) == 1
 
     in_memory(scenario)
@@ -412,14 +412,14 @@ def test_faults_apply_to_the_lane() -> None:
 
 def test_an_apiserver_that_is_down_is_waited_for() -> None:
     async def scenario(cluster: Cluster, client: ClusterClient, lane: BindLane) -> None:
-        told: list[APIError | None] = []
-        submit(lane, 0, told)
+        outcomes: list[APIError | None] = []
+        submit(lane, 0, outcomes)
         cluster.stop()
-        submit(lane, 1, told)
+        submit(lane, 1, outcomes)
         asyncio.get_running_loop().call_later(30, cluster.start)
         assert await lane.drain(5) == 2
-        assert told == []
+        assert outcomes == []
         assert await lane.drain(60) == 0
-        assert told == [None, None]
+        assert outcomes == [None, None]
 
     in_memory(scenario)

@@ -86,11 +86,11 @@ def test_a_server_that_hangs_up_while_idle_costs_nothing(run: Run) -> None:
     run(main())
 
 
-@pytest.mark.parametrize(("said", "message"), [(b"", "before"), (OK[:30], "in the middle of")])
-def test_a_server_that_hangs_up_on_a_request_is_an_error(run: Run, said: bytes, message: str) -> None:
+@pytest.mark.parametrize(("recorded", "message"), [(b"", "before"), (OK[:30], "in the middle of")])
+def test_a_server_that_hangs_up_on_a_request_is_an_error(run: Run, recorded: bytes, message: str) -> None:
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(said)
+        writer.write(recorded)
 
     async def main() -> None:
         async with Server(hang_up).pool() as pool:

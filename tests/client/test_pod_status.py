@@ -38,7 +38,7 @@ class Bench:
     def pod(self, name: str = "p") -> Pod:
         return self.cluster.create_pod(make_pod(name).obj())
 
-    def said(self, name: str = "p") -> str:
+    def recorded(self, name: str = "p") -> str:
         conditions = self.cluster.get_pod("default", name).status.conditions or []
         return next((found.message for found in conditions if found.type == "PodScheduled"), "")
 
@@ -61,7 +61,7 @@ def test_a_condition_is_written_soon_and_once() -> None:
         for _ in range(3):
             bench.lane.patch(pod, waits("no room"))
             await asyncio.sleep(1)
-        assert bench.said() == "no room"
+        assert bench.recorded() == "no room"
         assert bench.writes == 1
 
     run(scenario)
@@ -88,7 +88,7 @@ def test_of_several_conditions_in_a_hurry_the_newest_is_written() -> None:
         for message in ("one", "two", "three"):
             bench.lane.patch(pod, waits(message))
         await asyncio.sleep(1)
-        assert bench.said() == "three"
+        assert bench.recorded() == "three"
         assert bench.writes == 1
 
     run(scenario)
@@ -99,7 +99,7 @@ def test_pods_do_not_wait_for_one_another() -> None:
         for index in range(4):
             bench.lane.patch(bench.pod(f"p{index}"), waits("no room"))
         await asyncio.sleep(0.11)
-        assert [bench.said(f"p{index}") for index in range(4)] == ["no room"] * 4
+        assert [bench.recorded(f"p{index}") for index in range(4)] == ["no room"] * 4
 
     run(scenario, Latency(write_s=0.1))
 
@@ -110,7 +110,7 @@ def test_a_write_that_fails_is_tried_a_few_times(kind: FaultKind) -> None:
         bench.faults.add(kind, Verb.PATCH_STATUS, count=TRIES - 1)
         bench.lane.patch(bench.pod(), waits("no room"))
         await asyncio.sleep(10)
-        assert bench.said() == "no room"
+        assert bench.recorded() == "no room"
 
     run(scenario)
 
@@ -123,10 +123,10 @@ def test_a_write_that_keeps_failing_is_given_up_with_a_warning_and_made_at_the_n
         bench.faults.add(FaultKind.SERVER_ERROR, Verb.PATCH_STATUS, count=TRIES)
         bench.lane.patch(pod, waits("no room"))
         await asyncio.sleep(60)
-        assert (bench.said(), bench.writes) == ("", TRIES)
+        assert (bench.recorded(), bench.writes) == ("", TRIES)
         bench.lane.patch(pod, waits("no room"))
         await asyncio.sleep(1)
-        assert bench.said() == "no room"
+        assert bench.recorded() == "no room"
 
     run(scenario)
     assert [record.message for record in caplog.records] == ["pod condition not written"]
@@ -149,7 +149,7 @@ def test_a_certain_refusal_is_not_met_a_second_time(caplog: pytest.LogCaptureFix
         bench.lane.patch(bench.pod("refused"), waits("no room"))
         bench.lane.patch(bench.pod("next"), waits("no room"))
         await asyncio.sleep(0.01)
-        assert bench.said("next") == "no room"
+        assert bench.recorded("next") == "no room"
         await asyncio.sleep(60)
         assert bench.writes == 2
 
@@ -177,7 +177,7 @@ def test_what_waits_when_its_pod_is_about_to_be_bound_is_withdrawn_and_can_be_sa
         assert bench.writes == 0
         bench.lane.patch(pod, waits("no room"), "n1")
         await asyncio.sleep(1)
-        assert (bench.writes, bench.said()) == (1, "no room")
+        assert (bench.writes, bench.recorded()) == (1, "no room")
         assert bench.cluster.get_pod("default", "p").status.nominated_node_name == "n1"
 
     run(scenario)
@@ -193,7 +193,7 @@ def test_a_condition_being_tried_when_its_pod_is_bound_is_not_tried_again() -> N
         bench.lane.forget(pod.metadata.uid)
         await asyncio.sleep(60)
         assert bench.writes == 1
-        assert bench.said() == ""
+        assert bench.recorded() == ""
 
     run(scenario)
 
@@ -206,7 +206,7 @@ def test_a_newer_condition_takes_the_place_of_one_that_is_being_tried() -> None:
         await asyncio.sleep(0.5)
         bench.lane.patch(pod, waits("new"))
         await asyncio.sleep(60)
-        assert bench.said() == "new"
+        assert bench.recorded() == "new"
         assert bench.writes == 2
 
     run(scenario)
@@ -231,7 +231,7 @@ def test_beyond_the_limit_the_oldest_condition_is_dropped(monkeypatch: pytest.Mo
         for index in range(3):
             bench.lane.patch(bench.pod(f"p{index}"), waits("no room"))
         await asyncio.sleep(1)
-        assert [bench.said(f"p{index}") for index in range(3)] == ["", "no room", "no room"]
+        assert [bench.recorded(f"p{index}") for index in range(3)] == ["", "no room", "no room"]
 
     run(scenario)
 
@@ -248,10 +248,10 @@ def test_a_nomination_goes_with_the_condition_and_alone_if_that_is_told() -> Non
         pod = bench.pod()
         bench.lane.patch(pod, waits("no room"), "n1")
         await asyncio.sleep(1)
-        assert (bench.said(), nominated(bench), bench.writes) == ("no room", "n1", 1)
+        assert (bench.recorded(), nominated(bench), bench.writes) == ("no room", "n1", 1)
         bench.lane.patch(bench.cluster.get_pod("default", "p"), waits("no room"), "n2")
         await asyncio.sleep(1)
-        assert (bench.said(), nominated(bench), bench.writes) == ("no room", "n2", 2)
+        assert (bench.recorded(), nominated(bench), bench.writes) == ("no room", "n2", 2)
 
     run(scenario)
 
@@ -267,7 +267,7 @@ def test_a_nomination_that_is_written_or_none_of_the_patchs_business_is_left_alo
         assert (nominated(bench), bench.writes) == ("n1", 1)
         bench.lane.patch(seen, waits("still none"), None)
         await asyncio.sleep(1)
-        assert (bench.said(), nominated(bench)) == ("still none", "n1")
+        assert (bench.recorded(), nominated(bench)) == ("still none", "n1")
 
     run(scenario)
 
@@ -290,7 +290,7 @@ def test_patches_of_a_pod_that_wait_become_one_that_forgets_nothing() -> None:
         bench.lane.patch(pod, waits("old"), "n1")
         bench.lane.patch(pod, waits("new"), None)
         await asyncio.sleep(1)
-        assert (bench.said(), nominated(bench), bench.writes) == ("new", "n1", 1)
+        assert (bench.recorded(), nominated(bench), bench.writes) == ("new", "n1", 1)
 
     run(scenario)
 
@@ -339,9 +339,9 @@ def test_writes_that_hang_do_not_keep_others_from_being_written() -> None:
         for name in [*hung, "next"]:
             bench.lane.patch(bench.pod(name), waits("no room"))
         await asyncio.sleep(5.0)
-        assert bench.said("next") == "no room"
+        assert bench.recorded("next") == "no room"
         # Each of those that hang has been repeated.
-        assert all(bench.said(name) == "no room" for name in hung)
+        assert all(bench.recorded(name) == "no room" for name in hung)
         await asyncio.sleep(60.0)
         assert bench.writes == 2 * len(hung) + 1
 
@@ -356,7 +356,7 @@ def test_a_late_answer_counts_and_what_is_newer_is_not_overtaken() -> None:
         await asyncio.sleep(0.5)
         bench.lane.patch(pod, waits("new"))
         await asyncio.sleep(60.0)
-        assert bench.said() == "new"
+        assert bench.recorded() == "new"
 
     run(scenario)
 

@@ -142,11 +142,11 @@ def test_the_limit_grows_with_awaited_bindings_too() -> None:
 def test_a_slot_that_is_free_again_is_told_of() -> None:
     async def scenario() -> None:
         slots = Slots(AdaptiveLimit(1))
-        told: list[bool] = []
-        slots.call_when_free(lambda: told.append(slots.try_take(Priority.BIND)))
+        reported: list[bool] = []
+        slots.call_when_free(lambda: reported.append(slots.try_take(Priority.BIND)))
         assert slots.try_take(Priority.BIND)
         slots.give_back(Priority.BIND)
-        assert told == [True]
+        assert reported == [True]
         assert not slots.try_take(Priority.BIND)
 
     run_virtual(scenario())

@@ -89,7 +89,7 @@ class Watch:
         assert (event.type, event.resource_version) == (EventType(event_type), str(self._version))
         return None if event.object is None else event
 
-    def has_told(self, obj: Object) -> Watch:
+    def has_reported(self, obj: Object) -> Watch:
         """Both events after which repeats of this object are known."""
         assert self.tell(obj) is not None
         assert self.tell(obj) is not None
@@ -161,7 +161,7 @@ def made_for(resource: Resource[Any]) -> Object:
 @pytest.mark.parametrize(("resource", "change"), NOTHING_NEW)
 def test_a_change_of_what_nobody_reads_is_left_undecoded(resource: Resource[Any], change: Change) -> None:
     obj = made_for(resource)
-    watch = Watch(resource).has_told(obj)
+    watch = Watch(resource).has_reported(obj)
     change(obj)
     assert watch.tell(obj) is None
 
@@ -169,16 +169,16 @@ def test_a_change_of_what_nobody_reads_is_left_undecoded(resource: Resource[Any]
 @pytest.mark.parametrize(("resource", "change"), NEWS)
 def test_news_is_passed_on_once(resource: Resource[Any], change: Change) -> None:
     obj = made_for(resource)
-    watch = Watch(resource).has_told(obj)
+    watch = Watch(resource).has_reported(obj)
     change(obj)
-    told = watch.tell(obj)
-    assert told is not None
-    assert told.object == LineDecoder(resource)(json.dumps({"type": "MODIFIED", "object": obj}).encode()).object
+    reported = watch.tell(obj)
+    assert reported is not None
+    assert reported.object == LineDecoder(resource)(json.dumps({"type": "MODIFIED", "object": obj}).encode()).object
 
 
 def test_the_way_back_is_news_too() -> None:
     obj = pod()
-    watch = Watch(PODS).has_told(obj)
+    watch = Watch(PODS).has_reported(obj)
     obj["metadata"]["labels"]["app"] = "db"
     assert watch.tell(obj) is not None
     obj["metadata"]["labels"]["app"] = "web"
@@ -189,13 +189,13 @@ def test_the_way_back_is_news_too() -> None:
 def test_each_object_is_compared_with_itself() -> None:
     one, other = pod(), pod()
     other["metadata"]["uid"] = "u9"
-    watch = Watch(PODS).has_told(one)
+    watch = Watch(PODS).has_reported(one)
     assert watch.tell(other) is not None
 
 
 def test_an_object_that_is_gone_is_forgotten() -> None:
     obj = pod()
-    watch = Watch(PODS).has_told(obj)
+    watch = Watch(PODS).has_reported(obj)
     assert watch.tell(obj, "DELETED") is not None
     assert watch.tell(obj, "ADDED") is not None
     assert watch.tell(obj) is not None
@@ -204,16 +204,16 @@ def test_an_object_that_is_gone_is_forgotten() -> None:
 def test_of_pods_whole_those_that_wait_say_something_new_each_time() -> None:
     waiting = pod()
     del waiting["spec"]["nodeName"]
-    watch = Watch(POD_DOCUMENTS).has_told(waiting)
+    watch = Watch(POD_DOCUMENTS).has_reported(waiting)
     assert watch.tell(waiting) is not None
     waiting["spec"]["nodeName"] = "n1"
-    watch.has_told(waiting)
+    watch.has_reported(waiting)
     assert watch.tell(waiting) is None
 
 
 def test_another_watch_starts_afresh() -> None:
     obj = pod()
-    Watch(PODS).has_told(obj)
+    Watch(PODS).has_reported(obj)
     assert Watch(PODS).tell(obj) is not None
 
 
@@ -226,7 +226,7 @@ def test_other_kinds_are_told_of_every_event(resource: Resource[Any]) -> None:
 
 def test_an_object_that_cannot_be_read_is_no_repeat() -> None:
     obj = pod()
-    watch = Watch(PODS).has_told(obj)
+    watch = Watch(PODS).has_reported(obj)
     bad = copy.deepcopy(obj)
     bad["spec"]["containers"] = 5
     assert watch.tell(bad) is None  # it is logged, and there is no object
@@ -247,7 +247,7 @@ def test_what_is_kept_of_nodes_is_what_was_told_last(changes: list[Change]) -> N
 
 def follow(resource: Resource[Any], obj: Object, changes: list[Change]) -> list[tuple[Any, Any]]:
     """After each change: what somebody who follows the watch holds, and the object as it is."""
-    watch = Watch(resource).has_told(obj)
+    watch = Watch(resource).has_reported(obj)
     held: Any = None
     pairs = []
     for change in (lambda obj: None, *changes):

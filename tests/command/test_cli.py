@@ -356,7 +356,7 @@ class Running:
         assert self.process.stderr is not None
         self.log.extend(iter(self.process.stderr.readline, ""))
 
-    def said(self, *parts: str) -> bool:
+    def recorded(self, *parts: str) -> bool:
         """Is there a line with all of these?"""
         return any(all(part in line for part in parts) for line in list(self.log))
 
@@ -419,7 +419,9 @@ def test_an_unreachable_apiserver_is_said_once_tried_again_and_makes_the_schedul
         with running(*arguments, "--bind-address", "127.0.0.1", "--secure-port", str(port)) as replica:
             address = f"https://127.0.0.1:{port}"
             # 1. It says so, with the address, and keeps trying.
-            replica.wait_for(lambda: replica.said("list or watch failed", "pods", f"127.0.0.1:{apiserver}", "retry_s"))
+            replica.wait_for(
+                lambda: replica.recorded("list or watch failed", "pods", f"127.0.0.1:{apiserver}", "retry_s")
+            )
             # 2. It is alive, and not ready.
             replica.wait_for(lambda: status_of(f"{address}/livez") == 200)
             replica.wait_for(lambda: status_of(f"{address}/readyz") == 500)

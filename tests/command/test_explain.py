@@ -195,7 +195,7 @@ def _another_certificate(directory: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "recorded"),
     [
         (["a/b/c"], "POD: expected a name, or NAMESPACE/NAME, got 'a/b/c'"),
         (["/p"], "POD: expected a name"),
@@ -207,11 +207,11 @@ def _another_certificate(directory: Path) -> str:
     ],
 )
 def test_wrong_arguments_are_refused_in_one_line(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], recorded: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = answer_of(capsys, *arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert said in err
+    assert recorded in err
 
 
 def test_a_pod_may_say_its_namespace_itself() -> None:

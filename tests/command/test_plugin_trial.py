@@ -102,8 +102,10 @@ def test_a_guest_that_traps_is_told_and_makes_the_command_fail(
 
 
 def test_a_guest_of_the_batch_abi_says_itself_where_it_runs(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
-    said = msgspec.msgpack.encode({"abi": 1, "name": "t", "points": ["filter", "score"], "depends": ["pod", "node"]})
-    code, out, err = run(files, capsys, batch_guest(said))
+    recorded = msgspec.msgpack.encode(
+        {"abi": 1, "name": "t", "points": ["filter", "score"], "depends": ["pod", "node"]}
+    )
+    code, out, err = run(files, capsys, batch_guest(recorded))
     assert (code, err) == (0, "")
     assert "points   filter, score" in out
     assert "pod default/p goes to n1 (2 of 2 nodes fit)" in out

@@ -311,9 +311,9 @@ def test_its_rights_suffice_for_all_it_does(stage: Stage, case_of: Callable[[Sta
     try:
         trial.exercise()
         assert is_ours(trial.holder())
-        told = trial.events(STUCK, "FailedScheduling")
-        assert {event["reportingController"] for event in told} == {case.scheduler_name}
-        assert max(event["series"]["count"] for event in told if event.get("series")) >= 2
+        reported = trial.events(STUCK, "FailedScheduling")
+        assert {event["reportingController"] for event in reported} == {case.scheduler_name}
+        assert max(event["series"]["count"] for event in reported if event.get("series")) >= 2
         assert verify(stage.api, trial.namespace).problems == [f"{trial.namespace}/{STUCK} is not bound"]
         assert trial.end() == 0
         assert trial.holder() == "", "the lease is released"
@@ -388,14 +388,14 @@ def _who_places(stage: Stage, name: str) -> str:
     stage.api.create("/api/v1/namespaces/handover/pods", workload.pod(name))
     found: list[str] = []
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         events = stage.api.list_all(
             "/apis/events.k8s.io/v1/namespaces/handover/events", fieldSelector="reason=Scheduled"
         )
         found.extend(event["reportingInstance"] for event in events if event["regarding"]["name"] == name)
         return bool(found)
 
-    eventually(is_told, f"pod {name} is placed")
+    eventually(is_reported, f"pod {name} is placed")
     return found[0]
 
 

@@ -238,8 +238,8 @@ def test_each_way_to_fail_is_told_to_its_pod_which_is_bound_when_the_extender_is
     requests = {"cpu": "100m", GPU: "1"}
     for wish in BROKEN:
         workspace.create_pod(wish, requests=requests, labels={"wish": wish}, scheduler_name="ours")
-    for wish, (_, told) in BROKEN.items():
-        expected = told.format(url=extender.url)
+    for wish, (_, reported) in BROKEN.items():
+        expected = reported.format(url=extender.url)
         eventually(lambda name=wish, text=expected: text in message(workspace, name), f"{wish}: {expected}")  # type: ignore[misc]
     assert not workspace.bindings()
     extender.is_mended = True

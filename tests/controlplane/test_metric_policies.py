@@ -291,12 +291,12 @@ def test_a_policy_that_is_changed_is_followed_from_then_on(policies: Policies, w
     )
     assert placed(workspace, policy="mine") == "node-2"
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
         events = workspace.api.list_all(path, fieldSelector="reason=InvalidPolicy")
         return any(event["regarding"]["kind"] == "MetricPolicy" and event["note"] == message for event in events)
 
-    eventually(is_told, "an Event says it too")
+    eventually(is_reported, "an Event says it too")
     states = [line for line in scheduler.get("/metrics").splitlines() if line.startswith("kscheduler_policy_objects")]
     assert 'kscheduler_policy_objects{kind="MetricPolicy",state="invalid"} 1' in " ".join(states)
 
@@ -334,12 +334,12 @@ def test_a_taspolicy_is_followed_as_it_is(policies: Policies, workspace: Workspa
     KScheduler(workspace.control_plane, configuration=CONFIGURATION)
     assert placed(workspace, tas="heat") == "node-1"
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         path = f"/apis/events.k8s.io/v1/namespaces/{workspace.namespace}/events"
         events = workspace.api.list_all(path, fieldSelector="reason=PolicyPartlyIgnored")
         return any("labeling is not carried out" in event["note"] for event in events)
 
-    eventually(is_told, "an Event says what is not done")
+    eventually(is_reported, "an Event says what is not done")
 
 
 def test_a_kind_that_is_installed_later_is_found(binaries: Any, tmp_path: Path) -> None:

@@ -271,8 +271,8 @@ def test_pods_that_vanish_in_a_crowd_of_preemptions_make_no_noise(
     assert {code for _, code in refusals} <= {404, 409, 422}, refusals
     text = scheduler.process.log_text()
     assert "Traceback" not in text
-    told = Counter(re.findall(r"^[WE]\d{4} .*\bpod=\"([^\"]+)\"", text, re.MULTILINE))
-    assert not [pod for pod, times in told.items() if times > 1], text
+    reported = Counter(re.findall(r"^[WE]\d{4} .*\bpod=\"([^\"]+)\"", text, re.MULTILINE))
+    assert not [pod for pod, times in reported.items() if times > 1], text
 
 
 def _pod(name: str, cpu: str, **spec: Any) -> Object:

@@ -162,10 +162,10 @@ def test_pods_of_one_namespace_go_to_another_scheduler_and_all_others_stay(routi
         workspace.create_pod("routed")
         assert scheduler_of(workspace, "routed") == "kscheduler"
         eventually(lambda: "routed" in workspace.bindings(), "it is placed by the profile it was given")
-        told = workspace.api.list_all(
+        reported = workspace.api.list_all(
             f"/apis/events.k8s.io/v1/namespaces/{workspace.namespace}/events", fieldSelector="reason=Scheduled"
         )
-        by_pod = {event["regarding"]["name"]: event["reportingController"] for event in told}
+        by_pod = {event["regarding"]["name"]: event["reportingController"] for event in reported}
         assert by_pod["routed"] == "kscheduler"
         routed = [line for line in scheduler.get("/metrics").splitlines() if line.startswith("kscheduler_routed")]
         [line] = routed

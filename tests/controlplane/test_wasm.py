@@ -144,8 +144,8 @@ def test_pods_of_a_quarantined_guest_wait_and_are_bound_when_it_is_mended(
     scene.check_quarantine()
     eventually(lambda: all(scene.message(pod) for pod in pods), "the pods are told")
     for pod in pods:
-        told = scene.notes("FailedScheduling", pod)
-        assert any("unreachable" in note or "quarantined after repeated faults" in note for note in told), told
+        reported = scene.notes("FailedScheduling", pod)
+        assert any("unreachable" in note or "quarantined after repeated faults" in note for note in reported), reported
     assert not scene.bound(*pods)
     # 2. A version that is no better is refused.
     server.guest += b"\x00\x04\x03new"  # a custom section, so that it is another one

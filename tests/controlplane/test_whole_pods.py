@@ -139,10 +139,10 @@ def test_a_guest_sees_pods_as_the_apiserver_has_them_from_the_list_as_from_the_w
     scheduler = KScheduler(workspace.control_plane, configuration={"profiles": [profile]}, name="ours")
     watched = create(workspace, pod_of("watched"))
     for name, pod in (("listed", listed), ("watched", watched)):
-        eventually(lambda name=name, pod=pod: digest(pod) in told(workspace, name), f"{name} is {digest(pod)}")  # type: ignore[misc]
-    for said in (b"/healthz", b"kube-root-ca.crt", b"status.podIP", b"example.com/hold"):
-        assert said in listed
-        assert said in watched
+        eventually(lambda name=name, pod=pod: digest(pod) in reported(workspace, name), f"{name} is {digest(pod)}")  # type: ignore[misc]
+    for recorded in (b"/healthz", b"kube-root-ca.crt", b"status.podIP", b"example.com/hold"):
+        assert recorded in listed
+        assert recorded in watched
     assert "Traceback" not in scheduler.process.log_text()
     for name in ("listed", "watched"):
         patch = {"metadata": {"finalizers": None}}
@@ -150,7 +150,7 @@ def test_a_guest_sees_pods_as_the_apiserver_has_them_from_the_list_as_from_the_w
         workspace.api.patch(path, patch, content_type="application/merge-patch+json")
 
 
-def told(workspace: Workspace, pod: str) -> str:
+def reported(workspace: Workspace, pod: str) -> str:
     """All that Events say of the pod."""
     events = workspace.api.list_all(f"/apis/events.k8s.io/v1/namespaces/{workspace.namespace}/events")
     return "\n".join(event.get("note", "") for event in events if event["regarding"]["name"] == pod)

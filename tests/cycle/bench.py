@@ -35,7 +35,7 @@ from tests.support.clocks import ManualClock
 NAME = "default-scheduler"
 
 
-class Said(NamedTuple):
+class Recorded(NamedTuple):
     pod: str
     type: str
     reason: str
@@ -49,7 +49,7 @@ class Events(EventRecorder):
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(Cluster(clock).client(), clock, random.Random(0), controller=NAME, instance="test")
-        self.said: list[Said] = []
+        self.recorded: list[Recorded] = []
 
     def record(
         self,
@@ -63,7 +63,7 @@ class Events(EventRecorder):
         related: Regarding | None = None,
     ) -> None:
         assert isinstance(regarding, Pod)
-        self.said.append(Said(regarding.key, type, reason, action, note, controller))
+        self.recorded.append(Recorded(regarding.key, type, reason, action, note, controller))
 
 
 class Conditions(PodStatusLane):

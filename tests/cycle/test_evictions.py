@@ -149,11 +149,11 @@ def test_a_pod_that_is_gone_and_one_that_took_its_name_are_left_alone() -> None:
         bench.cluster.delete_pod("default/victim")
         assert not await bench.evictions.mark(bench.victim, CONDITION)
         assert not await bench.evictions.delete(bench.victim)
-        anew = bench.cluster.create_pod(make_pod("victim").uid("").node("n1").obj())
-        assert anew.metadata.uid != bench.victim.metadata.uid
+        successor = bench.cluster.create_pod(make_pod("victim").uid("").node("n1").obj())
+        assert successor.metadata.uid != bench.victim.metadata.uid
         assert not await bench.evictions.mark(bench.victim, CONDITION)
         assert not await bench.evictions.delete(bench.victim)
-        assert bench.cluster.pods["default/victim"] == anew
+        assert bench.cluster.pods["default/victim"] == successor
 
     run_virtual(main())
 

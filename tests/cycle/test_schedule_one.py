@@ -14,7 +14,7 @@ from kscheduler.framework.status import SKIP, Code, Status, unschedulable
 from kscheduler.queue.pod_info import Pool
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod
-from tests.cycle.bench import NAME, Bench, Said, Steps
+from tests.cycle.bench import NAME, Bench, Recorded, Steps
 from tests.support.checks import check_cache
 
 # --- the scheduling cycle -----------------------------------------------------------------------------------------
@@ -38,8 +38,8 @@ def test_a_pod_that_fits_nowhere_is_queued_with_the_plugins_to_blame_and_told_wh
     assert waiting is not None
     assert waiting.unschedulable_plugins == {"NodeResourcesFit"}
     message = "0/1 nodes are available: 1 Insufficient cpu."
-    assert bench.events.said == [
-        Said("default/p", "Warning", "FailedScheduling", "Scheduling", message, NAME),
+    assert bench.events.recorded == [
+        Recorded("default/p", "Warning", "FailedScheduling", "Scheduling", message, NAME),
     ]
     ((key, condition),) = bench.conditions.patched
     assert key == "default/p"
@@ -53,7 +53,7 @@ def test_a_pod_that_is_being_deleted_is_skipped_with_an_event() -> None:
     bench.node("n1")
     queued = bench.pop(make_pod("p").terminating())
     assert bench.one.schedule(queued) is None
-    assert [said.note for said in bench.events.said] == ["skip schedule deleting pod: default/p"]
+    assert [recorded.note for recorded in bench.events.recorded] == ["skip schedule deleting pod: default/p"]
     assert not bench.queue.is_in_flight("uid-default-p")
     assert len(bench.queue) == 0
 
@@ -64,7 +64,7 @@ def test_a_pod_that_the_cache_holds_already_is_skipped_in_silence() -> None:
     queued = bench.pop(make_pod("p"))
     bench.cache.set_pod(PodInfo(make_pod("p").node("n1").obj()))
     assert bench.one.schedule(queued) is None
-    assert bench.events.said == []
+    assert bench.events.recorded == []
     bench.queue.check()
 
 
@@ -80,7 +80,7 @@ def test_a_rejection_after_the_decision_undoes_it(point: str) -> None:
     waiting = bench.queue.get("uid-default-p")
     assert waiting is not None
     assert waiting.unschedulable_plugins == {"Steps"}
-    assert bench.events.said[0].note == "not here"
+    assert bench.events.recorded[0].note == "not here"
 
 
 def test_a_pending_rejection_waits_for_its_plugin_without_backoff() -> None:
@@ -124,7 +124,7 @@ async def test_a_binding_that_works_ends_the_flight_and_tells_everybody() -> Non
     assert steps.asked == ["post_bind"]
     assert bench.conditions.forgotten == ["uid-default-p"]
     note = "Successfully assigned default/p to n1"
-    assert bench.events.said == [Said("default/p", "Normal", "Scheduled", "Binding", note, NAME)]
+    assert bench.events.recorded == [Recorded("default/p", "Normal", "Scheduled", "Binding", note, NAME)]
     assert bench.attempts("scheduled") == 1
     attempt = bench.metrics.scheduling_attempt_duration_seconds.labels("scheduled", NAME)
     assert (attempt.count, attempt.sum) == (1, 0.5)
@@ -143,7 +143,7 @@ async def test_a_binding_that_fails_gives_the_room_back_and_the_pod_to_the_queue
     assert bench.cache.get("uid-default-p") is None
     assert bench.queue.counts().backoff == 1
     assert bench.attempts("error") == 1
-    assert bench.events.said[0].note == f'running Bind plugin "DefaultBinder": {error}'
+    assert bench.events.recorded[0].note == f'running Bind plugin "DefaultBinder": {error}'
     assert bench.metrics.bind_conflicts_total.value == isinstance(error, Conflict)
     bench.queue.check()
     check_cache(bench.cache)
@@ -169,7 +169,7 @@ async def test_a_pod_that_was_deleted_meanwhile_does_not_come_back() -> None:
     await bench.one.bind(cycle)
     assert len(bench.queue) == 0
     assert not bench.queue.is_in_flight("uid-default-p")
-    assert bench.events.said == []
+    assert bench.events.recorded == []
     assert bench.conditions.patched == []
 
 

@@ -143,7 +143,11 @@ class Trial:
             ("bound pods have their event", _nothing, lambda: bool(self.events(self._fitting[0], "Scheduled"))),
             ("the large pod has its event", _nothing, lambda: bool(self.events(STUCK, "FailedScheduling"))),
             ("the large pod has its condition", _nothing, lambda: self._reason_of(STUCK) == "Unschedulable"),
-            ("its event is told anew, since its condition is", self._make_room, lambda: self._times_told(STUCK) >= 2),
+            (
+                "its event is told anew, since its condition is",
+                self._make_room,
+                lambda: self._times_recorded(STUCK) >= 2,
+            ),
             ("the event is counted on", self._make_room, lambda: self._asked("events", "patch")),
             ("room is made for a critical pod", self._create_critical, lambda: self._is_bound(CRITICAL)),
             ("the victim has its event", _nothing, lambda: bool(self.events(VICTIM, "Preempted"))),
@@ -228,7 +232,7 @@ class Trial:
         """A pod goes: reason enough to try the large one again, in vain."""
         self._api.delete(f"{self._pods_path}/{self._fitting.pop()}")
 
-    def _times_told(self, name: str) -> int:
+    def _times_recorded(self, name: str) -> int:
         return len(self.events(name, "FailedScheduling"))
 
     def _is_bound(self, name: str) -> bool:

@@ -77,7 +77,7 @@ async def test_an_unknown_pod_is_not_found(base: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "recorded"),
     [
         ("", "pod: expected NAMESPACE/NAME, got ''"),
         ("pod=p", "pod: expected NAMESPACE/NAME, got 'p'"),
@@ -90,10 +90,10 @@ async def test_an_unknown_pod_is_not_found(base: str) -> None:
         ("pod=a/b&top=101", "top: expected a number from 0 to 100"),
     ],
 )
-async def test_a_wrong_question_is_answered_with_what_was_expected(base: str, query: str, said: str) -> None:
+async def test_a_wrong_question_is_answered_with_what_was_expected(base: str, query: str, recorded: str) -> None:
     status, body = await ask(f"{base}?{query}")
     assert status == 400
-    assert body["message"].startswith(said)
+    assert body["message"].startswith(recorded)
     assert len(body["message"]) < 500
 
 

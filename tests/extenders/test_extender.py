@@ -63,8 +63,8 @@ async def test_each_question_goes_to_its_verb_and_is_counted_under_what_it_is() 
 
 async def test_nodes_it_was_not_asked_about_are_a_fault_in_kube_schedulers_words() -> None:
     desk = Desk({"NodeNames": ["b"]})
-    told = 'extender "http://host" claims a filtered node "b" which is not found in the input node list'
-    with pytest.raises(PluginError, match=f"^{told}$"):
+    reported = 'extender "http://host" claims a filtered node "b" which is not found in the input node list'
+    with pytest.raises(PluginError, match=f"^{reported}$"):
         await extender(desk).filter(POD, ["a"], None)
     assert desk.counted == [("http://host", "filter", "error")]
 

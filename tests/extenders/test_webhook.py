@@ -179,8 +179,8 @@ TLS_FAULTS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("what", TLS_FAULTS)
 def test_tls_material_that_cannot_be_read_is_refused_with_its_field(what: str) -> None:
-    fields, told = TLS_FAULTS[what]
+    fields, reported = TLS_FAULTS[what]
     config = Extender(url_prefix=SecretURL("https://host"), enable_https=True, tls_config=ExtenderTLSConfig(**fields))
     with pytest.raises(ConfigError) as caught:
         Webhook(config, "extenders[3]")
-    assert str(caught.value).startswith(f"extenders[3].{told}")
+    assert str(caught.value).startswith(f"extenders[3].{reported}")

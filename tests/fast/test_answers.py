@@ -95,17 +95,17 @@ def test_with_everybody_out_there_is_no_row(fast: ModuleType) -> None:
 
 
 def test_rows_in_doubt_are_asked_about_though_no_number_has_changed(fast: ModuleType) -> None:
-    said = [1, 2, 3]
+    recorded = [1, 2, 3]
     columns = make_columns(fast, [ROOMY] * 3)
-    answers, _ = scores(fast, columns, lambda row, pods: said[row])
+    answers, _ = scores(fast, columns, lambda row, pods: recorded[row])
     placer, pods = fast.Placer(columns, 1 << 20), class_of(fast, columns, (answers, 1))
     assert placer.place(pods, None) == 2
-    said[0] = 9
+    recorded[0] = 9
     assert placer.place(pods, None) == 2
     answers.doubt(array("i", [0]).tobytes())
     assert placer.place(pods, None) == 0
     assert list(answers.entries.cast("B").cast("q")) == [9, 2, 3]
-    said[1] = 10
+    recorded[1] = 10
     answers.doubt(None)
     assert placer.place(pods, None) == 1
 
@@ -135,7 +135,7 @@ def test_answers_that_do_not_follow_amounts_are_asked_once(fast: ModuleType) -> 
 
 def test_answers_that_are_none_are_refused_and_nothing_is_kept(fast: ModuleType) -> None:
     columns = make_columns(fast, [ROOMY, DEAD, ROOMY])
-    said: list[bytes] = []
+    recorded: list[bytes] = []
     for is_mark, entries, message in (
         (False, array("q", [1, 999, 101]).tobytes(), r"score of row 2: expected 0\.\.100, got 101"),
         (False, array("q", [-1, 0, 0]).tobytes(), r"score of row 0: expected 0\.\.100, got -1"),
@@ -145,10 +145,10 @@ def test_answers_that_are_none_are_refused_and_nothing_is_kept(fast: ModuleType)
         answers = fast.RowAnswers(columns, always(entries), is_mark, 0, 100)
         each_raises(ValueError, message, answers.refresh, answers.refresh)
         assert len(answers.entries) == 0
-    said.append(array("q", [1, 999, 3]).tobytes())
-    answers = fast.RowAnswers(columns, lambda rows: said[-1], False, 0, 100)
+    recorded.append(array("q", [1, 999, 3]).tobytes())
+    answers = fast.RowAnswers(columns, lambda rows: recorded[-1], False, 0, 100)
     answers.refresh()
-    said.append(array("q", [1000]).tobytes())
+    recorded.append(array("q", [1000]).tobytes())
     answers.doubt(array("i", [2]).tobytes())
     each_raises(ValueError, "expected 8 bytes for 1 rows|row 2|expected 24 bytes", answers.refresh, answers.refresh)
     assert list(answers.entries.cast("B").cast("q")) == [1, 0, 3]
@@ -188,14 +188,14 @@ class Run:
         self.mood: dict[int, int] = {}
         self.placer = fast.Placer(self.columns, max_bytes)
         out, _ = marks(fast, self.columns, lambda row, pods: (row + pods) % 5 == 0)
-        self.said, _ = scores(fast, self.columns, lambda row, pods: (row * 7 + pods * 31 + self._mood(row)) % 101)
+        self.recorded, _ = scores(fast, self.columns, lambda row, pods: (row * 7 + pods * 31 + self._mood(row)) % 101)
         self.still = fast.RowAnswers(
             self.columns, Guest(self.columns, lambda row, _: self._mood(row), "q"), False, 0, 9, follows_amounts=False
         )
         self.classes = [
             class_of(fast, self.columns, (out, 0)),
-            class_of(fast, self.columns, (self.said, 3)),
-            class_of(fast, self.columns, (out, 0), (self.said, 1), (self.still, 2)),
+            class_of(fast, self.columns, (self.recorded, 3)),
+            class_of(fast, self.columns, (out, 0), (self.recorded, 1), (self.still, 2)),
             class_of(fast, self.columns),
         ]
         for number, made in enumerate(self.classes):
@@ -240,7 +240,7 @@ class Run:
                 self.columns.set_allowed_pods(row, 20)
 
     def _renew(self, row: int) -> None:
-        for answers in (self.said, self.still):
+        for answers in (self.recorded, self.still):
             answers.doubt(array("i", [row]).tobytes())
 
 
@@ -252,6 +252,6 @@ def test_both_forms_place_alike(rows: int, sequence: list[Any], max_bytes: int) 
     if compiled is None:
         missing_tool(NOT_BUILT)
     runs = [Run(fast, rows, max_bytes) for fast in (reference, compiled)]
-    for name, *told in sequence:
-        found = [getattr(run, "mood_of" if name == "mood" else name)(*told) for run in runs]
-        assert found[0] == found[1], (name, told)
+    for name, *reported in sequence:
+        found = [getattr(run, "mood_of" if name == "mood" else name)(*reported) for run in runs]
+        assert found[0] == found[1], (name, reported)

@@ -34,8 +34,8 @@ class Bench:
         self.joiner = self.fast.Joiner(self.fast.Placer(self.columns, 1 << 20))
 
     def terms(self, *scores: int, weight: int = 3, reverse: bool = False) -> Any:
-        made, said = self.fast.JoinTerms(weight), array("q", scores).tobytes()
-        answers = self.fast.RowAnswers(self.columns, lambda rows: said, False, 0, self.fast.MAX_RAW)
+        made, recorded = self.fast.JoinTerms(weight), array("q", scores).tobytes()
+        answers = self.fast.RowAnswers(self.columns, lambda rows: recorded, False, 0, self.fast.MAX_RAW)
         answers.refresh()
         made.score_answers(answers, reverse)
         return made
@@ -130,11 +130,11 @@ def test_both_forms_agree(
 
     marks, first, second = bytes(drawn(0, 1)), drawn(0, 100), drawn(0, 1 << 53)
     counts, domains, is_spread = drawn(0, 3), drawn(-1, 3), data.draw(st.booleans())
-    told = []
+    reported = []
     for fast in (reference, compiled):
         bench = Bench(fast, table, raws=raws, marks=marks)
         terms = [bench.terms(*first, reverse=reverse), bench.terms(*second, weight=1)]
         if is_spread:
             terms.insert(1, bench.spread(counts, domains))
-        told.append((bench.joiner.join(bench.pod_class, terms), bench.joiner.row(bits)))
-    assert told[0] == told[1]
+        reported.append((bench.joiner.join(bench.pod_class, terms), bench.joiner.row(bits)))
+    assert reported[0] == reported[1]

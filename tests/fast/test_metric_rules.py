@@ -37,8 +37,8 @@ NAN, INF = math.nan, math.inf
 COMPILED = load_compiled()
 
 
-def goal(kind: int = MINIMIZE, **told: Any) -> MetricGoal:
-    return MetricGoal(**{"kind": kind, "value": 0, "weight": 1, "neutral": 50.0, "excludes": False, **told})
+def goal(kind: int = MINIMIZE, **reported: Any) -> MetricGoal:
+    return MetricGoal(**{"kind": kind, "value": 0, "weight": 1, "neutral": 50.0, "excludes": False, **reported})
 
 
 def points(fast: ModuleType, values: Sequence[float], *goals: MetricGoal, low: float = 0.0, high: float = 1.0) -> Any:
@@ -78,16 +78,16 @@ def test_a_target_is_packed_up_to_and_kept_clear_of_past_it(fast: ModuleType) ->
 def test_risk_is_the_mean_and_what_it_varies_by(fast: ModuleType) -> None:
     columns = make_columns(fast, [NodeSpec()] * 4)
     mean, deviation = array("d", [0.5, 0.5, 0.5, NAN]), array("d", [0.0, 0.25, NAN, 0.1])
-    for told, expected in (
+    for reported, expected in (
         ({}, [75, 63, 50, 50]),
         ({"sensitivity": 2.0}, [75, 50, 50, 50]),  # the root of a quarter
         ({"margin": 2.0}, [75, 50, 50, 50]),
         ({"margin": 9.0}, [75, 25, 50, 50]),
         ({"sensitivity": 0.0}, [75, 75, 50, 50]),
     ):
-        rules = fast.MetricRules(columns, [], [goal(LOW_RISK, deviation=1, **told)], 2)
+        rules = fast.MetricRules(columns, [], [goal(LOW_RISK, deviation=1, **reported)], 2)
         rules.feed([mean, deviation], [(0.0, 1.0)])
-        assert [rules.points(row) for row in range(4)] == expected, told
+        assert [rules.points(row) for row in range(4)] == expected, reported
 
 
 def test_goals_count_by_weight_and_halves_are_rounded_up(fast: ModuleType) -> None:
@@ -284,17 +284,17 @@ class Run:
             made.follow_rules(self.rules, filters, weight)
             self.classes.append(made)
 
-    def step(self, name: str, *told: Any) -> object:
+    def step(self, name: str, *reported: Any) -> object:
         try:
-            return getattr(self, name)(*told)
+            return getattr(self, name)(*reported)
         except (ValueError, IndexError, OverflowError) as error:
             return type(error), str(error)
 
     def feed(self, inputs: list[array[float]], ends: tuple[float, float]) -> object:
         return self.rules.feed(inputs, [(min(ends), max(ends))] * len(self.goals))
 
-    def change(self, told: tuple[Any, ...]) -> object:
-        name, *rest = told
+    def change(self, reported: tuple[Any, ...]) -> object:
+        name, *rest = reported
         if name.endswith("_pod"):
             return getattr(self.columns, name)(rest[0], self.fast.PodRequest(*rest[1]))
         made = getattr(self.columns, name)(*rest)
@@ -308,8 +308,8 @@ class Run:
 
     def many(self, order: list[int]) -> object:
         rows, feasible = array("i", [-7] * len(order)), array("i", [-7] * len(order))
-        told = self.placer.place_many([self.classes[at] for at in order], None, rows, feasible)
-        return told, rows.tolist()
+        reported = self.placer.place_many([self.classes[at] for at in order], None, rows, feasible)
+        return reported, rows.tolist()
 
     def look(self) -> object:
         verdicts, scores = self.fast.Verdicts(), self.fast.Scores()
@@ -318,10 +318,10 @@ class Run:
         self.rules.score(verdicts, scores)
         self.rules.filter(verdicts, 3)
         absent = [self.rules.absent(number) for number in range(INPUTS)]
-        said = [(self.rules.mark(each), self.rules.points(each)) for each in range(self.columns.rows)]
+        recorded = [(self.rules.mark(each), self.rules.points(each)) for each in range(self.columns.rows)]
         # Of a row without a node nothing is known that anybody may use.
         alive = [each for each in range(self.columns.rows) if self.columns.is_alive(each)]
-        return absent, codes(verdicts), [raws(scores)[each] for each in alive], [said[each] for each in alive]
+        return absent, codes(verdicts), [raws(scores)[each] for each in alive], [recorded[each] for each in alive]
 
 
 @pytest.mark.slow

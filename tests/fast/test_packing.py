@@ -165,11 +165,11 @@ def test_both_forms_agree(table: list[NodeSpec], data: st.DataObject) -> None:
     rows = data.draw(st.none() | st.lists(st.integers(0, len(table) - 1)) if table else st.none())
     marks = bytes(data.draw(st.lists(st.integers(0, 3), min_size=len(table), max_size=len(table))))
     values = i64(*data.draw(st.lists(st.integers(-5, 9), min_size=len(table), max_size=len(table))))
-    told = []
+    reported = []
     for fast in (reference, compiled):
         columns = make_columns(fast, table)
         verdicts, scores = start(fast, columns)
-        told.append(
+        reported.append(
             (
                 pack_all(fast, columns, None if rows is None else i32(*rows)),
                 fast.reject_marked(verdicts, marks, 3, 2),
@@ -180,7 +180,7 @@ def test_both_forms_agree(table: list[NodeSpec], data: st.DataObject) -> None:
                 fast.pack_feasible(verdicts),
             )
         )
-    assert told[0] == told[1]
+    assert reported[0] == reported[1]
 
 
 def test_usage_is_packed_as_a_table_message(fast: ModuleType) -> None:
@@ -214,10 +214,10 @@ def test_both_forms_pack_usage_alike(count: int, gen: int, resources: int) -> No
     if compiled is None:
         missing_tool(NOT_BUILT)
     names = [(msgspec.msgpack.encode("r" * 9), 0)] * resources
-    told = [
+    reported = [
         fast.pack_usage(make_columns(fast, [LARGE]), gen, i32(*[0] * count), names) for fast in (reference, compiled)
     ]
-    assert told[0] == told[1]
+    assert reported[0] == reported[1]
 
 
 def test_rows_that_changed_are_told_once_and_in_order(fast: ModuleType) -> None:
@@ -235,9 +235,9 @@ def test_rows_that_changed_are_told_once_and_in_order(fast: ModuleType) -> None:
 def test_values_become_thousandths_and_changed_rows_are_told(fast: ModuleType) -> None:
     packed = bytearray(8 * 6)
     nothing = -(1 << 63)
-    told = fast.take_metric(array("d", [1.5, math.nan, -0.0004, 0.0015, math.inf]), packed)
+    reported = fast.take_metric(array("d", [1.5, math.nan, -0.0004, 0.0015, math.inf]), packed)
     assert list(array("q", packed)) == [1500, nothing, 0, 2, (1 << 63) - 1, nothing]
-    assert told == i32(0, 1, 3, 4, 5)
+    assert reported == i32(0, 1, 3, 4, 5)
     assert fast.take_metric(array("d", [1.5001, 2.0, 0.0, 0.0024, -math.inf, 1e16]), packed) == i32(1, 4, 5)
     assert list(array("q", packed)) == [1500, 2000, 0, 2, 1 - (1 << 63), (1 << 63) - 1]
     assert fast.take_metric(None, packed) == i32(0, 1, 2, 3, 4, 5)
@@ -251,8 +251,8 @@ def test_both_forms_take_metrics_alike(values: list[float], before: list[int]) -
     if compiled is None:
         missing_tool(NOT_BUILT)
     columns = bytearray(i64(*before)), bytearray(i64(*before))
-    told = [
+    reported = [
         fast.take_metric(array("d", values), packed)
         for fast, packed in zip((reference, compiled), columns, strict=True)
     ]
-    assert (told[0], columns[0]) == (told[1], columns[1])
+    assert (reported[0], columns[0]) == (reported[1], columns[1])

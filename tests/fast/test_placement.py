@@ -25,8 +25,8 @@ def place_many(
     placer: Any, classes: list[Any], bits: list[int] | None = None
 ) -> tuple[list[int], list[int], tuple[int, int]]:
     rows, feasible = array("i", [7] * len(classes)), array("i", [7] * len(classes))
-    told = placer.place_many(classes, None if bits is None else array("Q", bits), rows, feasible)
-    return list(rows), list(feasible), told
+    reported = placer.place_many(classes, None if bits is None else array("Q", bits), rows, feasible)
+    return list(rows), list(feasible), reported
 
 
 def test_a_pod_goes_to_the_best_row(fast: ModuleType) -> None:

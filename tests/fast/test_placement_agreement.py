@@ -54,20 +54,20 @@ class Run:
         self.placer = self.fast.Placer(self.columns, max_bytes)
         self.classes = [spec.make(fast, self.columns) for spec in made]
 
-    def step(self, name: str, *told: Any) -> object:
+    def step(self, name: str, *reported: Any) -> object:
         """What a step answers, or how it fails."""
         try:
-            return getattr(self, name)(*told)
+            return getattr(self, name)(*reported)
         except (ValueError, IndexError, OverflowError) as error:
             return type(error), str(error)
 
     def change(self, sequence: list[Any]) -> object:
         return [self.step("change_one", *each) for each in sequence]
 
-    def change_one(self, name: str, *told: Any) -> object:
+    def change_one(self, name: str, *reported: Any) -> object:
         if name.endswith("_pod"):
-            return getattr(self.columns, name)(told[0], self.fast.PodRequest(*told[1]))
-        made = getattr(self.columns, name)(*told)
+            return getattr(self.columns, name)(reported[0], self.fast.PodRequest(*reported[1]))
+        made = getattr(self.columns, name)(*reported)
         if name == "add_row":
             self.columns.set_node_class(made, 2)
             self.columns.set_allowed_pods(made, 3)
@@ -82,10 +82,10 @@ class Run:
     def many(self, order: list[int], first: int | None) -> object:
         rows, feasible = array("i", [-7] * len(order)), array("i", [-7] * len(order))
         random_bits = None if first is None else array("Q", range(first, first + len(order)))
-        told = self.step("many_into", order, random_bits, rows, feasible)
+        reported = self.step("many_into", order, random_bits, rows, feasible)
         counts = [self.columns.pod_count(each) for each in range(self.columns.rows)]
         placed = [found for found, taken in zip(feasible, rows, strict=True) if taken >= 0]
-        return told, rows.tolist(), placed, counts, self.columns.generation
+        return reported, rows.tolist(), placed, counts, self.columns.generation
 
     def many_into(self, order: list[int], *arrays: Any) -> object:
         return self.placer.place_many([self.classes[at] for at in order], *arrays)

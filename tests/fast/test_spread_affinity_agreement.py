@@ -106,9 +106,9 @@ class Run:
         made.rebuild(array("q", spec.counts), array("i", spec.ids), size, self.mask(spec.outside), spec.each_row)
         return made
 
-    def step(self, name: str, *told: Any) -> object:
+    def step(self, name: str, *reported: Any) -> object:
         try:
-            return getattr(self, name)(*told)
+            return getattr(self, name)(*reported)
         except (ValueError, IndexError) as error:
             return type(error), str(error)
 
@@ -123,10 +123,10 @@ class Run:
 
     def say(self, which: int) -> object:
         tally = self.tallies[which]
-        said = tally.is_good, tally.rows
+        recorded = tally.is_good, tally.rows
         if not tally.is_good:
-            return said
-        return *said, tally.present, tally.occupied, tally.minimum, [tally.sum_of(row) for row in range(tally.rows)]
+            return recorded
+        return *recorded, tally.present, tally.occupied, tally.minimum, [tally.sum_of(row) for row in range(tally.rows)]
 
     def join(self, made: list[Any], bits: int | None) -> object:
         terms = []

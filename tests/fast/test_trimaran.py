@@ -27,10 +27,10 @@ def packed(fast: ModuleType, used: list[float], own: int = 0, missing: int = 0, 
     )
 
 
-def varied(fast: ModuleType, values: tuple[float, float, float, float], **told: Any) -> int:
+def varied(fast: ModuleType, values: tuple[float, float, float, float], **reported: Any) -> int:
     """On a node with four cores and eight gibibytes."""
     columns = make_columns(fast, [NodeSpec()])
-    asked = {"own_cpu": 0, "own_memory": 0, "margin": 1.0, "sensitivity": 1.0, **told}
+    asked = {"own_cpu": 0, "own_memory": 0, "margin": 1.0, "sensitivity": 1.0, **reported}
     return fast.rate_load_variation(columns, *(array("d", [value]) for value in values), **asked)[0]  # type: ignore[no-any-return]
 
 

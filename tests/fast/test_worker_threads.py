@@ -117,7 +117,7 @@ def read(rows, threads):
 """
 
 
-def told_by(program: str) -> list[str]:
+def output_of(program: str) -> list[str]:
     """The lines that a program prints, which ends well."""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -133,12 +133,12 @@ read(100_000, 2), print(thread_count())
 read(100_000, 2), print(thread_count()) # the same
 read(100_000, 3), print(thread_count()) # and another
 """
-    assert told_by(BEGIN + program) == ["0", "0", "0", "1", "1", "2"]
+    assert output_of(BEGIN + program) == ["0", "0", "0", "1", "1", "2"]
 
 
 def test_at_the_end_no_thread_is_left_and_kernels_still_work() -> None:
     begin = "import atexit\natexit.register(lambda: print(thread_count(), read(100_000, 3), thread_count()))\n"
-    assert told_by(begin + BEGIN + "print(read(100_000, 3), thread_count())") == ["70000", "2", "0", "70000", "0"]
+    assert output_of(begin + BEGIN + "print(read(100_000, 3), thread_count())") == ["70000", "2", "0", "70000", "0"]
 
 
 def test_a_forked_process_starts_threads_of_its_own() -> None:
@@ -152,7 +152,7 @@ for reads in (0, 1):
     assert os.waitpid(child, 0)[1] == 0
 print(read(100_000, 2), thread_count())
 """
-    assert told_by(BEGIN + program) == ["0", "0", "0", "70000", "1", "70000", "1"]
+    assert output_of(BEGIN + program) == ["0", "0", "0", "70000", "1", "70000", "1"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -171,4 +171,4 @@ while not status(thread)["State"].startswith("S"):
 blocked = int(status(thread)["SigBlk"], 16)
 print(all(blocked >> number - 1 & 1 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2, signal.SIGPROF)))
 """
-    assert told_by(BEGIN + program) == ["True"]
+    assert output_of(BEGIN + program) == ["True"]

@@ -122,5 +122,5 @@ def test_answers_must_be_for_all_profiles(columns: NodeColumns) -> None:
 
 def test_all_answers_rest_on_the_nodes(columns: NodeColumns) -> None:
     assert draft_of(columns).sources == {Source.NODES}
-    said = draft_of(columns, lambda draft: draft.depends_on(Source.IMAGES, Source.TERMS))
-    assert said.sources == {Source.NODES, Source.IMAGES, Source.TERMS}
+    recorded = draft_of(columns, lambda draft: draft.depends_on(Source.IMAGES, Source.TERMS))
+    assert recorded.sources == {Source.NODES, Source.IMAGES, Source.TERMS}

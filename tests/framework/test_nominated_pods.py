@@ -57,9 +57,9 @@ class Twins(Bench):
 
     def both(self, pod: PodBuilder) -> tuple[object, object]:
         info = PodInfo(pod.obj())
-        return self._told(self._kernels, info), self._told(self._filters, info)
+        return self._reported(self._kernels, info), self._reported(self._filters, info)
 
-    def _told(self, framework: Framework, pod: PodInfo) -> object:
+    def _reported(self, framework: Framework, pod: PodInfo) -> object:
         found = framework.schedule_pod(CycleState(), pod)
         if isinstance(found, Decision):
             return found, self._algorithm(framework)._verdicts.feasible_rows()

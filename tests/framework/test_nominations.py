@@ -94,11 +94,11 @@ def test_both_ways_of_looking_agree_through_any_changes(steps: list[tuple[str, s
 
 
 def test_watchers_are_told_of_every_node_whose_pods_change() -> None:
-    nominations, told = Nominations(), list[str]()
-    nominations.watch(told.append)
+    nominations, reported = Nominations(), list[str]()
+    nominations.watch(reported.append)
     pod = PodInfo(make_pod("a").uid("a").obj())
     nominations.nominate(pod, "n1")
     nominations.nominate(pod, "n2")
     nominations.nominate(pod, "")
     nominations.remove("a")
-    assert told == ["n1", "n1", "n2", "n2"]
+    assert reported == ["n1", "n1", "n2", "n2"]

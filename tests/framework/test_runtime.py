@@ -20,7 +20,7 @@ NO = unschedulable("no")
 STATE = CycleState()
 
 
-class Told:
+class Reported:
     """Answers as told at every point, and writes down who was asked, in a list that several may share."""
 
     def __init__(self, name: str, answer: Any, asked: list[str]) -> None:
@@ -52,7 +52,7 @@ class Told:
 def bench(point: str, *answers: tuple[str, Any]) -> tuple[Bench, list[str]]:
     """A framework with these plugins at the point, and the list of who was asked."""
     asked: list[str] = []
-    return Bench({point: [Told(name, answer, asked) for name, answer in answers]}), asked
+    return Bench({point: [Reported(name, answer, asked) for name, answer in answers]}), asked
 
 
 # --- PreEnqueue, Reserve ------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_nobody_has_anything_to_do_before_binding_if_all_skip() -> None:
 
 @pytest.mark.parametrize("answer", [RuntimeError("boom"), "yes", NO, Status(Code.ERROR, ("out of order",))])
 def test_before_binding_a_plugin_says_whether_it_has_work_and_nothing_else(answer: Any) -> None:
-    class Rogue(Told):
+    class Rogue(Reported):
         def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
             return self._do()  # type: ignore[no-any-return]
 

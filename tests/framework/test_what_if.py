@@ -96,7 +96,7 @@ def test_a_what_if_is_right_about_every_filter(cluster: tuple[Cache, PodInfo], d
     what_if = before.what_if(state, pod, name)
     for other in [*leaving, *coming]:
         assert (what_if.remove if other.uid in there else what_if.add)(other) is None
-    told = what_if.fits()
+    reported = what_if.fits()
     # 2. The way back leads where it began.
     for other in [*leaving, *coming]:
         assert (what_if.add if other.uid in there else what_if.remove)(other) is None
@@ -110,7 +110,7 @@ def test_a_what_if_is_right_about_every_filter(cluster: tuple[Cache, PodInfo], d
     after = InTree(cache)
     fresh = after.begin(pod)
     assume(fresh.skip_filter == state.skip_filter)  # PreFilter is not asked again by a what-if
-    assert told == after.verdict(fresh, pod, name)
+    assert reported == after.verdict(fresh, pod, name)
 
 
 def test_a_host_port_stays_taken_while_another_pod_of_the_node_has_it() -> None:

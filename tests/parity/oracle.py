@@ -196,10 +196,10 @@ class Oracle:
         assert process is not None
         assert process.stderr is not None
         process.kill()
-        said = process.stderr.read().decode(errors="replace")[-_SHOWN:]
+        recorded = process.stderr.read().decode(errors="replace")[-_SHOWN:]
         code = process.wait()
         self.close()
-        return OracleError(f"seed {case.seed}: the oracle ended with exit code {code}: {said}")
+        return OracleError(f"seed {case.seed}: the oracle ended with exit code {code}: {recorded}")
 
 
 def _read_lines(stream: IO[bytes], lines: queue.Queue[bytes]) -> None:

@@ -169,7 +169,7 @@ class _Profile:
         self._witness.statuses = {}
         found = Decision()
         if (gate := self.framework.run_pre_enqueue(pod)) is not None:
-            found.pre_enqueue = _told(gate)
+            found.pre_enqueue = _reported(gate)
         state = self._state = CycleState()
         outcome = self.framework.schedule_pod(state, pod)
         if isinstance(outcome, Placed):
@@ -187,11 +187,11 @@ class _Profile:
             found.pending_on = sorted(outcome.diagnosis.pending_plugins)
             statuses = self._witness.statuses
             if outcome.diagnosis.pre_filter_message:
-                found.pre_filter = _told(next(iter(statuses.values())))
+                found.pre_filter = _reported(next(iter(statuses.values())))
                 return found
             if not found.is_fit_error:
                 return found
-        found.statuses = {name: _told(status) for name, status in statuses.items()}
+        found.statuses = {name: _reported(status) for name, status in statuses.items()}
         found.feasible = [node.name for node in table if node.name not in statuses]
         found.scored = found.found if len(found.found) > 1 else []
         self._tell_scores(found)
@@ -212,7 +212,7 @@ class _Profile:
             )
 
 
-def _told(status: OurStatus) -> Status:
+def _reported(status: OurStatus) -> Status:
     return Status(STATUS_LABELS[status.code], status.plugin, list(status.reasons))
 
 

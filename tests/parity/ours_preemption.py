@@ -165,19 +165,19 @@ class _WatchedDryRun:
         self.found.promising, self.found.wanted = len(nodes), wanted
         candidates = found.candidates
         self.found.tried = [
-            *(_told_candidate(candidate) for candidate in candidates),
-            *(Tried(name, status=_told(status)) for name, status in found.statuses.items()),
+            *(_candidate_of(candidate) for candidate in candidates),
+            *(Tried(name, status=_reported(status)) for name, status in found.statuses.items()),
         ]
         self.found.candidates = [candidate.node_name for candidate in candidates]
         self.found.equals = _equals(candidates)
         return found
 
 
-def _told(status: OurStatus) -> Status:
+def _reported(status: OurStatus) -> Status:
     return Status(STATUS_LABELS[status.code], status.plugin, list(status.reasons))
 
 
-def _told_candidate(candidate: Candidate) -> Tried:
+def _candidate_of(candidate: Candidate) -> Tried:
     victims = [victim.uid for victim in candidate.victims]
     return Tried(candidate.node_name, victims=victims, violations=candidate.violations)
 

@@ -53,14 +53,14 @@ def placed(**changes: object) -> Decision:
     return Decision(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def told(theirs: Decision, ours: Decision, *, is_sampled: bool = False) -> list[str]:
+def reported(theirs: Decision, ours: Decision, *, is_sampled: bool = False) -> list[str]:
     return list(_of_decisions(theirs, ours, is_sampled=is_sampled))
 
 
 def test_the_other_of_two_equal_nodes_is_no_difference_on_our_side_alone() -> None:
-    assert told(placed(), placed(host="n1")) == []
-    assert told(placed(host="n1"), placed()) == ["the oracle chose n1, its heap would give n0 from our totals"]
-    assert told(placed(host="n1", found=["n1", "n0"]), placed()) == []
+    assert reported(placed(), placed(host="n1")) == []
+    assert reported(placed(host="n1"), placed()) == ["the oracle chose n1, its heap would give n0 from our totals"]
+    assert reported(placed(host="n1", found=["n1", "n0"]), placed()) == []
 
 
 def differing() -> Iterator[tuple[Decision, str]]:
@@ -73,8 +73,8 @@ def differing() -> Iterator[tuple[Decision, str]]:
 
 @pytest.mark.parametrize(("ours", "expected"), list(differing()))
 def test_what_differs_is_told(ours: Decision, expected: str) -> None:
-    assert any(text.startswith(expected) for text in told(placed(), ours)), told(placed(), ours)
+    assert any(text.startswith(expected) for text in reported(placed(), ours)), reported(placed(), ours)
 
 
 def test_what_a_sampled_search_did_not_look_at_has_no_status() -> None:
-    assert told(placed(), placed(statuses={}, feasible=[]), is_sampled=True) == []
+    assert reported(placed(), placed(statuses={}, feasible=[]), is_sampled=True) == []

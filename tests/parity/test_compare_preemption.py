@@ -35,19 +35,19 @@ def preempted(**changes: object) -> Preempted:
     return Preempted(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def told(theirs: Preempted, ours: Preempted, *, has_nominated: bool = False) -> list[str]:
+def reported(theirs: Preempted, ours: Preempted, *, has_nominated: bool = False) -> list[str]:
     return list(_of_preemptions(theirs, ours, has_nominated=has_nominated))
 
 
 def test_the_other_of_two_equal_candidates_is_no_difference() -> None:
-    assert told(preempted(), preempted()) == []
-    assert told(preempted(), preempted(chosen="n1", ended=["c", "d"], nomination="n1")) == []
+    assert reported(preempted(), preempted()) == []
+    assert reported(preempted(), preempted(chosen="n1", ended=["c", "d"], nomination="n1")) == []
 
 
 def test_the_order_of_reasons_and_of_nodes_that_are_no_help_is_no_difference() -> None:
     turned = Status("Unschedulable", "NodeResourcesFit", ["Too many pods", "Insufficient cpu"])
     tried = [Tried("n2", status=turned), *preempted().tried[:2]]
-    assert told(preempted(), preempted(tried=tried)) == []
+    assert reported(preempted(), preempted(tried=tried)) == []
 
 
 def differing() -> Iterator[tuple[Preempted, str]]:
@@ -75,22 +75,22 @@ def differing() -> Iterator[tuple[Preempted, str]]:
 
 @pytest.mark.parametrize(("ours", "expected"), list(differing()))
 def test_what_differs_is_told(ours: Preempted, expected: str) -> None:
-    assert any(text.startswith(expected) for text in told(preempted(), ours)), told(preempted(), ours)
+    assert any(text.startswith(expected) for text in reported(preempted(), ours)), reported(preempted(), ours)
 
 
 def test_where_nobody_is_less_important_we_need_not_try_a_node() -> None:
     theirs = preempted(tried=[Tried("n0", status=NO_VICTIMS)], candidates=[], equals=[], chosen="", ended=[])
     ours = msgspec.structs.replace(theirs, tried=[], promising=0, wanted=0)
-    assert told(theirs, ours) == []
+    assert reported(theirs, ours) == []
     theirs.tried.append(Tried("n1", status=TOO_SMALL))
-    assert told(theirs, ours) != []
+    assert reported(theirs, ours) != []
 
 
 def test_faults_are_compared_but_for_their_words_and_for_those_that_a_crowd_hides() -> None:
-    assert told(Preempted(fault="a"), Preempted(fault="b")) == []
-    assert told(Preempted(fault="a"), preempted()) == ["fault: expected 'a', got ''"]
-    assert told(preempted(), Preempted(fault="b"), has_nominated=True) == []
-    assert told(Preempted(fault=NO_NODES), Preempted(failure=f"0/0 nodes are available: {NO_NODES}.")) == []
+    assert reported(Preempted(fault="a"), Preempted(fault="b")) == []
+    assert reported(Preempted(fault="a"), preempted()) == ["fault: expected 'a', got ''"]
+    assert reported(preempted(), Preempted(fault="b"), has_nominated=True) == []
+    assert reported(Preempted(fault=NO_NODES), Preempted(failure=f"0/0 nodes are available: {NO_NODES}.")) == []
 
 
 # --- cases ---

@@ -27,5 +27,7 @@ def try_all(oracle: Oracle, cases: Iterable[Case], compare: Compare, coverage: C
             oracle.close()  # with the answers that are still on their way
             smallest = shrink(oracle, case, kind_of(first), compare)
             left = "\n".join(text for _, text in compare(smallest, oracle.ask(smallest)))
-            told = f"seed {case.seed}: {len(different)} differences, the first is\n{first}\nand in the smallest case"
-            pytest.fail(f"{told}\n{left}\nin\n{smallest}", pytrace=False)
+            reported = (
+                f"seed {case.seed}: {len(different)} differences, the first is\n{first}\nand in the smallest case"
+            )
+            pytest.fail(f"{reported}\n{left}\nin\n{smallest}", pytrace=False)

@@ -68,9 +68,9 @@ def test_small_load_is_profiled(
         monkeypatch.setattr("perf.profile.PySpy", Denied)
     options = ["--nodes", "20", "--pods", "1000", "--rate", "1000", "--output", str(tmp_path)]
     assert main(options) == 0
-    printed, told = capsys.readouterr()
+    printed, reported = capsys.readouterr()
     if is_denied:
-        assert "Permission denied\nTaking stacks inside the process instead: no native frames." in told
+        assert "Permission denied\nTaking stacks inside the process instead: no native frames." in reported
     assert "1,000 pods placed" in printed
     assert "event-loop lag: p50" in printed
     for name in ("flame.svg", "top.txt", "lag.json", "stacks.txt", "allocations.txt"):

@@ -36,8 +36,8 @@ profiles:
 BELOW_HALF = "filter: [{metric: load, operator: LessThan, value: 0.5}]"
 
 
-def world_of(policy: str, source: FakeSource, **told: str) -> World:
-    return World(config=config(policy, **told), metric_source=lambda config: source)
+def world_of(policy: str, source: FakeSource, **reported: str) -> World:
+    return World(config=config(policy, **reported), metric_source=lambda config: source)
 
 
 def source_of(*loads: float) -> FakeSource:

@@ -16,7 +16,7 @@ from tests.support.world import World, in_virtual_time
 ABSURD = "1" + 30 * "0"
 
 
-def said(caplog: pytest.LogCaptureFixture, sentence: str) -> list[tuple[str, str]]:
+def recorded(caplog: pytest.LogCaptureFixture, sentence: str) -> list[tuple[str, str]]:
     """(object, error) of each record with this sentence."""
     found = []
     for record in caplog.records:
@@ -44,7 +44,7 @@ def test_a_pod_with_a_malformed_quantity_is_named_in_the_log_and_the_others_go_o
 
     with caplog.at_level(logging.ERROR):
         scenario()
-    assert said(caplog, "pod cannot be read and is left out") == [
+    assert recorded(caplog, "pod cannot be read and is left out") == [
         ("default/bad", 'spec.containers[0].resources.requests[cpu]: expected a quantity such as "100m" or "2Gi", '
          'got "a lot"'),
         ("default/negative", 'spec.containers[0].resources.requests[memory]: expected an amount of 0 or more, '
@@ -110,7 +110,7 @@ def test_a_node_that_cannot_be_read_takes_no_pods_and_is_named_in_the_log(caplog
 
     with caplog.at_level(logging.ERROR):
         scenario()
-    assert said(caplog, "node cannot be read and takes no pods") == [
+    assert recorded(caplog, "node cannot be read and takes no pods") == [
         ("malformed", 'status.allocatable[memory]: expected a quantity such as "100m" or "2Gi", got "lots"'),
         ("negative", 'status.allocatable[cpu]: expected an amount of 0 or more, got "-4"'),
     ]

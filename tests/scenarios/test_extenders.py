@@ -190,7 +190,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("what", FAULTS)
 def test_a_fault_is_told_to_the_pod_which_is_tried_again(what: str) -> None:
-    answer, told = FAULTS[what]
+    answer, reported = FAULTS[what]
 
     @in_virtual_time
     async def scenario() -> None:
@@ -203,7 +203,7 @@ def test_a_fault_is_told_to_the_pod_which_is_tried_again(what: str) -> None:
             condition = world.condition("p")
             assert condition is not None
             assert condition.reason == "SchedulerError"
-            assert told in condition.message
+            assert reported in condition.message
             assert requests(world, "filter", "error") == 1
             await world.until(world.all_bound)
 
@@ -419,7 +419,7 @@ async def test_victims_are_shown_whole_to_an_extender_that_does_not_know_nodes()
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "reported"),
     [
         (lambda question: {"NodeNameToMetaVictims": {}}, "preemption: no candidate node for preemption"),
         (fails("extender broke"), "preemption: extender broke"),
@@ -433,7 +433,7 @@ async def test_victims_are_shown_whole_to_an_extender_that_does_not_know_nodes()
         ),
     ],
 )
-def test_nobody_is_evicted_when_the_extender_does_not_agree(answer: Answer, told: str) -> None:
+def test_nobody_is_evicted_when_the_extender_does_not_agree(answer: Answer, reported: str) -> None:
     @in_virtual_time
     async def scenario() -> None:
         one = FakeExtender(settings=FOR_GPUS, preempt=answer)
@@ -441,7 +441,7 @@ def test_nobody_is_evicted_when_the_extender_does_not_agree(answer: Answer, told
             await crowded(world)
             world.add_pod(high())
             await world.until(lambda: bool(message(world, "high")))
-            assert told in message(world, "high")
+            assert reported in message(world, "high")
             assert message(world, "high").startswith("0/2 nodes are available: 2 Insufficient cpu.")
             assert {"default/low0", "default/low1"} <= set(world.cluster.pods)
 

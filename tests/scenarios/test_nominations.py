@@ -41,8 +41,8 @@ def nominated(world: World, name: str) -> str:
 async def test_a_pod_whose_binding_takes_time_says_where_it_is_going_and_others_do_not() -> None:
     async with World(plugins={"preBind": [Attach()]}) as world:
         world.add_node("n1")
-        told: set[str] = set()  # names of pods that were nominated at any time
-        world.cluster.store(PODS).subscribe(lambda before, after: told.update(_nominee(after)))
+        reported: set[str] = set()  # names of pods that were nominated at any time
+        world.cluster.store(PODS).subscribe(lambda before, after: reported.update(_nominee(after)))
         world.add_pod(make_pod("slow").label(volume="v"))
         world.add_pod(make_pod("quick"))
         await world.sleep(5)
@@ -50,7 +50,7 @@ async def test_a_pod_whose_binding_takes_time_says_where_it_is_going_and_others_
         assert world.node_of("quick") == "n1"
         await world.until(world.all_bound)
         assert nominated(world, "slow") == ""
-        assert told == {"slow"}
+        assert reported == {"slow"}
 
 
 def _nominee(pod: Pod | None) -> set[str]:

@@ -131,8 +131,8 @@ async def test_each_profile_places_its_own_pods_on_the_same_nodes() -> None:
         world.add_pod(make_pod("stranger").scheduler_name("nobody"))
         await world.until(world.all_bound)
         assert not world.node_of("stranger")
-        said_by = {event.regarding.name: event.reporting_controller for event in world.cluster.events}
-        assert said_by == {f"p{index}": "packing" if index % 2 else "default-scheduler" for index in range(20)}
+        recorded_by = {event.regarding.name: event.reporting_controller for event in world.cluster.events}
+        assert recorded_by == {f"p{index}": "packing" if index % 2 else "default-scheduler" for index in range(20)}
 
 
 @pytest.mark.parametrize("percentage", [1, 10, 50, 99, 100])
@@ -231,8 +231,8 @@ async def test_repeated_failures_make_an_event_that_counts_and_one_condition() -
             world.change_node("n1", resize(cpu=f"{4000 + 100 * step}m"))  # it grows, and stays too small
         await world.sleep(15)
         # One Event for the pod as it was at first, and one for the pod with its condition, which counts the rest.
-        told, counting = world.events("p", "FailedScheduling")
-        assert world.cluster.series_of(told) is None
+        reported, counting = world.events("p", "FailedScheduling")
+        assert world.cluster.series_of(reported) is None
         series = world.cluster.series_of(counting)
         assert series is not None
         assert series.count >= 2

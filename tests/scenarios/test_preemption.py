@@ -399,9 +399,9 @@ async def test_a_victim_that_was_replaced_by_a_namesake_is_not_hit() -> None:
         world.add_pod(critical())
         await world.until(lambda: chosen_victims(world) == 1)
         world.cluster.delete_pod("default/a")
-        anew = world.add_pod(low("a", "1"))
+        again = world.add_pod(low("a", "1"))
         await world.until(world.all_bound, within_s=30)
-        assert world.pod("a").metadata.uid == anew.metadata.uid
+        assert world.pod("a").metadata.uid == again.metadata.uid
         assert world.pod("a").metadata.deletion_timestamp is None
 
 

@@ -79,7 +79,7 @@ class StorageWorld(World):
     def _stored(self, resource: Resource[Any], key: str) -> Any:
         return self.cluster.store(resource).objects[key]
 
-    def is_told(self, name: str, words: str) -> bool:
+    def is_reported(self, name: str, words: str) -> bool:
         condition = self.condition(name)
         return condition is not None and words in condition.message
 
@@ -144,7 +144,7 @@ async def test_pods_without_a_volume_wait_until_one_comes() -> None:
         await world.until(lambda: len(world.pending()) == 1)
         (left,) = world.pending()
         words = "node(s) didn't find available persistent volumes to bind"
-        await world.until(lambda: world.is_told(left.metadata.name, words))
+        await world.until(lambda: world.is_reported(left.metadata.name, words))
         world.add(make_volume("v2", on={HOSTNAME: ["n2"]}))
         await world.until(world.all_bound)
         assert world.node_of(left.metadata.name) == "n2"
@@ -166,7 +166,7 @@ async def test_a_claim_that_is_bound_at_once_leads_the_pod_to_its_volume() -> No
     async with StorageWorld() as world:
         world.add(make_class("now", mode="Immediate"))
         world.add_pods(1, "now")
-        await world.until(lambda: world.is_told("p0", "pod has unbound immediate PersistentVolumeClaims"))
+        await world.until(lambda: world.is_reported("p0", "pod has unbound immediate PersistentVolumeClaims"))
         world.add(make_volume("v", "now", on={"zone": ["z2"]}))
         await world.until(world.all_bound)
         assert world.node_of("p0") == "n2"
@@ -176,7 +176,7 @@ async def test_a_claim_that_is_bound_at_once_leads_the_pod_to_its_volume() -> No
 async def test_a_pod_waits_for_its_claim() -> None:
     async with StorageWorld() as world:
         world.add_pod(pod("p", "c"))
-        await world.until(lambda: world.is_told("p", 'persistentvolumeclaim "c" not found'))
+        await world.until(lambda: world.is_reported("p", 'persistentvolumeclaim "c" not found'))
         world.add_local_volumes()
         world.add(make_claim("c"))
         await world.until(world.all_bound)
@@ -187,7 +187,7 @@ async def test_a_pod_waits_for_room_in_storage() -> None:
     async with StorageWorld() as world:
         world.add(make_driver(CSI), make_capacity("k", "made", "1Mi", {"zone": "z1"}))
         world.add_pods(1, "made")
-        await world.until(lambda: world.is_told("p0", "node(s) did not have enough free storage"))
+        await world.until(lambda: world.is_reported("p0", "node(s) did not have enough free storage"))
         grown = world.cluster.store(CSI_STORAGE_CAPACITIES).objects["kube-system/k"]
         world.cluster.update_object(replace(grown, capacity="10Gi"))
         await world.until(world.all_bound)
@@ -273,7 +273,7 @@ async def test_watches_that_are_late_delay_the_pod_and_no_more() -> None:
 async def test_a_volume_that_is_not_bound_in_time_lets_the_pod_be_decided_anew() -> None:
     async with StorageWorld(controller=False, config=timing_out_after(5)) as world:
         world.add_pods(1, "made")
-        await world.until(lambda: world.is_told("p0", "binding volumes: context deadline exceeded"))
+        await world.until(lambda: world.is_reported("p0", "binding volumes: context deadline exceeded"))
         node_name = world.asked_for()
         assert node_name
         await world.until(lambda: len(world.scheduler.bindings) == 1)  # tried again, for the same node
@@ -293,7 +293,7 @@ async def test_a_provisioner_that_refuses_a_node_makes_the_pod_look_elsewhere() 
         world.change_claim("c0", {})
         world.change_node(first, lambda node: replace(node, spec=replace(node.spec, unschedulable=True)))
         await world.until(lambda: world.asked_for() not in ("", first))
-        assert world.is_told("p0", 'binding volumes: provisioning failed for PVC "c0"')
+        assert world.is_reported("p0", 'binding volumes: provisioning failed for PVC "c0"')
         second = world.asked_for()
         world.add(make_volume("v", "made", on={HOSTNAME: [second]}, claim="c0"))
         annotations = {SELECTED_NODE: second, BIND_COMPLETED: "yes"}
@@ -332,7 +332,7 @@ async def test_a_node_that_goes_while_a_volume_is_made_for_it() -> None:
         gone = world.asked_for()
         world.cluster.delete_node(gone)
         await world.until(lambda: not len(world.scheduler.bindings), within_s=5)
-        await world.until(lambda: world.is_told("p0", "node(s) didn't find available persistent volumes to bind"))
+        await world.until(lambda: world.is_reported("p0", "node(s) didn't find available persistent volumes to bind"))
         world.change_claim("c0", {})  # as the volume controller does for a node that has gone
         await world.until(lambda: world.asked_for() not in ("", gone))
         await world.until(lambda: len(world.scheduler.bindings) == 1)

@@ -96,8 +96,8 @@ class FirstFit:
                 await self._client.bind(Binding(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid, node))
                 return
         if not self._silent and pod.key in self._waiting:
-            said = f"0/{len(self._free)} nodes are available: {len(self._free)} too full."
-            condition = PodCondition("PodScheduled", "False", "Unschedulable", said)
+            recorded = f"0/{len(self._free)} nodes are available: {len(self._free)} too full."
+            condition = PodCondition("PodScheduled", "False", "Unschedulable", recorded)
             await self._client.patch_pod_status(pod, PodStatusPatch(condition))
 
 

@@ -27,8 +27,8 @@ def test_nodes_offer_their_gpus_in_thousandths_of_a_device(tmp_path: Path) -> No
 
 def test_pods_arrive_in_time_order_counted_from_the_first(tmp_path: Path) -> None:
     arrivals = read_arrivals(write(tmp_path, PODS), Replay())
-    told = [(arrival.pod.metadata.name, arrival.at_s, arrival.leaves_at_s) for arrival in arrivals]
-    assert told == [("early", 0.0, None), ("plain", 0.0, 200.0), ("late", 400.0, 800.0)]
+    reported = [(arrival.pod.metadata.name, arrival.at_s, arrival.leaves_at_s) for arrival in arrivals]
+    assert reported == [("early", 0.0, None), ("plain", 0.0, 200.0), ("late", 400.0, 800.0)]
 
 
 def test_pods_ask_for_shares_and_for_the_models_they_accept(tmp_path: Path) -> None:

@@ -53,27 +53,27 @@ def test_a_claim_made_for_one_pod_is_nobody_elses() -> None:
 
 def test_pods_without_claims_and_in_tree_volumes_leave_no_trace() -> None:
     users = VolumeUsers()
-    told: list[int] = []
-    users.watch(told.append)
+    reported: list[int] = []
+    users.watch(reported.append)
     users.add(0, pod("plain"))
     users.add(0, pod("config", Volume()))
     users.remove(0, pod("plain"))
     assert not list(users.pods_on(0))
-    assert told == []
+    assert reported == []
 
 
 def test_whoever_watches_is_told_of_rows_whose_users_or_nodes_change() -> None:
     cache = Cache()
-    told: list[int] = []
-    cache.table.volume_users.watch(told.append)
+    reported: list[int] = []
+    cache.table.volume_users.watch(reported.append)
     for name in ("n0", "n1"):
         cache.set_node(make_node(name).obj())
-    assert told == [0, 1]
+    assert reported == [0, 1]
     cache.set_pod(PodInfo(with_volumes(make_pod("p"), of_claim("c")).node("n1").obj()))
     cache.set_node(make_node("n1").label(a="b").obj())
-    assert told == [0, 1, 1]
+    assert reported == [0, 1, 1]
     cache.remove_node("n1")
-    assert set(told[3:]) == {1}
+    assert set(reported[3:]) == {1}
     assert not cache.table.volume_users.is_claim_in_use("default", "c")
     cache.set_node(make_node("n1").obj())
     assert cache.table.volume_users.is_claim_in_use("default", "c")

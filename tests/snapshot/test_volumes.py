@@ -203,36 +203,36 @@ def test_the_index_by_class_is_what_a_look_through_all_volumes_finds(steps: list
         assert all(truth[item.metadata.name] is item for item in found)
 
 
-def test_listeners_are_told_of_reports_and_not_of_assumptions() -> None:
+def test_listeners_hear_of_reports_and_not_of_assumptions() -> None:
     volumes = Volumes()
-    told: list[tuple[type, str]] = []
-    volumes.watch(lambda kind, name: told.append((kind, name)))
+    noted: list[tuple[type, str]] = []
+    volumes.watch(lambda kind, name: noted.append((kind, name)))
     volumes.set_volume(volume())
     volumes.set_claim(claim())
     volumes.set_storage_class(StorageClass(ObjectMeta(name="fast")))
     volumes.set_csi_node(CSINode(ObjectMeta(name="n")))
     reported = [(PersistentVolume, "pv"), (PersistentVolumeClaim, "shop/data"), (StorageClass, "fast"), (CSINode, "n")]
-    assert told == reported
+    assert noted == reported
     volumes.assume_volume(volume(phase="ours"))
     volumes.assume_claim(claim(bound_to="pv"))
     volumes.restore_volume(volume(phase="ours"))
-    assert told == reported
+    assert noted == reported
     volumes.remove_volume("pv")
     volumes.remove_claim("shop", "data")
     volumes.remove_storage_class("fast")
     volumes.remove_csi_node("n")
-    assert told == reported * 2
+    assert noted == reported * 2
 
 
-def test_listeners_are_told_of_both_nodes_when_an_attachment_moves() -> None:
+def test_listeners_hear_of_both_nodes_when_an_attachment_moves() -> None:
     volumes = Volumes()
-    told: list[str] = []
-    volumes.watch(lambda kind, name: told.append(name))
+    noted: list[str] = []
+    volumes.watch(lambda kind, name: noted.append(name))
     volumes.set_attachment(attachment("a", "n1"))
-    assert told == ["n1"]
+    assert noted == ["n1"]
     volumes.set_attachment(attachment("a", "n2"))
-    assert set(told[1:]) == {"n1", "n2"}
-    told.clear()
+    assert set(noted[1:]) == {"n1", "n2"}
+    noted.clear()
     volumes.remove_attachment("a")
     volumes.remove_attachment("a")
-    assert told == ["n2"]
+    assert noted == ["n2"]

@@ -74,14 +74,14 @@ async def test_the_size_of_an_answer_is_bounded() -> None:
 
 async def test_a_compressed_answer_is_not_unpacked() -> None:
     bomb = gzip.compress(b" " * 10_000_000)
-    said = await refused(answering(bomb, headers="Content-Encoding: gzip\r\n"))
-    assert said == "URL: expected an answer as it is, got a compressed one"
+    recorded = await refused(answering(bomb, headers="Content-Encoding: gzip\r\n"))
+    assert recorded == "URL: expected an answer as it is, got a compressed one"
 
 
 async def test_a_redirect_is_not_followed() -> None:
     async with http_server(answering(b"caught")) as other:
-        said = await refused(answering(b"", status=302, headers=f"Location: {other.url}/\r\n"))
-        assert said == "URL: expected an answer, got a redirect, which is not followed"
+        recorded = await refused(answering(b"", status=302, headers=f"Location: {other.url}/\r\n"))
+        assert recorded == "URL: expected an answer, got a redirect, which is not followed"
         assert not other.requests
 
 

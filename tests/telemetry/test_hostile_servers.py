@@ -148,12 +148,12 @@ LIES: dict[str, tuple[dict[str, Any], list[float | None]]] = {
 }
 
 
-@pytest.mark.parametrize(("said", "seen"), LIES.values(), ids=LIES)
-async def test_values_that_are_lies_replace_nothing(said: dict[str, Any], seen: list[float | None]) -> None:
+@pytest.mark.parametrize(("recorded", "seen"), LIES.values(), ids=LIES)
+async def test_values_that_are_lies_replace_nothing(recorded: dict[str, Any], seen: list[float | None]) -> None:
     async with http_server(hanging) as server, Desk(server.url) as desk:
         server.serve = desk.answer(a="1", b="2")
         await desk.poll()
-        server.serve = desk.answer(**said)
+        server.serve = desk.answer(**recorded)
         assert await desk.poll() == seen
 
 

@@ -8,14 +8,14 @@ from kscheduler.testing.wrappers import make_node
 class Desk:
     def __init__(self) -> None:
         self.table = NodeTable()
-        self.told: list[list[int]] = []
-        self.rows = NodeRows(self.table, self.told.append)
+        self.reported: list[list[int]] = []
+        self.rows = NodeRows(self.table, self.reported.append)
 
     def changed(self) -> list[list[int]]:
         """What it tells of since the last time."""
         self.rows.follow()
-        told, self.told[:] = list(self.told), []
-        return told
+        reported, self.reported[:] = list(self.reported), []
+        return reported
 
 
 def test_new_rows_are_told_of_at_once() -> None:

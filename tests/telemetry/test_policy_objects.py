@@ -107,15 +107,15 @@ def test_policies_are_in_force_as_they_are_in_the_cluster() -> None:
 def test_many_policies_that_are_there_at_the_start_are_one_change() -> None:
     async def scenario(world: World) -> None:
         book = world.objects.book
-        told: list[int] = []
-        book.watch(lambda: told.append(sum(book.states().values())))
+        reported: list[int] = []
+        book.watch(lambda: reported.append(sum(book.states().values())))
         for number in range(1_200):  # more than a page
             world.create(GOOD, f"p{number}")
         await world.objects.wait_for_sync()
-        assert (told, book.version) == ([1_200], 1)
+        assert (reported, book.version) == ([1_200], 1)
         world.create(GOOD, "late")
         await asyncio.sleep(1)
-        assert (told, book.version) == ([1_200, 1_201], 2)
+        assert (reported, book.version) == ([1_200, 1_201], 2)
 
     simulate(scenario)
 

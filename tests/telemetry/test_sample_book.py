@@ -32,8 +32,8 @@ class Desk:
     def read(self, now: float, **samples: float | tuple[float, float]) -> list[float | None]:
         """node=value, or node=(value, stamp in seconds of our clock); returns what the book holds then."""
         given = {
-            node: Sample(said[0], WALL + said[1]) if isinstance(said, tuple) else Sample(said)
-            for node, said in samples.items()
+            node: Sample(recorded[0], WALL + recorded[1]) if isinstance(recorded, tuple) else Sample(recorded)
+            for node, recorded in samples.items()
         }
         reading = Reading(given)
         bounds = self.book.bounds(reading)

@@ -67,15 +67,15 @@ def test_values_are_there_after_the_first_answer() -> None:
 
 def test_values_change_with_the_next_answer_and_readers_are_told() -> None:
     async def test(table: NodeTable, source: FakeSource, telemetry: LiveTelemetry) -> None:
-        column, told = telemetry.column("load", MINUTE), []
-        telemetry.watch(lambda: told.append(telemetry.now()))
+        column, reported = telemetry.column("load", MINUTE), []
+        telemetry.watch(lambda: reported.append(telemetry.now()))
         version = column.version
         source.values["load"]["a"] = 2.0
         await asyncio.sleep(20)
         assert values(telemetry) == [2.0, 3.0]
         assert telemetry.column("load", MINUTE) is column
         assert column.version > version
-        assert len(told) == 1
+        assert len(reported) == 1
 
     live(test)
 
@@ -86,12 +86,12 @@ def test_values_grow_old_while_the_source_fails_and_are_gone_when_their_time_is_
         source.fail()
         await asyncio.sleep(59.9)
         assert values(telemetry) == [1.0, 3.0]
-        told: list[float] = []
-        telemetry.watch(lambda: told.append(telemetry.now()))
+        reported: list[float] = []
+        telemetry.watch(lambda: reported.append(telemetry.now()))
         await asyncio.sleep(0.2)
         assert values(telemetry) == [None, None]
         assert math.isnan(telemetry.column("load", MINUTE).least)
-        assert told == [60.0]
+        assert reported == [60.0]
 
     live(test)
 
@@ -383,8 +383,8 @@ def test_versions_of_policies_grow_when_plan_b_may_begin_or_end(caplog: pytest.L
         await asyncio.sleep(60)
         assert telemetry.plans_b() == {"team/hot": False}
         assert telemetry.policies_version > during
-        told = [record.message for record in caplog.records if record.message.startswith("plan B")]
-        assert told == ["plan B of a metric policy is in force", "plan B of a metric policy has ended"]
+        reported = [record.message for record in caplog.records if record.message.startswith("plan B")]
+        assert reported == ["plan B of a metric policy is in force", "plan B of a metric policy has ended"]
         await cancel_and_wait(running)
 
     run_virtual(main())

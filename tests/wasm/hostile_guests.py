@@ -50,10 +50,10 @@ def batch_guest(
     before: Mapping[str, str] = MappingProxyType({}), more: str = "", normalize: str = "none",
 ) -> bytes:  # fmt: skip
     """A guest of the batch ABI that answers the bytes at every point. `before`: export -> what it does first."""
-    told = {"abi": 1, "name": "Hostile", "points": list(points), "depends": [depends], "normalize": normalize}
+    reported = {"abi": 1, "name": "Hostile", "points": list(points), "depends": [depends], "normalize": normalize}
     if depends == "other":
-        told |= {"table": ["names"]}
-    described = msgpack.packb(told)
+        reported |= {"table": ["names"]}
+    described = msgpack.packb(reported)
     results = {
         "kscheduler_abi_v1": ("", "i32", 1),
         "ks_alloc": ("i32", "i32", ROOM),

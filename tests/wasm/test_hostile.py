@@ -261,9 +261,9 @@ _NUMBERS = {  # scores by name as JSON
 @pytest.mark.parametrize("policy", FAILURE_POLICIES)
 @pytest.mark.parametrize("what", _NUMBERS)
 def test_normalized_scores_that_are_none_are_a_fault(what: str, policy: str, tmp_path: Path) -> None:
-    said = _NUMBERS[what]
-    give = f"(call $normalized (i32.const 16) (i32.const {len(said)})) (i32.const 0)"
-    guest = module("normalized", text=said, score="(i64.const 0)", normalizescore=give)
+    recorded = _NUMBERS[what]
+    give = f"(call $normalized (i32.const 16) (i32.const {len(recorded)})) (i32.const 0)"
+    guest = module("normalized", text=recorded, score="(i64.const 0)", normalizescore=give)
     outcome = simulate(guest, tmp_path, failurePolicy=policy, max_time_s=8.0)
     assert outcome.violations == []
     # A score above the highest is an answer by the contract, and the framework's to refuse, whatever the policy.
@@ -310,9 +310,9 @@ def test_a_guest_is_called_again_when_it_behaves(harm: str, tmp_path: Path) -> N
     outcome = simulate(guest, tmp_path, pods=8, max_time_s=120.0)
     assert outcome.violations == []
     assert unbound(outcome) == {HOSTILE: 0, PEACEFUL: 0}
-    told = {(event.reason, event.regarding.kind, event.regarding.name) for event in outcome.cluster.events}
-    assert ("PluginQuarantined", "KubeSchedulerConfiguration", "guest") in told
-    assert ("PluginAdmitted", "KubeSchedulerConfiguration", "guest") in told
+    reported = {(event.reason, event.regarding.kind, event.regarding.name) for event in outcome.cluster.events}
+    assert ("PluginQuarantined", "KubeSchedulerConfiguration", "guest") in reported
+    assert ("PluginAdmitted", "KubeSchedulerConfiguration", "guest") in reported
 
 
 # --- corrupt modules --------------------------------------------------------------------------------------------------

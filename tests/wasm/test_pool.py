@@ -267,11 +267,11 @@ def test_a_closed_pool_says_nothing_of_what_comes_back_to_it() -> None:
     scene.pool.hold("a")
     scene.pool.hold("b")
     scene.pool.close()
-    told = list(scene.reports.sizes)
+    reported = list(scene.reports.sizes)
     scene.pool.release("a")
     scene.fail(uid="b")
     scene.pool.release("b")
-    assert scene.reports.sizes == told
+    assert scene.reports.sizes == reported
     assert scene.reports.quarantines == []
     assert (scene.pool.instances, scene.module.open) == (0, 0)
 

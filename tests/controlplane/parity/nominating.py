@@ -47,9 +47,9 @@ def preempted_before(name: str) -> list[Step]:
     """A bound pod was asked to go by a scheduler that is no more. Without a time its condition would be taken back."""
 
     def tell(stage: Stage) -> None:
-        told = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+        reported = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        change_status(name, {"conditions": [{**told, "lastTransitionTime": now}]})(stage)
+        change_status(name, {"conditions": [{**reported, "lastTransitionTime": now}]})(stage)
 
     return [tell, ask_to_go(name)]
 

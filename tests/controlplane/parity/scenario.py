@@ -55,7 +55,7 @@ def play(scenario: Scenario, cluster: Cluster, names: Names, start: Callable[[],
         # 2. Settle: decided, judged, and told about.
         stage.wait(lambda: all(map(is_decided, stage.own_pods())), "each pod is decided")
         settle(stage)
-        stage.wait(lambda: is_told(stage), "each decision has its Event")
+        stage.wait(lambda: is_reported(stage), "each decision has its Event")
         stage.wait(lambda: all(map(is_finished, stage.claims().values())), "claims with a volume are bound")
         if scenario.pardons:
             stage.wrong = [each for each in stage.wrong if scenario.pardons not in each]
@@ -76,15 +76,15 @@ def _what_counts(scenario: Scenario) -> Callable[[str, int], int]:
     return count
 
 
-def is_told(stage: Stage) -> bool:
+def is_reported(stage: Stage) -> bool:
     """Has each pod an Event that fits its state? A pod that fits nowhere needs the one with its condition's words."""
-    told = [((event["regarding"].get("uid"), event["reason"]), event.get("note", "")) for event in stage.events()]
+    reported = [((event["regarding"].get("uid"), event["reason"]), event.get("note", "")) for event in stage.events()]
     expected = [(pod["metadata"]["uid"], *_expected_event(pod)) for pod in stage.own_pods()]
     expected += [
         (pod["metadata"]["uid"], "Preempted", "") for pod in stage.pods().values() if _is_preempted(pod, stage)
     ]
     return all(
-        reason is None or any(about == (uid, reason) and note.startswith(words) for about, note in told)
+        reason is None or any(about == (uid, reason) and note.startswith(words) for about, note in reported)
         for uid, reason, words in expected
     )
 
@@ -104,10 +104,10 @@ def _expected_event(pod: Object) -> tuple[str | None, str]:
     """The Event's reason, None where no Event is due, and the first words of its note."""
     if node_of(pod):
         return "Scheduled", ""
-    told = condition(pod)
-    if told.get("reason") == "SchedulingGated":
+    reported = condition(pod)
+    if reported.get("reason") == "SchedulingGated":
         return None, ""
-    return "FailedScheduling", told.get("message", "")[:MOST_WORDS]
+    return "FailedScheduling", reported.get("message", "")[:MOST_WORDS]
 
 
 def _flat(steps: tuple[Step | list[Step], ...]) -> list[Step]:

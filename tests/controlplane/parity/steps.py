@@ -352,16 +352,16 @@ def refused(name: str, containing: str) -> Step:
     """The condition of the pod, or of one of them, says that it is not scheduled, with these words among others."""
 
     def is_so(found: Object, stage: Stage) -> bool:
-        told = condition(found)
-        return told.get("status") == "False" and containing in stage.mask(told.get("message", ""))
+        reported = condition(found)
+        return reported.get("status") == "False" and containing in stage.mask(reported.get("message", ""))
 
     def play(stage: Stage) -> None:
         def are_so() -> bool:
             return any(is_so(found, stage) for found in stage.named(name))
 
         if not stage.wait(are_so, f"{name} is refused: {containing}"):
-            told = [condition(found) for found in stage.named(name)]
-            stage.given_up.append(f"{name} has the condition {stage.mask(str(told))}")
+            reported = [condition(found) for found in stage.named(name)]
+            stage.given_up.append(f"{name} has the condition {stage.mask(str(reported))}")
 
     return play
 

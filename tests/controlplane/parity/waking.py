@@ -40,7 +40,7 @@ from tests.controlplane.parity.steps import (
 WEB = {"app": "web"}
 DB = {"app": "db"}
 
-CROWD = 200
+MANY = 200
 
 WAKING = (
     Scenario(
@@ -312,10 +312,10 @@ WAKING = (
         "A node for a crowd that waits",
         (
             node("a", cpu="10m"),
-            *pods(CROWD, "waiting", wait=False),
-            *(refused(f"waiting-{index}", "1 Insufficient cpu") for index in range(CROWD)),
-            node("b", cpu="20", memory="100Gi", pods=str(CROWD)),
-            *(bound(f"waiting-{index}", "b") for index in range(CROWD)),
+            *pods(MANY, "waiting", wait=False),
+            *(refused(f"waiting-{index}", "1 Insufficient cpu") for index in range(MANY)),
+            node("b", cpu="20", memory="100Gi", pods=str(MANY)),
+            *(bound(f"waiting-{index}", "b") for index in range(MANY)),
         ),
     ),
     Scenario(

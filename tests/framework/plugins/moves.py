@@ -31,7 +31,7 @@ def check_moves(
     for other in coming:
         copy.add(other)
         assert plugin.add_pod(imagined, pod, other, copy) is None
-    told = verdicts(cache, plugin, imagined, pod)
+    reported = verdicts(cache, plugin, imagined, pod)
     back = imagined.clone()
     for other in reversed(coming):
         copy.remove(other)
@@ -40,7 +40,7 @@ def check_moves(
         copy.add(other)
         plugin.add_pod(back, pod, other, copy)
     assert verdicts(cache, plugin, back, pod) == verdicts(cache, plugin, state, pod) == before
-    assert verdicts(cache, plugin, imagined, pod) == told
+    assert verdicts(cache, plugin, imagined, pod) == reported
     # 2. In earnest.
     for other in leaving:
         cache.remove_pod(other.uid)
@@ -48,9 +48,9 @@ def check_moves(
         cache.set_pod(_on(other, node_name))
     fresh = CycleState()
     if plugin.pre_filter(fresh, pod)[1] == SKIP:
-        assert not any(told.values())
+        assert not any(reported.values())
     else:
-        assert told == verdicts(cache, plugin, fresh, pod)
+        assert reported == verdicts(cache, plugin, fresh, pod)
 
 
 def verdicts(cache: Cache, plugin: Any, state: CycleState, pod: PodInfo) -> dict[str, Status | None]:

@@ -91,12 +91,12 @@ def check(registration: Registration, waiting: tuple[Pod, ...], old: object, new
     answers: dict[object, set[bool]] = {}  # key -> what is said of its pods
     for pod in waiting:
         answers.setdefault(registration.grouping.key(PodInfo(pod)), set()).add(registration.hint(pod, old, new))
-    assert all(len(said) == 1 for said in answers.values()), registration.event.label
+    assert all(len(recorded) == 1 for recorded in answers.values()), registration.event.label
     if registration.grouping.index is not None:
         index = registration.grouping.index()
         for key in answers:
             index.add(key)
-        assert {key for key, said in answers.items() if True in said} <= set(index.find(old, new)), (
+        assert {key for key, recorded in answers.items() if True in recorded} <= set(index.find(old, new)), (
             registration.event.label
         )
         for key in answers:

@@ -146,10 +146,10 @@ def test_interrupt_leaves_nothing_running_and_keeps_what_is_complete(tmp_path: P
         servers = _descendants(runner.pid)
         runner.send_signal(signal.SIGTERM)  # SIGINT may be ignored here: a shell's background jobs inherit that
         try:
-            told, _ = runner.communicate()
+            reported, _ = runner.communicate()
         finally:
             runner.kill()
-    assert "PARTIAL, " in told
+    assert "PARTIAL, " in reported
     assert runner.returncode == 130
     eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in servers), "the servers have ended")
     results = read(tmp_path / "results.json")

@@ -125,7 +125,7 @@ async def test_more_series_than_nodes_can_have_are_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "recorded"),
     [
         (vector(kind="matrix"), "expected a vector, got a matrix"),
         (
@@ -140,8 +140,8 @@ async def test_more_series_than_nodes_can_have_are_not_looked_at() -> None:
         ({}, "expected success, got HTTP status 200, no reason"),
     ],
 )
-async def test_an_answer_without_a_vector_is_a_failure_that_says_so(body: Any, said: str) -> None:
-    assert await failure(body) == said
+async def test_an_answer_without_a_vector_is_a_failure_that_says_so(body: Any, recorded: str) -> None:
+    assert await failure(body) == recorded
 
 
 @pytest.mark.parametrize(

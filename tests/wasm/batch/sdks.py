@@ -108,9 +108,9 @@ def answers_of(made: Made, points: tuple[Point, ...], pods: list[PodInfo], rows:
             questions = [asker.question(*each) for each in zip(pods, states, strict=True)]
             found.append([asker.ask_rows(point, question, rows, keep) for question in questions])
             continue
-        said = [asker.ask(point, pod, keep, row=0, node="node-0") for pod in pods]
-        states = [answer.state for answer in said]
-        found.append(said)
+        recorded = [asker.ask(point, pod, keep, row=0, node="node-0") for pod in pods]
+        states = [answer.state for answer in recorded]
+        found.append(recorded)
     return [*found, made.events]
 
 
@@ -122,7 +122,7 @@ def of_living(answers: list[Any], made: Made, rows: bytes | None) -> list[Any]:
     """The same without what guests say of dead rows, which may be anything."""
     asked = range(made.table.columns.rows) if rows is None else array("i", rows)
     living = {node.row for node in made.table}
-    for answer in (answer for said in answers for answer in said if isinstance(answer, PodAnswer)):
+    for answer in (answer for recorded in answers for answer in recorded if isinstance(answer, PodAnswer)):
         for field, kind in (("verdicts", "B"), ("scores", "q")):
             column = getattr(answer, field)
             if column is not None:

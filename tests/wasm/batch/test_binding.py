@@ -128,10 +128,10 @@ async def test_a_call_that_nobody_waits_for_any_more_ends_before_the_next_one_be
 
 async def test_a_pod_keeps_its_instance_and_what_it_was_told(threads: BindingThreads) -> None:
     def answer(guest: ListGuest, point: int, question: Any) -> Any:
-        said = question["pods"][0].get("state", b"")
-        assert said == b"".join(bytes([each]) for each, _ in guest.calls[:-1])
+        recorded = question["pods"][0].get("state", b"")
+        assert recorded == b"".join(bytes([each]) for each, _ in guest.calls[:-1])
         assert guest.rows[question["row"]]["names"] == question["node"]
-        return one(state=said + bytes([point]))
+        return one(state=recorded + bytes([point]))
 
     made = beside(answer, threads)
 

@@ -27,8 +27,8 @@ PLUGINS = Path(__file__).parents[3] / "plugins"
 builder = SimpleNamespace(**runpy.run_path(str(PLUGINS / "build_guests.py")))
 SOURCE = Path(__file__).parent / "guests" / "percents.c"
 HOST = [  # what the library imports and this guest does not call
-    HostFunction("kscheduler", "log", "iii", "", lambda instance, *told: None),
-    HostFunction("kscheduler", "event", "iiiii", "", lambda instance, *told: None),
+    HostFunction("kscheduler", "log", "iii", "", lambda instance, *reported: None),
+    HostFunction("kscheduler", "event", "iiiii", "", lambda instance, *reported: None),
     HostFunction("kscheduler", "now", "", "I", lambda instance: 0),
 ]
 FAST = 1 << 46  # amounts from here on are for one row at a time
@@ -89,13 +89,13 @@ class Guest:
     def _tell(self, function: str, message: object, *before: int) -> dict[str, list[dict[str, bytes]]]:
         answer = self._instance.call(function, *before, *self._put(msgspec.msgpack.encode(message)))
         assert isinstance(answer, int)
-        said = bytes(self._instance.read(answer >> 32 & 0xFFFFFFFF, answer & 0xFFFFFFFF)) if answer else b"\x80"
-        decoded: dict[str, list[dict[str, bytes]]] = msgspec.msgpack.decode(said)
+        recorded = bytes(self._instance.read(answer >> 32 & 0xFFFFFFFF, answer & 0xFFFFFFFF)) if answer else b"\x80"
+        decoded: dict[str, list[dict[str, bytes]]] = msgspec.msgpack.decode(recorded)
         return decoded
 
 
 @contextmanager
-def told(wasm: bytes, config: bytes, nodes: list[tuple[int, int]]) -> Iterator[Guest]:
+def reported(wasm: bytes, config: bytes, nodes: list[tuple[int, int]]) -> Iterator[Guest]:
     with closing(engine_named("wasmtime").compile(wasm).instantiate(HOST, Limits(deadline_s=60.0))) as instance:
         yield Guest(instance, config, nodes)
 
@@ -122,7 +122,7 @@ def test_percentages_are_those_of_integers(
 ) -> None:
     nodes = nodes * repeats
     expected = [by_integers(config, whole, used, more) for whole, used in nodes]
-    with told(wasm, config, nodes) as guest:
+    with reported(wasm, config, nodes) as guest:
         assert guest.scores(more) == pack("q", *expected)
         some = list(range(0, len(nodes), 2))
         assert guest.scores(more, some) == pack("q", *(expected[row] for row in some))

@@ -49,8 +49,8 @@ steps = st.one_of(
 @given(sequence=st.lists(steps, max_size=12))
 def test_both_lanes_decide_alike(kind: str, sequence: list[Any]) -> None:
     play = Play(lanes_of(KINDS[kind]))
-    for name, *told in sequence:
-        getattr(play, name)(*told)
+    for name, *reported in sequence:
+        getattr(play, name)(*reported)
 
 
 @pytest.mark.parametrize("kind", KINDS)

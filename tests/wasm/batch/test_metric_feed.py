@@ -148,17 +148,17 @@ def test_both_lanes_decide_alike_while_values_change(depends: list[str], normali
     sources = Sources()
     guest = ListGuest(["score"], {**METRICS, "depends": depends, "normalize": normalize}, by_watts)
     play = Play(lanes_of({"Watts": guest}, columns=sources.of))
-    for name, *told in sequence:
+    for name, *reported in sequence:
         if name == "schedule":
-            play.schedule([("100m", wants, "") for wants in told[0]])
+            play.schedule([("100m", wants, "") for wants in reported[0]])
         elif name == "value":
-            sources.set(told[0], f"n{told[1]}", told[2])
+            sources.set(reported[0], f"n{reported[1]}", reported[2])
         elif name == "absent":
-            sources.set("watts", f"n{told[0]}", math.nan)
+            sources.set("watts", f"n{reported[0]}", math.nan)
         elif name == "node":
-            play.node(f"n{told[0]}", told[0] % 4, "4")
+            play.node(f"n{reported[0]}", reported[0] % 4, "4")
         else:
-            play.gone(f"n{told[0]}")
+            play.gone(f"n{reported[0]}")
 
 
 def test_pods_of_a_guest_that_goes_by_metrics_are_decided_in_the_compiled_lane() -> None:

@@ -132,12 +132,12 @@ def test_the_commands_for_plugins_take_the_examples(
     assert "kscheduler batch ABI, version 1" in capsys.readouterr().out
     files, arguments = PLUGINS / "gpu_packing", tmp_path / "arguments.yaml"
     arguments.write_text("deadline: 1s\n")
-    told = []
+    reported = []
     for guest in (wasm, str(wasm_of("c", "gpu_packing"))):
         where = ["--cluster", str(files / "nodes.yaml"), "--pod", str(files / "pods.yaml"), "--args", str(arguments)]
         assert main(["plugin", "test", guest, *where, "--plugin-cache-dir", "", "--output", "json"]) == 0
-        told.append(json.loads(capsys.readouterr().out))
-    assert [pod["nodes"] for pod in told[0]["pods"]] == [pod["nodes"] for pod in told[1]["pods"]]
+        reported.append(json.loads(capsys.readouterr().out))
+    assert [pod["nodes"] for pod in reported[0]["pods"]] == [pod["nodes"] for pod in reported[1]["pods"]]
 
 
 def test_without_its_tools_a_language_is_left_out_except_in_ci(

@@ -104,18 +104,18 @@ def test_a_guests_table_is_the_hosts_whatever_happens(seed: int) -> None:
 def test_a_change_is_told_once_and_about_its_row() -> None:
     made = make(guest=ListGuest(describe={"depends": ["node", "usage"], "table": ["usage"], "labels": ["zone"]}))
     score_all(made)
-    told = made.guest.tables
-    assert [message.get("full") for message in told] == [True]
+    reported = made.guest.tables
+    assert [message.get("full") for message in reported] == [True]
     score_all(made)
-    assert len(told) == 1
+    assert len(reported) == 1
     made.table.add_pod(made.table.at(1), info(make_pod("p")))
     score_all(made)
     if COMPILED:  # the twin keeps no history
-        assert unpack("i", told[1]["at"]) == [1]
-    assert ("labels" in told[1], len(told)) == (False, 2)
+        assert unpack("i", reported[1]["at"]) == [1]
+    assert ("labels" in reported[1], len(reported)) == (False, 2)
     made.table.set_node(make_node("c").label("zone", "z").obj())
     score_all(made)
-    assert (unpack("i", told[2]["at"]), told[2]["labels"]["zone"]["v"]) == ([2], ["z"])
+    assert (unpack("i", reported[2]["at"]), reported[2]["labels"]["zone"]["v"]) == ([2], ["z"])
 
 
 def test_whoever_is_far_behind_is_told_all() -> None:

@@ -37,7 +37,7 @@ def asking(name: str, before: str = "", result: str = "(i32.const 2)") -> str:
     return _ASK.format(name=name, before=before, result=result)
 
 
-def said(status: Status | None) -> str:
+def recorded(status: Status | None) -> str:
     assert status is not None
     return status.message
 
@@ -47,19 +47,19 @@ def said(status: Status | None) -> str:
 
 def test_a_guest_reads_its_configuration_as_it_stands_in_the_file() -> None:
     room = Room(module("config", "reason", filter=asking("config")), guestConfig='{"a": "ä"}')
-    assert said(room.filter()) == '{"a": "ä"}'
+    assert recorded(room.filter()) == '{"a": "ä"}'
 
 
 def test_a_guest_reads_its_configuration_while_it_starts() -> None:
     start = "(i32.store (i32.const 0) (call $config (i32.const 16) (i32.const 100)))"
-    told = "(call $reason (i32.const 16) (i32.load (i32.const 0))) (i32.const 2)"
-    room = Room(module("config", "reason", _start=start, filter=told), guestConfig="early")
-    assert said(room.filter()) == "early"
+    reported = "(call $reason (i32.const 16) (i32.load (i32.const 0))) (i32.const 2)"
+    room = Room(module("config", "reason", _start=start, filter=reported), guestConfig="early")
+    assert recorded(room.filter()) == "early"
 
 
 def test_a_guest_reads_the_name_of_the_node() -> None:
     room = Room(module("node_name", "reason", filter=asking("node_name")))
-    assert said(room.filter("n2")) == "n2"
+    assert recorded(room.filter("n2")) == "n2"
 
 
 def test_nothing_is_written_to_a_buffer_that_is_too_small() -> None:
@@ -67,14 +67,14 @@ def test_nothing_is_written_to_a_buffer_that_is_too_small() -> None:
       (i32.store (i32.const 4096) (i32.const 0x2e2e2e2e))
       (drop (call $node_name (i32.const 4096) (i32.const 1)))
       (call $reason (i32.const 4096) (i32.const 4)) (i32.const 2)"""
-    assert said(Room(module("node_name", "reason", filter=body)).filter("n1")) == "...."
+    assert recorded(Room(module("node_name", "reason", filter=body)).filter("n1")) == "...."
 
 
 def test_a_limit_is_unsigned() -> None:
     body = """
       (drop (call $node_name (i32.const 4096) (i32.const -1)))
       (call $reason (i32.const 4096) (i32.const 2)) (i32.const 2)"""
-    assert said(Room(module("node_name", "reason", filter=body)).filter("n1")) == "n1"
+    assert recorded(Room(module("node_name", "reason", filter=body)).filter("n1")) == "n1"
 
 
 @pytest.mark.parametrize("length_of", ["pod", "node", "node_list"])
@@ -132,13 +132,13 @@ def test_a_guest_reads_what_is_known_of_a_nodes_images() -> None:
     nodes = [make_node("n1").image("nginx:1", 500).obj(), make_node("n2").image("nginx:1", 700).obj()]
     where = "(i32.const 16) (i32.const 2)"
     room = Room(module("images", "reason", text="n1", filter=asking("images", where)), nodes)
-    assert json.loads(said(room.filter())) == {"nginx:1": {"Size": 500, "NumNodes": 2, "Nodes": None}}
+    assert json.loads(recorded(room.filter())) == {"nginx:1": {"Size": 500, "NumNodes": 2, "Nodes": None}}
 
 
 def test_of_a_node_that_is_not_there_no_images_are_known() -> None:
     where = "(i32.const 16) (i32.const 2)"
     room = Room(module("images", "reason", text="nX", filter=asking("images", where)))
-    assert said(room.filter()) == "null"
+    assert recorded(room.filter()) == "null"
 
 
 @pytest.mark.parametrize(
@@ -183,19 +183,19 @@ def test_the_reason_of_one_call_is_not_that_of_the_next() -> None:
         (else (global.set $asked (i32.const 1)) {reason("first")} (i32.const 2)))"""
     guest = module("reason", text="first", globals_="(global $asked (mut i32) (i32.const 0))", filter=body)
     room, state = Room(guest), CycleState()
-    assert said(room.filter(state=state)) == "first"
+    assert recorded(room.filter(state=state)) == "first"
     assert room.filter(state=state) == Status(Code.UNSCHEDULABLE)
 
 
 @pytest.mark.parametrize(("address", "size"), [(1 << 17, 1), (0, (1 << 17) + 1), (-1, 2), (0, -1)])
 def test_a_reason_outside_of_memory_is_told_as_such(address: int, size: int) -> None:
     body = f"(call $reason (i32.const {address}) (i32.const {size})) (i32.const 2)"
-    assert said(Room(module("reason", filter=body)).filter()) == "BUG: out of memory reading message"
+    assert recorded(Room(module("reason", filter=body)).filter()) == "BUG: out of memory reading message"
 
 
 def test_a_long_reason_is_cut() -> None:
     body = "(call $reason (i32.const 0) (i32.const 100000)) (i32.const 2)"
-    assert len(said(Room(module("reason", filter=body)).filter())) == 4096 + len("...")
+    assert len(recorded(Room(module("reason", filter=body)).filter())) == 4096 + len("...")
 
 
 @pytest.mark.parametrize("function", ["names", "nominate", "normalized", "events", "eventf"])
@@ -243,7 +243,7 @@ def test_an_event_may_name_a_second_object() -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"Note": 5}', "\x00"])
 def test_an_event_that_cannot_be_read_is_a_fault_of_the_guest(text: str) -> None:
     room = Room(module("eventf", text=text, filter=f"(call $eventf (i32.const 16) (i32.const {len(text)})) {_OK}"))
-    assert "expected an Event as JSON" in said(room.filter())
+    assert "expected an Event as JSON" in recorded(room.filter())
 
 
 def test_a_guest_records_only_so_many_events_in_a_call() -> None:

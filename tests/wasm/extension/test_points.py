@@ -124,7 +124,7 @@ def test_a_guest_that_names_no_events_is_woken_by_the_usual_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "result"),
+    ("recorded", "result"),
     [
         ("n1\0n2\0", PreFilterResult(frozenset({"n1", "n2"}))),
         ("n1\0\0n2", PreFilterResult(frozenset({"n1"}))),
@@ -132,9 +132,11 @@ def test_a_guest_that_names_no_events_is_woken_by_the_usual_ones() -> None:
         ("\0", None),
     ],
 )
-def test_names_of_nodes_are_ended_by_nul_and_cannot_be_none_at_all(said: str, result: PreFilterResult | None) -> None:
-    body = f"(call $names (i32.const 16) (i32.const {len(said)})) {OK}"
-    room = Room(module("names", text=said, prefilter=body))
+def test_names_of_nodes_are_ended_by_nul_and_cannot_be_none_at_all(
+    recorded: str, result: PreFilterResult | None
+) -> None:
+    body = f"(call $names (i32.const 16) (i32.const {len(recorded)})) {OK}"
+    room = Room(module("names", text=recorded, prefilter=body))
     assert room.plugin.pre_filter(CycleState(), info()) == (result, None)
 
 

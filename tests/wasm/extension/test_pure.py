@@ -414,9 +414,9 @@ def test_a_node_that_changes_in_what_decisions_do_not_read_is_told_of() -> None:
         version(conditions=beating("3", "False"), nodeInfo={"kubeletVersion": "v9"}),
     ]
     documents.on_add(steps[0])
-    told = [len(changed)]
+    reported = [len(changed)]
     for old, new in itertools.pairwise(steps):
         documents.on_update(old, new)
-        told.append(len(changed))
-    assert told == [1, 1, 2, 3]
+        reported.append(len(changed))
+    assert reported == [1, 1, 2, 3]
     assert set(changed) == {NODE["metadata"]["name"]}

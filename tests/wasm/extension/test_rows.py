@@ -137,8 +137,8 @@ def test_what_guests_set_going_happens_once_in_order_and_on_the_callers_thread()
 
     room.recorder.record = noting  # type: ignore[method-assign]
     filtered(room)
-    told = [event[2] for event in room.recorder.events]
-    assert set(told) <= set(NODES)
-    assert told == sorted(told, key=NODES.index)
+    reported = [event[2] for event in room.recorder.events]
+    assert set(reported) <= set(NODES)
+    assert reported == sorted(reported, key=NODES.index)
     assert on == {threading.get_ident()}
     room.plugin._sharing.close()

@@ -40,7 +40,7 @@ class Scene:
         self.guests = GuestPlugins()
         config_with(running, folder, self.guests, MULTI_POINT, **arguments)
         self.guest = self.guests.guests[0]
-        self.told: list[str] = []  # outcomes
+        self.reported: list[str] = []  # outcomes
         self.refusals: list[str] = []
         self.replacements: list[str] = []
         self.reloader: Reloader = self.guests.reloader(self.guest, self)
@@ -51,7 +51,7 @@ class Scene:
         return await self.reloader.look()
 
     def looked_for_guest(self, plugin: str, result: str, *, is_replaced: bool) -> None:
-        self.told.append(result)
+        self.reported.append(result)
 
     def record_refusal(self, plugin: str, why: str) -> None:
         self.refusals.append(why)
@@ -63,7 +63,7 @@ class Scene:
         before = self.guest.version
         assert await self.change_to(guest) is Outcome.REFUSED
         assert self.guest.version is before
-        assert self.told == ["refused"]
+        assert self.reported == ["refused"]
         assert len(self.refusals) == 1
         assert why in self.refusals[0], self.refusals
 
@@ -188,8 +188,8 @@ async def test_the_scheduler_says_what_became_of_a_version_in_an_event(tmp_path:
         assert metrics.wasm_guest_reloads_total.labels("Guest", "refused").value == 1
         assert metrics.wasm_faults_total.labels("Guest", "trap").value == 0  # no real pod was harmed
         assert await scheduler.recorder.drain(5.0)
-        told = [(event.reason, event.regarding.name, event.note) for event in cluster.events]
-    refused = next(note for reason, name, note in told if (reason, name) == ("PluginVersionRefused", "guest"))
+        reported = [(event.reason, event.regarding.name, event.note) for event in cluster.events]
+    refused = next(note for reason, name, note in reported if (reason, name) == ("PluginVersionRefused", "guest"))
     assert "unreachable" in refused
     assert refused.endswith("the version that runs goes on")
-    assert ("PluginReplaced", "guest") in {(reason, name) for reason, name, _ in told}
+    assert ("PluginReplaced", "guest") in {(reason, name) for reason, name, _ in reported}

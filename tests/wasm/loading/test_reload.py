@@ -47,10 +47,10 @@ class Watched:
     """Who is told."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, str, bool]] = []
+        self.reported: list[tuple[str, str, bool]] = []
 
     def looked_for_guest(self, plugin: str, result: str, *, is_replaced: bool) -> None:
-        self.told.append((plugin, result, is_replaced))
+        self.reported.append((plugin, result, is_replaced))
 
 
 class Scene:
@@ -87,7 +87,7 @@ async def test_an_unchanged_guest_is_compiled_once(scene: Scene) -> None:
     for _ in range(3):
         assert await scene.reloader.look() is Outcome.UNCHANGED
     assert scene.engine.compiled == [FILTER]
-    assert scene.watched.told == [("Policy", "unchanged", False)] * 3
+    assert scene.watched.reported == [("Policy", "unchanged", False)] * 3
 
 
 async def test_a_good_version_is_tried_out_and_then_replaces_the_old(scene: Scene) -> None:
@@ -96,7 +96,7 @@ async def test_a_good_version_is_tried_out_and_then_replaces_the_old(scene: Scen
     assert scene.module_of(scene.plugin.running) == FILTER_2
     assert scene.plugin.tried == [scene.plugin.running.sha256]
     assert scene.guest.version is scene.plugin.running
-    assert scene.watched.told == [("Policy", "replaced", True)]
+    assert scene.watched.reported == [("Policy", "replaced", True)]
     assert await scene.reloader.look() is Outcome.UNCHANGED
 
 
@@ -256,4 +256,4 @@ async def test_it_looks_after_each_interval_until_it_is_cancelled(scene: Scene) 
     with pytest.raises(asyncio.CancelledError):
         await Reloader(scene.guest, scene.watched, sleep).run()
     assert slept == [10.0, 10.0, 10.0]
-    assert len(scene.watched.told) == 2
+    assert len(scene.watched.reported) == 2

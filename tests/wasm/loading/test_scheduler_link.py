@@ -31,7 +31,7 @@ class Clock:
         return 9.0
 
 
-class Told:
+class Reported:
     """Observer and recorder."""
 
     def __init__(self) -> None:
@@ -59,8 +59,8 @@ def use(lender: Lender) -> None:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def reported() -> Reported:
+    return Reported()
 
 
 def test_without_a_scheduler_nothing_is_told_and_the_clock_is_the_machines() -> None:
@@ -70,11 +70,11 @@ def test_without_a_scheduler_nothing_is_told_and_the_clock_is_the_machines() -> 
     assert lender.wall() > 1_700_000_000
 
 
-def test_a_scheduler_is_told_everything_and_its_clock_counts(told: Told) -> None:
+def test_a_scheduler_is_told_everything_and_its_clock_counts(reported: Reported) -> None:
     lender = Lender()
-    lender.attach(clock=Clock(), observer=told, recorder=told, nodes={"n": NodeDocument()})
+    lender.attach(clock=Clock(), observer=reported, recorder=reported, nodes={"n": NodeDocument()})
     use(lender)
-    assert told.calls == [
+    assert reported.calls == [
         ("called", ("x", 1.0, "")),
         ("sizes", ("x", 1, 2)),
         ("quarantined", ("X.y", True, "trap")),
@@ -85,38 +85,38 @@ def test_a_scheduler_is_told_everything_and_its_clock_counts(told: Told) -> None
     assert (lender.node("n"), lender.node("m"), lender.pod(POD.pod)) == (NodeDocument(), None, None)
 
 
-def test_events_of_a_version_that_is_tried_out_in_another_thread_are_left_out(told: Told) -> None:
+def test_events_of_a_version_that_is_tried_out_in_another_thread_are_left_out(reported: Reported) -> None:
     lender = Lender()
-    lender.attach(clock=Clock(), observer=told, recorder=told, nodes={"n": NodeDocument()})
+    lender.attach(clock=Clock(), observer=reported, recorder=reported, nodes={"n": NodeDocument()})
     thread = threading.Thread(target=use, args=(lender,))
     thread.start()
     thread.join()
-    assert [what for what, _ in told.calls] == ["called", "sizes", "quarantined"]
+    assert [what for what, _ in reported.calls] == ["called", "sizes", "quarantined"]
 
 
-async def test_events_of_guests_that_bind_beside_the_loop_are_recorded_by_its_thread(told: Told) -> None:
+async def test_events_of_guests_that_bind_beside_the_loop_are_recorded_by_its_thread(reported: Reported) -> None:
     lender = Lender(has_threads=True)
-    lender.attach(clock=Clock(), observer=told, recorder=told, nodes={})
+    lender.attach(clock=Clock(), observer=reported, recorder=reported, nodes={})
     threads, recorded_on = lender.threads, []
     assert threads is not None
-    record = told.record
+    record = reported.record
 
     def noting(*args: Any, **fields: Any) -> None:
         recorded_on.append(threading.get_ident())
         record(*args, **fields)
 
-    told.record = noting  # type: ignore[method-assign]
+    reported.record = noting  # type: ignore[method-assign]
     await threads.run(lambda: use(lender))
     await asyncio.to_thread(use, lender)  # as a version on trial: left out
     await asyncio.sleep(0)
     threads.close()
-    assert [what for what, _ in told.calls if what in ("x-y", "p")] == ["x-y", "p"]
+    assert [what for what, _ in reported.calls if what in ("x-y", "p")] == ["x-y", "p"]
     assert recorded_on == [threading.get_ident()] * 2
 
 
-def test_an_event_from_beside_a_loop_that_has_ended_is_nobodys(told: Told) -> None:
+def test_an_event_from_beside_a_loop_that_has_ended_is_nobodys(reported: Reported) -> None:
     lender = Lender(has_threads=True)
-    lender.attach(clock=Clock(), observer=told, recorder=told, nodes={})
+    lender.attach(clock=Clock(), observer=reported, recorder=reported, nodes={})
     threads, has_begun, has_ended = lender.threads, threading.Event(), threading.Event()
     assert threads is not None
 
@@ -133,12 +133,12 @@ def test_an_event_from_beside_a_loop_that_has_ended_is_nobodys(told: Told) -> No
     asyncio.run(begin())
     has_ended.set()
     threads.close()
-    assert [what for what, _ in told.calls] == ["called", "sizes", "quarantined"]
+    assert [what for what, _ in reported.calls] == ["called", "sizes", "quarantined"]
 
 
-async def test_a_quarantine_that_begins_while_a_pod_binds_is_an_event(told: Told) -> None:
+async def test_a_quarantine_that_begins_while_a_pod_binds_is_an_event(reported: Reported) -> None:
     lender = Lender(has_threads=True)
-    lender.attach(clock=ManualClock(), observer=told, recorder=told, nodes={})
+    lender.attach(clock=ManualClock(), observer=reported, recorder=reported, nodes={})
     pool = Pool("X", FakeModule(ListGuest()), PoolOptions(setup=_fail), lender, lender)
     assert lender.threads is not None
     for _ in range(3):
@@ -146,29 +146,29 @@ async def test_a_quarantine_that_begins_while_a_pod_binds_is_an_event(told: Told
             await lender.threads.run(lambda: pool.hold("p"))
     await asyncio.sleep(0)
     lender.threads.close()
-    assert told.calls[-1] == ("x", ("Warning", "PluginQuarantined", "plugin X: no"))
+    assert reported.calls[-1] == ("x", ("Warning", "PluginQuarantined", "plugin X: no"))
 
 
 def _fail(instance: Instance) -> None:
     raise GuestFault(FaultKind.TRAP, "no")
 
 
-def test_what_became_of_a_new_version_is_an_event_of_the_plugin(told: Told) -> None:
+def test_what_became_of_a_new_version_is_an_event_of_the_plugin(reported: Reported) -> None:
     lender = Lender()
     lender.record_refusal("X.y", "it traps")  # nobody hears it
-    lender.attach(clock=Clock(), observer=told, recorder=told, nodes={})
+    lender.attach(clock=Clock(), observer=reported, recorder=reported, nodes={})
     lender.record_refusal("X.y", "it traps")
     lender.record_replacement("X.y", "abc")
-    assert told.calls == [
+    assert reported.calls == [
         ("x-y", ("Warning", "PluginVersionRefused", "plugin X.y: it traps; the version that runs goes on")),
         ("x-y", ("Normal", "PluginReplaced", "plugin X.y: now runs sha256 abc")),
     ]
 
 
-def test_who_tries_a_version_may_watch_its_pool(told: Told) -> None:
-    lender = Lender(observer=told)
+def test_who_tries_a_version_may_watch_its_pool(reported: Reported) -> None:
+    lender = Lender(observer=reported)
     use(lender)
-    assert [what for what, _ in told.calls] == ["called", "sizes", "quarantined"]
+    assert [what for what, _ in reported.calls] == ["called", "sizes", "quarantined"]
 
 
 def test_an_object_is_encoded_once_for_all_guests_that_see_it() -> None:

@@ -100,7 +100,7 @@ class FakeTelemetry(Telemetry):
         self.windows: dict[str, float] = {}  # metric -> seconds
         self.known: set[str] | None = None  # None: any metric is
         self.failed: Counter[str] = Counter()  # metric -> failures in a row
-        self.told: list[tuple[str, str, str]] = []  # pod, reason, note
+        self.reported: list[tuple[str, str, str]] = []  # pod, reason, note
         self.counted: Counter[str] = Counter()
         self._columns: dict[tuple[str, bool], FakeColumn] = {}
         self._watchers: list[Callable[[], object]] = []
@@ -142,7 +142,7 @@ class FakeTelemetry(Telemetry):
         self._watchers.append(changed)
 
     def record_event(self, pod: PodInfo, reason: str, note: str) -> None:
-        self.told.append((pod.key, reason, note))
+        self.reported.append((pod.key, reason, note))
 
     def count(self, what: str, policy: PolicyRef) -> None:
         self.counted[what] += 1

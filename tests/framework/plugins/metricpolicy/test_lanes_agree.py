@@ -60,8 +60,8 @@ class World:
         self.telemetries.append(FakeTelemetry(table))
         return self.telemetries[-1]
 
-    def step(self, name: str, *told: Any) -> None:
-        getattr(self, name)(*told)
+    def step(self, name: str, *reported: Any) -> None:
+        getattr(self, name)(*reported)
 
     def values(self, metric: str, by_node: dict[int, float]) -> None:
         for telemetry in self.telemetries:
@@ -105,7 +105,7 @@ class World:
                 tried = [*tried, made.obj()]
         found = self.lanes.schedule(*tried)
         self.waiting = [pod for pod, outcome in zip(tried, found, strict=True) if not outcome.node][-3:]
-        assert self.telemetries[0].told == self.telemetries[1].told
+        assert self.telemetries[0].reported == self.telemetries[1].reported
 
 
 @settings(max_examples=150, deadline=None)

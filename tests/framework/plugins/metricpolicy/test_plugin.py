@@ -305,7 +305,7 @@ def test_pods_wait_while_no_node_has_a_value_and_are_tried_again_at_their_deadli
     state, pod, status = bench.cycle(pod)
     assert status is None
     assert bench.judge(state, pod) == [0, 0, 0]
-    assert [reason for _, reason, _ in bench.telemetry.told] == ["MetricPolicyDeadline"]
+    assert [reason for _, reason, _ in bench.telemetry.reported] == ["MetricPolicyDeadline"]
     assert bench.telemetry.counted["deadline"] == 1
     assert bench.plugin.sign_pod(pod) is None, "it is judged otherwise than pods that look like it"
 
@@ -337,12 +337,14 @@ def test_the_first_step_that_helps_is_taken_in_its_time() -> None:
     state, pod, _ = bench.cycle()
     assert bench.post_filter(state, pod) is Code.SUCCESS
     assert bench.retries == [("default/x", 10.0)], "the one after five seconds would not help"
-    assert not bench.telemetry.told
+    assert not bench.telemetry.reported
     bench.telemetry.time += 10.0
     state, pod, _ = bench.cycle(pod)
     assert bench.post_filter(state, pod) is Code.SUCCESS
     assert bench.retries[-1] == ("default/x", 0.0)
-    assert bench.telemetry.told == [("default/x", "MetricPolicyRelaxed", "Metric policy p: relaxation step 2 is taken")]
+    assert bench.telemetry.reported == [
+        ("default/x", "MetricPolicyRelaxed", "Metric policy p: relaxation step 2 is taken")
+    ]
     assert bench.telemetry.counted["relaxed:2"] == 1
     state, pod, status = bench.cycle(pod)
     assert status == SKIP
@@ -413,7 +415,7 @@ def test_a_deadline_that_passed_before_the_replica_led_is_over() -> None:
     rule = FilterRule(**{**_fields(BELOW_HALF), "fallback": "Requeue"})
     bench = Bench(PolicySpec(filter=(rule,), decision_deadline=Duration.of_seconds(10)))
     assert bench.cycle(rejected(AWAITED))[2] is None
-    assert [reason for _, reason, _ in bench.telemetry.told] == ["MetricPolicyDeadline"]
+    assert [reason for _, reason, _ in bench.telemetry.reported] == ["MetricPolicyDeadline"]
 
 
 @pytest.mark.parametrize(
@@ -468,9 +470,9 @@ def test_a_range_that_fits_no_value_is_told_once_and_again_later(
     for values in ((40, 70, 55), (41, 70, 55), (0.4, 70, 0.2), (30, 20, 10)):
         bench.say(*values)
         bench.cycle()
-    told = [record for record in caplog.records if "its range contains no value" in record.message]
-    assert [vars(record)["why"] for record in told] == [
+    reported = [record for record in caplog.records if "its range contains no value" in record.message]
+    assert [vars(record)["why"] for record in reported] == [
         "values from 40 to 70, range from 0 to 1",
         "values from 10 to 30, range from 0 to 1",
     ]
-    assert {vars(record)["metric"] for record in told} == {"load"}
+    assert {vars(record)["metric"] for record in reported} == {"load"}

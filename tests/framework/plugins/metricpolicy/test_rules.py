@@ -25,8 +25,8 @@ def compiled(step: int = 0, *, is_overdue: bool = False, **policy: Any) -> Rules
     return compile_rules(PolicySpec(**policy), NodeTable().resources, step, is_overdue=is_overdue)
 
 
-def below(metric: str, value: Any, **told: Any) -> FilterRule:
-    return FilterRule(metric=metric, operator="LessThan", value=value, **told)
+def below(metric: str, value: Any, **reported: Any) -> FilterRule:
+    return FilterRule(metric=metric, operator="LessThan", value=value, **reported)
 
 
 def bounds(rules: Rules) -> list[list[float]]:
