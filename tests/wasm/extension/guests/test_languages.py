@@ -81,16 +81,16 @@ def test_many_pods_one_after_the_other(go_guest: bytes, engine: str) -> None:
         assert found.node_name == f"n{1 + number % 3}"
 
 
-@pytest.mark.parametrize(("fault", "recorded"), [("trap", "nil pointer dereference"), ("loop", "ran longer than 200 ms")])
+@pytest.mark.parametrize(("fault", "noted"), [("trap", "nil pointer dereference"), ("loop", "ran longer than 200 ms")])
 def test_a_guest_in_go_that_fails_costs_one_pod_its_attempt(
-    go_guest: bytes, engine: str, fault: str, recorded: str
+    go_guest: bytes, engine: str, fault: str, noted: str
 ) -> None:
     asked = harness(go_guest, _NODES, engine=engine)
     for _ in range(2):
         failed = asked.schedule(make_pod("web-1").label(fault=fault))
         assert isinstance(failed, Rejection)
         assert failed.status.code is Code.ERROR
-        assert recorded in failed.message
+        assert noted in failed.message
         assert isinstance(asked.schedule(make_pod("web-1")), Decision)
 
 
