@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from kscheduler._fast.classes import PodClass
     from kscheduler._fast.columns import NodeColumns, PodRequest
     from kscheduler._fast.filtering import RowNominated, filter_fit, filter_node_classes, filter_with_nominated
+    from kscheduler._fast.histogram import Histogram
     from kscheduler._fast.metric_rules import MetricRules, copy_use, mean_use
     from kscheduler._fast.packing import (
         changes_so_far,
@@ -97,8 +98,8 @@ if TYPE_CHECKING:
 
 # Modules of both forms, and those of the compiled form alone.
 _TWINS: Final = (
-    "answers", "classes", "columns", "filtering", "metric_rules", "packing", "placement", "preemption", "scoring",
-    "selection", "spread_affinity", "tallies", "topology", "trimaran", "verdicts",
+    "answers", "classes", "columns", "filtering", "histogram", "metric_rules", "packing", "placement", "preemption",
+    "scoring", "selection", "spread_affinity", "tallies", "topology", "trimaran", "verdicts",
 )  # fmt: skip
 _PLUMBING: Final = ("chunks", "row_ranking", "worker_threads")
 
@@ -128,6 +129,7 @@ __all__ = [
     "Conditions",
     "DomainSums",
     "DomainTally",
+    "Histogram",
     "JoinTerms",
     "Joiner",
     "MetricRules",

@@ -107,13 +107,18 @@ class SuccessObserver:
         self._pauses = pauses
         self._observer = observer
 
-    def observe(self, verb: str, host: str, code: str, duration_s: float) -> None:
+    def observe(
+        self,
+        verb: str,
+        host: str,
+        code: str,
+        duration_s: float,
+        sent_bytes: int | None = None,
+        received_bytes: int | None = None,
+    ) -> None:
         if code.startswith("2"):
             self._pauses.succeeded()
-        self._observer.observe(verb, host, code, duration_s)
-
-    def observe_sizes(self, verb: str, host: str, sent_bytes: int, received_bytes: int | None) -> None:
-        self._observer.observe_sizes(verb, host, sent_bytes, received_bytes)
+        self._observer.observe(verb, host, code, duration_s, sent_bytes, received_bytes)
 
     def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
         self._observer.observe_rate_limiter(verb, host, duration_s)

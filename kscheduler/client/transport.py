@@ -46,12 +46,20 @@ _BROKEN = (aiohttp.ClientError, asyncio.TimeoutError, OSError, BadAnswer, Silent
 class RequestObserver(Protocol):
     """Receives the numbers of the rest_client metrics, for each request."""
 
-    def observe(self, verb: str, host: str, code: str, duration_s: float) -> None:
-        """Record one request. `verb` as in HTTP; `code` the HTTP status, or "<error>" when none came."""
-        ...
+    def observe(
+        self,
+        verb: str,
+        host: str,
+        code: str,
+        duration_s: float,
+        sent_bytes: int | None = None,
+        received_bytes: int | None = None,
+    ) -> None:
+        """Record one request. `verb` as in HTTP; `code` the HTTP status, or "<error>" when none came.
 
-    def observe_sizes(self, verb: str, host: str, sent_bytes: int, received_bytes: int | None) -> None:
-        """Bytes of a request's body and of the answer's; None when no answer came. Watches are left out."""
+        `sent_bytes` and `received_bytes` are of the bodies: the first is None for a watch, whose sizes do not count,
+        the second when no answer came.
+        """
         ...
 
     def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
@@ -62,10 +70,15 @@ class RequestObserver(Protocol):
 class NoObserver:
     """Counts nothing."""
 
-    def observe(self, verb: str, host: str, code: str, duration_s: float) -> None:
-        pass
-
-    def observe_sizes(self, verb: str, host: str, sent_bytes: int, received_bytes: int | None) -> None:
+    def observe(
+        self,
+        verb: str,
+        host: str,
+        code: str,
+        duration_s: float,
+        sent_bytes: int | None = None,
+        received_bytes: int | None = None,
+    ) -> None:
         pass
 
     def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
@@ -165,7 +178,7 @@ class Transport:
             return
         request = self._head(verb, path, self._credentials.header, content_type, accept, len(body)) + body
         receive = partial(self._receive, verb, path, len(body), self._clock.now(), on_answer)
-        connection = self._open_pool().take_idle()
+        connection = (self._pool or self._open_pool()).take_idle()
         if connection is not None:
             carrier.take(connection)
             connection.send(request, timeout_s, partial(receive, connection))
@@ -220,8 +233,7 @@ class Transport:
         else:
             code = "<error>"
             error = self._unreachable(verb, path, outcome)
-        self._observer.observe(verb, self._host, code, took_s)
-        self._observer.observe_sizes(verb, self._host, sent_bytes, received_bytes)
+        self._observer.observe(verb, self._host, code, took_s, sent_bytes, received_bytes)
         on_answer(error, took_s)
 
     # --- awaited ------------------------------------------------------------------------------------------------
@@ -262,8 +274,8 @@ class Transport:
         except (TimeoutError, aiohttp.ClientError, OSError, BadAnswer) as error:
             raise self._unreachable(verb, path, error) from None
         finally:
-            self._observer.observe(verb, self.host, code, self._clock.now() - start)
-            self._observer.observe_sizes(verb, self.host, len(body or b""), received_bytes)
+            took_s = self._clock.now() - start
+            self._observer.observe(verb, self._host, code, took_s, len(body or b""), received_bytes)
 
     def _head(self, verb: str, path: str, header: str, content_type: str, accept: str, length: int | None) -> bytes:
         """Return a request up to its body, or all of a request without one. The part that seldom changes is kept."""

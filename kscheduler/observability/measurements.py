@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
-from kscheduler.observability.metrics import Counter, CounterFamily, GaugeFamily, Histogram, Metrics, attempts_label
+from kscheduler._fast import Histogram
+from kscheduler.observability.metrics import Counter, CounterFamily, GaugeFamily, Metrics, attempts_label
 
 LabelsT = TypeVar("LabelsT", bound=tuple[str, ...])
 
@@ -355,10 +356,17 @@ class RestClientMeasurements:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._answered: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}  # (code, verb, host) -> children
-        self._sent: dict[tuple[str, str], Histogram] = {}  # (verb, host) -> size of requests
-        self._received: dict[tuple[str, str], Histogram] = {}  # (verb, host) -> size of answers
+        self._sizes: dict[tuple[str, str], tuple[Histogram, Histogram]] = {}  # (verb, host) -> of requests, of answers
 
-    def observe(self, verb: str, host: str, code: str, duration_s: float) -> None:
+    def observe(
+        self,
+        verb: str,
+        host: str,
+        code: str,
+        duration_s: float,
+        sent_bytes: int | None = None,
+        received_bytes: int | None = None,
+    ) -> None:
         found = self._answered.get((code, verb, host))
         if found is None:
             found = self._answered[code, verb, host] = (
@@ -367,18 +375,17 @@ class RestClientMeasurements:
             )
         found[0].value += 1
         found[1].observe(duration_s)
-
-    def observe_sizes(self, verb: str, host: str, sent_bytes: int, received_bytes: int | None) -> None:
-        key = (verb, host)
-        sent = self._sent.get(key)
-        if sent is None:
-            sent = self._sent[key] = self._metrics.rest_client_request_size_bytes.labels(verb, host)
-        sent.observe(sent_bytes)
+        if sent_bytes is None:
+            return
+        sizes = self._sizes.get((verb, host))
+        if sizes is None:
+            sizes = self._sizes[verb, host] = (
+                self._metrics.rest_client_request_size_bytes.labels(verb, host),
+                self._metrics.rest_client_response_size_bytes.labels(verb, host),
+            )
+        sizes[0].observe(sent_bytes)
         if received_bytes is not None:
-            received = self._received.get(key)
-            if received is None:
-                received = self._received[key] = self._metrics.rest_client_response_size_bytes.labels(verb, host)
-            received.observe(received_bytes)
+            sizes[1].observe(received_bytes)
 
     def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
         self._metrics.rest_client_rate_limiter_duration_seconds.labels(verb, host).observe(duration_s)

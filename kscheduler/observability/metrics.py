@@ -9,7 +9,6 @@ There are no goroutines here: `scheduler_goroutines` counts tasks in flight, and
 from __future__ import annotations
 
 import platform
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
@@ -17,6 +16,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from kscheduler import __version__
+from kscheduler._fast import Histogram
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 UNEXPECTED = "unexpected"  # stands for every label value that an operator does not allow
@@ -51,35 +51,12 @@ class Gauge:
         self.value += amount
 
 
-class Histogram:
-    """Numbers of observed values by bucket; a value equal to a bound belongs to the bucket below it."""
-
-    __slots__ = ("bounds", "counts", "sum")
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds  # upper bounds, rising; one more bucket holds the rest
-        self.counts = [0] * (len(bounds) + 1)  # not cumulative
-        self.sum = 0.0
-
-    def observe(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.sum += value
-
-    def observe_many(self, value: float, times: int) -> None:
-        """Observe `value` `times` times, for a batch whose members share one duration."""
-        self.counts[bisect_left(self.bounds, value)] += times
-        self.sum += value * times
-
-    @property
-    def count(self) -> int:
-        return sum(self.counts)
-
-    def cumulative(self) -> Iterator[tuple[str, float]]:
-        """Yield (upper bound as text, number of values up to it); the last bound is +Inf."""
-        total = 0
-        for bound, count in zip((*self.bounds, float("inf")), self.counts, strict=True):
-            total += count
-            yield bound_text(bound), total
+def cumulative(histogram: Histogram) -> Iterator[tuple[str, float]]:
+    """Yield (upper bound as text, number of values up to it); the last bound is +Inf."""
+    total = 0
+    for bound, count in zip((*histogram.bounds, float("inf")), histogram.counts, strict=True):
+        total += count
+        yield bound_text(bound), total
 
 
 def bound_text(bound: float) -> str:
@@ -171,7 +148,7 @@ class HistogramFamily(Family[Histogram]):
     def export(self) -> Metric:
         metric = HistogramMetricFamily(self.name, self.text, labels=self.label_names)
         for values, child in self.items():
-            metric.add_metric(values, list(child.cumulative()), child.sum)
+            metric.add_metric(values, list(cumulative(child)), child.sum)
         return metric
 
     def _make(self) -> Histogram:

@@ -545,11 +545,18 @@ async def test_requests_are_observed(server: FakeAPIServer) -> None:
     sizes: list[tuple[int, int | None]] = []
 
     class Observer:
-        def observe(self, verb: str, host: str, code: str, duration_s: float) -> None:
+        def observe(
+            self,
+            verb: str,
+            host: str,
+            code: str,
+            duration_s: float,
+            sent_bytes: int | None = None,
+            received_bytes: int | None = None,
+        ) -> None:
             assert duration_s >= 0
+            assert sent_bytes is not None
             seen.append((verb, host, code))
-
-        def observe_sizes(self, verb: str, host: str, sent_bytes: int, received_bytes: int | None) -> None:
             sizes.append((sent_bytes, received_bytes))
 
         def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:

@@ -9,16 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from kscheduler._fast import Histogram
 from kscheduler.errors import ConfigError
 from kscheduler.observability.metric_limits import metric_limits
 from kscheduler.observability.metrics import (
     CounterFamily,
     GaugeFamily,
-    Histogram,
     HistogramFamily,
     Metrics,
     attempts_label,
     bound_text,
+    cumulative,
     exponential,
 )
 
@@ -178,7 +179,7 @@ def test_each_value_is_in_the_first_bucket_that_holds_it(values: list[float]) ->
     histogram = Histogram(exponential(0.01, 2, 10))
     for value in values:
         histogram.observe(value)
-    for text, count in histogram.cumulative():
+    for text, count in cumulative(histogram):
         assert count == sum(value <= float(text) for value in values)
     assert histogram.count == len(values)
 
