@@ -92,6 +92,7 @@ class Slots:
 
     def __init__(self, limit: AdaptiveLimit) -> None:
         self.limit = limit
+        self._time: Callable[[], float] = self._find_time  # the loop's clock
         self._on_free: Callable[[], None] = nothing
         self._under_way = [0] * len(Priority)  # by priority
         self._waiting: list[deque[_Turn]] = [deque() for _ in Priority]  # by priority, oldest first
@@ -111,6 +112,11 @@ class Slots:
         """Call `on_free` whenever a slot may be free for a binding, after bindings that wait here got theirs."""
         self._on_free = on_free
 
+    def _find_time(self) -> float:
+        """Find the running loop's clock, once: it is asked several times for each request."""
+        self._time = asyncio.get_running_loop().time
+        return self._time()
+
     @property
     def under_way(self) -> int:
         """The number of requests that hold a slot."""
@@ -123,7 +129,7 @@ class Slots:
 
     def try_take(self, priority: Priority, waited_s: float = 0.0) -> bool:
         """Take a slot if one is free and no request of this kind waits for it. `waited_s` as for `take`."""
-        return not self._waiting[priority] and self._take(priority, asyncio.get_running_loop().time() - waited_s)
+        return not self._waiting[priority] and self._take(priority, self._time() - waited_s)
 
     async def take(self, priority: Priority, waited_s: float = 0.0) -> None:
         """Take a slot, as soon as one is free. `waited_s` is how long an Event has been waiting elsewhere."""
@@ -133,7 +139,7 @@ class Slots:
     def give_back(self, priority: Priority) -> None:
         self._under_way[priority] -= 1
         if priority is Priority.BIND:
-            self._last_bound_s = asyncio.get_running_loop().time()
+            self._last_bound_s = self._time()
         self._serve()
 
     def taken(
@@ -147,17 +153,18 @@ class Slots:
 
     def sent(self, priority: Priority, on_overdue: Callable[[], None]) -> Slot:
         """Record that a request goes out on a taken slot. `on_overdue` is called at most once, before `ended`."""
-        loop = asyncio.get_running_loop()
-        slot = Slot(priority, loop.time(), on_overdue)
+        slot = Slot(priority, self._time(), on_overdue)
         self._sent[priority][slot] = None
         if self._watch is None:
-            self._watch = loop.call_later(self._kinds[priority].patience_s, self._look_for_overdue)
+            self._watch = asyncio.get_running_loop().call_later(
+                self._kinds[priority].patience_s, self._look_for_overdue
+            )
         return slot
 
     def ended(self, slot: Slot, error: APIError | None) -> None:
         """Learn from the answer or failure of a request, and give its slot back. `error` None means success."""
         priority, kind = slot.priority, self._kinds[slot.priority]
-        latency_s = asyncio.get_running_loop().time() - slot.sent_s
+        latency_s = self._time() - slot.sent_s
         if error is None or error.status:
             kind.note_answer(slot.sent_s, latency_s)
         if error is not None:
@@ -169,12 +176,17 @@ class Slots:
 
     def drop(self, slot: Slot) -> None:
         """Give the slot of an abandoned request back, and learn nothing from it."""
+        slot.on_overdue = nothing  # it mostly refers to what holds the slot: a cycle that only a collector would free
         if slot.is_overdue:
             self._overdue[slot.priority] -= 1
             self._serve()
         else:
-            del self._sent[slot.priority][slot]
-            self.give_back(slot.priority)
+            priority = slot.priority
+            del self._sent[priority][slot]
+            self._under_way[priority] -= 1
+            if priority is Priority.BIND:
+                self._last_bound_s = self._time()
+            self._serve()
 
     async def wait(self, priority: Priority, waited_s: float = 0.0) -> None:
         """Wait until a slot has been taken for the caller."""
@@ -216,7 +228,7 @@ class Slots:
 
     def _look_for_overdue(self) -> None:
         """Take the slots of overdue requests back; runs again when the next may be overdue."""
-        now = asyncio.get_running_loop().time()
+        now = self._time()
         due_s = math.inf
         overdue: list[Slot] = []
         for priority in Priority:
@@ -300,7 +312,7 @@ class Slots:
     def _may_disturb(self, since_s: float) -> bool:
         """Return True if another Event may go. If time alone will change that, waiting Events are served then."""
         bindings, _, events, _ = self._under_way
-        now = asyncio.get_running_loop().time()
+        now = self._time()
         rested_s = self._last_bound_s + REST_S
         if not bindings and now >= rested_s:
             return not events or sum(self._under_way) < self.limit.value

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import random
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -88,6 +90,23 @@ async def test_bindings_are_written_with_uid_and_node(server: FakeAPIServer) -> 
     assert decode(sent[1]) == {1: b"a", 3: b"default", 5: b"uid-a"}
     assert decode(sent[2]) == {1: b"Node", 3: b"n1"}
     assert sorted(bindings(server)) == ["a", "b", "c"]
+
+
+async def test_what_has_ended_leaves_nothing_for_the_garbage_collector(server: FakeAPIServer) -> None:
+    async with lane_to(server) as lane:
+        await lane.bind("first")  # opens a connection
+        gc.collect()
+        gc.disable()
+        try:
+            await lane.bind(*(f"p{number}" for number in range(50)))
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            gc.collect()
+            left = Counter(type(each) for each in gc.garbage if type(each).__module__.startswith("kscheduler."))
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+        assert not left
 
 
 async def test_more_than_the_limit_wait_their_turn(server: FakeAPIServer) -> None:
