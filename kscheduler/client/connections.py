@@ -96,10 +96,9 @@ class ConnectionPool:
 
     def take_idle(self) -> Connection | None:
         """Return an open, unused connection, or None. It is the caller's until given back."""
-        oldest = asyncio.get_running_loop().time() - self._keep_alive_s
         while self._idle:
             connection = self._idle.pop()
-            if connection.is_open and connection.last_used > oldest:
+            if connection.may_be_used(self._keep_alive_s):
                 return connection
             connection.abort()
         return None
@@ -203,6 +202,12 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_open(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
+
+    def may_be_used(self, keep_alive_s: float) -> bool:
+        """Return True if it is open and was used less than so many seconds ago."""
+        transport = self._transport
+        is_open = transport is not None and not transport.is_closing()
+        return is_open and self._loop.time() - self.last_used < keep_alive_s
 
     async def exchange(self, request: bytes, timeout_s: float) -> Answer:
         """Send a request and return the answer. Any failure, cancellation included, closes the connection."""

@@ -31,10 +31,7 @@ class Waiting(Protocol):
     worth: Worth
     is_queued: bool
 
-    @property
-    def uid(self) -> str:
-        """The uid of the object that the Event is about."""
-        ...
+    uid: str  # of the object that the Event is about
 
 
 T = TypeVar("T", bound=Waiting)
@@ -48,10 +45,10 @@ class EventQueue(Generic[T]):
         self._waiting: tuple[OrderedDict[int, T], ...] = tuple(OrderedDict() for _ in Worth)  # by id, oldest first
         self._failures: dict[str, T] = {}  # the newest failure that waits, by the pod's uid
         self._taken = 0
+        self.size = 0  # all that wait; read for each pod, hence no method
 
     def __len__(self) -> int:
-        outcomes, failures, superseded = self._waiting
-        return len(outcomes) + len(failures) + len(superseded)
+        return self.size
 
     def waiting(self, worth: Worth) -> int:
         """Return the number of waiting Events of this worth."""
@@ -62,14 +59,15 @@ class EventQueue(Generic[T]):
 
         `held_elsewhere` Events use up the capacity as well.
         """
-        dropped = self.make_room(item.worth) if len(self) + held_elsewhere >= self._capacity else None
-        if len(self) + held_elsewhere >= self._capacity:
+        dropped = self.make_room(item.worth) if self.size + held_elsewhere >= self._capacity else None
+        if self.size + held_elsewhere >= self._capacity:
             return item
         if item.worth is not Worth.SUPERSEDED and item.uid:
             self._supersede(item.uid)
         if item.worth is Worth.FAILURE:
             self._failures[item.uid] = item
         item.is_queued = True
+        self.size += 1
         self._waiting[item.worth][id(item)] = item
         return dropped
 
@@ -98,6 +96,7 @@ class EventQueue(Generic[T]):
         if self._failures.get(item.uid) is item:
             del self._failures[item.uid]
         item.is_queued = False
+        self.size -= 1
         return item
 
     def _supersede(self, uid: str) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+import msgspec
+
 MAX_HEAD_BYTES = 1 << 16
 MAX_BODY_BYTES = 1 << 26
 
@@ -16,7 +18,7 @@ class BadAnswer(Exception):
     """The bytes are no HTTP/1.1 answer, or too many for one."""
 
 
-class Answer(NamedTuple):
+class Answer(msgspec.Struct, frozen=True, gc=False):
     status: int
     body: bytes
     retry_after: str  # the header's value, "" without one

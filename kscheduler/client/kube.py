@@ -97,7 +97,9 @@ class KubeClient:
         self._clock = clock
         self._limiter = RateLimiter(qps, burst, clock)
         self._event_limiter = RateLimiter(qps, burst, clock)
+        self._has_event_token = False  # one is kept for the next Event, which has to wait for its slot
         self._slots = Slots(AdaptiveLimit(DEFAULT_WRITES))
+        self._event_slot = _HeldSlot(self._slots)  # all are equal
         self._reads = RepeatedReads(clock)
 
     @classmethod
@@ -303,9 +305,18 @@ class KubeClient:
             )
 
     async def event_slot(self, waited_s: float) -> EventSlot:
-        await self._limit(self._event_limiter, Priority.EVENT, "POST")
+        if self._has_event_token:
+            self._has_event_token = False
+        else:
+            await self._limit(self._event_limiter, Priority.EVENT, "POST")
         await self._slots.take(Priority.EVENT, waited_s)
-        return _HeldSlot(self._slots)
+        return self._event_slot
+
+    def take_event_slot(self, waited_s: float) -> EventSlot | None:
+        if self._has_event_token or self._event_limiter.try_acquire():
+            self._has_event_token = not self._slots.try_take(Priority.EVENT, waited_s)
+            return None if self._has_event_token else self._event_slot
+        return None
 
     def send_event(self, event: Event, slot: EventSlot, on_answer: OnAnswered) -> bool:
         if not self._transport.sends:

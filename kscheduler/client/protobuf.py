@@ -107,7 +107,7 @@ def encode_event(event: Event) -> bytes:
     """events.k8s.io/v1 Event{metadata=1, eventTime=2, series=3, ... regarding=8, related=9, note=10, type=11}"""
     raw = b"".join(
         (
-            _bytes(1, _object_meta(event.name, event.namespace)),
+            _bytes(1, _text(1, event.name) + _namespace(3, event.namespace)),
             _bytes(2, _micro_time(event.event_time_s)),
             _bytes(3, _series(event.series)) if event.series else b"",
             _origin(event.reporting_controller, event.reporting_instance, event.action, event.reason),
@@ -129,7 +129,7 @@ def _reference(to: Regarding) -> bytes:
     """ObjectReference{kind=1, namespace=2, name=3, uid=4, apiVersion=5, resourceVersion=6}"""
     return (
         _kind(to.kind)
-        + _text(2, to.namespace)
+        + _namespace(2, to.namespace)
         + _text(3, to.name)
         + _text(4, to.uid)
         + _version(to.api_version)
@@ -145,6 +145,11 @@ def _kind(kind: str) -> bytes:
 @lru_cache(maxsize=64)
 def _version(api_version: str) -> bytes:
     return _text(5, api_version)
+
+
+@lru_cache(maxsize=1_024)
+def _namespace(field: int, namespace: str) -> bytes:
+    return _text(field, namespace)
 
 
 def _series(series: EventSeries) -> bytes:

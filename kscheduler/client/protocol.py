@@ -137,7 +137,7 @@ class Page(Generic[T]):
     unread: Sequence[str] = ()  # "namespace/name" of those that could not be decoded; complete once `items` is read
 
 
-class Binding(NamedTuple):
+class Binding(msgspec.Struct, frozen=True, gc=False):
     """A pod by its uid, so that no later pod of the same name is meant, and the node to bind it to."""
 
     namespace: str
@@ -159,8 +159,7 @@ def _keep_on(give_up: Callable[[], None]) -> None:
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class BindTry:
+class BindTry(msgspec.Struct, frozen=True):
     """The callbacks of one try to write a binding."""
 
     may_write: Callable[[], bool] = always  # asked right before it is sent
@@ -181,13 +180,12 @@ class PodStatusPatch:
     nominated_node_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EventSeries:
+class EventSeries(msgspec.Struct, frozen=True, gc=False):
     count: int
     last_observed_s: float  # Unix seconds
 
 
-class Regarding(NamedTuple):
+class Regarding(msgspec.Struct, frozen=True, gc=False):
     """The object of an Event, or a second one that it is about."""
 
     kind: str
@@ -203,8 +201,7 @@ class Regarding(NamedTuple):
         return cls("Pod", "v1", meta.namespace, meta.name, meta.uid, meta.resource_version)
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True, gc=False):
     """An events.k8s.io/v1 Event about a pod (or, for leader election, a Lease)."""
 
     namespace: str
@@ -235,6 +232,10 @@ OnAnswered = Callable[[APIError | None], None]  # None: the answer was a plain y
 @runtime_checkable
 class SendsEvents(Protocol):
     """A client that can create Events without a task for each."""
+
+    def take_event_slot(self, waited_s: float) -> EventSlot | None:
+        """Return a slot as `Client.event_slot` does, or None if it has to be waited for."""
+        ...
 
     def send_event(self, event: Event, slot: EventSlot, on_answer: OnAnswered) -> bool:
         """Begin to create an Event on a slot that was taken for it; `on_answer` is called once, from the event loop.

@@ -17,6 +17,8 @@ from kscheduler.clock import Clock
 # What client-go takes for a qps or burst of zero.
 DEFAULT_QPS = 5.0
 DEFAULT_BURST = 10
+TOGETHER_S = 0.002
+WHOLE = 1.0 - 1e-9  # sums of elapsed time fall short of a whole token by rounding
 
 
 class Priority(enum.IntEnum):
@@ -52,8 +54,13 @@ class RateLimiter:
             return True
         if self._waiting:
             return False
-        self._refill()
-        return self._take()
+        # As `_refill` and `_take`, without their calls: it is asked for each request.
+        now = self._clock.now()
+        tokens = min(self._burst, self._tokens + (now - self._updated) * self._qps)
+        self._updated = now
+        has_one = tokens >= WHOLE
+        self._tokens = tokens - 1.0 if has_one else tokens
+        return has_one
 
     async def acquire(self, priority: Priority = Priority.BIND) -> float:
         """Wait for a token, and return the seconds waited."""
@@ -87,8 +94,7 @@ class RateLimiter:
         self._updated = now
 
     def _take(self) -> bool:
-        # Sums of elapsed time fall short of a whole token by rounding.
-        if self._tokens < 1.0 - 1e-9:
+        if self._tokens < WHOLE:
             return False
         self._tokens -= 1.0
         return True
@@ -108,5 +114,7 @@ class RateLimiter:
     def _schedule(self) -> None:
         if not self._waiting or self._timer is not None:
             return
-        delay_s = max(0.0, (1.0 - self._tokens) / self._qps)
+        # Where tokens come faster than that, one timer waits for several.
+        together = min(len(self._waiting), self._burst, max(1.0, self._qps * TOGETHER_S))
+        delay_s = max(0.0, (together - self._tokens) / self._qps)
         self._timer = asyncio.get_running_loop().call_later(delay_s, self._serve)

@@ -23,9 +23,11 @@ import logging
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from kscheduler.api.objects import Pod
 from kscheduler.client.concurrency import cancel_and_wait, run_together, wait_event
@@ -50,7 +52,7 @@ SCHEDULED = "Scheduled"
 FAILED = "FailedScheduling"
 
 
-class _Key(NamedTuple):
+class _Key(msgspec.Struct, frozen=True):
     """The properties by which two occurrences are the same."""
 
     regarding: Regarding  # with its resource version, as in client-go
@@ -60,11 +62,11 @@ class _Key(NamedTuple):
     related: Regarding | None
 
 
-@dataclass(slots=True, eq=False)
-class _Series:
+class _Series(msgspec.Struct, eq=False):
     """One Event known to the apiserver, or about to be, and its occurrences since it was written."""
 
     event: Event
+    uid: str  # of the object that the Event is about
     written_at: float  # monotonic
     seen_at: float
     count: int = 1
@@ -73,10 +75,6 @@ class _Series:
     is_queued: bool = False
     failures: int = 0  # of its write, in a row; while there are any the write is to be repeated
     keep_until: float = 0.0  # monotonic: from then on it is not repeated any more
-
-    @property
-    def uid(self) -> str:
-        return self.event.regarding.uid
 
 
 class EventRecorder:
@@ -161,7 +159,7 @@ class EventRecorder:
             return
         event = self._event(key, note, controller or self._controller)
         worth = Worth.FAILURE if reason == FAILED else Worth.OUTCOME
-        series = _Series(event, written_at=now, seen_at=now, worth=worth)
+        series = _Series(event, subject.uid, written_at=now, seen_at=now, worth=worth)
         self._remember(key, series)
         self._enqueue(series)
 
@@ -172,7 +170,8 @@ class EventRecorder:
         key = _Key(Regarding.pod(pod), "Normal", SCHEDULED, "Binding", None)
         event = self._event(key, note, pod.spec.scheduler_name)
         now = self._clock.now()
-        series = _Series(replace(event, event_time_s=wall_s), written_at=now, seen_at=now, worth=Worth.SUPERSEDED)
+        event = replace(event, event_time_s=wall_s)
+        series = _Series(event, pod.metadata.uid, written_at=now, seen_at=now, worth=Worth.SUPERSEDED)
         self._enqueue(series)
 
     def _repeat(self, series: _Series, now: float) -> None:
@@ -223,12 +222,12 @@ class EventRecorder:
             return
         if not series.keep_until:
             series.keep_until = self._clock.now() + KEEP_S
-        if not self._queue:
+        if not self._queue.size:
             self._behind_since = self._clock.now()
         dropped = self._queue.push(series, held_elsewhere=len(self._later))
         if dropped is not None:
             self._count_full(dropped)
-        if self._queue:
+        if self._queue.size:
             self._idle.clear()
             self._filled.set()
 
@@ -310,11 +309,14 @@ class EventRecorder:
         while True:
             if not is_probe:
                 await self._reachable.wait()
-            if not self._queue:
+            if not self._queue.size:
                 self._filled.clear()
                 await self._filled.wait()
                 continue
-            slot = await self._client.event_slot(self._clock.now() - self._behind_since)
+            waited_s = self._clock.now() - self._behind_since
+            slot = None if self._direct is None else self._direct.take_event_slot(waited_s)
+            if slot is None:
+                slot = await self._client.event_slot(waited_s)
             series = self._queue.pop() if is_probe or self._reachable.is_set() else None
             if series is not None:
                 return series, slot

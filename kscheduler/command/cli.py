@@ -169,11 +169,9 @@ def plugin(options: InspectOptions | PluginTestOptions) -> int:
 class SystemClock:
     """The system's monotonic and wall clocks, in seconds."""
 
-    def now(self) -> float:
-        return time.monotonic()
-
-    def wall(self) -> float:
-        return time.time()
+    # The builtins themselves: a pod asks a dozen times, and a method of ours would be a call more each time.
+    now = staticmethod(time.monotonic)
+    wall = staticmethod(time.time)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kscheduler.api.objects import Pod, PodCondition
 from kscheduler.cache.cache import Cache
@@ -43,8 +44,7 @@ log = logging.getLogger(__name__)
 NO_STATE = CycleState()
 
 
-@dataclass(slots=True, eq=False)
-class BindingCycle:
+class BindingCycle(msgspec.Struct, eq=False):
     """A pod with its decided node, from assume to the written binding."""
 
     queued: QueuedPodInfo
@@ -53,7 +53,7 @@ class BindingCycle:
     node_name: str
     started: float  # when the scheduling cycle began
     only_binds: bool = False  # no plugin has anything to do after the decision, except the default binding
-    waits: dict[str, float] = field(default_factory=dict)  # Permit plugin -> seconds it may wait
+    waits: dict[str, float] = {}
 
     @property
     def pod(self) -> PodInfo:

@@ -58,7 +58,7 @@ class ExtenderBinder:
         self._asked += 1
         self._on_change()
         try:
-            await extender.bind(*binding)
+            await extender.bind(binding.namespace, binding.name, binding.uid, binding.node)
         except PluginError:
             # The extender may have bound the pod and its answer was lost: then the pod's resources are taken.
             if not await self._binder.is_bound_as_asked(binding):

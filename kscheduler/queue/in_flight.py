@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Final, NamedTuple
+
+import msgspec
 
 from kscheduler.framework.events import ClusterEvent
 from kscheduler.queue.pod_info import QueuedPodInfo
@@ -28,8 +29,7 @@ class QueuedEvent(NamedTuple):
     new: object
 
 
-@dataclass(slots=True, eq=False)
-class Flight:
+class Flight(msgspec.Struct, eq=False):
     """A pod in flight, with the events and updates that it missed since it was popped."""
 
     qpi: QueuedPodInfo

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
+
+import msgspec
 
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -35,8 +36,7 @@ class Pool(enum.Enum):
     GONE = "gone"  # bound, deleted, or never added
 
 
-@dataclass(slots=True, eq=False)
-class QueuedPodInfo:
+class QueuedPodInfo(msgspec.Struct, eq=False):
     """A pod in the queue; changed by the queue only. Times are monotonic seconds."""
 
     pod_info: PodInfo

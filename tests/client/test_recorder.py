@@ -42,6 +42,9 @@ class Sending:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
+    def take_event_slot(self, waited_s: float) -> EventSlot | None:
+        return None
+
     def send_event(self, event: Event, slot: EventSlot, on_answer: OnAnswered) -> bool:
         self.sent += 1
         work = asyncio.ensure_future(self._client.create_event(event, slot))

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.api.objects import PodSpec, Toleration
 from kscheduler.errors import InternalError
