@@ -1,3 +1,6 @@
+from typing import final
+
+@final
 class Histogram:
     def __new__(cls, bounds: tuple[float, ...]) -> Histogram: ...
     @property

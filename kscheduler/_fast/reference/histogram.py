@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import final
 
 
+@final
 class Histogram:
     """Numbers of observed values by bucket; a value equal to a bound belongs to the bucket below it."""
 
