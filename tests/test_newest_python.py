@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.skips import missing_tool
+from tests.support.skips import is_ci, missing_tool
 
 pytestmark = pytest.mark.slow
 
@@ -46,6 +46,8 @@ def test_the_python_that_runs_these_tests_is_promised() -> None:
 
 
 def test_the_unit_tests_pass_on_the_newest_promised_python() -> None:
+    if not is_ci() and "TEST_NEWEST" not in os.environ:
+        pytest.skip("takes five minutes, and runs in CI and by `make test-newest`")
     python = interpreter(promised()[-1])
     source = copied()
     own, pip = source / ".venv/bin/python", source / "build/pip"
