@@ -45,7 +45,7 @@ from kscheduler.simulator.cluster import Cluster
 from kscheduler.testing import make_node, make_pod
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.wasm.loading.sections import CORE_VERSION, MAGIC
-from kscheduler.wasm.pool import Pool
+from kscheduler.wasm.pool import MAX_IDLE, Pool
 from perf.decisions import WallClock
 from perf.wasm_policies import LABEL, c_guest, number_of
 
@@ -269,9 +269,14 @@ class Soak:
         self.report.descriptors.append(len(os.listdir("/proc/self/fd")))
 
     async def _settle(self, patience_s: float = 30.0) -> None:
-        """Until all pods are bound, and no binding is under way."""
+        """Wait until all pods are bound, no binding is under way, and pools have closed what they do not keep."""
         end = time.monotonic() + patience_s
-        while (self._created or self._scheduler.cache.sizes()["assumed_pods"]) and time.monotonic() < end:
+
+        def is_busy() -> bool:
+            assumed = self._scheduler.cache.sizes()["assumed_pods"]
+            return bool(self._created or assumed) or any(pool.instances > MAX_IDLE for pool in self._pools())
+
+        while is_busy() and time.monotonic() < end:
             self._look(time.monotonic())
             await asyncio.sleep(0.02)
         gc.collect()
