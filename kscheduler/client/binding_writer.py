@@ -11,7 +11,6 @@ import asyncio
 import re
 from collections import deque
 from functools import partial
-from typing import NamedTuple
 from urllib.parse import quote
 
 from kscheduler.client import protobuf
@@ -27,10 +26,7 @@ from kscheduler.errors import APIError
 _PLAIN = re.compile(r"[A-Za-z0-9._~-]*").fullmatch  # what needs no percent-encoding: all names the API admits
 
 
-class _Wanted(NamedTuple):
-    binding: Binding
-    attempt: BindTry
-    on_answer: OnAnswered
+_Wanted = tuple[Binding, BindTry, OnAnswered]
 
 
 class BindingWriter:
@@ -64,7 +60,7 @@ class BindingWriter:
     def write(self, binding: Binding, attempt: BindTry, on_answer: OnAnswered) -> bool:
         if not self._transport.sends:
             return False
-        self._waiting.append(_Wanted(binding, attempt, on_answer))
+        self._waiting.append((binding, attempt, on_answer))
         self._pump()
         return True
 

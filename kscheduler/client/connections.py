@@ -109,8 +109,8 @@ class ConnectionPool:
 
     def give_back(self, connection: Connection, answer: Answer) -> None:
         """Take a connection back after an exchange with this answer. A failed exchange has closed its connection."""
-        if answer.reusable and connection.is_trusted and connection.is_open:
-            self._idle.append(connection)
+        if answer.reusable and connection.is_trusted:
+            self._idle.append(connection)  # if it was closed meanwhile, `take_idle` finds that
         else:
             connection.abort()
         if self._warm < MOST_WARM and len(self._all) > self._warm:

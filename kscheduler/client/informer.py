@@ -16,6 +16,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar
 
 from kscheduler.api.decode import UNNAMED
@@ -497,13 +498,8 @@ class Informer(Generic[T]):
 _ABOUT_THIS_KIND = (Forbidden, NotFound, Gone, VersionWentBack)
 
 
-def _key(obj: Any) -> str:
-    key: str = obj.key
-    return key
-
-
-def _metadata(obj: Any) -> Any:
-    return obj.metadata
+_key: Callable[[Any], str] = attrgetter("key")
+_metadata: Callable[[Any], Any] = attrgetter("metadata")
 
 
 def is_older(version: str, than: str) -> bool:

@@ -116,7 +116,7 @@ class SuccessObserver:
         sent_bytes: int | None = None,
         received_bytes: int | None = None,
     ) -> None:
-        if code.startswith("2"):
+        if code[0] == "2":
             self._pauses.succeeded()
         self._observer.observe(verb, host, code, duration_s, sent_bytes, received_bytes)
 

@@ -80,12 +80,6 @@ class _Kind:
     def patience_s(self) -> float:
         return max(OVERDUE_S, USUAL_TIMES * self.usual_s)
 
-    def note_answer(self, sent_s: float, latency_s: float) -> None:
-        self.is_stalled = False
-        self.answered_sent_s = max(self.answered_sent_s, sent_s)
-        usual_s = self.usual_s * _STEP if latency_s > self.usual_s else self.usual_s / _STEP
-        self.usual_s = min(max(usual_s, _SHORTEST_S), _LONGEST_S)
-
 
 class Slots:
     """Slots for writes, taken by one request each."""
@@ -166,12 +160,17 @@ class Slots:
         priority, kind = slot.priority, self._kinds[slot.priority]
         latency_s = self._time() - slot.sent_s
         if error is None or error.status:
-            kind.note_answer(slot.sent_s, latency_s)
+            kind.is_stalled = False
+            if slot.sent_s > kind.answered_sent_s:
+                kind.answered_sent_s = slot.sent_s
+            usual_s = kind.usual_s * (_STEP if latency_s > kind.usual_s else 1 / _STEP)
+            kind.usual_s = min(max(usual_s, _SHORTEST_S), _LONGEST_S)
         if error is not None:
             if not (slot.is_hung and isinstance(error, Unreachable)):
                 self.learn(error)
         elif priority is Priority.BIND and not slot.is_hung:
-            self._note_binding(latency_s)
+            limit = self.limit
+            limit.note_latency(latency_s, is_full=self._under_way[Priority.BIND] >= limit.value)
         self.drop(slot)
 
     def drop(self, slot: Slot) -> None:
@@ -204,11 +203,6 @@ class Slots:
             raise
 
     # --- what answers teach -------------------------------------------------------------------------------------
-
-    def _note_binding(self, latency_s: float) -> None:
-        """Pass the latency of an answered binding on to the adaptive limit."""
-        limit = self.limit
-        limit.note_latency(latency_s, is_full=self._under_way[Priority.BIND] >= limit.value)
 
     def learn(self, error: APIError) -> None:
         """Lower the limit, and pause, if the failure is a plea to slow down."""

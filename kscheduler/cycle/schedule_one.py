@@ -172,7 +172,7 @@ class ScheduleOne:
         self._undo(cycle)
 
     def _reserve(self, cycle: BindingCycle) -> BindingCycle | None:
-        pod, framework, state = cycle.pod, cycle.framework, cycle.state
+        pod, framework, state = cycle.queued.pod_info, cycle.framework, cycle.state
         if pod.uid in self._nominations.by_pod:
             self._nominations.remove(pod.uid)
         # 4. Reserve and Permit.
@@ -252,7 +252,7 @@ class ScheduleOne:
     def _conclude(self, cycle: BindingCycle, outcome: Status | APIError | None) -> None:
         """Keep the decision, or give it back. The pod's attempt ends whatever fault that meets."""
         try:
-            self._waiting_pods.remove(cycle.pod.uid)
+            self._waiting_pods.remove(cycle.queued.pod_info.uid)
             if outcome is None:
                 self._bound(cycle)
             elif isinstance(outcome, Status):
@@ -318,7 +318,7 @@ class ScheduleOne:
         return None if status is None else not_allowed(status)
 
     def _bound(self, cycle: BindingCycle) -> None:
-        pod, now = cycle.pod, self._clock.now()
+        pod, now = cycle.queued.pod_info, self._clock.now()
         self._queue.done(pod.uid)
         self._cache.finish_binding(pod.uid, now)
         self._refused_pods.bound()

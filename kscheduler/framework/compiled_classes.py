@@ -10,6 +10,8 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 
 from kscheduler._fast import Placer, PodClass
 from kscheduler.errors import InternalError
@@ -154,7 +156,7 @@ class CompiledClasses:
             known = self._ask(signature, pod, known)
         known.checked = self._epoch
         compiled = known.compiled
-        if compiled is not None and compiled.terms is None and not pod.held_terms:
+        if compiled is not None and compiled.terms is None and not (pod.states_affinity and pod.held_terms):
             self.ready[signature] = compiled.pod_class
         return compiled
 
@@ -245,14 +247,18 @@ def _readers(handle: Handle, following: Sequence[FollowingPlugin]) -> list[Calla
     table, owners, namespaces = handle.table, handle.owners, handle.namespaces
     counters = table.counters
     terms = counters.by_terms
+    # Read before each batch: an attrgetter costs no call of a function of ours.
+    attributes: tuple[tuple[str, object], ...] = (
+        ("static_generation", table),
+        ("generation", table.images),
+        ("generation", owners),
+        ("generation", namespaces),
+        ("last_id", terms),
+        ("vanished", terms),
+    )
     return [
-        lambda: table.static_generation,
-        lambda: table.images.generation,
-        lambda: owners.generation,
-        lambda: namespaces.generation,
-        lambda: terms.last_id,
-        lambda: terms.vanished,
-        lambda: len(counters.label_keys_of_terms),
-        lambda: table.node_changes.count,
+        *(partial(attrgetter(name), of) for name, of in attributes),
+        counters.label_keys_of_terms.__len__,
+        partial(attrgetter("count"), table.node_changes),
         lambda: sum([plugin.follow() for plugin in following]),
     ]

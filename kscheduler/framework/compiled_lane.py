@@ -14,7 +14,8 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+
+import msgspec
 
 from kscheduler._fast import Placer, PodClass
 from kscheduler.framework.class_compiler import Evaluations
@@ -34,7 +35,7 @@ MAX_BYTES = 256 << 20
 KEPT_CLASSES = 256
 
 
-class Placement(NamedTuple):
+class Placement(msgspec.Struct, frozen=True, gc=False):
     """The node of one pod; all nodes were evaluated."""
 
     row: int
@@ -148,7 +149,9 @@ class CompiledLane:
                 if found.terms is not None:
                     return run, found
                 pod_class = found.pod_class
-                if pod.held_terms:  # terms that its own profile ignores, but other profiles may read
+                if (
+                    pod.states_affinity and pod.held_terms
+                ):  # terms that its own profile ignores, but other profiles may read
                     run.append(pod_class)
                     break
             run.append(pod_class)

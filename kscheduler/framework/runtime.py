@@ -250,7 +250,12 @@ class Framework:
 
     def only_binds(self, pod: PodInfo) -> bool:
         """Return True if after assume nothing is left for plugins to do but to write the default binding."""
-        return self._may_only_bind and not any(plugin.concerns(pod) for plugin in self._selective)
+        if not self._may_only_bind:
+            return False
+        for plugin in self._selective:  # noqa: SIM110 (asked for each pod: a generator would be a call more)
+            if plugin.concerns(pod):
+                return False
+        return True
 
     async def run_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Run Bind plugins in order until one does not SKIP; an ERROR if all of them do. None means success."""

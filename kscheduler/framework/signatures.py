@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, final, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, final, runtime_checkable
 
 import msgspec
 
@@ -151,7 +151,7 @@ def split(plugins: Sequence[P]) -> tuple[list[P], list[P]]:
     return [plugin for plugin in plugins if plugin not in others], others
 
 
-class _Look(NamedTuple):
+class _Look(msgspec.Struct, frozen=True, gc=False):
     """The JSON of everything in a pod that plugins may sign: the key by which equal pods are found."""
 
     whole: bytes

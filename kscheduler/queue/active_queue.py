@@ -37,6 +37,10 @@ class ActiveQueue:
     def pop(self, lane: Lane = PLAIN) -> QueuedPodInfo | None:
         return self._lanes.pop(lane)
 
+    def pop_many(self, most: int) -> list[QueuedPodInfo]:
+        """Pop up to `most` pods of the plain lane."""
+        return self._lanes.plain.pop_many(most)
+
     def lanes(self) -> list[Lane]:
         """Return the non-empty lanes except the plain one, in the queue order of their first pods."""
         return self._lanes.in_order(self._less_key)

@@ -79,6 +79,8 @@ class BackoffQueue:
 
     def pop_early(self, lane: Lane = PLAIN) -> QueuedPodInfo | None:
         """Pop the lane's rejected pod whose backoff ends first, even if it is not over; None if there is none."""
+        if not self.pods:
+            return None
         qpi = self._rejected.pop(lane)
         self.pods -= qpi is not None
         return qpi

@@ -51,6 +51,19 @@ class PodHeap:
                 return qpi
         return None
 
+    def pop_many(self, most: int) -> list[QueuedPodInfo]:
+        """Remove and return up to `most` pods with the smallest keys, in order."""
+        entries = self._entries
+        popped: list[QueuedPodInfo] = []
+        while entries and len(popped) < most:
+            entry = heapq.heappop(entries)
+            qpi: QueuedPodInfo = entry[-1]
+            if qpi.ticket == entry[-2]:
+                qpi.ticket = 0
+                popped.append(qpi)
+        self._live -= len(popped)
+        return popped
+
     def first(self) -> QueuedPodInfo | None:
         """Return the pod that `pop` would return, or None; it stays."""
         entries = self._entries
@@ -82,21 +95,21 @@ class PodHeap:
 class PodLanes:
     """A heap for each lane. A pod's lane must not change while it is in its heap. Most pods are in the plain lane."""
 
-    __slots__ = ("_others", "_plain", "_tickets")
+    __slots__ = ("_others", "_tickets", "plain")
 
     def __init__(self, tickets: Iterator[int]) -> None:
         self._tickets = tickets
-        self._plain = PodHeap(tickets)
+        self.plain = PodHeap(tickets)
         self._others: dict[Lane, PodHeap] = {}
 
     def __len__(self) -> int:
-        return len(self._plain) + sum(map(len, self._others.values())) if self._others else len(self._plain)
+        return len(self.plain) + sum(map(len, self._others.values())) if self._others else len(self.plain)
 
     def __bool__(self) -> bool:
-        return bool(self._plain) or bool(self._others)
+        return bool(self.plain) or bool(self._others)
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        return chain(self._plain, *self._others.values())
+        return chain(self.plain, *self._others.values())
 
     def push(self, qpi: QueuedPodInfo, key: SortKey, ticket: int = 0) -> None:
         heap = self._heap(qpi.lane)
@@ -106,7 +119,7 @@ class PodLanes:
 
     def pop(self, lane: Lane) -> QueuedPodInfo | None:
         if not lane:
-            return self._plain.pop()
+            return self.plain.pop()
         heap = self._others.get(lane)
         qpi = None if heap is None else heap.pop()
         self._drop_if_empty(lane)
@@ -139,7 +152,7 @@ class PodLanes:
                 yield first
 
     def _heap(self, lane: Lane) -> PodHeap | None:
-        return self._plain if lane == PLAIN else self._others.get(lane)
+        return self.plain if lane == PLAIN else self._others.get(lane)
 
     def _drop_if_empty(self, lane: Lane) -> None:
         heap = self._others.get(lane) if lane else None
@@ -147,7 +160,7 @@ class PodLanes:
             del self._others[lane]
 
     def check(self) -> None:
-        for lane, heap in ((PLAIN, self._plain), *self._others.items()):
+        for lane, heap in ((PLAIN, self.plain), *self._others.items()):
             heap.check()
             assert all(qpi.lane == lane for qpi in heap), f"a pod in lane {lane} says it is in another one"
             assert lane == PLAIN or heap, f"lane {lane} is kept for nobody"

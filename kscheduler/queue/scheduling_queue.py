@@ -186,10 +186,15 @@ class SchedulingQueue:
         if qpi is None:
             if lane != PLAIN and self._active:
                 return None
-            qpi = self._backoff.pop_early(lane)
-            if qpi is None:
-                return None
-            self._observer.incoming("active", POP_FROM_BACKOFF_QUEUE)
+            return self._pop_early(now, lane)
+        return self._depart(qpi, now)
+
+    def _pop_early(self, now: float, lane: Lane) -> QueuedPodInfo | None:
+        """Pop the lane's first pod that is rejected and backing off; None if there is none."""
+        qpi = self._backoff.pop_early(lane)
+        if qpi is None:
+            return None
+        self._observer.incoming("active", POP_FROM_BACKOFF_QUEUE)
         return self._depart(qpi, now)
 
     def _depart(self, qpi: QueuedPodInfo, now: float) -> QueuedPodInfo:
@@ -208,15 +213,13 @@ class SchedulingQueue:
 
         Only one pod at a time is popped before its backoff is over: its decision may make others active.
         """
-        popped: list[QueuedPodInfo] = []
-        while len(popped) < most:
-            qpi = self._active.pop(PLAIN)
-            if qpi is None:
-                break
-            popped.append(self._depart(qpi, now))
-        if not popped and (qpi := self.pop(now)) is not None:
-            popped.append(qpi)
-        return popped
+        popped = self._active.pop_many(most)
+        if popped:
+            for qpi in popped:
+                self._depart(qpi, now)
+            return popped
+        early = self._pop_early(now, PLAIN)
+        return [] if early is None else [early]
 
     def put_back(self, popped: Sequence[QueuedPodInfo]) -> None:
         """Put pods back that were popped in this order and not attempted, as if they had stayed in activeQ."""

@@ -259,13 +259,15 @@ class PodCounters:
 
     def add_pod(self, row: int, pod: PodInfo) -> None:
         self.by_labels.add(label_key(pod.pod), row)
-        for term, count in pod.held_terms:
-            self.by_terms.add(term, row, count)
+        if pod.states_affinity:
+            for term, count in pod.held_terms:
+                self.by_terms.add(term, row, count)
 
     def remove_pod(self, row: int, pod: PodInfo) -> None:
         self.by_labels.remove(label_key(pod.pod), row)
-        for term, count in pod.held_terms:
-            self.by_terms.remove(term, row, count)
+        if pod.states_affinity:
+            for term, count in pod.held_terms:
+                self.by_terms.remove(term, row, count)
 
     def _term_holders(self, id: int, key: Hashable) -> TermHolders:
         made = TermHolders(id, key)  # type: ignore[arg-type]
@@ -280,7 +282,7 @@ def is_counted_equally(old: PodInfo, new: PodInfo) -> bool:
         (before.labels or {}) == (after.labels or {})
         and before.namespace == after.namespace
         and (before.deletion_timestamp is None) == (after.deletion_timestamp is None)
-        and old.held_terms == new.held_terms
+        and (not (old.states_affinity or new.states_affinity) or old.held_terms == new.held_terms)
     )
 
 

@@ -39,6 +39,7 @@ class PodInfo:
         "priority",
         "resources",
         "signature",
+        "states_affinity",
         "uid",
         "uses_storage",
     )
@@ -58,8 +59,9 @@ class PodInfo:
         self.uses_storage = any(map(is_storage, pod.spec.volumes or ()))
         self.signature: object | None = None  # decides the pod class; set by the framework
         # Compiled when first asked for; most pods have none.
-        self._affinity: PodAffinityTerms | None = NO_TERMS if pod.spec.affinity is None else None
-        self._held_terms: tuple[tuple[HeldTerm, int], ...] | None = () if pod.spec.affinity is None else None
+        self.states_affinity = pod.spec.affinity is not None  # else it has no terms
+        self._affinity: PodAffinityTerms | None = None if self.states_affinity else NO_TERMS
+        self._held_terms: tuple[tuple[HeldTerm, int], ...] | None = None if self.states_affinity else ()
 
     @property
     def key(self) -> str:
