@@ -10,9 +10,9 @@ MINUTES ?= 30
 SEED ?= 1
 FAULTS ?=
 
-# Test processes: one more than there are cores, because many tests wait for a control plane, but no more than four, since
+# Test processes: two more than there are cores, because many tests wait for a control plane, but no more than four, since
 # each starts one. 0 runs all tests in one.
-WORKERS ?= $(shell expr $$(nproc) + 1)
+WORKERS ?= $(shell expr $$(nproc) + 2)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 # With CHANGED=1 only the modules that the change can break: there may be none, or none with the marker (exit code 5).

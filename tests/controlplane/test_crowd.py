@@ -13,7 +13,7 @@ from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.scheduler_process import SchedulerProcess
 from tests.support.seeds import sampled
 
-PODS = 10_000  # waiting for ours; kube-scheduler, which takes twice as long, has so many in a hunt
+PODS = 5_000  # waiting for ours; kube-scheduler, which takes twice as long, has so many in a hunt
 FIRST_SHARE = 0.4  # of them has room on the first large node
 
 pytestmark = pytest.mark.slow
