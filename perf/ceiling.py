@@ -4,6 +4,7 @@
     python -m perf.ceiling --shapes plain classes --pods 50000 --rounds 5
     python -m perf.ceiling --against ../before --rounds 5     # paired with another checkout that has its own .venv
     python -m perf.ceiling --shapes plain --stages            # and where the time goes (needs py-spy's rights)
+    python -m perf.ceiling --idle 60                          # what a scheduler takes that has nothing to do
 
 The real process (`kscheduler run`) keeps to core 0, the stub apiserver and this program to core 1. The stub speaks TLS,
 serves lists and watches as JSON and takes bindings and Events as protobuf, with answers as long as an apiserver's.
@@ -18,6 +19,7 @@ import argparse
 import json
 import statistics
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -66,8 +68,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--against", type=Path, help="another checkout with its own .venv; rounds take turns")
     parser.add_argument("--stages", action="store_true", help="one more round of each shape under py-spy")
+    parser.add_argument("--idle", type=float, metavar="SECONDS", help="measure an idle scheduler instead")
     parser.add_argument("--output", type=Path, help="file for the rounds, as JSON")
     options = parser.parse_args(argv)
+    if options.idle:
+        print(idle(Plan("plain", ROOT, options.nodes, options.pods, options.warm_up), options.idle))
+        return 0
     checkouts = [ROOT, *([options.against.resolve()] if options.against else [])]
     rounds: list[Round] = []
     for shape in options.shapes:
@@ -100,6 +106,17 @@ def measure(plan: Plan) -> Round:
         pods_per_s=plan.pods / seconds,
         peak_mib=used.peak_memory_bytes / 2**20,
     )
+
+
+def idle(plan: Plan, seconds: float) -> str:
+    """Return the share of a core that a scheduler takes whose pods are bound and whose cluster rests."""
+    with StubApiserver(cores=OTHER_CORE) as stub:
+        scheduler = started(stub, plan)
+        before_s = scheduler.process.usage().cpu_s
+        time.sleep(seconds)
+        used_s = scheduler.process.usage().cpu_s - before_s
+        scheduler.stop()
+    return f"idle, {plan.nodes} nodes: {used_s / seconds:.2%} of a core for {seconds:g} s"
 
 
 def stages(plan: Plan) -> str:
