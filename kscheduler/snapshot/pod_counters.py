@@ -23,7 +23,7 @@ from typing import Generic, TypeVar, final
 from kscheduler._fast import DomainTally, NodeColumns
 from kscheduler.api.labels import Token
 from kscheduler.snapshot.pod_info import PodInfo
-from kscheduler.snapshot.pod_labels import ANYWHERE, LabelClass, PodGroup, TermHolders, label_key
+from kscheduler.snapshot.pod_labels import ANYWHERE, LabelClass, LabelKeys, PodGroup, TermHolders
 
 # Room for the counters of each kind and their sums by domain: at 5,000 nodes 1,491 of them, each summed in one way; a
 # few are kept whatever their size.
@@ -248,6 +248,7 @@ class PodCounters:
     """The pods on all nodes, grouped by label class and by stated affinity term, with the counters over both."""
 
     def __init__(self, columns: NodeColumns) -> None:
+        self._label_keys = LabelKeys()
         self.by_labels: GroupCounters[LabelClass] = GroupCounters(columns, _label_class)
         self.by_terms: GroupCounters[TermHolders] = GroupCounters(columns, self._term_holders)
         # Label keys that terms stated by pods have read so far: other labels make no difference to these terms.
@@ -258,13 +259,13 @@ class PodCounters:
         self.by_terms.clear()
 
     def add_pod(self, row: int, pod: PodInfo) -> None:
-        self.by_labels.add(label_key(pod.pod), row)
+        self.by_labels.add(self._label_keys.of(pod.pod), row)
         if pod.states_affinity:
             for term, count in pod.held_terms:
                 self.by_terms.add(term, row, count)
 
     def remove_pod(self, row: int, pod: PodInfo) -> None:
-        self.by_labels.remove(label_key(pod.pod), row)
+        self.by_labels.remove(self._label_keys.of(pod.pod), row)
         if pod.states_affinity:
             for term, count in pod.held_terms:
                 self.by_terms.remove(term, row, count)

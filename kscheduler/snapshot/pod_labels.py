@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 # The token of groups without any other token; no label has such a key.
 ANYWHERE: Token = ("*", "")
 
+# Labels whose keys are kept at a time: a template's pods share theirs, so this is a number of templates.
+MAX_KEPT_KEYS = 1_024
+
 LabelKey = tuple[str, frozenset[tuple[str, str]], bool]  # namespace, labels, is the pod terminating?
 
 
@@ -78,6 +81,32 @@ class TermHolders(PodGroup):
 def pod_tokens(namespace: str, labels: Mapping[str, str]) -> list[Token]:
     """Return the tokens a pod is indexed under, and under which the affinity terms that match it are."""
     return [namespace_token(namespace), *labels.items(), ANYWHERE]
+
+
+@final
+class LabelKeys:
+    """The label keys of pods. That of a template's pods, which share their labels, is computed once."""
+
+    __slots__ = ("_by_labels",)
+
+    def __init__(self) -> None:
+        # id of the labels -> the labels, whose id nobody else has while they are kept, namespace, key of running pods
+        self._by_labels: dict[int, tuple[Mapping[str, str], str, LabelKey]] = {}
+
+    def of(self, pod: Pod) -> LabelKey:
+        """Return what `label_key` returns of the pod."""
+        meta = pod.metadata
+        labels = meta.labels
+        if labels is None or meta.deletion_timestamp is not None:
+            return label_key(pod)
+        kept = self._by_labels.get(id(labels))
+        if kept is not None and kept[1] == meta.namespace:
+            return kept[2]
+        if len(self._by_labels) >= MAX_KEPT_KEYS:
+            self._by_labels.clear()
+        key = label_key(pod)
+        self._by_labels[id(labels)] = labels, meta.namespace, key
+        return key
 
 
 def label_key(pod: Pod) -> LabelKey:
