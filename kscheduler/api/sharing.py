@@ -64,14 +64,14 @@ class Shared(Generic[T]):
     def __init__(self, max_key_bytes: int = MAX_KEY_BYTES) -> None:
         self._most = max_key_bytes
         self._bytes = 0  # of the young keys
-        self._young: dict[bytes, T] = {}
+        self.young: dict[bytes, T] = {}  # key -> value; looked into directly where a call counts
         self._old: dict[bytes, T] = {}  # forgotten unless asked for before the young have become too many
 
     def __len__(self) -> int:
-        return len(self._young) + len(self._old)
+        return len(self.young) + len(self._old)
 
     def find(self, key: bytes) -> T | None:
-        found = self._young.get(key)
+        found = self.young.get(key)
         if found is None and (found := self._old.pop(key, None)) is not None:
             self.keep(key, found)
         return found
@@ -79,48 +79,44 @@ class Shared(Generic[T]):
     def keep(self, key: bytes, value: T) -> None:
         self._bytes += len(key) + _PER_KEY
         if self._bytes > self._most:
-            self._old, self._young, self._bytes = self._young, {}, len(key) + _PER_KEY
-        self._young[key] = value
+            self._old, self.young, self._bytes = self.young, {}, len(key) + _PER_KEY
+        self.young[key] = value
 
     def get(self, value: T) -> T:
         """Return the object that stands for all equal to this one."""
-        key = _key(value)
-        if key is None:
+        try:
+            key = _encode(value)
+        except _NO_KEY:
             return value
-        found = self.find(key)
-        if found is None:
+        found = self.young.get(key)
+        if found is None and (found := self.find(key)) is None:
             self.keep(key, value)
             return value
         return found
 
 
-class Strings:
-    """Keeps one object for equal texts, such as names of nodes and of namespaces."""
+class Strings(dict[str, str]):
+    """Keeps one object for equal texts, such as names of nodes and of namespaces: `strings[text]` returns it.
+
+    A dict of the young ones, so that finding one is no call; those before them are forgotten unless asked for in time.
+    """
 
     def __init__(self, most: int = _MAX_STRINGS) -> None:
+        super().__init__()
         self._most = most
-        self._young: dict[str, str] = {}
         self._old: dict[str, str] = {}
 
-    def __len__(self) -> int:
-        return len(self._young) + len(self._old)
-
-    def get(self, text: str) -> str:
-        found = self._young.get(text)
-        if found is None:
-            found = self._old.pop(text, text)
-            if len(self._young) >= self._most:
-                self._old, self._young = self._young, {}
-            self._young[found] = found
+    def __missing__(self, text: str) -> str:
+        found = self._old.pop(text, text)
+        if len(self) >= self._most:
+            self._old = dict(self)
+            self.clear()
+        self[found] = found
         return found
 
 
-def _key(value: object) -> bytes | None:
-    """Return the value's msgpack; None if there is none: a number beyond 64 bits, text that is not Unicode."""
-    try:
-        return _encode(value)
-    except (ValueError, OverflowError):
-        return None
+# A value has no msgpack: a number beyond 64 bits, text that is not Unicode.
+_NO_KEY = (ValueError, OverflowError)
 
 
 # --- pods -------------------------------------------------------------------------------------------------------
@@ -147,38 +143,43 @@ class PodSharing:
         self._strings = Strings()
 
     def keep(self, pod: Pod) -> Pod:
-        meta, spec = pod.metadata, pod.spec
+        meta, spec, status = pod.metadata, pod.spec, pod.status
         parts = self._template(meta, spec)
-        text = self._strings.get
-        created = meta.creation_timestamp
+        texts = self._strings
+        created, node_name = meta.creation_timestamp, spec.node_name
         return Pod(
             ObjectMeta(
                 meta.name,
-                text(meta.namespace),
+                texts[meta.namespace],
                 meta.uid,
                 meta.resource_version,
                 meta.generation,
                 parts[_LABELS],
                 parts[_ANNOTATIONS],
-                created and text(created),
+                created and texts[created],
                 meta.deletion_timestamp,
                 parts[_OWNERS],
             ),
-            PodSpec(spec.node_name and text(spec.node_name), *parts[_OF_META:]),
-            self._status(pod.status, bool(spec.node_name)),
+            PodSpec(node_name and texts[node_name], *parts[_OF_META:]),
+            _NEW if status == _NEW else self._status(status, bool(node_name)),
         )
 
     def _template(self, meta: ObjectMeta, spec: PodSpec) -> _Parts:
         of_spec = _spec_parts(spec)
         if of_spec[_VOLUMES]:
-            volumes = [volume for volume in of_spec[_VOLUMES] if _says_something(volume)] or None
+            # A volume that equals its name alone says nothing more.
+            volumes = [volume for volume in of_spec[_VOLUMES] if volume != Volume(volume.name)] or None
             of_spec = (*of_spec[:_VOLUMES], volumes, *of_spec[_VOLUMES + 1 :])
-        parts = (meta.labels, _worth_keeping(meta.annotations), meta.owner_references, *of_spec)
-        key = _key(parts)
-        if key is None:
+        annotations = meta.annotations
+        if annotations is not None and LAST_APPLIED in annotations:
+            annotations = _worth_keeping(annotations)
+        parts = (meta.labels, annotations, meta.owner_references, *of_spec)
+        try:
+            key = _encode(parts)
+        except _NO_KEY:
             return parts
-        found = self._templates.find(key)
-        if found is None:
+        found = self._templates.young.get(key)
+        if found is None and (found := self._templates.find(key)) is None:
             found = tuple(map(self._part, parts))
             self._templates.keep(key, found)
         return found
@@ -190,6 +191,7 @@ class PodSharing:
         """Share the whole status; a started pod has its own start time, which is kept apart."""
         started = status.start_time
         if started is not None or is_bound:
+            containers, inits = status.container_statuses, status.init_container_statuses
             status = PodStatus(
                 status.phase,
                 status.nominated_node_name,
@@ -197,13 +199,13 @@ class PodSharing:
                 self._settled(status.conditions) if is_bound else status.conditions,
                 status.resources,
                 status.allocated_resources,
-                _of_resources(status.container_statuses) if is_bound else status.container_statuses,
-                _of_resources(status.init_container_statuses) if is_bound else status.init_container_statuses,
+                _of_resources(containers) if is_bound and containers else containers,
+                _of_resources(inits) if is_bound and inits else inits,
             )
         status = self._statuses.get(status)
         if started is None:
             return status
-        return PodStatus(status.phase, status.nominated_node_name, self._strings.get(started), *_later_parts(status))
+        return PodStatus(status.phase, status.nominated_node_name, self._strings[started], *_later_parts(status))
 
     def _settled(self, conditions: list[PodCondition] | None) -> list[PodCondition] | None:
         if not conditions:
@@ -217,14 +219,11 @@ class PodSharing:
         at = condition.last_transition_time
         if self._bound_since is None or at is None or condition.type != "PodScheduled":
             return None
-        return self._strings.get(at) if at >= self._bound_since() else None  # such texts sort by time
+        return self._strings[at] if at >= self._bound_since() else None  # such texts sort by time
 
 
+_NEW = PodStatus("Pending")  # of a pod that nobody has reported on yet
 _later_parts = attrgetter(*PodStatus.__struct_fields__[3:])
-
-
-def _says_something(volume: Volume) -> bool:
-    return volume != Volume(volume.name)
 
 
 def _worth_keeping(annotations: Labels | None) -> Labels | None:
@@ -238,9 +237,7 @@ def _condition(type: str, status: str, reason: str, at: str | None) -> PodCondit
     return PodCondition(type, status, reason, last_transition_time=at)
 
 
-def _of_resources(statuses: list[ContainerStatus] | None) -> list[ContainerStatus] | None:
-    if not statuses:
-        return None
+def _of_resources(statuses: list[ContainerStatus]) -> list[ContainerStatus] | None:
     return [each for each in statuses if each.resources is not None or each.allocated_resources] or None
 
 
@@ -260,7 +257,7 @@ class NodeSharing:
         part = self._part
         return Node(
             ObjectMeta(
-                self._strings.get(meta.name),
+                self._strings[meta.name],
                 meta.namespace,
                 meta.uid,
                 meta.resource_version,
@@ -286,8 +283,8 @@ class NodeSharing:
 
     def _values(self, pairs: Labels | None) -> Labels | None:
         """Share the values of labels: the labels as a whole are the node's own, most values are not."""
-        text = self._strings.get
-        return None if pairs is None else {text(name): text(value) for name, value in pairs.items()}
+        texts = self._strings
+        return None if pairs is None else {texts[name]: texts[value] for name, value in pairs.items()}
 
 
 # --- controllers and services -----------------------------------------------------------------------------------

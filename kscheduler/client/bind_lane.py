@@ -48,6 +48,7 @@ class BindLane:
         """
         self._on_overdue = on_overdue
         self._binder = binder
+        self.permission = binder.permission
         self._limit = limit
         self._direct = client.direct_binds(limit) if isinstance(client, BindsDirectly) else None
         self._period = _Period()
@@ -107,9 +108,6 @@ class BindLane:
 
     # --- one binding --------------------------------------------------------------------------------------------
 
-    def may_write(self, period: _Period) -> bool:
-        return not period.is_over and self._binder.permission.may_write()
-
     def go_on(self, one: _Submitted, tries: Tries) -> None:
         """Start a task that writes the binding until the answer is certain."""
         task = asyncio.get_running_loop().create_task(self._bind(one, tries))
@@ -166,7 +164,7 @@ class _Submitted:
         self._give_up: Callable[[], None] = nothing  # the first try, once it is overdue
 
     def may_write(self) -> bool:
-        return self._lane.may_write(self.period)
+        return not self.period.is_over and self._lane.permission.may_write()
 
     def is_overdue(self) -> None:
         """Let the binder write the binding again beside the first try, whose late answer still counts."""

@@ -113,10 +113,7 @@ class BindingWriter:
 class _Sent(Carrier):
     """A binding under way."""
 
-    __slots__ = ("_attempt", "_has_ended", "_on_answer", "_slot", "_slots")
-
     def __init__(self, slots: Slots, attempt: BindTry, on_answer: OnAnswered) -> None:
-        super().__init__()
         self._slots = slots
         self._attempt = attempt
         self._on_answer = on_answer

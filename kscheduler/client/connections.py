@@ -36,12 +36,10 @@ OnOutcome = Callable[[Answer | Exception], None]
 class Carrier:
     """Shows on which connection a request travels. After `distrust` that connection carries no other request."""
 
-    __slots__ = ("_connection", "_is_distrusted", "is_given_up")
-
-    def __init__(self) -> None:
-        self._connection: Connection | None = None
-        self._is_distrusted = False
-        self.is_given_up = False  # not to be sent any more, if it has not been
+    # Defaults of the class rather than an __init__, which would be a call for each request.
+    _connection: Connection | None = None
+    _is_distrusted = False
+    is_given_up = False  # not to be sent any more, if it has not been
 
     def take(self, connection: Connection) -> None:
         self._connection = connection
@@ -88,9 +86,7 @@ class ConnectionPool:
     async def exchange(self, request: bytes, timeout_s: float, carrier: Carrier | None = None) -> Answer:
         """Send a whole request and return the whole answer."""
         connection = self.take_idle() or await self.connect()
-        if carrier is not None:
-            carrier.take(connection)
-        answer = await connection.exchange(request, timeout_s)
+        answer = await connection.exchange(request, timeout_s, carrier)
         self.give_back(connection, answer)
         return answer
 
@@ -209,18 +205,23 @@ class Connection(asyncio.BufferedProtocol):
         is_open = transport is not None and not transport.is_closing()
         return is_open and self._loop.time() - self.last_used < keep_alive_s
 
-    async def exchange(self, request: bytes, timeout_s: float) -> Answer:
+    async def exchange(self, request: bytes, timeout_s: float, carrier: Carrier | None = None) -> Answer:
         """Send a request and return the answer. Any failure, cancellation included, closes the connection."""
         waiter: asyncio.Future[Answer] = self._loop.create_future()
-        self.send(request, timeout_s, partial(_resolve, waiter))
+        self.send(request, timeout_s, partial(_resolve, waiter), carrier)
         try:
             return await waiter
         except asyncio.CancelledError:
             self.abandon()
             raise
 
-    def send(self, request: bytes, timeout_s: float, on_outcome: OnOutcome) -> None:
-        """Begin an exchange. `on_outcome` is called once, from the event loop; an error ends the connection."""
+    def send(self, request: bytes, timeout_s: float, on_outcome: OnOutcome, carrier: Carrier | None = None) -> None:
+        """Begin an exchange. `on_outcome` is called once, from the event loop; an error ends the connection.
+
+        `carrier` is shown this connection.
+        """
+        if carrier is not None:
+            carrier.take(self)
         self._on_outcome = on_outcome
         transport = self._transport
         if transport is None:

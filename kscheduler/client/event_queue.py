@@ -62,7 +62,7 @@ class EventQueue(Generic[T]):
         dropped = self.make_room(item.worth) if self.size + held_elsewhere >= self._capacity else None
         if self.size + held_elsewhere >= self._capacity:
             return item
-        if item.worth is not Worth.SUPERSEDED and item.uid:
+        if item.uid and item.uid in self._failures and item.worth is not Worth.SUPERSEDED:
             self._supersede(item.uid)
         if item.worth is Worth.FAILURE:
             self._failures[item.uid] = item
@@ -101,8 +101,7 @@ class EventQueue(Generic[T]):
 
     def _supersede(self, uid: str) -> None:
         """Move the pod's waiting failure to the end: a newer Event of the pod has come."""
-        failure = self._failures.pop(uid, None)
-        if failure is not None:
-            del self._waiting[Worth.FAILURE][id(failure)]
-            failure.worth = Worth.SUPERSEDED
-            self._waiting[Worth.SUPERSEDED][id(failure)] = failure
+        failure = self._failures.pop(uid)
+        del self._waiting[Worth.FAILURE][id(failure)]
+        failure.worth = Worth.SUPERSEDED
+        self._waiting[Worth.SUPERSEDED][id(failure)] = failure

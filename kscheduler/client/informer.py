@@ -362,7 +362,7 @@ class Informer(Generic[T]):
         self._worked()
 
     def _apply(self, event: WatchEvent[T]) -> None:
-        self._event_counts[event.type].inc()
+        self._event_counts[event.type].value += 1
         version = event.resource_version
         if version and is_older(version, self.resource_version):
             if event.type is EventType.BOOKMARK:
@@ -391,7 +391,13 @@ class Informer(Generic[T]):
     def _put(self, key: str, obj: T) -> None:
         """Store an object. Raises DecodeError, and changes nothing, if `keep` does."""
         if self._keep is not None:
-            kept = self._slim(key, obj)
+            try:
+                kept = self._keep(obj)
+            except DecodeError:
+                raise
+            except Exception:
+                self._log_whole(key)
+                kept = obj
             if kept is None:
                 self._remove(key)
                 return
@@ -408,18 +414,11 @@ class Informer(Generic[T]):
             self.store[key] = obj
             self._call(key, self._handler.on_update, old, obj)
 
-    def _slim(self, key: str, obj: T) -> T | None:
-        assert self._keep is not None
-        try:
-            return self._keep(obj)
-        except DecodeError:
-            raise
-        except Exception:
-            log.exception(
-                "sharing the parts of an object failed; it is kept whole",
-                extra={"resource": self.resource.plural, "object": key},
-            )
-            return obj
+    def _log_whole(self, key: str) -> None:
+        log.exception(
+            "sharing the parts of an object failed; it is kept whole",
+            extra={"resource": self.resource.plural, "object": key},
+        )
 
     def _add(self, key: str, obj: T) -> None:
         self.store[key] = obj

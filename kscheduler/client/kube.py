@@ -406,10 +406,7 @@ class KubeClient:
 class _SentEvent(Carrier):
     """An Event under way, on a slot that was taken for it."""
 
-    __slots__ = ("_on_answer", "_slot", "_slots")
-
     def __init__(self, slots: Slots, on_answer: OnAnswered) -> None:
-        super().__init__()
         self._slots = slots
         self._on_answer = on_answer
         self._slot = slots.sent(Priority.EVENT, self.distrust)

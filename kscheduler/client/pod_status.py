@@ -116,6 +116,8 @@ class PodStatusLane:
 
     def forget(self, uid: str) -> None:
         """Drop everything about a pod that is bound or gone."""
+        if uid not in self.known:
+            return
         self.withdraw(uid)
         self._written.pop(uid, None)
         self._nominated.pop(uid, None)

@@ -33,6 +33,9 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
+_length = lru_cache(maxsize=4_096)(varint)  # the same ones come again and again
+
+
 _SHORT = [bytes([length]) for length in range(128)]  # the lengths that fit one byte: nearly all
 
 
@@ -105,19 +108,25 @@ def encode_binding(binding: Binding) -> bytes:
 
 def encode_event(event: Event) -> bytes:
     """events.k8s.io/v1 Event{metadata=1, eventTime=2, series=3, ... regarding=8, related=9, note=10, type=11}"""
-    raw = b"".join(
-        (
-            _bytes(1, _text(1, event.name) + _namespace(3, event.namespace)),
-            _bytes(2, _micro_time(event.event_time_s)),
-            _bytes(3, _series(event.series)) if event.series else b"",
-            _origin(event.reporting_controller, event.reporting_instance, event.action, event.reason),
-            _bytes(8, _reference(event.regarding)),
-            _bytes(9, _reference(event.related)) if event.related else b"",
-            _text(10, event.note),
-            _TYPES.get(event.type) or _text(11, event.type),
-        )
+    name, note, at = event.name.encode(), event.note.encode(), _micro_time(event.event_time_s)
+    namespace, regarding = _namespace(3, event.namespace), _reference(event.regarding)
+    # What nearly every Event has is written down in one go; a field of text that is empty is left out below.
+    raw = b"\x0a%b\x0a%b%b%b\x12%b%b%b%b\x42%b%b%b%b%b" % (
+        _length(len(name) + len(_length(len(name))) + 1 + len(namespace)),
+        _length(len(name)),
+        name,
+        namespace,
+        _length(len(at)),
+        at,
+        _bytes(3, _series(event.series)) if event.series else b"",
+        _origin(event.reporting_controller, event.reporting_instance, event.action, event.reason),
+        _length(len(regarding)),
+        regarding,
+        _bytes(9, _reference(event.related)) if event.related else b"",
+        b"\x52%b%b" % (_length(len(note)), note) if note else b"",
+        _TYPES.get(event.type) or _text(11, event.type),
     )
-    return _EVENT + _bytes(2, raw)
+    return b"%b\x12%b%b" % (_EVENT, _length(len(raw)), raw)
 
 
 @lru_cache(maxsize=256)  # profiles times kinds of Events
@@ -127,13 +136,14 @@ def _origin(controller: str, instance: str, action: str, reason: str) -> bytes:
 
 def _reference(to: Regarding) -> bytes:
     """ObjectReference{kind=1, namespace=2, name=3, uid=4, apiVersion=5, resourceVersion=6}"""
-    return (
-        _kind(to.kind)
-        + _namespace(2, to.namespace)
-        + _text(3, to.name)
-        + _text(4, to.uid)
-        + _version(to.api_version)
-        + _text(6, to.resource_version)
+    name, uid, version = to.name.encode(), to.uid.encode(), to.resource_version.encode()
+    return b"%b%b%b%b%b%b" % (
+        _kind(to.kind),
+        _namespace(2, to.namespace),
+        b"\x1a%b%b" % (_length(len(name)), name) if name else b"",
+        b"\x22%b%b" % (_length(len(uid)), uid) if uid else b"",
+        _version(to.api_version),
+        b"\x32%b%b" % (_length(len(version)), version) if version else b"",
     )
 
 

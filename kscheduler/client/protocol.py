@@ -115,6 +115,8 @@ class EventType(enum.Enum):
     DELETED = "DELETED"
     BOOKMARK = "BOOKMARK"
 
+    __hash__ = object.__hash__  # there is one of each; Enum's is a function in Python, called for each event
+
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """One change. `object` is None for a bookmark, for a change without news, and for an object that could

@@ -40,6 +40,7 @@ from kscheduler.errors import APIError, Conflict, NotFound, TooManyRequests, Unr
 log = logging.getLogger(__name__)
 
 NOTE_BYTES = 1024  # the API's limit
+_SURELY_SHORT = NOTE_BYTES // 4  # characters, each of at most four bytes
 _CUT = " ..."
 SERIES_FINISH_S = 360.0  # client-go's: a series that was quiet for so long is over
 SERIES_REFRESH_S = 1800.0  # client-go's: how often a lasting series is written
@@ -198,7 +199,7 @@ class EventRecorder:
             type=key.type,
             reason=key.reason,
             action=key.action,
-            note=cut_note(note),
+            note=note if len(note) <= _SURELY_SHORT else cut_note(note),
             reporting_controller=controller,
             reporting_instance=self._instance,
             event_time_s=wall,

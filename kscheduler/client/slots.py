@@ -28,6 +28,8 @@ from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 
+import msgspec
+
 from kscheduler.client.adaptive_limit import MINIMUM, AdaptiveLimit
 from kscheduler.client.protocol import nothing
 from kscheduler.client.ratelimit import Priority
@@ -47,17 +49,14 @@ _STEP = 1.1  # the usual latency follows each answer by so much: a median, which
 _SHORTEST_S, _LONGEST_S = 0.001, 30.0
 
 
-class Slot:
+class Slot(msgspec.Struct, eq=False):
     """The place among concurrent requests that a request holds while it is under way."""
 
-    __slots__ = ("is_hung", "is_overdue", "on_overdue", "priority", "sent_s")
-
-    def __init__(self, priority: Priority, sent_s: float, on_overdue: Callable[[], None]) -> None:
-        self.priority = priority
-        self.sent_s = sent_s  # by the loop's clock
-        self.on_overdue = on_overdue
-        self.is_overdue = False  # it does not count any more
-        self.is_hung = False  # others sent later were answered
+    priority: Priority
+    sent_s: float  # by the loop's clock
+    on_overdue: Callable[[], None]
+    is_overdue: bool = False  # it does not count any more
+    is_hung: bool = False  # others sent later were answered
 
 
 class _Turn(asyncio.Future[None]):

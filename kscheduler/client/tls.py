@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 import ssl
+from typing import Any
 
 from kscheduler.input.input_files import check_regular
+
+
+class _SSLObject(ssl.SSLObject):
+    """The TLS side of a connection; its reads and writes are OpenSSL's own functions, without the module's around them.
+
+    Each record would cost three calls: reading it, writing it, and asking whether there is more.
+    """
+
+    @classmethod
+    def _create(cls, *args: Any, **kwargs: Any) -> _SSLObject:
+        made: Any = super()._create(*args, **kwargs)  # type: ignore[misc]
+        of_openssl = made._sslobj
+        made.read, made.write, made.pending = of_openssl.read, of_openssl.write, of_openssl.pending
+        return made  # type: ignore[no-any-return]
 
 
 def verifying_context(ca_file: str | None = None, ca_data: str | None = None) -> ssl.SSLContext:
@@ -13,6 +28,7 @@ def verifying_context(ca_file: str | None = None, ca_data: str | None = None) ->
         check_regular(ca_file)
     context = ssl.create_default_context(cafile=ca_file or None, cadata=ca_data or None)
     # New in Python 3.13, and refused by it: authorities without key identifiers, which clusters have and Go accepts.
+    context.sslobject_class = _SSLObject
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", ssl.VerifyFlags(0))
     return context
 

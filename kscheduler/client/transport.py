@@ -143,7 +143,7 @@ class Transport:
                 verb, path, header, timeout_s, body, content_type, accept, limit_bytes, carrier, own_connection
             )
             if answer.status < 300:
-                if body is not None and not _is_of_apiserver(answer.body):
+                if body is not None and answer.body and not answer.body.startswith(_OF_APISERVER):
                     raise self._unreachable(verb, path, BadAnswer(_NOT_OF_APISERVER))
                 return answer.body
             if answer.status != 401 or is_last or not await credentials.refused(header):
@@ -177,13 +177,12 @@ class Transport:
             asyncio.get_running_loop().call_soon(on_answer, self._is_closed(), 0.0)
             return
         request = self._head(verb, path, self._credentials.header, content_type, accept, len(body)) + body
-        receive = partial(self._receive, verb, path, len(body), self._clock.now(), on_answer)
+        sent = (verb, path, len(body), self._clock.now(), on_answer)
         connection = (self._pool or self._open_pool()).take_idle()
         if connection is not None:
-            carrier.take(connection)
-            connection.send(request, timeout_s, partial(receive, connection))
+            connection.send(request, timeout_s, partial(self._receive, sent, connection), carrier)
             return
-        task = asyncio.ensure_future(self._send_on_new(request, timeout_s, receive, carrier))
+        task = asyncio.ensure_future(self._send_on_new(request, timeout_s, partial(self._receive, sent), carrier))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
 
@@ -205,30 +204,27 @@ class Transport:
             if carrier.is_given_up:
                 connection.abort()
                 return
-            carrier.take(connection)
-            connection.send(request, timeout_s, partial(receive, connection))
+            connection.send(request, timeout_s, partial(receive, connection), carrier)
 
     def _receive(
         self,
-        verb: str,
-        path: str,
-        sent_bytes: int,
-        start: float,
-        on_answer: OnAnswer,
+        sent: tuple[str, str, int, float, OnAnswer],
         connection: Connection | None,
         outcome: Answer | Exception,
     ) -> None:
+        """Take the outcome of a request: `sent` is its verb and path, its body's length, when it was sent, for whom."""
+        verb, path, sent_bytes, start, on_answer = sent
         took_s = self._clock.now() - start
         error: APIError | None = None
         received_bytes: int | None = None
         if isinstance(outcome, Answer):
-            code = str(outcome.status)
-            received_bytes = len(outcome.body)
+            code, body = str(outcome.status), outcome.body
+            received_bytes = len(body)
             if connection is not None and self._pool is not None:
                 self._pool.give_back(connection, outcome)
             if outcome.status >= 300:
                 error = self._status_error(verb, path, outcome)
-            elif not _is_of_apiserver(outcome.body):
+            elif body and not body.startswith(_OF_APISERVER):
                 error = self._unreachable(verb, path, BadAnswer(_NOT_OF_APISERVER))
         else:
             code = "<error>"
@@ -441,12 +437,9 @@ class Transport:
         return Unreachable(f"apiserver {self._endpoint.host}: {verb} {path.partition('?')[0]}: {self.hide_in(cause)}")
 
 
+# How an apiserver's body begins, if it has one; the page of a balancer knows nothing of the write.
+_OF_APISERVER = (protobuf.MAGIC, b"{")
 _NOT_OF_APISERVER = "a success whose body is neither JSON nor protobuf: that is no apiserver's answer to a write"
-
-
-def _is_of_apiserver(body: bytes) -> bool:
-    """Return False for the page of a balancer, which knows nothing of the write."""
-    return not body or body.startswith((protobuf.MAGIC, b"{"))
 
 
 def _headers(authorization: str, accept: str, content_type: str = "") -> dict[str, str]:

@@ -124,10 +124,11 @@ class LineDecoder(Generic[T]):
 
     def __call__(self, raw: bytes) -> WatchEvent[T]:
         """Decode one event; an unreadable object is logged. Raises WatchError for an ERROR event."""
-        try:
-            check_utf8(raw)  # a damaged line may look sound: it is not to be compared, let alone kept
-        except DecodeError as error:
-            return self._unreadable(error)
+        if not raw.isascii():
+            try:
+                check_utf8(raw)  # a damaged line may look sound: it is not to be compared, let alone kept
+            except DecodeError as error:
+                return self._unreadable(error)
         if self._repeats is not None and (version := self._repeats.version_if_repeat(raw)):
             return WatchEvent(EventType.MODIFIED, None, version)
         try:

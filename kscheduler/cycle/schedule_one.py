@@ -339,7 +339,8 @@ class ScheduleOne:
             self._measure.scheduled_after_flush()
         if cycle.state.pods_to_activate:
             self._activate(cycle.state)
-        note = f"Successfully assigned {pod.key} to {cycle.node_name}"
+        metadata = pod.pod.metadata
+        note = f"Successfully assigned {metadata.namespace}/{metadata.name} to {cycle.node_name}"
         self._record_event(pod.pod, "Normal", "Scheduled", "Binding", note)
         if log.isEnabledFor(OUTCOME):
             log.log(OUTCOME, "pod bound", extra={"pod": pod.key, "node": cycle.node_name})

@@ -79,7 +79,7 @@ class PodEvents:
             if self._past_bindings is not None and self._is_ours(pod):
                 self._past_bindings.found(pod)
             self._bound(pod, was_bound=None)
-        elif self._is_ours(pod):
+        elif pod.spec.scheduler_name in self._profiles:
             self._pending(pod)
 
     def on_update(self, old: Pod, new: Pod) -> None:
@@ -120,8 +120,10 @@ class PodEvents:
 
     def _bound(self, pod: Pod, was_bound: Pod | None) -> None:
         """Handle a pod with a node: our binding confirmed, another scheduler's pod, or a static pod."""
-        info = self._read(pod)
-        if info is None:
+        try:
+            info = PodInfo(pod)
+        except DecodeError as error:
+            self._leave_out(pod, error)
             return
         now = self._clock.now()
         promised = self._cache.get(info.uid)
@@ -138,8 +140,12 @@ class PodEvents:
         self._wake()
 
     def _pending(self, pod: Pod) -> None:
-        info = self._read(pod)
-        if info is not None and not self._is_bound_unseen(info.uid):
+        try:
+            info = PodInfo(pod)
+        except DecodeError as error:
+            self._leave_out(pod, error)
+            return
+        if not self._is_bound_unseen(info.uid):
             self._queue.add(info, self._clock.now())
             queued = self._queue.get(info.uid)
             is_nominated = bool(pod.status.nominated_node_name) or info.uid in self._nominations.by_pod
@@ -149,8 +155,12 @@ class PodEvents:
 
     def _still_pending(self, old: Pod, new: Pod) -> None:
         """Handle an update of an unbound pod; for a pod in flight it counts only if the pod returns to the queue."""
-        info = self._read(new)
-        if info is not None and not self._is_bound_unseen(info.uid):
+        try:
+            info = PodInfo(new)
+        except DecodeError as error:
+            self._leave_out(new, error)
+            return
+        if not self._is_bound_unseen(info.uid):
             self._queue.update(old, info, self._clock.now())
             if not self._queue.is_in_flight(info.uid):  # else the end of its cycle sets its nomination
                 self._nominations.update(old, info)
@@ -163,16 +173,13 @@ class PodEvents:
         """Return True if the pod's binding is written, but the watch has not reported it yet."""
         return self._cache.is_assumed(uid) and not self._queue.is_in_flight(uid)
 
-    def _read(self, pod: Pod) -> PodInfo | None:
-        try:
-            return PodInfo(pod)
-        except DecodeError as error:
-            log.error("pod cannot be read and is left out", extra={"pod": pod.key, "err": str(error)})
-            self._measure.bad_object("pods")
-            self._queue.delete(pod.metadata.uid)
-            self._nominations.remove(pod.metadata.uid)
-            self._cache.remove_pod(pod.metadata.uid)
-            return None
+    def _leave_out(self, pod: Pod, error: DecodeError) -> None:
+        """Drop a pod that cannot be read, and its earlier version, which is out of date."""
+        log.error("pod cannot be read and is left out", extra={"pod": pod.key, "err": str(error)})
+        self._measure.bad_object("pods")
+        self._queue.delete(pod.metadata.uid)
+        self._nominations.remove(pod.metadata.uid)
+        self._cache.remove_pod(pod.metadata.uid)
 
 
 class NodeDocuments:

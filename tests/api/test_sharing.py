@@ -251,10 +251,10 @@ def test_a_part_that_is_met_again_is_not_forgotten() -> None:
 
 def test_text_that_is_met_again_is_the_same_object_and_other_text_is_forgotten() -> None:
     strings = Strings(most=100)
-    first = strings.get("node-" + "1")
+    first = strings["node-" + "1"]
     for count in range(1_000):
-        strings.get(f"once-{count}")
-        assert strings.get("".join(["node", "-1"])) is first
+        strings[f"once-{count}"]
+        assert strings["".join(["node", "-1"])] is first
     assert len(strings) <= 200
 
 
