@@ -18,7 +18,7 @@ from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.client.bind_lane import BindLane
 from kscheduler.client.binder import Binder
-from kscheduler.client.concurrency import run_together, within
+from kscheduler.client.concurrency import Signal, run_together, within
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import Client
 from kscheduler.client.recorder import EventRecorder
@@ -149,7 +149,7 @@ class Scheduler:
         self._known_pods: dict[str, Pod] = {}  # key -> unfinished pod, as the watch shows it
         self.cache = Cache(assumed_ttl_s=options.assumed_pod_ttl_s)
         self.nominations = Nominations()
-        self._work = asyncio.Event()
+        self._work = Signal()
         self.waiting_pods = WaitingPods(self._work.set)
         self._timers = PodTimers(clock, self._work.set)
         self._draining = False

@@ -33,6 +33,48 @@ async def cancel_and_wait(*tasks: asyncio.Future[Any]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+class Signal:
+    """As asyncio.Event, for one event loop.
+
+    Waiting on asyncio's own looks for the running loop, which is a system call each time before Python 3.12.
+    """
+
+    __slots__ = ("_is_set", "_loop", "_waiting")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._loop: asyncio.AbstractEventLoop | None = None  # once somebody has waited
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        """Let all go on that wait, and those that will, until `clear` is called."""
+        self._is_set = True
+        if self._waiting:
+            for waiting in self._waiting:
+                if not waiting.done():
+                    waiting.set_result(None)
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    async def wait(self) -> None:
+        """Return once it is set."""
+        if self._is_set:
+            return
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(waiting)
+        try:
+            await waiting
+        finally:
+            self._waiting.remove(waiting)
+
+
 async def wait_event(event: asyncio.Event, timeout_s: float) -> bool:
     """Return True if the event was set within `timeout_s` seconds."""
     if event.is_set():

@@ -30,7 +30,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kscheduler.api.objects import Pod
-from kscheduler.client.concurrency import cancel_and_wait, run_together, wait_event
+from kscheduler.client.concurrency import Signal, cancel_and_wait, run_together, wait_event
 from kscheduler.client.event_queue import EventQueue, Worth
 from kscheduler.client.protocol import Client, Event, EventSeries, EventSlot, Regarding, SendsEvents
 from kscheduler.client.retry_pauses import Backoff
@@ -117,7 +117,7 @@ class EventRecorder:
         self._reachable.set()
         self._backoff = Backoff(rng, initial_s=0.5, maximum_s=10.0)
         self._series: OrderedDict[_Key, _Series] = OrderedDict()  # least recently seen first
-        self._filled = asyncio.Event()
+        self._filled = Signal()
         self._idle = asyncio.Event()
         self._idle.set()
         self._front = asyncio.Lock()  # held by the worker that takes the next Event
@@ -308,7 +308,7 @@ class EventRecorder:
     async def _take(self, *, is_probe: bool = False) -> tuple[_Series, EventSlot]:
         """Wait for a slot, then choose an Event: one that came meanwhile may be worth more than the others."""
         while True:
-            if not is_probe:
+            if not is_probe and not self._reachable.is_set():
                 await self._reachable.wait()
             if not self._queue.size:
                 self._filled.clear()

@@ -370,6 +370,11 @@ class SchedulingQueue:
 
     # --- time ----------------------------------------------------------------------------------------------------
 
+    @property
+    def has_pods(self) -> bool:
+        """True if there is a pod in any pool; pods in flight are in none."""
+        return bool(self._pods)
+
     def flush(self, now: float) -> int:
         """Move pods whose backoff is over, continue unfinished events, and requeue pods that waited too long.
 

@@ -17,7 +17,7 @@ from kscheduler.simulator.cluster import FINISHED, Cluster
 from kscheduler.simulator.timeline import Sample, Timeline
 
 MAX_VIOLATIONS = 100  # kept in full; more are only counted
-# A new busiest moment must be this much busier than the last one, so that a rise is not copied at every binding.
+# A new busiest moment must be this much busier than the last one.
 BUSIER = 1.02
 
 
@@ -84,7 +84,7 @@ class Accounting:
         self.bound = 0  # bindings, those of pods that left since included
         self.violations: list[str] = []
         self.violation_count = 0
-        self.busiest: Moment | None = None
+        self._busiest_s: float | None = None
         self._busiest_load = 0.0
         self.start_s: float | None = None  # first arrival
         self.now_s = self._clock.now()  # up to when everything is counted: the last change
@@ -227,7 +227,7 @@ class Accounting:
         load = self._load()
         if load > self._busiest_load * BUSIER:
             self._busiest_load = load
-            self.busiest = self.moment()
+            self._busiest_s = self.now_s
 
     def _state(self) -> Sample:
         return Sample(self.now_s, self.pending, self.running, tuple(self.used), tuple(self.capacity))
@@ -257,13 +257,28 @@ class Accounting:
             self._settle(row)
         self.timeline.close(self._state())
         if self._load() > self._busiest_load:
-            self.busiest = self.moment()
+            self._busiest_s = self.now_s
 
     def moment(self) -> Moment:
         """Return the current state of all nodes."""
         width = len(self.resources)
         padded = [row.used + [0] * (width - len(row.used)) for row in self.rows]
         return Moment(self.now_s, padded, [row.pods for row in self.rows])
+
+    def busiest(self) -> Moment | None:
+        """Return the nodes as they were when they were busiest, None if they never held a pod: read off the records."""
+        at_s = self._busiest_s
+        if at_s is None:
+            return None
+        used = [[0] * len(self.resources) for _ in self.rows]
+        pods = [0] * len(self.rows)
+        for record in self.records.values():
+            was_there = record.bound_s is not None and record.bound_s <= at_s
+            if was_there and record.row >= 0 and (record.left_s is None or record.left_s > at_s):
+                pods[record.row] += 1
+                for name, amount in record.amounts.items():
+                    used[record.row][self._index[name]] += amount
+        return Moment(at_s, used, pods)
 
     @property
     def duration_s(self) -> float:

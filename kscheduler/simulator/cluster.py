@@ -150,9 +150,17 @@ class Cluster:
             raise NotFound(f"the server could not find the requested resource: {resource.path}", status=404)
         return store
 
-    def client(self, *, latency: Latency | None = None, faults: Faults | None = None, seed: int = 0) -> ClusterClient:
-        """Return a `client.protocol.Client` on this cluster; several may be attached."""
-        return ClusterClient(self, latency or Latency(), faults or Faults(seed), random.Random(seed))
+    def client(
+        self,
+        *,
+        latency: Latency | None = None,
+        faults: Faults | None = None,
+        seed: int = 0,
+        by_events: bool = False,
+    ) -> ClusterClient:
+        """Return a `client.protocol.Client` on this cluster; several may be attached. `by_events` as for the client."""
+        source = random.Random(seed)
+        return ClusterClient(self, latency or Latency(), faults or Faults(seed), source, by_events=by_events)
 
     # --- outages --------------------------------------------------------------------------------------------------
 
@@ -352,7 +360,7 @@ class Cluster:
         metadata = item.metadata
         uid = metadata.uid or _uid(self._random)
         created = metadata.creation_timestamp or rfc3339(self.clock.wall())
-        return self._put(store, replace(item, metadata=replace(metadata, uid=uid, creation_timestamp=created)))
+        return self._put(store, item, uid=uid, creation_timestamp=created)
 
     def _update(self, store: Store[T], item: T) -> T:
         current = store.objects.get(item.key)
@@ -368,9 +376,10 @@ class Cluster:
             )
         return self._put(store, replace(item, metadata=_kept(item.metadata, current.metadata)))
 
-    def _put(self, store: Store[T], item: T) -> T:
+    def _put(self, store: Store[T], item: T, **of_metadata: object) -> T:
+        """Store the object under a new version. `of_metadata`: what else changes in its metadata."""
         self.version = version = self.version + 1
-        item = replace(item, metadata=replace(item.metadata, resource_version=str(version)))
+        item = replace(item, metadata=replace(item.metadata, resource_version=str(version), **of_metadata))
         store.commit(item.key, version, item)
         return item
 

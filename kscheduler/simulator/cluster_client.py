@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import structs
@@ -68,16 +69,28 @@ class _AlwaysFree:
         pass
 
 
+_FREE = _AlwaysFree()
+
+
 class ClusterClient:
     """The client of a simulated cluster: implements `client.protocol.Client`."""
 
-    def __init__(self, cluster: Cluster, latency: Latency, faults: Faults, source: random.Random) -> None:
+    def __init__(
+        self, cluster: Cluster, latency: Latency, faults: Faults, source: random.Random, *, by_events: bool = False
+    ) -> None:
+        """`by_events`: bindings and Events take their time as events of the loop, without a task for each.
+
+        The outcome is the same, but for the order of what happens at one instant. Where there are faults, each has its
+        task all the same.
+        """
         self.faults = faults
         self.on_success: Callable[[], object] = bool  # is called for each request that reaches the server
         self._cluster = cluster
         self._latency = latency
         self._random = source
+        self._by_events = by_events
         self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None  # once something was sent: looking it up is a system call
 
     # --- lists ----------------------------------------------------------------------------------------------------
 
@@ -119,22 +132,31 @@ class ClusterClient:
         version = self._start_version(resource_version)
         watch = Watch(store, store.position_after(version), selector)
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_s
+        deadline, bookmark_s = loop.time() + timeout_s, self._cluster.bookmark_interval_s
+        alarm = _Alarm(loop)
         store.attach(watch)
         try:
             while not watch.lost:
-                await self._wait(loop, watch, min(deadline, loop.time() + self._cluster.bookmark_interval_s))
+                if not watch.has_changes and not watch.broken:
+                    woken: asyncio.Future[None] = loop.create_future()
+                    watch.on_wake = wake = partial(_wake, woken)
+                    alarm.set(min(deadline, loop.time() + bookmark_s), wake)
+                    await woken
+                if self._latency.watch_s and watch.has_changes:
+                    await asyncio.sleep(self._jittered(self._latency.watch_s))
                 if watch.broken:
                     raise Unreachable("the connection to the apiserver broke while watching")
                 batch = watch.take()
                 if batch:
-                    for part in await self._deliver(resource, batch, timeout_s):
+                    parts = await self._deliver(resource, batch, timeout_s) if self.faults.any else (batch,)
+                    for part in parts:
                         yield part if whole is None else _events_of_documents(part, whole)
                 elif not watch.has_changes and not watch.lost:
                     yield [WatchEvent(EventType.BOOKMARK, None, str(self._cluster.version))]
                 if loop.time() >= deadline:
                     return
         finally:
+            alarm.cancel()
             store.detach(watch)
 
     def _start_version(self, text: str) -> int:
@@ -147,21 +169,6 @@ class ClusterClient:
             message = f"Too large resource version: {version}, current: {self._cluster.version}"
             raise APIError(message, status=504, reason="Timeout")
         return version
-
-    async def _wait(self, loop: asyncio.AbstractEventLoop, watch: Watch[T], until: float) -> None:
-        """Wait until there is a change, the watch breaks, or the time comes."""
-        if not watch.has_changes and not watch.broken:
-            woken: asyncio.Future[None] = loop.create_future()
-            wake = _waker(woken)
-            watch.on_wake = wake
-            timer = loop.call_at(until, wake)
-            try:
-                await woken
-            finally:
-                timer.cancel()
-                watch.on_wake = None
-        if self._latency.watch_s and watch.has_changes:
-            await asyncio.sleep(self._jittered(self._latency.watch_s))
 
     async def _deliver(
         self, resource: Resource[T], batch: list[WatchEvent[T]], timeout_s: float
@@ -208,18 +215,64 @@ class ClusterClient:
         finally:
             timer.cancel()
 
+    def send_binding(self, binding: Binding, on_answer: OnAnswered, on_overdue: Callable[[], None]) -> None:
+        self.send(partial(self._cluster.bind, binding), self._latency.bind_s, on_answer, on_overdue)
+
     def direct_binds(self, ceiling: int) -> DirectBinds:
         return _DirectBinds(self, ceiling)
 
-    def bind_at_once(self, binding: Binding) -> None:
-        """Bind without latency."""
-        self._cluster.bind(binding)
-
     @property
-    def is_at_hand(self) -> bool:
-        """True if a binding takes no time, and nothing can happen to it on the way."""
-        is_instant = not self._latency.bind_s and not self.faults.any
-        return is_instant and not self._closed and not self._cluster.is_down
+    def sends(self) -> bool:
+        """True if `send` may be used for bindings now: no fault can happen to a request on its way."""
+        is_quick = self._by_events or not self._latency.bind_s
+        return is_quick and not (self.faults.any or self._closed or self._cluster.is_down)
+
+    def send(
+        self,
+        act: Callable[[], object],
+        latency_s: float,
+        on_answer: OnAnswered,
+        on_overdue: Callable[[], None] = nothing,
+    ) -> None:
+        """Make a request without a task: `on_answer` is called when the answer comes, as `_request` would return it.
+
+        `on_overdue` is called when there is none after OVERDUE_S.
+        """
+        there_s = back_s = latency_s / 2
+        if self._latency.jitter:
+            there_s, back_s = self._jittered(there_s), self._jittered(back_s)
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        if there_s + back_s > OVERDUE_S:
+            loop.call_later(OVERDUE_S, on_overdue)
+        if latency_s:
+            loop.call_later(there_s, self._arrive, act, back_s, on_answer)
+        else:
+            loop.call_soon(self._arrive, act, back_s, on_answer)
+
+    def _arrive(self, act: Callable[[], object], back_s: float, on_answer: OnAnswered) -> None:
+        """Carry a request out that was sent, and let the answer come back."""
+        if self._closed:
+            on_answer(Unreachable("this client is closed"))
+            return
+        if self._cluster.is_down:
+            on_answer(Unreachable("connection refused: the apiserver is down"))
+            return
+        self.on_success()
+        try:
+            act()
+        except APIError as refusal:
+            on_answer(refusal)
+            return
+        if back_s and self._loop is not None:
+            self._loop.call_later(back_s, self._return, on_answer)
+        else:
+            on_answer(None)
+
+    def _return(self, on_answer: OnAnswered) -> None:
+        down = self._cluster.is_down
+        on_answer(Unreachable("the apiserver went down before it answered") if down else None)
 
     async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch, on_overdue: Callable[[], None] = nothing) -> None:
         timer = asyncio.get_running_loop().call_later(OVERDUE_S, on_overdue)
@@ -261,7 +314,16 @@ class ClusterClient:
         )
 
     async def event_slot(self, waited_s: float) -> EventSlot:
-        return _AlwaysFree()
+        return _FREE
+
+    def take_event_slot(self, waited_s: float) -> EventSlot | None:
+        return _FREE if self._by_events else None
+
+    def send_event(self, event: Event, slot: EventSlot, on_answer: OnAnswered) -> bool:
+        if not (self._by_events and self.sends):
+            return False
+        self.send(partial(self._cluster.create_event, event), self._latency.write_s, on_answer)
+        return True
 
     async def create_event(self, event: Event, slot: EventSlot | None = None) -> None:
         await self._ask(Verb.CREATE_EVENT, "events", event, lambda: self._cluster.create_event(event))
@@ -325,38 +387,53 @@ class ClusterClient:
 
 
 class _DirectBinds:
-    """Carries bindings out in the next step of the event loop. With latency or faults they go the ordinary way."""
+    """Carries bindings out without a task for each. Where faults can happen to them they go the ordinary way."""
 
     def __init__(self, client: ClusterClient, limit: int) -> None:
         self._client = client
         self.limit = limit
 
     def write(self, binding: Binding, attempt: BindTry, on_answer: OnAnswered) -> bool:
-        if not self._client.is_at_hand:
+        client = self._client
+        if not client.sends:
             return False
-        asyncio.get_running_loop().call_soon(self._bind, binding, attempt.may_write, on_answer)
+        if attempt.may_write():
+            client.send_binding(binding, on_answer, attempt.on_overdue)
+        else:
+            asyncio.get_running_loop().call_soon(on_answer, not_leading(NOT_BOUND))
         return True
 
-    def _bind(self, binding: Binding, may_write: Callable[[], bool], on_answer: OnAnswered) -> None:
-        error: APIError | None = None
-        if not may_write():
-            error = not_leading(NOT_BOUND)
-        elif not self._client.is_at_hand:
-            error = Unreachable("the apiserver went down, or out of reach, before it was asked")
+
+class _Alarm:
+    """Calls a function at a time that is put off again and again, with one timer for many of these times."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._at_s = 0.0
+        self._ring: Callable[[], None] = nothing
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, at_s: float, ring: Callable[[], None]) -> None:
+        """Call `ring` at that time, which is not before the one set last, instead of what was set last."""
+        self._at_s, self._ring = at_s, ring
+        if self._timer is None:
+            self._timer = self._loop.call_at(at_s, self._is_due)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _is_due(self) -> None:
+        if self._loop.time() < self._at_s:
+            self._timer = self._loop.call_at(self._at_s, self._is_due)
         else:
-            try:
-                self._client.bind_at_once(binding)
-            except APIError as refusal:
-                error = refusal
-        on_answer(error)
+            self._timer = None
+            self._ring()
 
 
-def _waker(woken: asyncio.Future[None]) -> Callable[[], None]:
-    def wake() -> None:
-        if not woken.done():
-            woken.set_result(None)
-
-    return wake
+def _wake(woken: asyncio.Future[None]) -> None:
+    if not woken.done():
+        woken.set_result(None)
 
 
 def _page(store: Store[T], items: list[T], name: str, version: str, start: int, limit: int) -> Page[T]:

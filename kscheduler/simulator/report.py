@@ -180,7 +180,7 @@ def build_report(
     records = list(books.records.values())
     unplaced = _unplaced(outcome, start_s)
     last = books.moment()
-    busiest = books.busiest or last
+    busiest = books.busiest() or last
     return Report(
         version=__version__,
         parameters={**scenario.parameters, **parameters},

@@ -84,6 +84,7 @@ class RunSettings:
     max_time_s: float | None = None
     scheduler_names: frozenset[str] = frozenset(["default-scheduler"])
     faults: Faults | None = None
+    by_events: bool = True  # False: a task for each request, as with a real client; see ClusterClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,7 @@ class _Simulation:
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualTimeLoop):
             raise InternalError(f"a simulation runs in virtual time, not on {type(loop).__name__}")
+        self._loop = loop
         clock = LoopClock(loop)
         self._cluster = cluster = Cluster(clock, seed=self._settings.seed, bookmark_interval_s=QUIET_WATCH_S)
         self._clock = clock
@@ -148,7 +150,10 @@ class _Simulation:
         # 2. The scheduler.
         faults = self._settings.faults or Faults(self._settings.seed)
         serve_metrics(cluster, self._real_load, self._scenario.metrics, faults, lambda: clock.now() - self._started_s)
-        client = cluster.client(latency=self._settings.latency, faults=faults, seed=self._settings.seed)
+        settings = self._settings
+        client = cluster.client(
+            latency=settings.latency, faults=faults, seed=settings.seed, by_events=settings.by_events
+        )
         scheduler = self._make(client, clock, random.Random(f"{self._settings.seed} scheduler"))
         running = asyncio.ensure_future(scheduler.run())
         try:
@@ -286,7 +291,7 @@ class _Simulation:
             self._wake()  # this may have been the last one
 
     async def _sleep(self, until: float) -> None:
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         self._poke = loop.create_future()
         self._wanted_s = until
         timer = loop.call_at(until, self._wake)

@@ -1,7 +1,11 @@
-"""Time that costs nothing: an asyncio event loop whose clock jumps to the next timer when nothing is ready.
+"""Time that costs nothing: an asyncio event loop on a heap of its own, whose clock jumps when nothing is ready.
 
-Rules: everything that is ready runs before time moves; timers fire at exactly the time they were set for; nothing
-ever sleeps. The same program with the same inputs therefore takes the same path every time.
+It is a discrete-event loop that also runs coroutines: what is to happen at a time waits in a heap, what is ready in a
+queue. Rules: everything that is ready runs before time moves; timers fire at exactly the time they were set for, and
+those of one time in the order in which they were set; nothing ever sleeps. The same program with the same inputs
+therefore takes the same path every time. A step costs a tenth of asyncio's own: there is no selector, no debug mode,
+and callbacks run without a context unless they are given one, as tasks do.
+
 Not supported, by design: executor threads, sockets, subprocesses and signals. Their answers come in real time,
 which this loop does not know; asking for a thread raises, asking for a socket raises NotImplementedError.
 A program that can never go on (nothing ready, no timer) ends with `VirtualDeadlock`, which names who waits where.
@@ -10,9 +14,14 @@ A program that can never go on (nothing ready, no timer) ends with `VirtualDeadl
 from __future__ import annotations
 
 import asyncio
-import math
+import heapq
+import itertools
+from collections import deque
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from typing import Any, TypeVar
+
+import msgspec
 
 from kscheduler.errors import InternalError
 
@@ -20,6 +29,8 @@ T = TypeVar("T")
 
 # Far beyond what a correct program needs within one instant; a `while True: await sleep(0)` meets it in seconds.
 MAX_ROUNDS_PER_INSTANT = 20_000_000
+# Timers, cancelled ones included, from which on the cancelled ones are looked for.
+MANY_TIMERS = 1_024
 
 
 class VirtualDeadlock(InternalError):
@@ -30,58 +41,121 @@ class TimeStandsStill(InternalError):
     """Tasks keep each other ready and virtual time never moves."""
 
 
+class Call(msgspec.Struct, eq=False):
+    """A function that is to be called soon or at a time: the handle that asyncio's callers may cancel."""
+
+    callback: Callable[..., object] | None  # None once it is cancelled
+    args: tuple[Any, ...]
+    context: Context | None = None
+
+    def cancel(self) -> None:
+        self.callback = None
+        self.args = ()
+
+    def cancelled(self) -> bool:
+        return self.callback is None
+
+
 class VirtualTimeLoop(asyncio.BaseEventLoop):
     """An event loop on virtual time; starts at `start` seconds."""
 
     def __init__(self, start: float = 0.0, max_rounds_per_instant: int = MAX_ROUNDS_PER_INSTANT) -> None:
         super().__init__()
         self._now = start
-        self._clock_resolution = math.ulp(start)
         self._rounds = 0  # of the loop, since time last moved
         self._max_rounds = max_rounds_per_instant
-        # BaseEventLoop asks its selector to wait for the next timer. Ours jumps there instead.
-        self._selector = _Jump(self)
+        # Under the names that BaseEventLoop clears when it is closed.
+        self._ready: deque[Call] = deque()
+        self._scheduled: list[tuple[float, int, Call]] = []  # heap: when, number, what
+        self._numbers = itertools.count()
+        self._many_timers = MANY_TIMERS
 
     def time(self) -> float:
         return self._now
 
-    def run_in_executor(self, executor: object, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
-        raise RuntimeError(f"no threads in virtual time: {func!r} was handed to an executor")
+    # --- what is to be called -------------------------------------------------------------------------------------
 
-    def jump(self, timeout: float | None) -> None:
-        """Called once a round, with the time to the next timer: 0 when something is ready, None without timers."""
-        if timeout is None:
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Call:  # type: ignore[override]
+        self._ready.append(call := Call(callback, args, context))
+        return call
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]  # there are no threads; asyncio itself calls it
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Call:
+        timers = self._scheduled
+        heapq.heappush(timers, (when, next(self._numbers), call := Call(callback, args, context)))
+        if len(timers) > self._many_timers:
+            self._drop_cancelled()
+        return call
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Call:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def _drop_cancelled(self) -> None:
+        self._scheduled = [timer for timer in self._scheduled if timer[2].callback is not None]
+        heapq.heapify(self._scheduled)
+        self._many_timers = max(MANY_TIMERS, 2 * len(self._scheduled))
+
+    # --- rounds ---------------------------------------------------------------------------------------------------
+
+    def _run_once(self) -> None:
+        """Run rounds until the loop is to stop: each calls what is ready when it begins."""
+        ready = self._ready
+        while not self._stopping:  # type: ignore[attr-defined]
+            if ready:
+                self._count_round()
+            else:
+                self._jump()
+            self._wake_due()
+            for _ in range(len(ready)):
+                call = ready.popleft()
+                callback = call.callback
+                if callback is None:
+                    continue
+                try:
+                    if call.context is None:
+                        callback(*call.args)
+                    else:
+                        call.context.run(callback, *call.args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:
+                    self.call_exception_handler({"message": f"Exception in callback {callback!r}", "exception": error})
+
+    def _jump(self) -> None:
+        """Move time to the next timer."""
+        timers = self._scheduled
+        while timers and timers[0][2].callback is None:
+            heapq.heappop(timers)
+        if not timers:
             raise VirtualDeadlock(f"nothing can happen any more at {self._now:g} s; waiting: {_waiting(self)}")
-        if timeout > 0:
-            timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
-            self._now = max(self._now, timers[0].when())  # exact, where now + timeout would round
-            # Timers before now + resolution are due: the smallest step that the float at this size can tell.
-            self._clock_resolution = math.ulp(self._now)
+        if timers[0][0] > self._now:
+            self._now = timers[0][0]
             self._rounds = 0
-            return
+
+    def _count_round(self) -> None:
         self._rounds += 1
         if self._rounds > self._max_rounds:
             self._rounds = 0  # so that the tasks can be cancelled now
             raise TimeStandsStill(f"{self._max_rounds:,} rounds without progress at {self._now:g} s: {_waiting(self)}")
 
-    # --- what BaseEventLoop asks of a concrete loop ---------------------------------------------------------------
+    def _wake_due(self) -> None:
+        """Make ready what is due."""
+        timers, now = self._scheduled, self._now
+        while timers and timers[0][0] <= now:
+            call = heapq.heappop(timers)[2]
+            if call.callback is not None:
+                self._ready.append(call)
 
-    def _process_events(self, event_list: list[object]) -> None:
-        """Do nothing: there are no file descriptors, so no events."""
+    def run_in_executor(self, executor: object, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
+        raise RuntimeError(f"no threads in virtual time: {func!r} was handed to an executor")
 
     def _write_to_self(self) -> None:
         """Do nothing: the loop never sleeps, so it need not be woken."""
-
-
-class _Jump:
-    """A stand-in for the selector."""
-
-    def __init__(self, loop: VirtualTimeLoop) -> None:
-        self._loop = loop
-
-    def select(self, timeout: float | None) -> list[object]:
-        self._loop.jump(timeout)
-        return []
 
 
 class LoopClock:

@@ -102,7 +102,8 @@ class PodEvents:
             self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None, self._clock.now())
         elif pod.status.nominated_node_name and self._is_ours(pod):
             self._free_nominated_room(pod)
-        self._wake()
+        if self._queue.has_pods:
+            self._wake()
 
     def _leave_queue(self, uid: str) -> None:
         self._queue.delete(uid)
@@ -137,7 +138,8 @@ class PodEvents:
         else:
             for event in pod_events(was_bound, pod):
                 self._queue.move_all_to_active_or_backoff(event, was_bound, pod, now)
-        self._wake()
+        if self._queue.has_pods:  # else nobody's turn can have come
+            self._wake()
 
     def _pending(self, pod: Pod) -> None:
         try:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kscheduler.client.concurrency import run_together, wait_event, within
+from kscheduler.client.concurrency import Signal, run_together, wait_event, within
 from kscheduler.simulator.virtual_time import run_virtual
 
 
@@ -92,5 +92,30 @@ def test_a_cancellation_is_not_lost_to_a_result() -> None:
         asyncio.get_running_loop().call_at(1.0, outer.cancel)
         with pytest.raises(asyncio.CancelledError):
             await outer
+
+    run_virtual(main())
+
+
+def test_all_who_wait_for_a_signal_go_on_and_later_ones_until_it_is_cleared() -> None:
+    async def main() -> None:
+        signal, went_on = Signal(), []
+
+        async def wait(name: str) -> None:
+            await signal.wait()
+            went_on.append(name)
+
+        early = [asyncio.ensure_future(wait(name)) for name in ("a", "b", "cancelled")]
+        await asyncio.sleep(1)
+        early[2].cancel()
+        signal.set()
+        await wait("late")
+        await asyncio.gather(*early, return_exceptions=True)
+        assert sorted(went_on) == ["a", "b", "late"]
+        assert signal.is_set()
+        signal.clear()
+        again = asyncio.ensure_future(wait("again"))
+        await asyncio.sleep(1)
+        assert not again.done()
+        again.cancel()
 
     run_virtual(main())

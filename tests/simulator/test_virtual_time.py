@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from kscheduler.simulator.virtual_time import LoopClock, TimeStandsStill, VirtualDeadlock, run_virtual
+from kscheduler.simulator.virtual_time import MANY_TIMERS, LoopClock, TimeStandsStill, VirtualDeadlock, run_virtual
 
 
 def test_a_year_of_sleep_takes_no_real_time_and_ends_on_the_second() -> None:
@@ -120,3 +120,39 @@ def test_the_clock_is_the_loops_time_and_the_wall_is_the_epoch_plus_it() -> None
         return clock.now(), clock.wall()
 
     assert run_virtual(main()) == (2.5, 1_002.5)
+
+
+def test_timers_of_one_time_fire_in_the_order_in_which_they_were_set() -> None:
+    fired: list[int] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        for number in range(100):
+            loop.call_at(5.0, fired.append, number)
+        await asyncio.sleep(5.0)
+
+    run_virtual(main())
+    assert fired == list(range(100))
+
+
+def test_cancelled_timers_neither_fire_nor_pile_up() -> None:
+    async def main() -> int:
+        loop = asyncio.get_running_loop()
+        for _ in range(20 * MANY_TIMERS):
+            loop.call_later(1e6, pytest.fail, "a cancelled timer fired").cancel()
+        kept = len(loop._scheduled)  # type: ignore[attr-defined]
+        await asyncio.sleep(2e6)
+        return kept
+
+    assert run_virtual(main()) <= 2 * MANY_TIMERS
+
+
+def test_an_error_of_a_callback_goes_to_the_loops_handler_and_stops_nothing() -> None:
+    async def main() -> list[str]:
+        loop, seen = asyncio.get_running_loop(), []
+        loop.set_exception_handler(lambda _, context: seen.append(repr(context["exception"])))
+        loop.call_soon(divmod, 1, 0)
+        await asyncio.sleep(1)
+        return seen
+
+    assert run_virtual(main()) == ["ZeroDivisionError('integer division or modulo by zero')"]
