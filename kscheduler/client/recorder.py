@@ -117,6 +117,7 @@ class EventRecorder:
         self._reachable.set()
         self._backoff = Backoff(rng, initial_s=0.5, maximum_s=10.0)
         self._series: OrderedDict[_Key, _Series] = OrderedDict()  # least recently seen first
+        self._has_series = Signal()
         self._filled = Signal()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -187,6 +188,7 @@ class EventRecorder:
     def _remember(self, key: _Key, series: _Series) -> None:
         self._series.pop(key, None)
         self._series[key] = series
+        self._has_series.set()
         while len(self._series) > self._max_series:
             self._series.popitem(last=False)
 
@@ -445,6 +447,9 @@ class EventRecorder:
     async def _sweep(self) -> None:
         """Write the counts of lasting series, and forget series that are over."""
         while True:
+            if not self._series:
+                self._has_series.clear()
+                await self._has_series.wait()
             await asyncio.sleep(_SWEEP_S)
             now = self._clock.now()
             for key, series in list(self._series.items()):

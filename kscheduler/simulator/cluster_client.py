@@ -7,6 +7,7 @@ pending when it wakes, a bookmark when nothing happened for a while, and ends wh
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -78,7 +79,8 @@ class ClusterClient:
     def __init__(
         self, cluster: Cluster, latency: Latency, faults: Faults, source: random.Random, *, by_events: bool = False
     ) -> None:
-        """`by_events`: bindings and Events take their time as events of the loop, without a task for each.
+        """`by_events`: bindings and Events take their time as events of the loop, without a task for each, and watches do
+        not end.
 
         The outcome is the same, but for the order of what happens at one instant. Where there are faults, each has its
         task all the same.
@@ -132,7 +134,9 @@ class ClusterClient:
         version = self._start_version(resource_version)
         watch = Watch(store, store.position_after(version), selector)
         loop = asyncio.get_running_loop()
-        deadline, bookmark_s = loop.time() + timeout_s, self._cluster.bookmark_interval_s
+        # By events a watch lasts for ever, and is told nothing but news: idle months shall cost nothing.
+        deadline = math.inf if self._by_events else loop.time() + timeout_s
+        bookmark_s = math.inf if self._by_events else self._cluster.bookmark_interval_s
         alarm = _Alarm(loop)
         store.attach(watch)
         try:
@@ -416,7 +420,7 @@ class _Alarm:
     def set(self, at_s: float, ring: Callable[[], None]) -> None:
         """Call `ring` at that time, which is not before the one set last, instead of what was set last."""
         self._at_s, self._ring = at_s, ring
-        if self._timer is None:
+        if self._timer is None and at_s < math.inf:
             self._timer = self._loop.call_at(at_s, self._is_due)
 
     def cancel(self) -> None:
