@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NoReturn
+
+import msgspec
 
 from kscheduler.api.node_change import NodeChange
 from kscheduler.api.objects import Node
@@ -27,8 +29,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class PodState:
+class PodState(msgspec.Struct, eq=False):
     """A pod in the cache with its node, and whether it is assumed or confirmed by the watch."""
 
     pod: PodInfo
@@ -61,21 +62,18 @@ class Cache:
         pod is not assumed by this call, and requests that the columns count for it are taken back, as for all other
         pods that were counted and not yet assumed (see `recount`).
         """
-        try:
-            self._check_new(pod, node_name, counted=counted)
-        except InternalError:
-            if counted:
-                self.recount()
-            raise
-        self._put(PodState(pod, node_name, assumed=True), counted=counted)
+        info = self.table.get(node_name)
+        if pod.uid in self._pods or (counted and info is None):
+            self._refuse(pod, node_name, counted=counted)
+        self._put(PodState(pod, node_name, True), info, counted=counted)
 
-    def _check_new(self, pod: PodInfo, node_name: str, *, counted: bool) -> None:
-        if pod.uid in self._pods:
-            raise InternalError(
-                f"pod {pod.key} ({pod.uid}) is in the cache already, on {self._pods[pod.uid].node_name}"
-            )
-        if counted and self.table.get(node_name) is None:
-            raise InternalError(f"pod {pod.key} was counted on {node_name}, which is not there")
+    def _refuse(self, pod: PodInfo, node_name: str, *, counted: bool) -> NoReturn:
+        if counted:
+            self.recount()
+        known = self._pods.get(pod.uid)
+        if known is not None:
+            raise InternalError(f"pod {pod.key} ({pod.uid}) is in the cache already, on {known.node_name}")
+        raise InternalError(f"pod {pod.key} was counted on {node_name}, which is not there")
 
     def finish_binding(self, uid: str, now: float) -> None:
         """Record that the pod's binding is written: unconfirmed, it expires `assumed_ttl_s` after `now` (0: never)."""
@@ -107,12 +105,12 @@ class Cache:
             raise InternalError(f"pod {pod.key} is on no node; only bound pods are in the cache")
         state = self._pods.get(pod.uid)
         if state is None:
-            self._put(PodState(pod, node_name, assumed=False))
+            self._put(PodState(pod, node_name, False), self.table.get(node_name))
         elif state.node_name == node_name and takes_the_same(state.pod, pod):
             self._swap(state, pod)
         else:
             self._take(state)
-            self._put(PodState(pod, node_name, assumed=False))
+            self._put(PodState(pod, node_name, False), self.table.get(node_name))
 
     def remove_pod(self, uid: str) -> PodInfo | None:
         """Remove a pod and return it; return None if the pod is not in the cache."""
@@ -162,13 +160,12 @@ class Cache:
     # `_pods` is authoritative; nodes, columns and indexes are derived from it. If a bug interrupts an update of
     # these, they are recounted from `_pods`.
 
-    def _put(self, state: PodState, *, counted: bool = False) -> None:
-        """Add the pod to its node and to all indexes. If this raises, the cache is as before."""
+    def _put(self, state: PodState, info: NodeInfo | None, *, counted: bool = False) -> None:
+        """Add the pod to its node, `info`, and to all indexes. If this raises, the cache is as before."""
         uid = state.pod.uid
         self._pods[uid] = state
         try:
             self._assumed += state.assumed
-            info = self.table.get(state.node_name)
             if info is None:
                 self._homeless.setdefault(state.node_name, {})[uid] = state.pod
             else:

@@ -104,9 +104,9 @@ class DecisionLog:
     def placed(self, queued: QueuedPodInfo, profile: str, node_name: str, feasible: int, now: float) -> None:
         """Record a decision of the compiled lane, of which only the node and the number of feasible nodes are known."""
         pod, nodes = queued.pod_info, len(self._table)
-        self.ring.add(
-            DecisionRecord(pod.uid, pod.key, profile, queued.attempts, now, nodes, node_name, nodes, feasible)
-        )
+        metadata = pod.pod.metadata
+        key = f"{metadata.namespace}/{metadata.name}"  # as `pod.key`, without its two calls
+        self.ring.add(DecisionRecord(pod.uid, key, profile, queued.attempts, now, nodes, node_name, nodes, feasible))
 
     def wants_details(self, now: float) -> bool:
         """Return True if the time budget permits collecting details of each node for a decision."""
@@ -123,7 +123,8 @@ class DecisionLog:
 
     def bound(self, uid: str, now: float) -> None:
         self.ring.finish(uid, Outcome.BOUND, now)
-        self._annotate(uid)
+        if self._annotations is not None:
+            self._annotate(uid)
 
     def sent_back(self, uid: str, status: Status, now: float) -> None:
         """Record that Reserve, Permit, PreBind or Bind rejected the pod or failed after a node was found."""

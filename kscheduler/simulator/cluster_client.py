@@ -79,8 +79,7 @@ class ClusterClient:
     def __init__(
         self, cluster: Cluster, latency: Latency, faults: Faults, source: random.Random, *, by_events: bool = False
     ) -> None:
-        """`by_events`: bindings and Events take their time as events of the loop, without a task for each, and watches do
-        not end.
+        """`by_events`: bindings and Events take their time as events of the loop, not as tasks, and no watch ends.
 
         The outcome is the same, but for the order of what happens at one instant. Where there are faults, each has its
         task all the same.
