@@ -515,7 +515,9 @@ def _decode_lines(decode: LineDecoder[T], lines: list[bytes]) -> tuple[list[Watc
     """Return the events before an ERROR, and that error or None."""
     events: list[WatchEvent[T]] = []
     try:
-        events.extend(decode(line) for line in lines if line)
+        for line in lines:
+            if line:
+                events.append(decode(line))  # noqa: PERF401 (what comes before an ERROR counts)
     except WatchError as error:
         return events, error
     return events, None

@@ -114,7 +114,12 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
                 return None
             if self._error is not None:
                 raise self._error
-            await self._wait()
+            # As `_wait`, without its coroutine: this is waited for at each event of a quiet cluster.
+            self._woken = self._loop.create_future()
+            try:
+                await self._woken
+            finally:
+                self._woken = None
         lines, self._lines = self._lines, []
         self._resume()
         return lines

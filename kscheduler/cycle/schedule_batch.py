@@ -60,7 +60,7 @@ class ScheduleBatch:
     def run(self, now: float, most: int) -> int:
         """Decide up to `most` pods, and return how many were decided; 0 if none can be decided now."""
         self._cache.mend()
-        if self._lane is None or self._is_to_be_explained(now):
+        if self._lane is None or (self._decisions is not None and self._decisions.wants_details(now)):
             return self._run_alone(now)
         # 1. Take them in the order of the queue.
         popped = self._queue.pop_many(now, min(self._size, most))
@@ -125,7 +125,7 @@ class ScheduleBatch:
         return min(2 * self._size, MOST_PODS) if seconds < LONG_S / 2 else self._size
 
     def _run_alone(self, now: float) -> int:
-        """Decide one pod in the general lane, which decides alike and can explain. Returns 1, or 0 without a pod."""
+        """Decide one pod in the general lane, which decides alike and can explain in full. Returns 0 without a pod."""
         queued = self._queue.pop(now)
         if queued is None:
             return 0
@@ -231,7 +231,3 @@ class ScheduleBatch:
     def _requeue(self, queued: QueuedPodInfo) -> None:
         if queued.pool is not Pool.GONE:
             self._queue.requeue_after_error(queued, self._clock.now())
-
-    def _is_to_be_explained(self, now: float) -> bool:
-        """True if the next decision should be made in the general lane, which can explain it in full."""
-        return self._decisions is not None and self._decisions.wants_details(now)

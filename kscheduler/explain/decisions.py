@@ -41,14 +41,14 @@ class Allowance:
     def __init__(self, share: float, saved_s: float) -> None:
         self._share = share
         self._saved_s = saved_s
-        self._from = -math.inf  # the moment from which there is time left again
+        self.from_s = -math.inf  # the moment from which there is time left again
 
     def has_some(self, now: float) -> bool:
-        return now >= self._from
+        return now >= self.from_s
 
     def spend(self, seconds: float, now: float) -> None:
         """Use `seconds` of the budget; beyond saved time, `seconds / share` must pass before there is more."""
-        self._from = max(self._from, now - self._saved_s / self._share) + seconds / self._share
+        self.from_s = max(self.from_s, now - self._saved_s / self._share) + seconds / self._share
 
 
 class DecisionLog:
@@ -110,7 +110,7 @@ class DecisionLog:
 
     def wants_details(self, now: float) -> bool:
         """Return True if the time budget permits collecting details of each node for a decision."""
-        return self._spare.has_some(now)
+        return now >= self._spare.from_s
 
     def is_asked_for(self, pod: PodInfo, now: float) -> bool:
         """Return True if the pod's annotation requests details and the time budget for such pods permits them."""
