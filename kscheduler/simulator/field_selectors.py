@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from kscheduler.client.protocol import NODES, PODS, Resource
@@ -11,17 +12,17 @@ from kscheduler.errors import APIError
 Selector = Callable[[Any], bool]
 
 _METADATA: dict[str, Callable[[Any], str]] = {
-    "metadata.name": lambda item: item.metadata.name,
-    "metadata.namespace": lambda item: item.metadata.namespace,
+    "metadata.name": attrgetter("metadata.name"),
+    "metadata.namespace": attrgetter("metadata.namespace"),
 }
 # resource -> the fields the apiserver lets one select by, and how they read
 _FIELDS: dict[str, dict[str, Callable[[Any], str]]] = {
     PODS.plural: {
         **_METADATA,
-        "spec.nodeName": lambda pod: pod.spec.node_name,
-        "spec.schedulerName": lambda pod: pod.spec.scheduler_name,
-        "status.phase": lambda pod: pod.status.phase,
-        "status.nominatedNodeName": lambda pod: pod.status.nominated_node_name,
+        "spec.nodeName": attrgetter("spec.node_name"),
+        "spec.schedulerName": attrgetter("spec.scheduler_name"),
+        "status.phase": attrgetter("status.phase"),
+        "status.nominatedNodeName": attrgetter("status.nominated_node_name"),
     },
     NODES.plural: {
         "metadata.name": _METADATA["metadata.name"],
@@ -35,24 +36,28 @@ def parse_field_selector(resource: Resource[Any], text: str) -> Selector | None:
 
     Raises APIError 400 for a field the apiserver does not know.
     """
-    tests = [_parse_term(resource, term) for term in text.split(",") if term]
+    terms = [_parse_term(resource, term) for term in text.split(",") if term]
     if resource.namespace:
-        tests.append(lambda item: bool(item.metadata.namespace == resource.namespace))
-    if not tests:
+        terms.append((_METADATA["metadata.namespace"], resource.namespace, True))
+    if not terms:
         return None
-    if len(tests) == 1:
-        return tests[0]
-    return lambda item: all(test(item) for test in tests)
+
+    def is_selected(item: Any) -> bool:
+        for read, wanted, is_equal in terms:  # noqa: SIM110 (asked for each change: a generator would be calls more)
+            if (read(item) == wanted) is not is_equal:
+                return False
+        return True
+
+    return is_selected
 
 
-def _parse_term(resource: Resource[Any], term: str) -> Selector:
+def _parse_term(resource: Resource[Any], term: str) -> tuple[Callable[[Any], str], str, bool]:
+    """Return how the field reads, a value, and whether the field must equal it."""
     path, operator, wanted = _split(term)
     read = _FIELDS.get(resource.plural, _METADATA).get(path)
     if read is None:
         raise APIError(f'field label not supported: "{path}"', status=400, reason="BadRequest")
-    if operator == "!=":
-        return lambda item: read(item) != wanted
-    return lambda item: read(item) == wanted
+    return read, wanted, operator != "!="
 
 
 def _split(term: str) -> tuple[str, str, str]:

@@ -19,7 +19,8 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
@@ -69,6 +70,9 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self._scheduled: list[tuple[float, int, Call]] = []  # heap: when, number, what
         self._numbers = itertools.count()
         self._many_timers = MANY_TIMERS
+        # Attributes rather than methods, since a future asks for both: there is no debug mode.
+        self.get_debug = bool  # type: ignore[method-assign]
+        self.create_future = partial(asyncio.Future, loop=self)  # type: ignore[method-assign]
 
     def time(self) -> float:
         return self._now
@@ -106,11 +110,14 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         """Run rounds until the loop is to stop: each calls what is ready when it begins."""
         ready = self._ready
         while not self._stopping:  # type: ignore[attr-defined]
-            if ready:
-                self._count_round()
-            else:
+            if not ready:
                 self._jump()
-            self._wake_due()
+            self._rounds += 1
+            if self._rounds > self._max_rounds:
+                self._stand_still()
+            timers = self._scheduled
+            if timers and timers[0][0] <= self._now:
+                self._wake_due()
             for _ in range(len(ready)):
                 call = ready.popleft()
                 callback = call.callback
@@ -137,11 +144,9 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
             self._now = timers[0][0]
             self._rounds = 0
 
-    def _count_round(self) -> None:
-        self._rounds += 1
-        if self._rounds > self._max_rounds:
-            self._rounds = 0  # so that the tasks can be cancelled now
-            raise TimeStandsStill(f"{self._max_rounds:,} rounds without progress at {self._now:g} s: {_waiting(self)}")
+    def _stand_still(self) -> NoReturn:
+        self._rounds = 0  # so that the tasks can be cancelled now
+        raise TimeStandsStill(f"{self._max_rounds:,} rounds without progress at {self._now:g} s: {_waiting(self)}")
 
     def _wake_due(self) -> None:
         """Make ready what is due."""
