@@ -1,9 +1,10 @@
-"""Runs `kscheduler` and counts the calls of Python functions, resumptions of coroutines included.
+"""Runs `kscheduler` and counts the calls of Python functions, resumptions of coroutines included, and work of the loop.
 
     python -m perf.counted FILE run --config ...
 
-At each SIGUSR1 the counts since the start are written to FILE as JSON: function -> calls. Counting makes the process
-half as fast; how often functions are called for a pod depends on that only where pods are decided in batches.
+At each SIGUSR1 the counts since the start are written to FILE as JSON: function -> calls, and what the event loop was
+asked for under the names of WORK. Counting makes the process half as fast; how often functions are called for a pod
+depends on that only where pods are decided in batches.
 """
 
 from __future__ import annotations
@@ -16,18 +17,56 @@ import sys
 from collections import Counter
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
+
+import uvloop
 
 import kscheduler
 from kscheduler.command.cli import main
+from kscheduler.explain import decisions
 
 PACKAGE = Path(kscheduler.__file__).parent
+CALLBACKS, TIMERS, TASKS = "(loop) callbacks", "(loop) timers", "(loop) tasks"
+READS, WRITES = "(system) reads", "(system) writes"
+WORK = (CALLBACKS, TIMERS, TASKS, READS, WRITES)
+worked: Counter[str] = Counter()  # what the loop was asked for
+
+
+class CountingLoop(uvloop.Loop):
+    """Counts callbacks, timers and tasks. What uvloop does by itself, such as reading a socket, is not among them."""
+
+    def call_soon(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        worked[CALLBACKS] += 1
+        return super().call_soon(*args, **kwargs)
+
+    def call_later(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        worked[TIMERS] += 1
+        return super().call_later(*args, **kwargs)
+
+    def call_at(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        worked[TIMERS] += 1
+        return super().call_at(*args, **kwargs)
+
+    def create_task(self, *args: Any, **kwargs: Any) -> Any:
+        worked[TASKS] += 1
+        return super().create_task(*args, **kwargs)
+
+
+def system_calls() -> dict[str, int]:
+    """Return how often this process has read and written, sockets included; nothing where the kernel does not tell."""
+    try:
+        lines = Path("/proc/self/io").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return {}
+    counted = dict(line.split(": ") for line in lines)
+    return {READS: int(counted["syscr"]), WRITES: int(counted["syscw"])}
 
 
 def counts(profile: cProfile.Profile) -> dict[str, int]:
     """Return the calls by function; those of modules beyond the package bear their path's end."""
     found: Counter[str] = Counter()
     for entry in profile.getstats():
-        if isinstance(entry.code, CodeType):
+        if isinstance(entry.code, CodeType) and entry.code.co_filename != __file__:
             found[name_of(entry.code)] += entry.callcount
     return dict(found)
 
@@ -47,10 +86,13 @@ def run(file: Path, arguments: list[str]) -> int:
         profile.disable()
         # Renamed into place, so that who waits for it reads all of it.
         scratch = file.with_suffix(".new")
-        scratch.write_text(json.dumps(counts(profile)), encoding="utf-8")
+        scratch.write_text(json.dumps({**counts(profile), **worked, **system_calls()}), encoding="utf-8")
         os.replace(scratch, file)
         profile.enable()
 
+    uvloop.new_event_loop = CountingLoop
+    # Details of decisions have a share of the time that passes, so that a slower machine collects more of them a pod.
+    decisions.SHARE = 1e-9
     signal.signal(signal.SIGUSR1, write)
     profile.enable()
     try:
