@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
+from kscheduler.client.alarm import Alarm
 from kscheduler.client.concurrency import cancel_and_wait, within
 from kscheduler.client.credentials import Endpoint
 from kscheduler.client.http_answer import Answer, AnswerReader, BadAnswer
@@ -191,7 +193,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reader = AnswerReader()
         self._buffer = memoryview(bytearray(BUFFER_BYTES))
         self._on_outcome: OnOutcome | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(self._loop, self._timed_out)
         self.last_used = self._loop.time()
         self.is_trusted = True  # to carry another request after this one
 
@@ -227,7 +229,7 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None:
             self._loop.call_soon(self._fail, ConnectionResetError("the connection was closed"))
             return
-        self._timer = self._loop.call_later(timeout_s, self._fail, TimeoutError())
+        self._alarm.set(self._loop.time() + timeout_s)
         transport.write(request)
 
     def abandon(self) -> None:
@@ -241,11 +243,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _finish(self) -> OnOutcome | None:
         """End the exchange, and return the function to call with its outcome."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._alarm.set(math.inf)
         on_outcome, self._on_outcome = self._on_outcome, None
         return on_outcome
+
+    def _timed_out(self) -> None:
+        self._fail(TimeoutError())
 
     def _fail(self, error: Exception) -> None:
         on_outcome = self._finish()
@@ -279,6 +282,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        self._alarm.cancel()
         self._open_ones.discard(self)
         if self._on_outcome is None:
             return

@@ -19,6 +19,7 @@ from msgspec import structs
 from kscheduler.api.documents import NodeDocument, PodDocument, node_document, pod_document
 from kscheduler.api.objects import Lease, MetricPolicyObject, Pod
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
+from kscheduler.client.alarm import Alarm
 from kscheduler.client.protocol import (
     METRIC_POLICIES,
     ONE_TRY,
@@ -136,14 +137,14 @@ class ClusterClient:
         # By events a watch lasts for ever, and is told nothing but news: idle months shall cost nothing.
         deadline = math.inf if self._by_events else loop.time() + timeout_s
         bookmark_s = math.inf if self._by_events else self._cluster.bookmark_interval_s
-        alarm = _Alarm(loop)
+        alarm = Alarm(loop, watch.wake)
         store.attach(watch)
         try:
             while not watch.lost:
                 if not watch.has_changes and not watch.broken:
                     woken: asyncio.Future[None] = loop.create_future()
-                    watch.on_wake = wake = partial(_wake, woken)
-                    alarm.set(min(deadline, loop.time() + bookmark_s), wake)
+                    watch.on_wake = partial(_wake, woken)
+                    alarm.set(min(deadline, loop.time() + bookmark_s))
                     await woken
                 if self._latency.watch_s and watch.has_changes:
                     await asyncio.sleep(self._jittered(self._latency.watch_s))
@@ -405,33 +406,6 @@ class _DirectBinds:
         else:
             asyncio.get_running_loop().call_soon(on_answer, not_leading(NOT_BOUND))
         return True
-
-
-class _Alarm:
-    """Calls a function at a time that is put off again and again, with one timer for many of these times."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._at_s = 0.0
-        self._ring: Callable[[], None] = nothing
-        self._timer: asyncio.TimerHandle | None = None
-
-    def set(self, at_s: float, ring: Callable[[], None]) -> None:
-        """Call `ring` at that time, which is not before the one set last, instead of what was set last."""
-        self._at_s, self._ring = at_s, ring
-        if self._timer is None and at_s < math.inf:
-            self._timer = self._loop.call_at(at_s, self._is_due)
-
-    def cancel(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _is_due(self) -> None:
-        if self._loop.time() < self._at_s:
-            self._timer = self._loop.call_at(self._at_s, self._is_due)
-        else:
-            self._timer = None
-            self._ring()
 
 
 def _wake(woken: asyncio.Future[None]) -> None:
