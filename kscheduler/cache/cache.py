@@ -240,7 +240,7 @@ class Cache:
 def takes_the_same(old: PodInfo, new: PodInfo) -> bool:
     """Return True if replacing one pod by the other on a node changes none of the node's numbers."""
     return (
-        old.resources == new.resources
+        (old.resources is new.resources or old.resources == new.resources)
         and old.host_ports == new.host_ports
         and old.priority == new.priority
         and is_counted_equally(old, new)

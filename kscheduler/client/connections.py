@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar, cast
@@ -243,12 +242,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _finish(self) -> OnOutcome | None:
         """End the exchange, and return the function to call with its outcome."""
-        self._alarm.set(math.inf)
         on_outcome, self._on_outcome = self._on_outcome, None
         return on_outcome
 
     def _timed_out(self) -> None:
-        self._fail(TimeoutError())
+        if self._on_outcome is not None:  # else it was answered in time, and nothing was asked since
+            self._fail(TimeoutError())
 
     def _fail(self, error: Exception) -> None:
         on_outcome = self._finish()

@@ -364,7 +364,10 @@ class Informer(Generic[T]):
     def _apply(self, event: WatchEvent[T]) -> None:
         self._event_counts[event.type].value += 1
         version = event.resource_version
-        if version and is_older(version, self.resource_version):
+        newest = self.resource_version
+        # As `is_older`, which need not be asked where versions have one length: digits then compare as text.
+        is_surely_newer = version >= newest and len(version) == len(newest)
+        if version and not is_surely_newer and is_older(version, newest):
             if event.type is EventType.BOOKMARK:
                 return
             raise VersionWentBack(

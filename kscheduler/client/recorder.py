@@ -186,9 +186,10 @@ class EventRecorder:
             self._enqueue(series)
 
     def _remember(self, key: _Key, series: _Series) -> None:
+        if not self._series:
+            self._has_series.set()
         self._series.pop(key, None)
         self._series[key] = series
-        self._has_series.set()
         while len(self._series) > self._max_series:
             self._series.popitem(last=False)
 

@@ -51,52 +51,52 @@ class RetryPauses:
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self._successes = 0
-        self._sleepers: dict[asyncio.Future[None], bool] = {}  # may it probe; the one that slept longest comes first
+        self.successes = 0
+        self.sleepers: dict[asyncio.Future[None], bool] = {}  # may it probe; the one that slept longest comes first
         self._probe: asyncio.TimerHandle | None = None
 
     def succeeded(self) -> None:
         """Call after each request that the apiserver carried out."""
-        self._successes += 1
-        if self._sleepers:
-            for sleeper in self._sleepers:
+        self.successes += 1
+        if self.sleepers:
+            for sleeper in self.sleepers:
                 _wake(sleeper)
-            self._sleepers.clear()
+            self.sleepers.clear()
 
     async def pause(self, delay_s: float, *, at_least_s: float = 0.0, may_probe: bool = True) -> None:
         """Sleep for `delay_s`, or until a success that comes after this call, but at least `at_least_s`.
 
         `may_probe`: this caller may try while nothing succeeds.
         """
-        successes = self._successes
+        successes = self.successes
         soonest_s = min(delay_s, max(at_least_s, SOONEST_S))
         await asyncio.sleep(soonest_s)
-        if soonest_s >= delay_s or self._successes != successes:
+        if soonest_s >= delay_s or self.successes != successes:
             return
         sleeper = asyncio.get_running_loop().create_future()
-        self._sleepers[sleeper] = may_probe
+        self.sleepers[sleeper] = may_probe
         self._probe_later()
         try:
             await asyncio.wait([sleeper], timeout=delay_s - soonest_s)
         finally:
-            self._sleepers.pop(sleeper, None)
+            self.sleepers.pop(sleeper, None)
             sleeper.cancel()
-            if not self._sleepers and self._probe is not None:
+            if not self.sleepers and self._probe is not None:
                 self._probe.cancel()
                 self._probe = None
 
     def _probe_later(self) -> None:
-        if self._probe is None and any(self._sleepers.values()):
+        if self._probe is None and any(self.sleepers.values()):
             delay_s = PROBE_PERIOD_S * self._rng.uniform(*_JITTER)
             self._probe = asyncio.get_running_loop().call_later(delay_s, self._let_one_try)
 
     def _let_one_try(self) -> None:
         self._probe = None
-        sleeper = next((sleeper for sleeper, may_probe in self._sleepers.items() if may_probe), None)
+        sleeper = next((sleeper for sleeper, may_probe in self.sleepers.items() if may_probe), None)
         if sleeper is not None:
-            del self._sleepers[sleeper]
+            del self.sleepers[sleeper]
             _wake(sleeper)
-        if any(self._sleepers.values()):
+        if any(self.sleepers.values()):
             self._probe_later()
 
 
@@ -117,7 +117,11 @@ class SuccessObserver:
         received_bytes: int | None = None,
     ) -> None:
         if code[0] == "2":
-            self._pauses.succeeded()
+            pauses = self._pauses
+            if pauses.sleepers:
+                pauses.succeeded()
+            else:
+                pauses.successes += 1  # all that `succeeded` does then, without its call
         self._observer.observe(verb, host, code, duration_s, sent_bytes, received_bytes)
 
     def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:

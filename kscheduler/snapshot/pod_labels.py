@@ -91,13 +91,13 @@ class LabelKeys:
 
     def __init__(self) -> None:
         # id of the labels -> the labels, whose id nobody else has while they are kept, namespace, key of running pods
-        self._by_labels: dict[int, tuple[Mapping[str, str], str, LabelKey]] = {}
+        self._by_labels: dict[int, tuple[Mapping[str, str] | None, str, LabelKey]] = {}
 
     def of(self, pod: Pod) -> LabelKey:
         """Return what `label_key` returns of the pod."""
         meta = pod.metadata
         labels = meta.labels
-        if labels is None or meta.deletion_timestamp is not None:
+        if meta.deletion_timestamp is not None:
             return label_key(pod)
         kept = self._by_labels.get(id(labels))
         if kept is not None and kept[1] == meta.namespace:
