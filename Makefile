@@ -114,8 +114,9 @@ format: dev ## put the sources into shape
 bench: dev ## compare with kube-scheduler on a real control plane (needs Go)
 	$(BIN)/python -m perf.compare_kube_scheduler
 
-bench-counts: dev ## Python calls a pod beside the baseline, with the functions that grew (needs Go)
+bench-counts: dev ## Python calls and machine instructions a pod beside the baselines (needs Go and valgrind)
 	$(BIN)/python -m perf.counts
+	$(BIN)/python -m perf.instructions
 
 campaign: dev ## faults between scheduler and apiserver, and an outside judge: MINUTES=30 SEED=1 FAULTS=kill,freeze (needs Go)
 	$(BIN)/python -m tests.campaign --minutes $(MINUTES) --seed $(SEED) --faults "$(FAULTS)"
