@@ -150,9 +150,9 @@ def test_cancelled_timers_neither_fire_nor_pile_up() -> None:
 def test_an_error_of_a_callback_goes_to_the_loops_handler_and_stops_nothing() -> None:
     async def main() -> list[str]:
         loop, seen = asyncio.get_running_loop(), []
-        loop.set_exception_handler(lambda _, context: seen.append(repr(context["exception"])))
+        loop.set_exception_handler(lambda _, context: seen.append(type(context["exception"]).__name__))
         loop.call_soon(divmod, 1, 0)
         await asyncio.sleep(1)
         return seen
 
-    assert run_virtual(main()) == ["ZeroDivisionError('integer division or modulo by zero')"]
+    assert run_virtual(main()) == ["ZeroDivisionError"]
