@@ -61,9 +61,14 @@ async def test_a_guest_sees_the_pod_whole_to_the_end_of_its_binding(
     guest = module("pod", "log", text="same", globals_=globals_, reserve=holds, postbind=compares)
     guests = GuestPlugins()
     config = config_with(guest, tmp_path, guests, deadline="1s")
+
+    def logged() -> list[str]:
+        """What the guest has logged; a slow machine has the scheduler log that a plugin takes long."""
+        return [record.getMessage() for record in caplog.records if record.name == "kscheduler.wasm.guest"]
+
     async with scheduling(config, guests) as (scheduler, cluster, _):
         await scheduler.wait_for_sync()
         for number in range(20):
             cluster.create_pod(make_pod(f"p{number}").scheduler_name(HOSTILE).obj())
-        await until(lambda: len(caplog.records) == 20)
-    assert {record.getMessage() for record in caplog.records} == {"same"}
+        await until(lambda: len(logged()) == 20)
+    assert set(logged()) == {"same"}
