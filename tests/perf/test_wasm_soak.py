@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perf.wasm_soak import Report, soak
+from kscheduler.wasm.pool import MAX_IDLE
+from perf.wasm_soak import PLUGINS, Report, soak
 from tests.support.skips import package
 
 package("wasmtime")
@@ -18,7 +19,7 @@ def test_no_pod_is_lost_and_no_instance_left_over_while_guests_are_replaced() ->
     assert report.reloads["replaced"] >= 8
     assert report.reloads["refused"] >= 2
     assert len(report.latencies_s) == report.pods
-    assert report.instances[-1] <= 2 * 8  # what two pools keep idle
+    assert report.instances[-1] <= len(PLUGINS) * MAX_IDLE  # what a pool for each guest keeps idle
     report.judge_growth(16.0)
     assert report.faults == []
 
