@@ -534,7 +534,7 @@ class Scheduler:
 
     def _recover_events(self) -> None:
         """Record the Scheduled Events that a killed predecessor may have left unwritten."""
-        for uid, key, bound_s in self._past_bindings.take():
+        for uid, key, bound_s in self._past_bindings.take(self.recorder.record_past_binding):
             pod = self._known_pods.get(key)
             if pod is not None and pod.metadata.uid == uid:
                 self.recorder.record_past_binding(pod, bound_s)

@@ -87,8 +87,10 @@ class PodEvents:
             self.on_delete(old)
             self.on_add(new)
         elif new.spec.node_name:
-            if self._past_bindings is not None and not old.spec.node_name and self._is_ours(new):
-                self._past_bindings.seen(new)
+            past = self._past_bindings
+            if past is not None and past.is_open and not old.spec.node_name and self._is_ours(new):
+                promised = self._cache.get(new.metadata.uid)
+                past.seen(new, assumed_on="" if promised is None else promised.node_name)
             self._bound(new, was_bound=old if old.spec.node_name else None)
         elif self._is_ours(new):
             self._still_pending(old, new)

@@ -2,13 +2,14 @@
 
 The Events that a killed leader had not written yet are lost. A new leader writes those of the bindings that it saw as
 a standby: names of Scheduled Events follow from the pods' uids, so Events that exist are left alone. A replica that has
-just started saw no binding; it takes the bound pods that were created within the window.
+just started saw no binding; it takes the bound pods that were created within the window. A binding may even come after
+the new leader has begun: an apiserver under load carries out what the old one had sent, and did not wait for.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kscheduler.api.objects import Pod
 from kscheduler.client.times import rfc3339
@@ -21,22 +22,30 @@ _STATIC = "kubernetes.io/config.mirror"  # annotates static pods, which no sched
 
 
 class PastBindings:
-    """Collects bindings of other replicas until `take` is called, when this replica begins to schedule."""
+    """Collects bindings of other replicas until `take` is called, when this replica begins to schedule.
+
+    For as long as the window after that it hands each on as it comes.
+    """
 
     def __init__(self, clock: Clock, *, enabled: bool = True) -> None:
         self._clock = clock
-        self._collects = enabled
+        self.is_open = enabled  # False: bindings of others are of no interest, or not any more
+        self._on_late: Callable[[Pod, float], None] | None = None  # None until `take`
+        self._open_until = 0.0  # Unix seconds, once `take` was called
         self._bound: OrderedDict[str, tuple[str, float]] = OrderedDict()  # uid -> namespace/name, Unix seconds
 
-    def seen(self, pod: Pod) -> None:
-        """Record a pod that the watch showed waiting before, and shows bound now."""
-        if self._collects:
+    def seen(self, pod: Pod, assumed_on: str = "") -> None:
+        """Record a pod that the watch showed waiting before, and shows bound now.
+
+        `assumed_on` is the node that this replica itself chose for it; "" if none: its own bindings are not recorded.
+        """
+        if self.is_open and assumed_on != pod.spec.node_name:
             self._keep(pod, self._clock.wall())
 
     def found(self, pod: Pod) -> None:
         """Record a pod that was already bound when the watch first showed it, if it was created within the window."""
         created = pod.metadata.creation_timestamp
-        if not self._collects or created is None or _STATIC in (pod.metadata.annotations or {}):
+        if not self.is_open or created is None or _STATIC in (pod.metadata.annotations or {}):
             return
         now = self._clock.wall()
         if created >= rfc3339(now - WINDOW_S):  # RFC 3339 texts sort by time
@@ -46,14 +55,23 @@ class PastBindings:
         """Remove a deleted pod."""
         self._bound.pop(uid, None)
 
-    def take(self) -> Iterator[tuple[str, str, float]]:
-        """Stop collecting; return uid, namespace/name, Unix seconds of pods bound within the window, oldest first."""
-        self._collects = False
-        since = self._clock.wall() - WINDOW_S
+    def take(self, on_late: Callable[[Pod, float], None]) -> Iterator[tuple[str, str, float]]:
+        """Stop collecting; return uid, namespace/name, Unix seconds of pods bound within the window, oldest first.
+
+        For as long as the window `on_late` is then called with each further pod and its Unix seconds.
+        """
+        now = self._clock.wall()
+        self._on_late, self._open_until = on_late, now + WINDOW_S
+        since = now - WINDOW_S
         bound, self._bound = self._bound, OrderedDict()
         return ((uid, key, at) for uid, (key, at) in bound.items() if at >= since)
 
     def _keep(self, pod: Pod, at: float) -> None:
+        if self._on_late is not None:
+            self.is_open = at < self._open_until
+            if self.is_open:
+                self._on_late(pod, at)
+            return
         self._bound[pod.metadata.uid] = (pod.key, at)
         oldest = next(iter(self._bound.values()))[1]
         if len(self._bound) > MAX_PODS or oldest < at - WINDOW_S:

@@ -20,7 +20,7 @@ def bound(name: str, *, created_s: float | None = None, static: bool = False) ->
 
 
 def taken(past: PastBindings) -> list[str]:
-    return [uid for uid, _, _ in past.take()]
+    return [uid for uid, _, _ in past.take(lambda pod, at: None)]
 
 
 def test_bindings_that_a_standby_saw_within_the_window_are_kept() -> None:
@@ -30,7 +30,7 @@ def test_bindings_that_a_standby_saw_within_the_window_are_kept() -> None:
     clock.advance(WINDOW_S)
     past.seen(bound("new"))
     clock.advance(1.0)
-    assert list(past.take()) == [("new", bound("new").key, clock.wall() - 1.0)]
+    assert list(past.take(lambda pod, at: None)) == [("new", bound("new").key, clock.wall() - 1.0)]
 
 
 def test_a_fresh_replica_takes_pods_that_were_created_within_the_window_and_no_static_ones() -> None:
@@ -51,6 +51,23 @@ def test_deleted_pods_are_forgotten_and_nothing_is_kept_once_this_replica_schedu
     assert taken(past) == ["b"]
     past.seen(bound("c"))
     assert len(past._bound) == 0
+
+
+def test_bindings_of_others_that_come_late_are_handed_on_for_as_long_as_the_window() -> None:
+    clock = ManualClock()
+    past = PastBindings(clock)
+    late: list[tuple[str, float]] = []
+    assert list(past.take(lambda pod, at: late.append((pod.metadata.uid, at)))) == []
+    past.seen(bound("theirs"))
+    past.seen(bound("ours"), assumed_on="n1")
+    past.seen(bound("taken from us"), assumed_on="n2")
+    past.found(bound("unseen", created_s=clock.wall()))
+    now = clock.wall()
+    assert late == [("theirs", now), ("taken from us", now), ("unseen", now)]
+    clock.advance(WINDOW_S)
+    past.seen(bound("too late"))
+    assert not past.is_open
+    assert len(late) == 3
 
 
 def test_memory_is_bounded_and_the_newest_are_kept() -> None:
