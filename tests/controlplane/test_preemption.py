@@ -172,6 +172,7 @@ async def test_a_namesake_of_a_victim_is_left_alone(stage: Stage, write: str, ca
     stage.want("greater", "3", "important")
     await stage.until_bound("greater")
     await stage.until_bound("victim")
+    await stage.until(lambda: stage.client.refusals("victim"), "the write is answered")
     assert stage.client.refusals("victim") == [(write, "victim", 409)]
     assert "deletionTimestamp" not in stage.workspace.pod("victim")["metadata"]
     assert loud(caplog) == []
