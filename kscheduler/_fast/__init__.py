@@ -30,6 +30,7 @@ from kscheduler._fast.codes import (
     MAX_ENTRIES,
     MAX_RAW,
     MAX_SCORED_RESOURCES,
+    MAX_TEXT,
     MAX_WEIGHT,
     MEMORY,
     NO_NODE,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         values_by_node_class,
     )
     from kscheduler._fast.placement import Placer
+    from kscheduler._fast.pod_text import cut_names
     from kscheduler._fast.preemption import Conditions, Residents, clear_nodes, spare_pods
     from kscheduler._fast.scoring import (
         Scores,
@@ -98,8 +100,8 @@ if TYPE_CHECKING:
 
 # Modules of both forms, and those of the compiled form alone.
 _TWINS: Final = (
-    "answers", "classes", "columns", "filtering", "histogram", "metric_rules", "packing", "placement", "preemption",
-    "scoring", "selection", "spread_affinity", "tallies", "topology", "trimaran", "verdicts",
+    "answers", "classes", "columns", "filtering", "histogram", "metric_rules", "packing", "placement", "pod_text",
+    "preemption", "scoring", "selection", "spread_affinity", "tallies", "topology", "trimaran", "verdicts",
 )  # fmt: skip
 _PLUMBING: Final = ("chunks", "row_ranking", "worker_threads")
 
@@ -119,6 +121,7 @@ __all__ = [
     "MAX_ENTRIES",
     "MAX_RAW",
     "MAX_SCORED_RESOURCES",
+    "MAX_TEXT",
     "MAX_WEIGHT",
     "MEMORY",
     "NOBODY",
@@ -154,6 +157,7 @@ __all__ = [
     "clear_nodes",
     "clear_raw",
     "copy_use",
+    "cut_names",
     "entry_bit",
     "filter_fit",
     "filter_inside",

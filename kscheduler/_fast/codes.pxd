@@ -17,6 +17,7 @@ cdef enum:
     MAX_SCORED_RESOURCES = 64
     MAX_WEIGHT = 2147483647
     MAX_CLASS_WEIGHT = 21474836
+    MAX_TEXT = 8000
 
 # An enum's constants are C ints; these are wider.
 cdef extern from *:

@@ -27,6 +27,7 @@ ENTRY_BITS: Final = 60  # 1..60; the last one is shared by the 60th entry and al
 MAX_SCORED_RESOURCES: Final = 64
 MAX_WEIGHT: Final = (1 << 31) - 1
 MAX_CLASS_WEIGHT: Final = 21_474_836  # all weights of a pod class: a hundred times that is an int32
+MAX_TEXT: Final = 8_000  # bytes of a pod's texts together
 # Raw scores up to 2^53: a hundred times that still fits, and a double holds it exactly.
 MAX_RAW: Final = 1 << 53
 

@@ -82,6 +82,9 @@ class Shared(Generic[T]):
             self._old, self.young, self._bytes = self.young, {}, len(key) + _PER_KEY
         self.young[key] = value
 
+    def clear(self) -> None:
+        self.young, self._old, self._bytes = {}, {}, 0
+
     def get(self, value: T) -> T:
         """Return the object that stands for all equal to this one."""
         try:
@@ -126,9 +129,10 @@ _SPEC_FIELDS = PodSpec.__struct_fields__[1:]
 _spec_parts = attrgetter(*_SPEC_FIELDS)
 _VOLUMES = _SPEC_FIELDS.index("volumes")
 _LABELS, _ANNOTATIONS, _OWNERS = range(3)  # the parts of a template that come from the metadata
-_OF_META = 3
+PENDING = 3  # the spec of its pods that have no node
+OF_SPEC = 4
 
-_Parts = tuple[Any, ...]  # labels, annotations, owners, then the fields of the spec
+PodParts = tuple[Any, ...]  # labels, annotations, owners, the spec without a node, the fields of the spec
 
 
 class PodSharing:
@@ -137,15 +141,15 @@ class PodSharing:
     def __init__(self, max_key_bytes: int = MAX_KEY_BYTES, *, bound_since: Callable[[], str] | None = None) -> None:
         """`bound_since`: the RFC 3339 time, in UTC, from which on a pod's time of binding is kept."""
         self._bound_since = bound_since
-        self._templates: Shared[_Parts] = Shared(max_key_bytes)
+        self._templates: Shared[PodParts] = Shared(max_key_bytes)
         self._statuses: Shared[PodStatus] = Shared(max_key_bytes)
         self._parts: Shared[Any] = Shared(max_key_bytes)  # for pods whose template is theirs alone, as a Job's pods are
-        self._strings = Strings()
+        self.strings = Strings()
 
     def keep(self, pod: Pod) -> Pod:
         meta, spec, status = pod.metadata, pod.spec, pod.status
-        parts = self._template(meta, spec)
-        texts = self._strings
+        parts = self.template(meta, spec)
+        texts = self.strings
         created, node_name = meta.creation_timestamp, spec.node_name
         return Pod(
             ObjectMeta(
@@ -160,11 +164,12 @@ class PodSharing:
                 meta.deletion_timestamp,
                 parts[_OWNERS],
             ),
-            PodSpec(node_name and texts[node_name], *parts[_OF_META:]),
-            _NEW if status == _NEW else self._status(status, bool(node_name)),
+            PodSpec(texts[node_name], *parts[OF_SPEC:]) if node_name else parts[PENDING],
+            self.share_status(status, bool(node_name)),
         )
 
-    def _template(self, meta: ObjectMeta, spec: PodSpec) -> _Parts:
+    def template(self, meta: ObjectMeta, spec: PodSpec) -> PodParts:
+        """Return the parts of a pod that others of its template share."""
         of_spec = _spec_parts(spec)
         if of_spec[_VOLUMES]:
             # A volume that equals its name alone says nothing more.
@@ -173,22 +178,25 @@ class PodSharing:
         annotations = meta.annotations
         if annotations is not None and LAST_APPLIED in annotations:
             annotations = _worth_keeping(annotations)
-        parts = (meta.labels, annotations, meta.owner_references, *of_spec)
+        of_meta = (meta.labels, annotations, meta.owner_references)
         try:
-            key = _encode(parts)
+            key = _encode((of_meta, of_spec))
         except _NO_KEY:
-            return parts
+            return *of_meta, PodSpec("", *of_spec), *of_spec
         found = self._templates.young.get(key)
         if found is None and (found := self._templates.find(key)) is None:
-            found = tuple(map(self._part, parts))
+            of_spec = tuple(map(self._part, of_spec))
+            found = (*map(self._part, of_meta), PodSpec("", *of_spec), *of_spec)
             self._templates.keep(key, found)
         return found
 
     def _part(self, part: Any) -> Any:
         return self._parts.get(part) if isinstance(part, (list, dict, msgspec.Struct)) else part
 
-    def _status(self, status: PodStatus, is_bound: bool) -> PodStatus:
+    def share_status(self, status: PodStatus, is_bound: bool) -> PodStatus:
         """Share the whole status; a started pod has its own start time, which is kept apart."""
+        if status == _NEW:
+            return _NEW
         started = status.start_time
         if started is not None or is_bound:
             containers, inits = status.container_statuses, status.init_container_statuses
@@ -205,7 +213,7 @@ class PodSharing:
         status = self._statuses.get(status)
         if started is None:
             return status
-        return PodStatus(status.phase, status.nominated_node_name, self._strings[started], *_later_parts(status))
+        return PodStatus(status.phase, status.nominated_node_name, self.strings[started], *_later_parts(status))
 
     def _settled(self, conditions: list[PodCondition] | None) -> list[PodCondition] | None:
         if not conditions:
@@ -219,7 +227,7 @@ class PodSharing:
         at = condition.last_transition_time
         if self._bound_since is None or at is None or condition.type != "PodScheduled":
             return None
-        return self._strings[at] if at >= self._bound_since() else None  # such texts sort by time
+        return self.strings[at] if at >= self._bound_since() else None  # such texts sort by time
 
 
 _NEW = PodStatus("Pending")  # of a pod that nobody has reported on yet
@@ -250,14 +258,14 @@ class NodeSharing:
     def __init__(self) -> None:
         self._parts: Shared[Any] = Shared()
         self._images: Shared[ContainerImage] = Shared()
-        self._strings = Strings()
+        self.strings = Strings()
 
     def keep(self, node: Node) -> Node:
         meta, spec, status = node.metadata, node.spec, node.status
         part = self._part
         return Node(
             ObjectMeta(
-                self._strings[meta.name],
+                self.strings[meta.name],
                 meta.namespace,
                 meta.uid,
                 meta.resource_version,
@@ -283,7 +291,7 @@ class NodeSharing:
 
     def _values(self, pairs: Labels | None) -> Labels | None:
         """Share the values of labels: the labels as a whole are the node's own, most values are not."""
-        texts = self._strings
+        texts = self.strings
         return None if pairs is None else {texts[name]: texts[value] for name, value in pairs.items()}
 
 

@@ -379,7 +379,7 @@ class Informer(Generic[T]):
                 self._remove(_key(obj))
             else:
                 try:
-                    self._put(_key(obj), obj)
+                    self._put(_key(obj), obj, is_kept=event.is_kept)
                 except DecodeError:
                     unread = _key(obj)
         if unread and unread not in self._unread:
@@ -391,9 +391,9 @@ class Informer(Generic[T]):
 
     # --- store and handler --------------------------------------------------------------------------------------
 
-    def _put(self, key: str, obj: T) -> None:
-        """Store an object. Raises DecodeError, and changes nothing, if `keep` does."""
-        if self._keep is not None:
+    def _put(self, key: str, obj: T, *, is_kept: bool = False) -> None:
+        """Store an object. Raises DecodeError, and changes nothing, if `keep` does. `is_kept`: it need not be asked."""
+        if self._keep is not None and not is_kept:
             try:
                 kept = self._keep(obj)
             except DecodeError:

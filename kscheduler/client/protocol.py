@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -52,6 +52,9 @@ class Resource(Generic[T]):
     type: type[T]
     namespaced: bool = True
     namespace: str = ""  # "" lists and watches all namespaces
+    # Reads a line of a watch faster than by decoding it: event type and object, as the informer's `keep` returns it.
+    # None: the line is to be decoded, and kept.
+    read_line: Callable[[bytes], tuple[str, T] | None] | None = field(default=None, compare=False, repr=False)
 
     @property
     def path(self) -> str:
@@ -105,6 +108,26 @@ TAS_POLICIES: Resource[TASPolicyObject] = Resource(
 CONFIG_MAPS: Resource[ConfigMap] = Resource("v1", "configmaps", "ConfigMap", ConfigMap)
 LEASES: Resource[Lease] = Resource("coordination.k8s.io/v1", "leases", "Lease", Lease)
 
+# Kinds that say which pods belong together.
+GROUPS: tuple[Resource[Any], ...] = (
+    NAMESPACES,
+    SERVICES,
+    REPLICATION_CONTROLLERS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    POD_DISRUPTION_BUDGETS,
+)
+# Volumes and what describes them, in an order in which each finds what it names.
+STORAGE: tuple[Resource[Any], ...] = (
+    STORAGE_CLASSES,
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_STORAGE_CAPACITIES,
+    PERSISTENT_VOLUMES,
+    PERSISTENT_VOLUME_CLAIMS,
+    VOLUME_ATTACHMENTS,
+)
+
 # Finished pods hold no resources; the apiserver leaves them out, and reports their end as DELETED.
 UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 
@@ -127,6 +150,7 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
     object: T | None
     resource_version: str
     unread: str = ""  # "namespace/name" of an object that could not be decoded, as far as even that could be read
+    is_kept: bool = False  # the object is as the informer's `keep` returns it
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,18 +181,12 @@ def nothing() -> None:
     """Do nothing: the callback of those for whom a late answer changes nothing."""
 
 
-def _keep_on(give_up: Callable[[], None]) -> None:
-    pass
-
-
 class BindTry(msgspec.Struct, frozen=True):
     """The callbacks of one try to write a binding."""
 
     may_write: Callable[[], bool] = always  # asked right before it is sent
     on_overdue: Callable[[], None] = nothing  # called at most once, while its answer is much later than usual
     is_repeat: bool = False  # an earlier try may have been carried out
-    # Called right before `on_overdue`, if at all, with what gives the request up: no answer will be reported then.
-    may_give_up: Callable[[Callable[[], None]], None] = _keep_on
 
 
 ONE_TRY = BindTry()
@@ -364,6 +382,31 @@ class Client(Protocol):
         ...
 
 
+class BindRequest(Protocol):
+    """A binding to write once, without a task, and what is called about it from the event loop."""
+
+    binding: Binding
+
+    def may_write(self) -> bool:
+        """Is asked right before the binding is sent."""
+        ...
+
+    def may_give_up(self, give_up: Callable[[], None]) -> None:
+        """Is called right before `on_overdue` with what gives the request up; then no answer will be reported."""
+        ...
+
+    def on_overdue(self) -> None:
+        """Is called at most once, while the answer is much later than usual."""
+        ...
+
+    def on_answer(self, error: APIError | None) -> None:
+        """Is called once, never from within `DirectBinds.write`, with what `bind` would raise after a single try.
+
+        That includes a 401, and NotLeading if `may_write` returned False.
+        """
+        ...
+
+
 class DirectBinds(Protocol):
     """Writes bindings without a task for each."""
 
@@ -372,13 +415,8 @@ class DirectBinds(Protocol):
         """The number of bindings that the apiserver takes at once at the moment."""
         ...
 
-    def write(self, binding: Binding, attempt: BindTry, on_answer: OnAnswered) -> bool:
-        """Write it once, when its turn comes. Returns False, with nothing done, if it must go through `bind` now.
-
-        `on_answer` is called once, from the event loop and never from within `write`, with what `bind` would raise
-        after a single try, a 401 included, and NotLeading if `attempt.may_write` returns False. Before that,
-        `attempt.on_overdue` may be called.
-        """
+    def write(self, request: BindRequest) -> bool:
+        """Write it once, when its turn comes. Returns False, with nothing done, if it must go through `bind` now."""
         ...
 
 

@@ -35,6 +35,8 @@ from kscheduler.input.decoding import check_utf8
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
+_TYPES = {each.value: each for each in EventType}
+
 # Decoding at once what is smaller takes a millisecond or less.
 BIG_PAGE_BYTES = 512 << 10
 
@@ -121,6 +123,7 @@ class LineDecoder(Generic[T]):
         self._resource = resource
         self._repeats = dedup_of(resource.type)
         self._decode = decoder(_Line[resource.type])  # type: ignore[name-defined]
+        self._read_line = resource.read_line
 
     def __call__(self, raw: bytes) -> WatchEvent[T]:
         """Decode one event; an unreadable object is logged. Raises WatchError for an ERROR event."""
@@ -131,6 +134,9 @@ class LineDecoder(Generic[T]):
                 return self._unreadable(error)
         if self._repeats is not None and (version := self._repeats.version_if_repeat(raw)):
             return WatchEvent(EventType.MODIFIED, None, version)
+        if self._read_line is not None and (read := self._read_line(raw)) is not None:
+            kind, obj = read
+            return WatchEvent(_TYPES[kind], obj, obj.metadata.resource_version, is_kept=True)  # type: ignore[attr-defined]
         try:
             line = self._decode(raw)
         except DecodeError:

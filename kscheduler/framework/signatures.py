@@ -27,6 +27,7 @@ P = TypeVar("P")
 # Bound of all kept looks and signatures, some hundred bytes each: when they exceed it, all are dropped.
 MAX_BYTES = 32 << 20
 PER_SIGNATURE = 1_024  # approximate bytes of a signature, without its look
+MAX_TEMPLATES = 1_024  # whose signatures are found without encoding a pod
 
 _encode = msgspec.json.Encoder().encode
 
@@ -75,19 +76,41 @@ class Signer:
         self._by_look: dict[bytes, Signature] = {}
         self._by_spec: dict[bytes, SpecSignature] = {}
         self._bytes = 0  # approximate size of these
+        # id of a spec -> a pod that has it, which keeps the id from meaning another spec, and the pod's signature.
+        self._by_template: dict[int, tuple[Pod, Signature]] = {}
 
     def sign(self, pod: PodInfo) -> Signature:
         """Return the pod's signature, and store it in the pod. Raises KeyError for a pod of no profile."""
         signed = pod.signature
         if isinstance(signed, Signature) and signed.signer is self:
             return signed
+        # Pods of one template share its parts (api/sharing.py): then there is nothing to encode.
+        this = pod.pod
+        template, found = self._by_template.get(id(this.spec), (None, None))
+        if (
+            found is not None
+            and template is not None
+            and template.spec is this.spec
+            and template.status is this.status
+            and template.metadata.labels is this.metadata.labels
+            and template.metadata.owner_references is this.metadata.owner_references
+            and template.metadata.namespace == this.metadata.namespace
+        ):
+            pod.signature = found
+            return found
         look = self._look(pod)
-        found = None if look is None else self._by_look.get(look.whole)
-        if found is None:
-            found = self._ask(pod, None if look is None else look.spec)
-            if look is not None:
-                self._make_room(len(look.whole))
-                self._by_look[look.whole] = found
+        if look is None:
+            pod.signature = found = self._ask(pod, None)
+            return found
+        known = self._by_look.get(look.whole)
+        found = known or self._ask(pod, look.spec)
+        if known is None:
+            self._make_room(len(look.whole))
+            self._by_look[look.whole] = found
+        if not self._far_sighted[pod.pod.spec.scheduler_name]:
+            if len(self._by_template) >= MAX_TEMPLATES:
+                self._by_template.clear()
+            self._by_template[id(pod.pod.spec)] = pod.pod, found
         pod.signature = found
         return found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kscheduler._fast import MAX_ENTRIES
-from kscheduler.api.objects import Container, Pod, Volume
+from kscheduler.api.objects import Container, Pod, PodSpec, Volume
 from kscheduler.api.pod_affinity import NO_TERMS, HeldTerm, PodAffinityTerms, compile_pod_affinity
 from kscheduler.api.resources import PodResources, pod_resources
 from kscheduler.errors import DecodeError
@@ -48,15 +48,25 @@ class PodInfo:
         self.pod = pod
         self.uid = pod.metadata.uid
         self.priority = pod.spec.priority or 0
-        self.resources: PodResources = pod_resources(pod)
-        if len(self.resources.total.scalars) + NATIVE_RESOURCES > MAX_ENTRIES:
-            raise DecodeError(
-                f"pod {pod.key}: expected requests for at most {MAX_ENTRIES - NATIVE_RESOURCES} extended resources, "
-                f"got {len(self.resources.total.scalars)}"
-            )
-        self.host_ports = host_ports(pod)
+        # Pods of one template share the parts that its values are computed from (api/sharing.py).
+        spec, status = pod.spec, pod.status
+        known = _templates.get(id(spec.containers))
+        if (
+            known is not None
+            and known[0].containers is spec.containers
+            and known[0].init_containers is spec.init_containers
+            and known[0].volumes is spec.volumes
+            and known[0].overhead is spec.overhead
+            and known[0].resources is spec.resources
+            and not (status.container_statuses or status.init_container_statuses or status.resources)
+        ):
+            values = known[1]
+        else:
+            values = _values_of(pod)
+        self.resources: PodResources = values[0]
+        self.host_ports: tuple[HostPort, ...] = values[1]
         # Does it name claims or disks? Most pods name only what the kubelet makes: tokens, ConfigMaps and the like.
-        self.uses_storage = any(map(is_storage, pod.spec.volumes or ()))
+        self.uses_storage: bool = values[2]
         self.signature: object | None = None  # decides the pod class; set by the framework
         # Compiled when first asked for; most pods have none.
         self.states_affinity = pod.spec.affinity is not None  # else it has no terms
@@ -84,6 +94,30 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"
+
+
+_Values = tuple[PodResources, tuple[HostPort, ...], bool]  # requests, host ports, whether storage is used
+
+# id of the containers -> the spec of a pod that has them, which keeps the id from meaning others, and its values.
+_templates: dict[int, tuple[PodSpec, _Values]] = {}
+_MOST_TEMPLATES = 1_024
+
+
+def _values_of(pod: Pod) -> _Values:
+    """Return the values that follow from a pod's template, and keep them for its next pod. Raises DecodeError."""
+    resources = pod_resources(pod)
+    if len(resources.total.scalars) + NATIVE_RESOURCES > MAX_ENTRIES:
+        raise DecodeError(
+            f"pod {pod.key}: expected requests for at most {MAX_ENTRIES - NATIVE_RESOURCES} extended resources, "
+            f"got {len(resources.total.scalars)}"
+        )
+    spec, status = pod.spec, pod.status
+    values = resources, host_ports(pod), any(map(is_storage, spec.volumes or ()))
+    if not (status.container_statuses or status.init_container_statuses or status.resources):
+        if len(_templates) >= _MOST_TEMPLATES:
+            _templates.clear()
+        _templates[id(spec.containers)] = spec, values
+    return values
 
 
 def is_storage(volume: Volume) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from kscheduler.api.objects import Namespace, Pod, PodDisruptionBudget, Service
+from kscheduler.api.pod_texts import PodTexts
 from kscheduler.api.sharing import NodeSharing, PodSharing, keep_selector
 from kscheduler.cache.cache import Cache
 from kscheduler.client.informer import Handler, Informer, KeepNewest
@@ -147,10 +148,12 @@ class Watches:
 
     def _of_pods(self) -> Informer[Pod]:
         """Return the informer of unfinished pods, which reads documents if guests need complete pods."""
-        events, keep = self._timed(self._pod_events(), pod_event_name), PodSharing(bound_since=self._bound_since).keep
+        events, sharing = self._timed(self._pod_events(), pod_event_name), PodSharing(bound_since=self._bound_since)
+        keep = sharing.keep
         documents = self._listeners.pod_documents
         if documents is None:
-            return self._informer(PODS, events, UNFINISHED_PODS, keep=keep, store=self._listeners.pods)
+            pods = replace(PODS, read_line=PodTexts(sharing).read)
+            return self._informer(pods, events, UNFINISHED_PODS, keep=keep, store=self._listeners.pods)
         whole: Resource[Any] = POD_DOCUMENTS
         handler, keep_read = documents.follow(events), documents.reader(keep)
         return self._informer(whole, handler, UNFINISHED_PODS, keep_read, self._listeners.pods)

@@ -236,7 +236,7 @@ def test_what_is_remembered_of_ever_new_templates_is_bounded() -> None:
     sizes = []
     for count in range(4_000):
         sharing.keep(Pod(ObjectMeta(f"p{count}", labels={"job": f"j{count}"}), PodSpec("n")))
-        sizes.append(len(sharing._templates) + len(sharing._statuses) + len(sharing._parts) + len(sharing._strings))
+        sizes.append(len(sharing._templates) + len(sharing._statuses) + len(sharing._parts) + len(sharing.strings))
     assert max(sizes[2_000:]) <= max(sizes[:2_000])
 
 

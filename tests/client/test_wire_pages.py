@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 
 import pytest
 
-from kscheduler.client.protocol import PODS
-from kscheduler.client.wire import BIG_PAGE_BYTES, Undecoded, decode_page
+from kscheduler.client.protocol import PODS, EventType
+from kscheduler.client.wire import BIG_PAGE_BYTES, LineDecoder, Undecoded, decode_page
 from kscheduler.errors import DecodeError
+from kscheduler.testing import make_pod
 
 FILLER = "x" * 2_000
 COUNT = BIG_PAGE_BYTES // len(FILLER) + 1
@@ -54,3 +56,13 @@ def test_a_big_answer_that_is_no_list_is_refused() -> None:
 def test_a_big_list_without_items_is_empty() -> None:
     raw = json.dumps({"metadata": {"resourceVersion": "7", "selfLink": FILLER * COUNT}, "items": None}).encode()
     assert (list(decode_page(raw, PODS).items), decode_page(raw, PODS).resource_version) == ([], "7")
+
+
+def test_a_line_that_the_resource_reads_itself_needs_no_decoding_and_no_keeping() -> None:
+    ready = make_pod("ready").obj()
+    decode = LineDecoder(replace(PODS, read_line=lambda line: ("ADDED", ready) if b"ready" in line else None))
+    read = decode(b'{"type":"ADDED","object":"ready"}')
+    assert (read.type, read.object, read.is_kept) == (EventType.ADDED, ready, True)
+    other = decode(b'{"type":"ADDED","object":{"metadata":{"name":"p"}}}')
+    assert other.object is not None
+    assert (other.object.metadata.name, other.is_kept) == ("p", False)

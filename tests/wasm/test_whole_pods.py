@@ -8,7 +8,6 @@ import pytest
 
 from kscheduler.api.documents import PodDocument
 from kscheduler.api.objects import Pod
-from kscheduler.client.protocol import POD_DOCUMENTS, PODS
 from kscheduler.testing import make_pod
 from kscheduler.testing.controlplane.patience import until
 from kscheduler.wasm.extension.encoding import objects
@@ -42,7 +41,7 @@ async def test_a_guest_that_asks_for_the_pod_gets_what_is_kept_of_those_that_wai
         await until(lambda: all(cluster.pods[f"default/p{number}"].spec.node_name for number in (0, 1)))
         await until(lambda: all(scheduler.pods.store[f"default/p{number}"].spec.node_name for number in (0, 1)))
         assert guests.needs_pods is asks
-        assert scheduler.pods.resource is (POD_DOCUMENTS if asks else PODS)
+        assert scheduler.pods.resource.type is (PodDocument if asks else Pod)
         assert scheduler._pod_documents.pods == {}  # none of ours waits
         assert scheduler._pod_documents.bytes == 0
     assert [type(source) for source in seen] == [PodDocument] * asks
