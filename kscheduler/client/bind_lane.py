@@ -12,10 +12,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import msgspec
+
 from kscheduler.client.bind_tries import Tries, Try
 from kscheduler.client.binder import Binder
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.protocol import Binding, BindsDirectly, BindTry, Client, OnAnswered, nothing
+from kscheduler.client.protocol import Binding, BindsDirectly, Client, OnAnswered, nothing
 from kscheduler.client.slots import OVERDUE_S
 from kscheduler.errors import APIError
 
@@ -86,8 +88,7 @@ class BindLane:
         """
         self._open += 1
         one = _Submitted(self, self._period, binding, on_done)
-        attempt = BindTry(one.may_write, one.is_overdue, may_give_up=one.may_give_up)
-        if self._direct is None or not self._direct.write(binding, attempt, one.first_try_ended):
+        if self._direct is None or not self._direct.write(one):
             self.go_on(one, Tries())
 
     async def drain(self, timeout_s: float) -> int:
@@ -149,59 +150,56 @@ class BindLane:
         self._empty = None
 
 
-class _Submitted:
+class _Submitted(msgspec.Struct, eq=False):
     """One submitted binding, and the state of its first try."""
 
-    __slots__ = ("_give_up", "_lane", "_try", "binding", "counts_as_overdue", "on_done", "period")
-
-    def __init__(self, lane: BindLane, period: _Period, binding: Binding, on_done: OnAnswered) -> None:
-        self._lane = lane
-        self.period = period
-        self.binding = binding
-        self.on_done = on_done
-        self.counts_as_overdue = False
-        self._try: Try | None = None  # once the binder goes on
-        self._give_up: Callable[[], None] = nothing  # the first try, once it is overdue
+    lane: BindLane
+    period: _Period
+    binding: Binding
+    on_done: OnAnswered
+    counts_as_overdue: bool = False
+    first_try: Try | None = None  # once the binder goes on
+    give_up_first: Callable[[], None] = nothing  # the first try, once it is overdue
 
     def may_write(self) -> bool:
-        return not self.period.is_over and self._lane.permission.may_write()
+        return not self.period.is_over and self.lane.permission.may_write()
 
-    def is_overdue(self) -> None:
+    def on_overdue(self) -> None:
         """Let the binder write the binding again beside the first try, whose late answer still counts."""
-        if not self.period.is_over and self._try is None:
+        if not self.period.is_over and self.first_try is None:
             self.set_aside()
             self._hand_over().is_late()
 
     def may_give_up(self, give_up: Callable[[], None]) -> None:
-        self._give_up = give_up
+        self.give_up_first = give_up
 
     def give_up(self) -> None:
         """Stop waiting for the first try if it still hangs: the binding is decided."""
-        self._give_up()
+        self.give_up_first()
 
     def set_aside(self) -> None:
         """Count the binding as overdue, so that others may be submitted in its place."""
         if not self.period.is_over and not self.counts_as_overdue:
             self.counts_as_overdue = True
-            self._lane.note_overdue()
+            self.lane.note_overdue()
 
-    def first_try_ended(self, error: APIError | None) -> None:
+    def on_answer(self, error: APIError | None) -> None:
         """Take the outcome of the first try: end the binding, or hand it over to the binder."""
-        if self._try is not None:
-            self._try.ended(error)
+        if self.first_try is not None:
+            self.first_try.ended(error)
         elif self.period.is_over:
             return
         elif error is not None and error.status == 401:
             # Certainly not carried out, and nothing was written before; the ordinary way reads the token again.
-            self._lane.go_on(self, Tries())
+            self.lane.go_on(self, Tries())
         elif error is not None and error.is_transient:
             self._hand_over().ended(error)
         else:
-            self._lane.end(self, error)
+            self.lane.end(self, error)
 
     def _hand_over(self) -> Try:
         """Let the binder go on, and return the first try, whose outcome is to be reported to it."""
         tries = Tries()
-        self._try = tries.begin()
-        self._lane.go_on(self, tries)
-        return self._try
+        self.first_try = tries.begin()
+        self.lane.go_on(self, tries)
+        return self.first_try

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from kscheduler.client import protobuf
 from kscheduler.client.connections import Carrier
-from kscheduler.client.protocol import Binding, BindTry, OnAnswered
+from kscheduler.client.protocol import Binding, BindRequest
 from kscheduler.client.ratelimit import Priority, RateLimiter
 from kscheduler.client.slots import Slots
 from kscheduler.client.transport import Transport
@@ -24,9 +24,6 @@ from kscheduler.clock import Clock
 from kscheduler.errors import APIError
 
 _PLAIN = re.compile(r"[A-Za-z0-9._~-]*").fullmatch  # what needs no percent-encoding: all names the API admits
-
-
-_Wanted = tuple[Binding, BindTry, OnAnswered]
 
 
 class BindingWriter:
@@ -48,7 +45,7 @@ class BindingWriter:
         self._clock = clock
         self._accept = accept
         self._timeout_s = timeout_s
-        self._waiting: deque[_Wanted] = deque()
+        self._waiting: deque[BindRequest] = deque()
         self._tokens = 0  # taken for bindings that wait
         self._asked = 0  # tokens we wait for
         slots.call_when_free(self._pump)
@@ -57,10 +54,10 @@ class BindingWriter:
     def limit(self) -> int:
         return self._slots.limit.value
 
-    def write(self, binding: Binding, attempt: BindTry, on_answer: OnAnswered) -> bool:
+    def write(self, request: BindRequest) -> bool:
         if not self._transport.sends:
             return False
-        self._waiting.append((binding, attempt, on_answer))
+        self._waiting.append(request)
         self._pump()
         return True
 
@@ -68,14 +65,14 @@ class BindingWriter:
         """Send the bindings that have a token and a slot."""
         waiting = self._waiting
         while waiting:
-            binding, attempt, on_answer = waiting[0]
-            if attempt.may_write():
+            request = waiting[0]
+            if request.may_write():
                 if not self._has_token() or not self._slots.try_take(Priority.BIND):
                     return
                 self._tokens -= 1
-                self._send(binding, attempt, on_answer)
+                self._send(request)
             else:
-                asyncio.get_running_loop().call_soon(on_answer, not_leading(NOT_BOUND))
+                asyncio.get_running_loop().call_soon(request.on_answer, not_leading(NOT_BOUND))
             waiting.popleft()
 
     def _has_token(self) -> bool:
@@ -96,12 +93,12 @@ class BindingWriter:
         self._transport.observer.observe_rate_limiter("POST", self._transport.host, self._clock.now() - asked_at)
         self._pump()
 
-    def _send(self, binding: Binding, attempt: BindTry, on_answer: OnAnswered) -> None:
-        sent = _Sent(self._slots, attempt, on_answer)
+    def _send(self, request: BindRequest) -> None:
+        sent = _Sent(self._slots, request)
         self._transport.send(
             "POST",
-            binding_path(binding),
-            protobuf.encode_binding(binding),
+            binding_path(request.binding),
+            protobuf.encode_binding(request.binding),
             protobuf.CONTENT_TYPE,
             self._accept,
             self._timeout_s,
@@ -113,17 +110,16 @@ class BindingWriter:
 class _Sent(Carrier):
     """A binding under way."""
 
-    def __init__(self, slots: Slots, attempt: BindTry, on_answer: OnAnswered) -> None:
+    def __init__(self, slots: Slots, request: BindRequest) -> None:
         self._slots = slots
-        self._attempt = attempt
-        self._on_answer = on_answer
+        self._request = request
         self._has_ended = False
         self._slot = slots.sent(Priority.BIND, self._is_overdue)
 
     def _is_overdue(self) -> None:
         self.distrust()
-        self._attempt.may_give_up(self._give_up)
-        self._attempt.on_overdue()
+        self._request.may_give_up(self._give_up)
+        self._request.on_overdue()
 
     def _give_up(self) -> None:
         """Abandon a hanging try whose binding is decided, so that it does not count as overdue until it times out."""
@@ -138,7 +134,7 @@ class _Sent(Carrier):
             return
         self._has_ended = True
         self._slots.ended(self._slot, error)
-        self._on_answer(error)
+        self._request.on_answer(error)
 
 
 def binding_path(binding: Binding) -> str:

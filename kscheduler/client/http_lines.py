@@ -17,6 +17,7 @@ from kscheduler.client.http_answer import (
 
 MAX_LINE_BYTES = 1 << 26  # etcd takes no object of more than a few megabytes
 _MAX_SIZE_LINE = 1 << 10  # a chunk's size and its extensions
+_SMALL_CHUNK = 16 << 10  # bytes; what comes of one is copied again with each piece: a larger one is read in pieces
 
 
 class LineReader:
@@ -98,15 +99,19 @@ class LineReader:
                     self._keep(data[at:])
                     return
                 size = _chunk_size(data[at:line_end])
-                at = line_end + 2
-                stop = at + size
+                start, stop = line_end + 2, line_end + 2 + size
                 if not size:
                     self._trailers = True
-                elif stop + 2 <= end and not self._tail and data.find(b"\n", at, stop) == stop - 1:
-                    lines.append(data[at : stop - 1])
+                    at = start
+                elif stop + 2 > end and size <= _SMALL_CHUNK:
+                    self._rest = data[at:]  # the rest of the chunk is waited for, and the whole of it read at once
+                    return
+                elif stop + 2 <= end and not self._tail and data.find(b"\n", start, stop) == stop - 1:
+                    lines.append(data[start : stop - 1])
                     at = stop + 2
                 else:
                     self._chunk_left = size + 2
+                    at = start
 
     def _read_piece(self, data: bytes, at: int, lines: list[bytes]) -> int:
         """Read what has come of the current chunk; the last two bytes of `_chunk_left` are its line end."""

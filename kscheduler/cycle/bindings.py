@@ -44,10 +44,11 @@ class Bindings:
         return self.room > 0
 
     def start(self, cycle: BindingCycle) -> None:
-        if self._one.binds_directly(cycle):
-            self._lane.submit(self._one.about_to_bind(cycle), partial(self._finish, cycle))
-        else:
+        binding = self._one.direct_binding(cycle)
+        if binding is None:
             self._tasks.start(self._one.bind(cycle))
+        else:
+            self._lane.submit(binding, partial(self._finish, cycle))
 
     def _finish(self, cycle: BindingCycle, error: APIError | None) -> None:
         # A pod that is not bound goes back to the queue, and has news for others; or a plugin has.

@@ -26,6 +26,7 @@ from kscheduler.client.protocol import (
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     Binding,
+    BindRequest,
     BindTry,
     DirectBinds,
     Event,
@@ -219,8 +220,9 @@ class ClusterClient:
         finally:
             timer.cancel()
 
-    def send_binding(self, binding: Binding, on_answer: OnAnswered, on_overdue: Callable[[], None]) -> None:
-        self.send(partial(self._cluster.bind, binding), self._latency.bind_s, on_answer, on_overdue)
+    def send_binding(self, request: BindRequest) -> None:
+        act = partial(self._cluster.bind, request.binding)
+        self.send(act, self._latency.bind_s, request.on_answer, request.on_overdue)
 
     def direct_binds(self, ceiling: int) -> DirectBinds:
         return _DirectBinds(self, ceiling)
@@ -397,14 +399,14 @@ class _DirectBinds:
         self._client = client
         self.limit = limit
 
-    def write(self, binding: Binding, attempt: BindTry, on_answer: OnAnswered) -> bool:
+    def write(self, request: BindRequest) -> bool:
         client = self._client
         if not client.sends:
             return False
-        if attempt.may_write():
-            client.send_binding(binding, on_answer, attempt.on_overdue)
+        if request.may_write():
+            client.send_binding(request)
         else:
-            asyncio.get_running_loop().call_soon(on_answer, not_leading(NOT_BOUND))
+            asyncio.get_running_loop().call_soon(request.on_answer, not_leading(NOT_BOUND))
         return True
 
 
