@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import uvloop
 from msgspec.structs import replace
 
 from kscheduler.api.objects import LabelSelector, Pod, TopologySpreadConstraint
@@ -249,7 +250,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             found: dict[str, list[Result]] = {lane: [] for lane in options.lanes}
             for _ in range(options.rounds):
                 for lane in options.lanes:
-                    found[lane].append(asyncio.run(run(shape, nodes, options.pods, lane)))
+                    found[lane].append(uvloop.run(run(shape, nodes, options.pods, lane)))
                     gc.collect()
             for lane, results in found.items():
                 rounds += results

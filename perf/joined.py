@@ -141,7 +141,10 @@ class Lane:
             node = self.cache.table.get(found)
             assert node is not None
             began = time.thread_time()
-            self.cache.table.add_pod(node, pod, counted=self._counted)
+            if self._counted:
+                self.cache.table.add_counted_pods((node.row,), (pod,))
+            else:
+                self.cache.table.add_pod(node, pod)
             counting += time.thread_time() - began
             deciding += decided - started
         return deciding / len(pods) * 1e6, counting / len(pods) * 1e6

@@ -13,8 +13,7 @@ is an argument.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from typing import NoReturn
+from collections.abc import Iterator, KeysView, Sequence
 
 import msgspec
 
@@ -55,25 +54,38 @@ class Cache:
 
     # --- assumed pods ---
 
-    def assume(self, pod: PodInfo, node_name: str, *, counted: bool = False) -> None:
-        """Count the pod on the node before its binding is written. `counted`: the columns count its requests already.
+    def assume(self, pod: PodInfo, node_name: str) -> None:
+        """Count the pod on the node before its binding is written.
 
-        Raises InternalError if the pod is in the cache already, or was counted on a missing node. After any fault the
-        pod is not assumed by this call, and requests that the columns count for it are taken back, as for all other
-        pods that were counted and not yet assumed (see `recount`).
+        Raises InternalError if the pod is in the cache already. After any fault the cache is as before.
         """
-        info = self.table.get(node_name)
-        if pod.uid in self._pods or (counted and info is None):
-            self._refuse(pod, node_name, counted=counted)
-        self._put(PodState(pod, node_name, True), info, counted=counted)
+        if pod.uid in self._pods:
+            raise self._in_cache_already(pod)
+        self._put(PodState(pod, node_name, True), self.table.get(node_name))
 
-    def _refuse(self, pod: PodInfo, node_name: str, *, counted: bool) -> NoReturn:
-        if counted:
-            self.recount()
-        known = self._pods.get(pod.uid)
-        if known is not None:
-            raise InternalError(f"pod {pod.key} ({pod.uid}) is in the cache already, on {known.node_name}")
-        raise InternalError(f"pod {pod.key} was counted on {node_name}, which is not there")
+    def assume_counted(self, pods: Sequence[PodInfo], rows: Sequence[int], node_names: Sequence[str]) -> None:
+        """Assume pods whose requests the columns count already, each on the node of its row.
+
+        Raises InternalError if one of them is in the cache already. After any fault none of them is assumed, and the
+        caller must call `recount`: the columns, and perhaps some indexes, still count them.
+        """
+        states, held = self._pods, 0
+        try:
+            for pod, node_name in zip(pods, node_names, strict=True):
+                uid = pod.uid
+                if uid in states:
+                    raise self._in_cache_already(pod)
+                states[uid] = PodState(pod, node_name, True)
+                held += 1
+            self._assumed += held
+            self.table.add_counted_pods(rows, pods)
+        except Exception:
+            for pod in pods[:held]:
+                del states[pod.uid]
+            raise
+
+    def _in_cache_already(self, pod: PodInfo) -> InternalError:
+        return InternalError(f"pod {pod.key} ({pod.uid}) is in the cache already, on {self._pods[pod.uid].node_name}")
 
     def finish_binding(self, uid: str, now: float) -> None:
         """Record that the pod's binding is written: unconfirmed, it expires `assumed_ttl_s` after `now` (0: never)."""
@@ -144,6 +156,10 @@ class Cache:
     def get(self, uid: str) -> PodState | None:
         return self._pods.get(uid)
 
+    def uids(self) -> KeysView[str]:
+        """Return the uids of all pods in the cache, as a view: to be asked many times in a row."""
+        return self._pods.keys()
+
     def is_assumed(self, uid: str) -> bool:
         state = self._pods.get(uid)
         return state is not None and state.assumed
@@ -160,7 +176,7 @@ class Cache:
     # `_pods` is authoritative; nodes, columns and indexes are derived from it. If a bug interrupts an update of
     # these, they are recounted from `_pods`.
 
-    def _put(self, state: PodState, info: NodeInfo | None, *, counted: bool = False) -> None:
+    def _put(self, state: PodState, info: NodeInfo | None) -> None:
         """Add the pod to its node, `info`, and to all indexes. If this raises, the cache is as before."""
         uid = state.pod.uid
         self._pods[uid] = state
@@ -169,7 +185,7 @@ class Cache:
             if info is None:
                 self._homeless.setdefault(state.node_name, {})[uid] = state.pod
             else:
-                self.table.add_pod(info, state.pod, counted=counted)
+                self.table.add_pod(info, state.pod)
         except Exception:
             del self._pods[uid]
             self.recount()

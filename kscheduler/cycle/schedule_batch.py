@@ -76,7 +76,7 @@ class ScheduleBatch:
 
     def _decide(self, popped: Sequence[QueuedPodInfo], now: float) -> int:
         """Decide popped pods in order, and return how many were tried; the others are back in the queue."""
-        batch = [queued for queued in popped if not self._one.skips(queued.pod_info)]
+        batch = self._one.leave_out(popped)
         # 2. Those at the front that the lane can decide.
         started = self._stopwatch()
         asked = self._first_asked_for(batch, now)
@@ -144,31 +144,45 @@ class ScheduleBatch:
     def _place(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
         """Place the leading pods in the compiled lane, start their bindings, and return how many were placed."""
         pods, done = [queued.pod_info for queued in batch], 0
+        is_verbose = log.isEnabledFor(logging.DEBUG)
         while done < len(pods):
             placements = self._ask_lane(pods[done:] if done else pods)
-            if not len(placements):
+            placed = len(placements)
+            if not placed:
                 break
-            # They are counted on their nodes' columns, all of them, until one fails and all is counted again.
-            recounts = self._cache.recounts
-            for placed in placements:
-                queued, cycle, is_held = batch[done], None, False
-                is_counted = recounts == self._cache.recounts
-                done += 1
+            are_assumed = self._assume(pods[done : done + placed], placements)
+            for queued, node_name, feasible in zip(
+                batch[done : done + placed], placements.node_names, placements.feasible, strict=True
+            ):
+                cycle = None
                 try:
-                    self._cache.assume(queued.pod_info, placed.node_name, counted=is_counted)
-                    is_held = True
+                    if not are_assumed:
+                        self._cache.assume(queued.pod_info, node_name)
                     framework = self._profiles[queued.pod_info.pod.spec.scheduler_name]
-                    cycle = self._one.settle_placed(queued, framework, placed, now)
+                    cycle = self._one.settle_placed(queued, framework, node_name, feasible, now)
                     if cycle is not None:
+                        if is_verbose and cycle.only_binds:
+                            log.debug("pod assumed", extra={"pod": cycle.pod.key, "node": node_name})
                         self._dispatch(cycle)
                 except MemoryError:
                     raise
                 except Exception:
-                    if is_counted and not is_held:
-                        self._cache.recount()
                     self._failed(queued, cycle)
+            done += placed
             self._report(placements)
         return done
+
+    def _assume(self, pods: Sequence[PodInfo], placements: Placements) -> bool:
+        """Assume placed pods together. Returns False if that failed: then each is to be assumed by itself."""
+        try:
+            self._cache.assume_counted(pods, placements.rows, placements.node_names)
+        except MemoryError:
+            raise
+        except Exception:
+            log.exception("the pods of a batch could not be assumed together")
+            self._cache.recount()
+            return False
+        return True
 
     def _ask_lane(self, pods: Sequence[PodInfo]) -> Placements:
         if self._lane is None:

@@ -7,7 +7,7 @@ scheduling cycles; when it fails, the pod's room is given back and the pod retur
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
@@ -24,7 +24,6 @@ from kscheduler.cycle.waiting_pods import WaitingPods
 from kscheduler.errors import APIError, Conflict, InternalError, NotFound
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.framework.algorithm import Decision, Rejection
-from kscheduler.framework.compiled_lane import Placement
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE
 from kscheduler.framework.faults import not_allowed, not_bound
@@ -149,14 +148,18 @@ class ScheduleOne:
         return self._hold(BindingCycle(queued, framework, state, found.node_name, started, framework.only_binds(pod)))
 
     def settle_placed(
-        self, queued: QueuedPodInfo, framework: Framework, placed: Placement, started: float
+        self, queued: QueuedPodInfo, framework: Framework, node_name: str, feasible: int, started: float
     ) -> BindingCycle | None:
         """Begin the binding cycle of a pod that the compiled lane has placed and that is assumed already."""
         if self._decisions is not None:
-            self._decisions.placed(queued, framework.profile, placed.node_name, placed.feasible, started)
-        only_binds = framework.only_binds(queued.pod_info)
-        state = NO_STATE if only_binds else CycleState()
-        return self._hold(BindingCycle(queued, framework, state, placed.node_name, started, only_binds))
+            self._decisions.placed(queued, framework.profile, node_name, feasible, started)
+        pod = queued.pod_info
+        if not framework.only_binds(pod):
+            return self._hold(BindingCycle(queued, framework, CycleState(), node_name, started))
+        # What `_reserve` does where no plugin has a say, as for nearly all pods.
+        if pod.uid in self._nominations.by_pod:
+            self._nominations.remove(pod.uid)
+        return BindingCycle(queued, framework, NO_STATE, node_name, started, True)
 
     def _hold(self, cycle: BindingCycle) -> BindingCycle | None:
         """Run Reserve and Permit; if a plugin rejects the pod or a fault occurs, the assumed room is given back."""
@@ -197,6 +200,16 @@ class ScheduleOne:
         self._queue.activate(list(state.pods_to_activate), self._clock.now())
         state.pods_to_activate.clear()
 
+    def leave_out(self, popped: Sequence[QueuedPodInfo]) -> list[QueuedPodInfo]:
+        """Return the pods that need a decision, and end the attempts of the others."""
+        assumed = self._cache.uids()
+        return [
+            queued
+            for queued in popped
+            if (queued.pod_info.uid not in assumed and queued.pod_info.pod.metadata.deletion_timestamp is None)
+            or not self.skips(queued.pod_info)
+        ]
+
     def skips(self, pod: PodInfo) -> bool:
         """Return True, and end the attempt, if there is nothing to decide: the pod is ending or assumed."""
         is_ending = pod.pod.metadata.deletion_timestamp is not None
@@ -233,12 +246,10 @@ class ScheduleOne:
             raise
         self._conclude(cycle, status)
 
-    def binds_directly(self, cycle: BindingCycle) -> bool:
-        """Return True if there is nothing to do but to write the default binding."""
-        return self._bind_outside is None and cycle.only_binds
-
-    def about_to_bind(self, cycle: BindingCycle) -> Binding:
-        """Return the binding of a pod that is bound directly, and withdraw its unwritten status patches."""
+    def direct_binding(self, cycle: BindingCycle) -> Binding | None:
+        """Return the binding if nothing is to be done but to write it; the pod's unwritten patches are withdrawn."""
+        if self._bind_outside is not None or not cycle.only_binds:
+            return None
         pod = cycle.queued.pod_info
         if pod.uid in self._statuses.known:
             self._statuses.withdraw(pod.uid)

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 class Evaluations:
     """The counters of plugin evaluations that each pod of a class increments, as it would in the general lane."""
 
+    profile: str
     always: tuple[Counter, ...]
     if_scored: tuple[Counter, ...]  # for pods with more than one feasible node
 
@@ -44,6 +45,7 @@ class ClassCompiler:
         observer: Measurements,
         plugins: SearchPlugins,
     ) -> None:
+        self._profile = profile
         self._table = table
         points = plugins.by_point
         self._at = {point: [plugin.name for plugin in there] for point, there in points.items()}
@@ -93,7 +95,9 @@ class ClassCompiler:
         if_scored = [(name, "PreScore") for name in self._at["PreScore"]]
         if_scored += [(n, "Score") for n in self._at["Score"] if n in draft.scoring or n not in self._at["PreScore"]]
         counters = self._counters
-        return Evaluations(tuple(counters[key] for key in always), tuple(counters[key] for key in if_scored))
+        return Evaluations(
+            self._profile, tuple(counters[key] for key in always), tuple(counters[key] for key in if_scored)
+        )
 
 
 def _takes_part(plugin: Plugin, at: dict[str, list[str]]) -> bool:

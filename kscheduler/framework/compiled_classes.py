@@ -93,6 +93,7 @@ class CompiledClasses:
         self._begun: dict[SpecSignature, tuple[ClassDraft, bool, int]] = {}
         self._classes: dict[Hashable, CompiledClass] = {}
         self._by_class: dict[PodClass, CompiledClass] = {}
+        self.evaluations: dict[PodClass, Evaluations] = {}  # of each class here
         # Signature -> class, where the class is valid now and can be placed in batches.
         self.ready: dict[object, PodClass] = {}
         self._find_sampling()
@@ -138,8 +139,10 @@ class CompiledClasses:
 
     # --- looking up ---
 
-    def sign(self, pod: PodInfo) -> Signature:
-        return self._signer.sign(pod)
+    @property
+    def sign(self) -> Callable[[PodInfo], Signature]:
+        """The function that signs a pod, valid until `forget`."""
+        return self._signer.sign
 
     def find(self, pod: PodInfo) -> CompiledClass | None:
         """Return the pod's class, valid now; None if the general lane has to decide the pod."""
@@ -214,6 +217,7 @@ class CompiledClasses:
             return None
         found = CompiledClass(signature.profile, key, made, evaluations, draft.terms, draft.asks, draft.bytes)
         self._classes[key] = self._by_class[made] = found
+        self.evaluations[made] = evaluations
         self._bytes += found.bytes
         return found
 
@@ -231,7 +235,7 @@ class CompiledClasses:
             return
         compiled.users -= 1
         if compiled.users == 0:
-            del self._classes[compiled.key], self._by_class[compiled.pod_class]
+            del self._classes[compiled.key], self._by_class[compiled.pod_class], self.evaluations[compiled.pod_class]
             self._bytes -= compiled.bytes
             self._placer.drop(compiled.pod_class)
             self._observer.batch_flushed(compiled.profile, reason)

@@ -12,10 +12,8 @@ import logging
 import os
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-
-import msgspec
 
 from kscheduler._fast import Placer, PodClass
 from kscheduler.framework.class_compiler import Evaluations
@@ -35,19 +33,11 @@ MAX_BYTES = 256 << 20
 KEPT_CLASSES = 256
 
 
-class Placement(msgspec.Struct, frozen=True, gc=False):
-    """The node of one pod; all nodes were evaluated."""
-
-    row: int
-    node_name: str
-    feasible: int  # nodes that fit
-
-
 @dataclass(slots=True, eq=False)
 class Placements:
     """The nodes of the leading pods, in their order. The columns count these pods already, the cache does not yet.
 
-    The caller must assume each, `cache.assume(pod, node_name, counted=True)`, before anything else is done.
+    The caller must assume them, `cache.assume_counted(pods, rows, node_names)`, before anything else is done.
     """
 
     rows: Sequence[int]
@@ -59,9 +49,6 @@ class Placements:
 
     def __len__(self) -> int:
         return len(self.node_names)
-
-    def __iter__(self) -> Iterator[Placement]:
-        return map(Placement, self.rows, self.node_names, self.feasible)
 
 
 NO_PLACEMENTS = Placements(array("i"), (), array("i"))
@@ -135,12 +122,15 @@ class CompiledLane:
         """Return the classes of the leading pods, and the class of the next pod if that class has terms."""
         self._classes.refresh()
         run: list[PodClass] = []
-        ready, find = self._classes.ready, self._classes.find
+        ready, find, sign = self._classes.ready, self._classes.find, self._classes.sign
         highest = self._nominations.highest_priority
         for pod in pods:
             if highest is not None and pod.priority <= highest:
                 break
-            pod_class = ready.get(pod.signature)
+            signature = pod.signature
+            if signature is None and pod.pod.spec.scheduler_name in self._profiles:
+                signature = sign(pod)
+            pod_class = ready.get(signature)
             # A pod may state terms that its signature leaves out, since its own profile ignores them.
             if pod_class is None or pod.pod.spec.affinity is not None:
                 found = find(pod)
@@ -212,22 +202,21 @@ class CompiledLane:
         if not pods:
             return
         self._observer.algorithm((looking_s + placing_s) / pods, pods)
+        evaluations_of = self._classes.evaluations
         if pods == 1:  # as are all pods of classes with terms
-            compiled, scored = self._classes.of(run[0]), int(feasible[0] != 1)
-            compiled.evaluations.count(1, scored)
-            self._report_points(compiled.profile, 1, scored, looking_s, placing_s)
+            evaluations, scored = evaluations_of[run[0]], int(feasible[0] != 1)
+            evaluations.count(1, scored)
+            self._report_points(evaluations.profile, 1, scored, looking_s, placing_s)
             return
-        singles: Counter[PodClass] = Counter()  # pods that fitted on one node only, and were not scored
+        singles: Counter[Evaluations] = Counter()  # of pods that fitted on one node only, and were not scored
         if 1 in feasible:
-            singles.update(pod_class for pod_class, fitting in zip(run, feasible, strict=True) if fitting == 1)
+            singles.update(evaluations_of[each] for each, fitting in zip(run, feasible, strict=True) if fitting == 1)
         by_profile: dict[str, tuple[int, int]] = {}  # profile -> pods, of these scored
-        for pod_class, count in Counter(run).items():
-            compiled = self._classes.of(pod_class)
-            evaluations: Evaluations = compiled.evaluations
-            scored = count - singles[pod_class]
+        for evaluations, count in Counter(map(evaluations_of.__getitem__, run)).items():
+            scored = count - singles[evaluations]
             evaluations.count(count, scored)
-            before = by_profile.get(compiled.profile, (0, 0))
-            by_profile[compiled.profile] = before[0] + count, before[1] + scored
+            before = by_profile.get(evaluations.profile, (0, 0))
+            by_profile[evaluations.profile] = before[0] + count, before[1] + scored
         for profile, (count, scored) in by_profile.items():
             self._report_points(profile, count, scored, looking_s / pods, placing_s / pods)
 

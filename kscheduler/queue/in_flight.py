@@ -8,7 +8,7 @@ that it may have missed. Events that concern only one pod (its update, its activ
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
@@ -62,8 +62,10 @@ class InFlightPods:
     def get(self, uid: str) -> Flight | None:
         return self._flights.get(uid)
 
-    def begin(self, qpi: QueuedPodInfo) -> None:
-        self._flights[qpi.pod_info.uid] = Flight(qpi, self._first_event + len(self._events))
+    def begin(self, popped: Sequence[QueuedPodInfo]) -> None:
+        flights, number = self._flights, self._first_event + len(self._events)
+        for qpi in popped:
+            flights[qpi.pod_info.uid] = Flight(qpi, number)
 
     def end(self, uid: str) -> None:
         """Remove the pod if it is in flight, and drop the events that no other pod in flight can have missed."""

@@ -187,7 +187,8 @@ class SchedulingQueue:
             if lane != PLAIN and self._active:
                 return None
             return self._pop_early(now, lane)
-        return self._depart(qpi, now)
+        self._depart((qpi,), now)
+        return qpi
 
     def _pop_early(self, now: float, lane: Lane) -> QueuedPodInfo | None:
         """Pop the lane's first pod that is rejected and backing off; None if there is none."""
@@ -195,18 +196,20 @@ class SchedulingQueue:
         if qpi is None:
             return None
         self._observer.incoming("active", POP_FROM_BACKOFF_QUEUE)
-        return self._depart(qpi, now)
-
-    def _depart(self, qpi: QueuedPodInfo, now: float) -> QueuedPodInfo:
-        """Move a pod from its pool into flight."""
-        del self._pods[qpi.pod_info.uid]
-        if qpi.initial_attempt_timestamp is None:
-            qpi.initial_attempt_timestamp = self._at(now)
-        qpi.attempts += 1
-        qpi.pool = Pool.IN_FLIGHT
-        qpi.unschedulable_plugins = qpi.pending_plugins = NOBODY
-        self._in_flight.begin(qpi)
+        self._depart((qpi,), now)
         return qpi
+
+    def _depart(self, popped: Sequence[QueuedPodInfo], now: float) -> None:
+        """Move pods from their pools into flight."""
+        pods = self._pods
+        for qpi in popped:
+            del pods[qpi.pod_info.uid]
+            if qpi.initial_attempt_timestamp is None:
+                qpi.initial_attempt_timestamp = self._at(now)
+            qpi.attempts += 1
+            qpi.pool = Pool.IN_FLIGHT
+            qpi.unschedulable_plugins = qpi.pending_plugins = NOBODY
+        self._in_flight.begin(popped)
 
     def pop_many(self, now: float, most: int) -> list[QueuedPodInfo]:
         """Pop up to `most` next pods of the plain lane, as that many calls of `pop` would.
@@ -215,8 +218,7 @@ class SchedulingQueue:
         """
         popped = self._active.pop_many(most)
         if popped:
-            for qpi in popped:
-                self._depart(qpi, now)
+            self._depart(popped, now)
             return popped
         early = self._pop_early(now, PLAIN)
         return [] if early is None else [early]

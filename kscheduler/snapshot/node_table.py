@@ -7,7 +7,7 @@ here and is changed here only, so the indexes agree by construction.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from kscheduler._fast import CPU, EPHEMERAL_STORAGE, MEMORY, NodeColumns, PodRequest
@@ -185,14 +185,22 @@ class NodeTable:
 
     # --- pods ---
 
-    def add_pod(self, info: NodeInfo, pod: PodInfo, *, counted: bool = False) -> None:
-        """Put a pod on a node, even if that overcommits the node. `counted`: the columns already include the pod."""
-        if not counted:
-            self.columns.add_pod(info.row, self.request_of(pod))
-        self._add_to_indexes(info.row, pod)
-        info.pods[pod.uid] = pod
-        for watcher in self.pod_watchers:
-            watcher.pod_added(info.row, pod)
+    def add_pod(self, info: NodeInfo, pod: PodInfo) -> None:
+        """Put a pod on a node, even if that overcommits the node."""
+        self.columns.add_pod(info.row, self.request_of(pod))
+        self.add_counted_pods((info.row,), (pod,))
+
+    def add_counted_pods(self, rows: Sequence[int], pods: Sequence[PodInfo]) -> None:
+        """Put each pod on the node of its row; the columns already include it. Raises InternalError without a node."""
+        self._add_to_indexes(rows, pods)
+        infos = self._infos
+        for row, pod in zip(rows, pods, strict=True):
+            info = infos[row]
+            if info is None:
+                info = self.at(row)  # raises
+            info.pods[pod.uid] = pod
+            for watcher in self.pod_watchers:
+                watcher.pod_added(row, pod)
 
     def remove_pod(self, info: NodeInfo, pod: PodInfo) -> None:
         self.columns.remove_pod(info.row, self.request_of(pod))
@@ -200,13 +208,15 @@ class NodeTable:
         del info.pods[pod.uid]
         self._notify_removed(info.row, pod)
 
-    def _add_to_indexes(self, row: int, pod: PodInfo) -> None:
-        if pod.host_ports:
-            self.ports.add(row, pod.host_ports)
-        if pod.uses_storage:
-            self.volume_users.add(row, pod)
-        self.counters.add_pod(row, pod)
-        self._by_priority[pod.priority] += 1
+    def _add_to_indexes(self, rows: Sequence[int], pods: Sequence[PodInfo]) -> None:
+        by_priority = self._by_priority
+        for row, pod in zip(rows, pods, strict=True):
+            if pod.host_ports:
+                self.ports.add(row, pod.host_ports)
+            if pod.uses_storage:
+                self.volume_users.add(row, pod)
+            by_priority[pod.priority] += 1
+        self.counters.add_pods(rows, pods)
 
     def _remove_from_indexes(self, row: int, pod: PodInfo) -> None:
         self.ports.remove(row, pod.host_ports)
@@ -232,8 +242,7 @@ class NodeTable:
             info.pods.update(pods)
             # 2. The columns: only wrong rows change, so that what the kernels derived from the others stays valid.
             self._recount_row(info)
-            for pod in pods.values():
-                self._add_to_indexes(info.row, pod)
+            self._add_to_indexes([info.row] * len(pods), list(pods.values()))
             self.volume_users.notify(info.row)
             # 3. The pod watchers are notified of the difference.
             for uid in before.keys() - pods.keys():

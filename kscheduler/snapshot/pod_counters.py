@@ -16,7 +16,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar, final
 
@@ -145,12 +145,14 @@ class GroupCounters(Generic[G]):
 
     def add(self, key: Hashable, row: int, count: int = 1) -> None:
         """Add `count` (at least 1) pods, or statements of a term, of the group `key` to a row."""
-        group = self._groups.get(key)
-        if group is None:
-            group = self._appear(key)
+        group = self.group(key)
         group.rows[row] = group.rows.get(row, 0) + count
         for counter, weight in group.counted_by.items():
             counter.add(row, weight * count)
+
+    def group(self, key: Hashable) -> G:
+        """Return the group `key`, to which the caller adds pods now."""
+        return self._groups.get(key) or self._appear(key)
 
     def remove(self, key: Hashable, row: int, count: int = 1) -> None:
         group = self._groups[key]
@@ -258,11 +260,29 @@ class PodCounters:
         self.by_labels.clear()
         self.by_terms.clear()
 
-    def add_pod(self, row: int, pod: PodInfo) -> None:
-        self.by_labels.add(self._label_keys.of(pod.pod), row)
-        if pod.states_affinity:
-            for term, count in pod.held_terms:
-                self.by_terms.add(term, row, count)
+    def add_pods(self, rows: Sequence[int], pods: Sequence[PodInfo]) -> None:
+        """Add each of the pods to its row. Pods of one template in a row are looked up once."""
+        group: LabelClass | None = None
+        labels: Mapping[str, str] | None = None
+        namespace = ""
+        for row, pod in zip(rows, pods, strict=True):
+            meta = pod.pod.metadata
+            if (
+                group is None
+                or meta.labels is not labels
+                or meta.namespace != namespace
+                or meta.deletion_timestamp is not None
+            ):
+                group = self.by_labels.group(self._label_keys.of(pod.pod))
+                labels, namespace = meta.labels, meta.namespace
+            group.rows[row] = group.rows.get(row, 0) + 1
+            for counter, weight in group.counted_by.items():
+                counter.add(row, weight)
+            if group.is_terminating:
+                group = None
+            if pod.states_affinity:
+                for term, count in pod.held_terms:
+                    self.by_terms.add(term, row, count)
 
     def remove_pod(self, row: int, pod: PodInfo) -> None:
         self.by_labels.remove(self._label_keys.of(pod.pod), row)

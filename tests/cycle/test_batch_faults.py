@@ -196,7 +196,7 @@ def test_a_fault_in_any_step_leaks_no_room_and_loses_no_pod(kind: str, lane: boo
         if not hook.where:
             break
         seen.add(hook.where)
-    assert {"cache.py:_put", "node_table.py:add_pod", "schedule_one.py:_reserve"} <= seen
+    assert {"node_table.py:add_counted_pods", "pod_counters.py:add_pods", "schedule_one.py:_reserve"} <= seen
     assert at > 10 * PODS
 
 
@@ -246,7 +246,7 @@ def test_want_of_memory_is_not_swallowed(lane: bool, monkeypatch: pytest.MonkeyP
         raise MemoryError
 
     world = World("alike", lane=lane)
-    monkeypatch.setattr(world.cache, "assume", fail)
+    monkeypatch.setattr(world.cache, "assume_counted" if lane else "assume", fail)
     with pytest.raises(MemoryError):
         world.run()
 
@@ -257,7 +257,7 @@ def test_a_fault_while_all_is_counted_anew_is_noticed_and_mended_before_the_next
     world = World("alike", lane=True)
     table = world.cache.table
     with monkeypatch.context() as patch:
-        patch.setattr(table.counters, "add_pod", _fail)
+        patch.setattr(table.counters, "add_pods", _fail)
         patch.setattr(table, "recount", _fail)
         world.run()
         with pytest.raises(InternalError, match="nothing can be decided"):

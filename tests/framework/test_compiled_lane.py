@@ -66,8 +66,7 @@ def placed_by_lane(side: Side, pods: Sequence[Pod]) -> int:
     """How many of them one call decides; they are assumed."""
     infos = [PodInfo(pod) for pod in pods]
     placements = side.lane.place(infos)
-    for info, placement in zip(infos, placements, strict=False):
-        side.cache.assume(info, placement.node_name, counted=True)
+    side.cache.assume_counted(infos[: len(placements)], placements.rows, placements.node_names)
     side.lane.report(placements)
     check_cache(side.cache)
     return len(placements)
@@ -413,8 +412,12 @@ def test_a_pod_that_the_core_cannot_count_is_for_the_general_lane_and_those_befo
 
 
 def test_a_pod_cannot_have_been_counted_on_a_node_that_is_not_there(side: Side) -> None:
-    with pytest.raises(InternalError, match="counted on gone, which is not there"):
-        side.cache.assume(PodInfo(copies(1)[0]), "gone", counted=True)
+    gone = side.cache.table.at(2)
+    side.cache.remove_node(gone.name)
+    with pytest.raises(InternalError, match="expected a node in row 2"):
+        side.cache.assume_counted([PodInfo(copies(1)[0])], [gone.row], [gone.name])
+    side.cache.recount()
+    check_cache(side.cache)
 
 
 # --- what is told -------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from kscheduler.framework.compiled_lane import CompiledLane, Placement
+from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.observability.measurements import Measurements
@@ -47,15 +47,16 @@ class LaneWorld(World):
         self.lane = CompiledLane(profiles, self.handle, Measurements(), lambda: 0.0)
         self._frameworks = profiles
 
-    def place(self, document: Object) -> Placement | None:
-        """What the lane says about one pod; nothing stays counted."""
+    def place(self, document: Object) -> tuple[str, int] | None:
+        """Return the node that the lane chooses for one pod and how many fit; nothing stays counted."""
         pod = read_pod(document)
         if self._frameworks[pod.pod.spec.scheduler_name].run_pre_enqueue(pod) is not None:
             return None  # it never comes so far
-        for placement in self.lane.place([pod]):
-            self.cache.table.columns.remove_pod(placement.row, self.cache.table.request_of(pod))
-            return placement
-        return None
+        found = self.lane.place([pod])
+        if not found:
+            return None
+        self.cache.table.columns.remove_pod(found.rows[0], self.cache.table.request_of(pod))
+        return found.node_names[0], found.feasible[0]
 
 
 @pytest.mark.search
@@ -75,10 +76,11 @@ def differences(case: Case, answer: Answer) -> tuple[list[str], int]:
         ours = world.place(pod)
         if ours is not None:
             placed += 1
-            if ours.node_name not in _best(theirs):
-                found.append(f"pod {position}: expected one of {sorted(_best(theirs))}, got {ours.node_name}")
-            if ours.feasible != len(theirs.found):
-                found.append(f"pod {position}: expected {len(theirs.found)} nodes that fit, got {ours.feasible}")
+            node_name, feasible = ours
+            if node_name not in _best(theirs):
+                found.append(f"pod {position}: expected one of {sorted(_best(theirs))}, got {node_name}")
+            if feasible != len(theirs.found):
+                found.append(f"pod {position}: expected {len(theirs.found)} nodes that fit, got {feasible}")
         if case.mode == SEQUENCE and theirs.host:
             world.decide(pod)  # Reserve wants to know what was found
             world.assume(pod, theirs.host)

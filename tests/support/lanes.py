@@ -87,11 +87,11 @@ class Side:
         while len(outcomes) < len(infos):
             placements = self.lane.place(infos[len(outcomes) :])
             placed += len(placements)
-            for placement in placements:
-                info = infos[len(outcomes)]
-                assert self.cache.table.at(placement.row).name == placement.node_name
-                self.cache.assume(info, placement.node_name, counted=True)
-                outcomes.append(Outcome(placement.node_name, placement.feasible, len(self.cache.table)))
+            start, rows, names = len(outcomes), placements.rows, placements.node_names
+            assert [self.cache.table.at(row).name for row in rows] == list(names)
+            self.cache.assume_counted(infos[start : start + len(names)], rows, names)
+            nodes = len(self.cache.table)
+            outcomes += [Outcome(name, fit, nodes) for name, fit in zip(names, placements.feasible, strict=True)]
             self.lane.report(placements)
             if not placements and len(outcomes) < len(infos):
                 outcomes.append(self._decide(infos[len(outcomes)]))
