@@ -132,7 +132,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-
 lock: $(VENV)/.runtime ## resolve all dependencies again
 	$(PIP_INSTALL) uv
 	$(COMPILE) --extra dev -o requirements.lock
-	$(COMPILE) --extra build --extra wasm --constraint requirements.lock -o requirements-runtime.lock
+	$(COMPILE) --extra build --extra record --extra wasm --constraint requirements.lock -o requirements-runtime.lock
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build *.egg-info report.html report.json

@@ -19,6 +19,7 @@ from kscheduler.command import memory
 from kscheduler.command.flags import (
     InspectOptions,
     PluginTestOptions,
+    RecordOptions,
     RunOptions,
     ShowOptions,
     SimulateOptions,
@@ -61,6 +62,8 @@ def prepare(argv: Sequence[str] | None) -> Command:
         return lambda: show(options)
     if isinstance(options, SimulateOptions):
         return lambda: simulate(options)
+    if isinstance(options, RecordOptions):
+        return lambda: record(options)
     if isinstance(options, ExplainOptions):
         return lambda: explain(options)
     if isinstance(options, (InspectOptions, PluginTestOptions)):
@@ -142,6 +145,13 @@ def simulate(options: SimulateOptions) -> int:
 
     logs.configure(verbosity=logs.QUIET)  # only the report and warnings are printed
     return run_simulation(options.arguments)
+
+
+def record(options: RecordOptions) -> int:
+    from kscheduler.command.record import record as record_cluster
+
+    logs.configure(verbosity=logs.QUIET)
+    return record_cluster(options, SystemClock())
 
 
 def explain(options: ExplainOptions) -> int:

@@ -159,6 +159,18 @@ class SimulateOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordOptions:
+    """The options of `kscheduler record --out FILE`."""
+
+    out: str
+    kubeconfig: str = ""  # "": that of the environment, or the pod's service account
+    config: str = ""  # of the scheduler whose decisions are recorded; "": not known
+    duration_s: float | None = None  # None: until it is stopped
+    part_bytes: int = 0  # a larger part is followed by another; 0: one part
+    keep_parts: int = 0  # older ones are removed; 0: all are kept
+
+
+@dataclass(frozen=True, slots=True)
 class InspectOptions:
     """The options of `kscheduler plugin inspect FILE`."""
 
@@ -193,6 +205,7 @@ Options = (
     | ValidateOptions
     | ShowOptions
     | SimulateOptions
+    | RecordOptions
     | ExplainOptions
     | InspectOptions
     | PluginTestOptions
@@ -264,6 +277,7 @@ def _parser(*, simulator: bool) -> _Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands.add_parser("run", help="schedule the pods of a cluster"))
     _add_simulate(commands.add_parser("simulate", help="schedule a generated or recorded workload"), simulator)
+    _add_record(commands.add_parser("record", help="record a cluster's objects and their changes, for simulate"))
     _add_explain(commands.add_parser("explain", help="ask a running scheduler why a pod is where it is, or nowhere"))
     _add_config(commands.add_parser("config", help="check or show a configuration file"))
     _add_plugin(commands.add_parser("plugin", help="look at a wasm plugin, or try it on a cluster from a file"))
@@ -317,6 +331,30 @@ def _add_plugin_cache(to: argparse._ActionsContainer) -> None:
         metavar="DIR",
         help='where compiled wasm plugins are kept for the next start; "" for nowhere '
         "(default $XDG_CACHE_HOME/kscheduler/plugins or ~/.cache/kscheduler/plugins, if it can be written to)",
+    )
+
+
+def _add_record(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", required=True, metavar="FILE", help="a further part if it exists: FILE.2, FILE.3...")
+    parser.add_argument("--kubeconfig", default="", metavar="FILE", help="of a user who may list and watch")
+    parser.add_argument("--config", default="", metavar="FILE", help="the scheduler's, kept with the record")
+    parser.add_argument(
+        "--duration", type=_positive_duration, default=None, metavar="DURATION", help="default: until Ctrl-C"
+    )
+    parser.add_argument(
+        "--part-size", type=_bytes, default=0, metavar="QUANTITY", help="begin another part when one is larger"
+    )
+    parser.add_argument("--keep-parts", type=_count, default=0, metavar="N", help="remove all but the last N")
+    parser.set_defaults(make=_record_options)
+
+
+def _record_options(namespace: argparse.Namespace) -> RecordOptions:
+    duration = namespace.duration
+    return _from_flags(
+        RecordOptions,
+        namespace,
+        duration_s=None if duration is None else duration.seconds,
+        part_bytes=namespace.part_size,
     )
 
 

@@ -16,8 +16,9 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kscheduler.config.load import default_config, load_config
+from kscheduler.config.load import default_config, load_config, parse_config
 from kscheduler.config.metric_source_validation import KINDS, kind_of
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
@@ -37,6 +38,9 @@ from kscheduler.simulator.scenario import Scenario
 from kscheduler.telemetry.settings import telemetry_settings
 from kscheduler.wasm.loading.plugins import GuestPlugins
 
+if TYPE_CHECKING:
+    from kscheduler.simulator.recorded import Recorded
+
 EXIT_VIOLATED = 1
 EXIT_INTERRUPTED = 130
 # The simulation makes no cycles worth collecting while it grows, and a full collection walks every pod.
@@ -48,8 +52,9 @@ def simulate(namespace: argparse.Namespace) -> int:
     # 1. Everything that can be wrong.
     arguments = read_arguments(namespace)
     guests = GuestPlugins(cache_dir=None, reloads=False)
-    config = default_config() if arguments.config is None else _configuration(arguments.config, guests)
-    scenario = build_scenario(arguments)
+    config = _configuration(arguments, guests)
+    recorded = None if arguments.record is None else _recorded(arguments.record, config)
+    scenario = build_scenario(arguments) if recorded is None else recorded.scenario
     for path in (arguments.output, arguments.html, arguments.placements):
         if path is not None:
             _check_writable(path)
@@ -60,6 +65,8 @@ def simulate(namespace: argparse.Namespace) -> int:
         print("kscheduler: interrupted; no report is written", file=sys.stderr)
         return EXIT_INTERRUPTED
     # 3. The reports.
+    if recorded is not None:
+        scenario.notes.append(recorded.compared(outcome))
     report = build_report(scenario, outcome, _parameters(arguments), machine)
     _write(arguments, report, outcome)
     # 4. The verdict.
@@ -68,14 +75,34 @@ def simulate(namespace: argparse.Namespace) -> int:
     return EXIT_VIOLATED if report.violations else 0
 
 
-def _configuration(path: str, guests: GuestPlugins) -> SchedulerConfig:
-    config = load_config(path, find_plugins=partial(find_plugins, guests=guests))
+def _configuration(arguments: SimulateArguments, guests: GuestPlugins) -> SchedulerConfig:
+    """Return the configuration of the file, else that of the record, else the default one. Raises ConfigError."""
+    path, find = arguments.config, partial(find_plugins, guests=guests)
+    if path is not None:
+        config = load_config(path, find_plugins=find)
+    elif arguments.record is not None and (text := _text_in(arguments.record)):
+        path = f"{arguments.record}: configuration"
+        config = parse_config(text, path, find_plugins=find)
+    else:
+        return default_config()
     try:
         check_supported(config, guests)
         check_metric_sources(config)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
     return config
+
+
+def _text_in(record: str) -> str:
+    from kscheduler.simulator.recorded import recorded_configuration
+
+    return recorded_configuration(record)
+
+
+def _recorded(record: str, config: SchedulerConfig) -> Recorded:
+    from kscheduler.simulator.recorded import read_recorded
+
+    return read_recorded(record, frozenset(profile.scheduler_name for profile in config.profiles))
 
 
 def check_metric_sources(config: SchedulerConfig) -> None:
@@ -144,12 +171,18 @@ def _machine(outcome: Outcome, wall_s: float, cpu_s: float) -> Machine:
 def _parameters(arguments: SimulateArguments) -> dict[str, str]:
     """Return the arguments that change the result, for the report."""
     return {
-        "configuration": os.path.basename(arguments.config) if arguments.config else "default profile",
+        "configuration": _configuration_name(arguments),
         "equal scores": "the first node" if arguments.first_on_tie else "a random node",
         "apiserver latency": f"{arguments.bind_latency_s:g} s a write",
         "bindings in flight": f"{arguments.bind_concurrency:,} at most",
         "retry of waiting pods": f"after {arguments.retry_waiting_s:g} s",
     }
+
+
+def _configuration_name(arguments: SimulateArguments) -> str:
+    if arguments.config:
+        return os.path.basename(arguments.config)
+    return "the record's" if arguments.record and _text_in(arguments.record) else "default profile"
 
 
 # --- files --------------------------------------------------------------------------------------------------------

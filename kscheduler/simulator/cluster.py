@@ -28,24 +28,14 @@ from kscheduler.api.objects import (
 from kscheduler.api.storage import StorageClass, StorageObject
 from kscheduler.client.merge_patch import merge, patched, versioned
 from kscheduler.client.protocol import (
-    CSI_DRIVERS,
-    CSI_NODES,
-    CSI_STORAGE_CAPACITIES,
+    GROUPS,
     LEASES,
     METRIC_POLICIES,
-    NAMESPACES,
     NODES,
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
-    POD_DISRUPTION_BUDGETS,
     PODS,
-    REPLICA_SETS,
-    REPLICATION_CONTROLLERS,
-    SERVICES,
-    STATEFUL_SETS,
+    STORAGE,
     STORAGE_CLASSES,
     TAS_POLICIES,
-    VOLUME_ATTACHMENTS,
     Binding,
     Event,
     EventSeries,
@@ -63,25 +53,6 @@ from kscheduler.simulator.store import Store
 T = TypeVar("T", Pod, Node, Lease)
 
 FINISHED = ("Succeeded", "Failed")
-# Kinds that say which pods belong together.
-GROUPS: tuple[Resource[Any], ...] = (
-    NAMESPACES,
-    SERVICES,
-    REPLICATION_CONTROLLERS,
-    REPLICA_SETS,
-    STATEFUL_SETS,
-    POD_DISRUPTION_BUDGETS,
-)
-# Volumes and what describes them, in an order in which each finds what it names.
-STORAGE: tuple[Resource[Any], ...] = (
-    STORAGE_CLASSES,
-    CSI_DRIVERS,
-    CSI_NODES,
-    CSI_STORAGE_CAPACITIES,
-    PERSISTENT_VOLUMES,
-    PERSISTENT_VOLUME_CLAIMS,
-    VOLUME_ATTACHMENTS,
-)
 # The kinds that `create_object` creates, by struct; several kinds of workloads share one.
 OBJECTS = (*GROUPS, *STORAGE, METRIC_POLICIES, TAS_POLICIES)
 _KIND_OF = {resource.type: resource for resource in OBJECTS}
@@ -283,9 +254,9 @@ class Cluster:
         store = self.store(resource or _KIND_OF[type(item)])
         return self._create(store, object_with_defaults(item, classes.values()))
 
-    def update_object(self, item: Any) -> Any:
+    def update_object(self, item: Any, resource: Resource[Any] | None = None) -> Any:
         """Replace the object. Raises Conflict when the resource version is not the current one."""
-        return self._update(self.store(_KIND_OF[type(item)]), item)
+        return self._update(self.store(resource or _KIND_OF[type(item)]), item)
 
     def delete_object(self, resource: Resource[Any], key: str) -> None:
         """Delete at once: nothing here protects a volume or claim that is in use."""

@@ -21,6 +21,7 @@ DEFAULT_BIND_CONCURRENCY = 64
 class SimulateArguments:
     """The arguments; None where the user gave none: the workload file, or else the default, decides."""
 
+    record: str | None
     workload: str | None
     nodes: str | None
     pods: str | None
@@ -65,6 +66,7 @@ def _add_input(group: argparse._ArgumentGroup) -> None:
         metavar="N|FILE",
         help=f"so many generated pods, or the pods in a .csv, .yaml or .json file (default {DEFAULT_PODS})",
     )
+    group.add_argument("--record", metavar="FILE", help="all from a record of `kscheduler record`, at its times")
     group.add_argument("--workload", metavar="FILE", help="shapes, use, arrivals and seed from a YAML file")
     group.add_argument("--arrival", metavar="PROCESS", help=f"{ARRIVALS} (default now); not for traces")
     group.add_argument("--duration", metavar="LAW", help=f"{DURATIONS} (default forever); not for traces")
@@ -119,12 +121,26 @@ def read_arguments(namespace: argparse.Namespace) -> SimulateArguments:
     """Return the options as values. ConfigError names the flag, what was expected and what came."""
     arguments = SimulateArguments(**{name: getattr(namespace, name) for name in SimulateArguments.__slots__})
     _check("--speedup", arguments.speedup, 0.0, above=True)
+    _check_record(arguments)
     _check("--bind-latency", arguments.bind_latency_s, 0.0)
     _check("--bind-concurrency", arguments.bind_concurrency, 1)
     _check("--retry-waiting", arguments.retry_waiting_s, 1)
     if arguments.max_time_s is not None:
         _check("--max-time", arguments.max_time_s, 0.0, above=True)
     return arguments
+
+
+def _check_record(arguments: SimulateArguments) -> None:
+    if arguments.record is None:
+        return
+    given = {name: getattr(arguments, name) for name in ("nodes", "pods", "workload", "arrival", "duration")}
+    flags = [f"--{name}" for name, value in given.items() if value is not None]
+    if arguments.arrivals_only:
+        flags.append("--arrivals-only")
+    if arguments.speedup != 1:
+        flags.append("--speedup")
+    if flags:
+        raise ConfigError(f"--record: expected no other source of nodes, pods and times, got {', '.join(flags)}")
 
 
 def _check(flag: str, value: float, low: float, *, above: bool = False) -> None:

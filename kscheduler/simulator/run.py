@@ -28,6 +28,7 @@ from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import Faults
 from kscheduler.simulator.load_history import LoadHistory
 from kscheduler.simulator.metrics_server import serve_metrics
+from kscheduler.simulator.object_changes import apply_change
 from kscheduler.simulator.real_load import RealLoad
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.simulator.usage import declare_usage
@@ -117,6 +118,7 @@ class _Simulation:
         self._settings = settings
         self._progress = progress
         self._arrived = 0  # of scenario.arrivals
+        self._changed = 0  # of scenario.changes
         self._runs_s: dict[str, float] = {}  # pod uid -> how long it runs once bound
         self._departures: list[tuple[float, int, str, str]] = []  # (when, number, key, uid), a heap
         self._number = 0
@@ -144,6 +146,7 @@ class _Simulation:
             cluster.create_object(policy)
         for node in self._scenario.nodes:
             cluster.create_node(node)
+        self._change(0.0)
         history = LoadHistory(self._real_load()) if self._declares_usage() else None
         self._create_existing()
         volumes.settle()
@@ -235,12 +238,16 @@ class _Simulation:
             times.append(started_s + arrivals[self._arrived].at_s)
         if self._departures:
             times.append(self._departures[0][0])
+        changes = self._scenario.changes
+        if self._changed < len(changes):
+            times.append(started_s + changes[self._changed].at_s)
         return min(times) if times else None
 
     async def _play_due(self, started_s: float) -> None:
         """Play what is due, departures first: what leaves at an instant makes room for what comes."""
         arrivals = self._scenario.arrivals
         now = self._clock.now()
+        self._change(now - started_s)
         while self._departures and self._departures[0][0] <= now:
             _, _, key, uid = heapq.heappop(self._departures)
             self._depart(key, uid)
@@ -254,6 +261,14 @@ class _Simulation:
                 if created % CHUNK == 0:
                     self._show()
                     await asyncio.sleep(0)
+
+    def _change(self, until_s: float) -> None:
+        """Make the changes that are recorded for the time up to now."""
+        changes = self._scenario.changes
+        while self._changed < len(changes) and changes[self._changed].at_s <= until_s:
+            apply_change(self._cluster, changes[self._changed])
+            self._changed += 1
+            self._changed_s = self._clock.now()
 
     def _create(self, arrival: Arrival, started_s: float) -> None:
         pod = self._cluster.create_pod(arrival.pod)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from kscheduler.api.objects import Node, Pod, PolicyObject
 from kscheduler.api.storage import StorageObject
 from kscheduler.simulator.metrics_plan import MetricsPlan
+from kscheduler.simulator.object_changes import ObjectChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +29,4 @@ class Scenario:
     storage: list[StorageObject] = field(default_factory=list)  # volumes, claims, classes, drivers
     metrics: MetricsPlan = field(default_factory=MetricsPlan)
     policies: list[PolicyObject] = field(default_factory=list)  # over live metrics
+    changes: list[ObjectChange] = field(default_factory=list)  # in time order; those at 0 are there from the start

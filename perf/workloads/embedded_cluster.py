@@ -23,11 +23,11 @@ from msgspec.structs import replace
 from kscheduler.api.decode import convert_object, decode_object
 from kscheduler.api.defaults import node_with_defaults
 from kscheduler.api.objects import Pod
-from kscheduler.client.protocol import NODES, PODS, Event, Resource
+from kscheduler.client.protocol import GROUPS, NODES, PODS, STORAGE, Event, Resource
 from kscheduler.config.load import parse_config
 from kscheduler.errors import APIError, KSchedulerError
 from kscheduler.scheduler import Options
-from kscheduler.simulator.cluster import GROUPS, STORAGE, Cluster
+from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.real_scheduler import RealScheduler
 
 CHUNK = 64  # objects created before the scheduler has its turn: as many as the load on a control plane has in flight

@@ -30,6 +30,7 @@ from kscheduler.client.protocol import (
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     PODS,
+    STORAGE,
     UNFINISHED_PODS,
     Binding,
     Client,
@@ -40,7 +41,7 @@ from kscheduler.client.protocol import (
     Regarding,
 )
 from kscheduler.errors import APIError, Conflict, Gone, NotFound, Unreachable
-from kscheduler.simulator.cluster import STORAGE, Cluster, in_order_of_use
+from kscheduler.simulator.cluster import Cluster, in_order_of_use
 from kscheduler.simulator.cluster_client import Latency
 from tests.simulator.objects import binding, brief, make_pod, next_batch
 from tests.support.clocks import ManualClock

@@ -1,0 +1,76 @@
+"""`kscheduler record --out FILE`: record a cluster until Ctrl-C, or for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+
+import uvloop
+
+from kscheduler.client.kube import KubeClient
+from kscheduler.clock import Clock
+from kscheduler.command.flags import RecordOptions
+from kscheduler.config.dump import to_yaml
+from kscheduler.config.load import load_config
+from kscheduler.errors import ConfigError
+from kscheduler.framework.out_of_tree import find_plugins
+from kscheduler.record.recorder import Recorder, RecorderOptions
+from kscheduler.wasm.loading.plugins import GuestPlugins
+
+PRINTED_AFTER_S = 5.0  # without all kinds listed
+
+
+def record(options: RecordOptions, clock: Clock) -> int:
+    """Record, and say what. Raises ConfigError for options and files, APIError for what the cluster refuses."""
+    path = Path(options.out)
+    if not path.parent.is_dir():
+        raise ConfigError(f"--out {path}: expected a directory {path.parent}, there is none")
+    settings = RecorderOptions(path, _configuration(options.config), options.part_bytes, options.keep_parts)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_record(options, settings, clock))
+
+
+def _configuration(file: str) -> str:
+    """Return the file's configuration without its secrets."""
+    if not file:
+        return ""
+    guests = GuestPlugins(cache_dir=None, reloads=False)
+    return to_yaml(load_config(file, find_plugins=partial(find_plugins, guests=guests)))
+
+
+async def _record(options: RecordOptions, settings: RecorderOptions, clock: Clock) -> int:
+    client = await KubeClient.connect(clock, kubeconfig=options.kubeconfig)
+    loop = asyncio.get_running_loop()
+    try:
+        recorder = Recorder(client, clock, random.Random(), settings)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, recorder.stop)
+        slow = loop.call_later(PRINTED_AFTER_S, _print_unlisted, recorder)
+        began_s = clock.now()
+        await recorder.run(partial(_begun, recorder, options.duration_s))
+        slow.cancel()
+    finally:
+        await client.close()
+    if not recorder.parts:
+        print("kscheduler: stopped before everything was listed; nothing is recorded", file=sys.stderr)
+        return 1
+    objects = ", ".join(f"{count:,} {plural}" for plural, count in recorder.objects.items())
+    files = ", ".join(str(part) for part in recorder.parts)
+    print(f"recorded {recorder.changes:,} changes in {clock.now() - began_s:.1f} s: {objects or 'an empty cluster'}")
+    print(f"wrote {files} ({recorder.bytes / 1024:,.0f} KiB)")
+    return 0
+
+
+def _begun(recorder: Recorder, duration_s: float | None) -> None:
+    print(f"recording to {recorder.parts[-1]}; Ctrl-C ends it", file=sys.stderr)
+    if duration_s is not None:
+        asyncio.get_running_loop().call_later(duration_s, recorder.stop)
+
+
+def _print_unlisted(recorder: Recorder) -> None:
+    for plural, error in recorder.unlisted.items():
+        print(f"kscheduler: waiting for the list of {plural}: {error or 'no answer yet'}", file=sys.stderr)

@@ -1,0 +1,145 @@
+"""Reads the entries of a part of a record, and says in clear words what is wrong with one.
+
+A part that ends without `End` was cut off, as when its recorder was killed: what stands before the last mark is good.
+Memory is bounded by the longest line that is allowed, whatever the file holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import zstandard
+
+from kscheduler.errors import ConfigError, DecodeError
+from kscheduler.input.decoding import json_decoder
+from kscheduler.record.entries import FORMAT, AnyEntry, Change, End, Header, Mark, Synced
+
+MAX_LINE_BYTES = 32 << 20  # etcd takes objects of up to 1.5 MiB
+
+
+class _First(msgspec.Struct, frozen=True):
+    """What a header of any format says."""
+
+    entry: str
+    format: int
+    version: str = "?"
+
+
+_decode_first = json_decoder(_First)
+_decode = json_decoder(AnyEntry)
+
+
+class RecordReader:
+    """One part of a record. Iterate over it once; `is_cut` is known after that."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file and read its header. Raises ConfigError for a file that is no record of a known format."""
+        self.path = path
+        self.is_cut = False  # the end is missing
+        try:
+            file = path.open("rb")
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+        self._lines = io.BufferedReader(_Decompressed(file))
+        self._digest = hashlib.sha256()
+        self._number = 0  # of the last line
+        self.header = self._header()
+
+    def _header(self) -> Header:
+        line = self._line()
+        try:
+            first = _decode_first(line)
+            if first.entry != "header":
+                raise DecodeError("the first line is no header")
+        except DecodeError:
+            raise ConfigError(f"{self.path}: expected a record of `kscheduler record`, this is none") from None
+        if first.format > FORMAT:
+            raise ConfigError(
+                f"{self.path}: expected a record of format {FORMAT} or older, got format {first.format}, written by "
+                f"kscheduler {first.version[:40]}: read it with that version or a newer one"
+            )
+        header = self._entry(line)
+        assert isinstance(header, Header)
+        return header
+
+    def __iter__(self) -> Iterator[Change | Synced]:
+        """Yield what stands before the last mark. Raises ConfigError for a line that is damaged or was changed."""
+        held: list[Change | Synced] = []  # since the last mark: not yet known to be whole
+        while line := self._line():
+            if not line.endswith(b"\n"):
+                break  # cut off in mid-line
+            before = self._digest.hexdigest()
+            entry = self._entry(line)
+            if isinstance(entry, Mark):
+                if entry.digest != before:
+                    raise ConfigError(
+                        f"{self.path}: line {self._number}: expected the digest of the lines before it, got another: "
+                        "the record was changed or damaged"
+                    )
+                yield from held
+                held.clear()
+            elif isinstance(entry, End):
+                if self._is_last():
+                    yield from held
+                    return
+                break
+            elif isinstance(entry, Header):
+                raise ConfigError(f"{self.path}: line {self._number}: expected no second header")
+            else:
+                held.append(entry)
+        self.is_cut = True
+
+    def _is_last(self) -> bool:
+        """Return True if the mark that closes a record follows. Raises ConfigError if it has another digest."""
+        before = self._digest.hexdigest()
+        line = self._line()
+        if not line.endswith(b"\n"):
+            return False
+        mark = self._entry(line)
+        if not isinstance(mark, Mark) or mark.digest != before:
+            raise ConfigError(f"{self.path}: line {self._number}: the record was changed or damaged")
+        return True
+
+    def _line(self) -> bytes:
+        try:
+            line = self._lines.readline(MAX_LINE_BYTES)
+        except zstandard.ZstdError:
+            if not self._number:
+                raise ConfigError(f"{self.path}: expected a file compressed with zstd, this is none") from None
+            raise ConfigError(f"{self.path}: damaged after line {self._number}") from None
+        except OSError as error:
+            raise ConfigError(f"{self.path}: cannot be read: {error.strerror}") from error
+        if len(line) >= MAX_LINE_BYTES and not line.endswith(b"\n"):
+            raise ConfigError(f"{self.path}: line {self._number + 1}: longer than {MAX_LINE_BYTES >> 20} MiB")
+        self._number += 1
+        return line
+
+    def _entry(self, line: bytes) -> AnyEntry:
+        try:
+            entry: AnyEntry = _decode(line)
+        except DecodeError as error:
+            raise ConfigError(f"{self.path}: line {self._number}: expected an entry of a record: {error}") from None
+        self._digest.update(line)
+        return entry
+
+
+class _Decompressed(io.RawIOBase):
+    """The file's plain text, as much of it as there is."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        self._file = file
+        self._reader = zstandard.ZstdDecompressor().stream_reader(self._file, read_across_frames=True)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        return self._reader.readinto(buffer)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()

@@ -1,0 +1,179 @@
+"""Records a cluster: lists and watches what decisions depend on, and writes every change. Needs rights to read only.
+
+1. List all kinds.  2. Write what is there, and that this was all.  3. Write changes as they come, until it is stopped.
+A part that has become too large is closed and the next begun, again with all there is: each can be read by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kscheduler import __version__
+from kscheduler.api.objects import APIObject
+from kscheduler.client.concurrency import cancel_and_wait, run_together, wait_event
+from kscheduler.client.informer import Informer
+from kscheduler.client.protocol import GROUPS, NODES, PODS, STORAGE, UNFINISHED_PODS, Client, Resource
+from kscheduler.clock import Clock
+from kscheduler.errors import ConfigError
+from kscheduler.record.entries import FORMAT, Change, ChangeType, End, Header, Synced
+from kscheduler.record.kept_fields import encoded
+from kscheduler.record.writer import RecordWriter
+
+# Pods refer to everything else.
+KINDS: tuple[Resource[Any], ...] = (NODES, *GROUPS, *STORAGE, PODS)
+LOOK_S = 0.1  # between looks at whether all is listed
+FLUSH_S = 1.0  # what is lost at most if the recorder is killed
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderOptions:
+    """Where to, and how much. `configuration` is the scheduler's, as YAML without secrets; "" if it is not known."""
+
+    path: Path
+    configuration: str = ""
+    part_bytes: int = 0  # a larger part is followed by another; 0: one part
+    keep_parts: int = 0  # older ones are removed; 0: all are kept
+
+
+class Recorder:
+    """Records until its task is cancelled, or `stop` is called."""
+
+    def __init__(self, client: Client, clock: Clock, rng: random.Random, options: RecorderOptions) -> None:
+        self._clock = clock
+        self._options = options
+        self._informers = [
+            Informer(
+                client,
+                kind,
+                _Changes(kind.plural, self._write),
+                clock=clock,
+                rng=rng,
+                field_selector=UNFINISHED_PODS if kind is PODS else "",
+            )
+            for kind in KINDS
+        ]
+        self._writer: RecordWriter | None = None  # None until all kinds are listed
+        self._started_s = 0.0  # monotonic: the part's time 0
+        self._stopping = asyncio.Event()
+        self._failure: ConfigError | None = None  # of the last write
+        self.parts: list[Path] = []  # written by this recorder and kept, oldest first
+        self.changes = 0  # since everything was listed
+        self.bytes = 0  # of all parts that are closed
+
+    @property
+    def objects(self) -> dict[str, int]:
+        """How many objects of each kind there are now, by plural; kinds without any are left out."""
+        return {each.resource.plural: len(each.store) for each in self._informers if each.store}
+
+    @property
+    def unlisted(self) -> dict[str, str]:
+        """The kinds that are not listed yet, with the last error."""
+        waiting = [each for each in self._informers if not each.synced.is_set()]
+        return {each.resource.plural: str(each.last_error or "") for each in waiting}
+
+    def stop(self) -> None:
+        """Have `run` end: it closes the record first."""
+        self._stopping.set()
+
+    async def run(self, on_begun: Callable[[], object] = bool) -> None:
+        """Record; `on_begun` is called once everything is listed. Raises ConfigError if the file cannot be written."""
+        watching = asyncio.ensure_future(run_together(*(each.run() for each in self._informers)))
+        recording = asyncio.ensure_future(self._record(on_begun))
+        try:
+            await asyncio.wait({watching, recording}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (watching, recording):
+                if task.done():
+                    task.result()
+        finally:
+            await cancel_and_wait(watching, recording)
+            self._close()
+
+    async def _record(self, on_begun: Callable[[], object]) -> None:
+        while self.unlisted:
+            if await wait_event(self._stopping, LOOK_S):
+                return
+        writer = self._begin_part()
+        on_begun()
+        while not await wait_event(self._stopping, FLUSH_S):
+            writer.flush()
+            if 0 < self._options.part_bytes <= writer.bytes:
+                self._close()
+                writer = self._begin_part()
+        if self._failure is not None:
+            raise self._failure
+
+    # --- parts ----------------------------------------------------------------------------------------------------
+
+    def _begin_part(self) -> RecordWriter:
+        """Write all that is there. No change can come in between: nothing is awaited."""
+        number, path = next_part(self._options.path)
+        writer = self._writer = RecordWriter(path)
+        self.parts.append(path)
+        self._started_s = self._clock.now()
+        writer.write(Header(FORMAT, __version__, self._clock.wall(), number, self._options.configuration))
+        for informer in self._informers:
+            for obj in informer.store.values():
+                writer.write(Change(0.0, informer.resource.plural, "ADDED", encoded(obj)))
+        writer.write(Synced(0.0))
+        writer.flush()
+        while 0 < self._options.keep_parts < len(self.parts):
+            self.parts.pop(0).unlink(missing_ok=True)
+        return writer
+
+    def _write(self, resource: str, kind: ChangeType, obj: APIObject) -> None:
+        if self._writer is None:  # it is written with all there is
+            return
+        self.changes += 1
+        try:
+            self._writer.write(Change(self._at, resource, kind, encoded(obj)))
+        except ConfigError as error:  # which an informer would log, and go on
+            self._failure = error
+            self._stopping.set()
+
+    def _close(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return
+        if self._failure is None:
+            writer.write(End(self._at))
+        try:
+            writer.close()
+        except ConfigError:
+            if self._failure is None:
+                raise
+        self.bytes += writer.bytes
+
+    @property
+    def _at(self) -> float:
+        return round(self._clock.now() - self._started_s, 6)
+
+
+class _Changes:
+    """Writes what an informer reports."""
+
+    def __init__(self, resource: str, write: Callable[[str, ChangeType, APIObject], None]) -> None:
+        self._resource = resource
+        self._write = write
+
+    def on_add(self, obj: APIObject) -> None:
+        self._write(self._resource, "ADDED", obj)
+
+    def on_update(self, old: APIObject, new: APIObject) -> None:
+        self._write(self._resource, "MODIFIED", new)
+
+    def on_delete(self, obj: APIObject) -> None:
+        self._write(self._resource, "DELETED", obj)
+
+
+def next_part(path: Path) -> tuple[int, Path]:
+    """Return number and path of the first part that does not exist: `run.zst`, `run.2.zst`, `run.3.zst`..."""
+    number, part = 1, path
+    while part.exists():
+        number += 1
+        part = path.with_suffix(f".{number}{path.suffix}")
+    return number, part

@@ -1,0 +1,75 @@
+"""Writes the entries of one part of a record, so that a reader finds whole lines whenever the writer dies."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+import zstandard
+
+from kscheduler.errors import ConfigError
+from kscheduler.record.entries import Entry, Mark
+
+LEVEL = 6  # of compression: a tenth more bytes than at 19, for a hundredth of the time
+
+_encode = msgspec.json.Encoder().encode
+
+
+class RecordWriter:
+    """An open part; a context manager. Raises ConfigError if the file exists or cannot be written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = path.open("xb")
+        except FileExistsError:
+            raise ConfigError(f"{path}: expected a new file, this one exists") from None
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be written: {error.strerror}") from error
+        self._compressor = zstandard.ZstdCompressor(level=LEVEL).compressobj()
+        self._digest = hashlib.sha256()
+        self._is_marked = True
+        self.bytes = 0  # of the file, as far as it was written
+
+    def __enter__(self) -> RecordWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def write(self, entry: Entry) -> None:
+        """Add an entry; it is in the file after the next `flush`. Raises ConfigError if the disk is full."""
+        self._is_marked = False
+        line = _encode(entry) + b"\n"
+        self._digest.update(line)
+        self._put(self._compressor.compress(line))
+
+    def flush(self) -> None:
+        """Make all entries so far readable."""
+        if self._is_marked:
+            return
+        self.write(Mark(self._digest.hexdigest()))
+        self._is_marked = True
+        self._put(self._compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
+        self._file.flush()
+
+    def close(self) -> None:
+        """Write what is left, and close the file even if that fails. Raises ConfigError."""
+        if self._file.closed:
+            return
+        try:
+            self.flush()
+            self._put(self._compressor.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
+        finally:
+            self._file.close()
+
+    def _put(self, content: bytes) -> None:
+        try:
+            self._file.write(content)
+        except OSError as error:
+            raise ConfigError(f"{self.path}: cannot be written: {error.strerror}") from error
+        self.bytes += len(content)

@@ -1,0 +1,72 @@
+"""Changes of a cluster that a record holds, besides pods that come and go: nodes, groups, storage, edited pods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from kscheduler.api.objects import Pod
+from kscheduler.client.protocol import NODES, PODS, STORAGE, Binding, EventType, Resource
+from kscheduler.simulator.cluster import Cluster
+
+# What a volume or a claim becomes is a consequence of decisions, and the simulation has its own.
+_FOLLOWS_DECISIONS = frozenset(each.plural for each in STORAGE if each.kind.startswith("Persistent"))
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChange:
+    """One change, as the watch reported it."""
+
+    at_s: float
+    resource: Resource[Any]
+    type: EventType
+    object: Any
+
+
+def apply_change(cluster: Cluster, change: ObjectChange) -> None:
+    """Make the change, as far as the cluster is not there yet: what is gone stays gone."""
+    resource, obj = change.resource, change.object
+    if resource is PODS:
+        _change_pod(cluster, obj)
+        return
+    exists = obj.key in cluster.store(resource).objects
+    if change.type is EventType.DELETED:
+        if exists:
+            cluster.delete_object(resource, obj.key)
+    elif not exists:
+        if resource is NODES:
+            cluster.create_node(_unversioned(obj))
+        else:
+            cluster.create_object(_unversioned(obj), resource)
+    elif resource is NODES:
+        cluster.update_node(_unversioned(obj))
+    elif resource.plural not in _FOLLOWS_DECISIONS:
+        cluster.update_object(_unversioned(obj), resource)
+
+
+def _change_pod(cluster: Cluster, recorded: Pod) -> None:
+    """Bring a pod to what its author, its controller or another scheduler made of it; its own node stays."""
+    current = cluster.pods.get(recorded.key)
+    if current is None or current.metadata.uid != recorded.metadata.uid:
+        return
+    node_name = current.spec.node_name
+    metadata = replace(
+        current.metadata,
+        labels=recorded.metadata.labels,
+        annotations=recorded.metadata.annotations,
+        resource_version="",
+    )
+    changed = replace(current, metadata=metadata, spec=replace(recorded.spec, node_name=node_name))
+    if replace(changed, metadata=replace(metadata, resource_version=current.metadata.resource_version)) != current:
+        cluster.update_pod(changed)
+    if recorded.spec.node_name and not node_name and not recorded.metadata.deletion_timestamp:
+        meta = recorded.metadata
+        cluster.bind(Binding(meta.namespace, meta.name, meta.uid, recorded.spec.node_name))
+    if recorded.metadata.deletion_timestamp:
+        cluster.terminate_pod(recorded.key, uid=recorded.metadata.uid)
+
+
+def _unversioned(obj: Any) -> Any:
+    return replace(obj, metadata=replace(obj.metadata, resource_version=""))

@@ -1,0 +1,150 @@
+"""Makes a scenario of a record: what was there, pods as they came and went, and every other change at its time.
+
+The simulated scheduler decides about the pods that name it; those of other schedulers are bound when and where the
+record has them bound. Pods leave when they left: one that a preemption ended leaves then even if nothing preempts it
+now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from kscheduler.api.objects import Pod, PodStatus
+from kscheduler.client.protocol import PODS, EventType
+from kscheduler.errors import ConfigError, DecodeError
+from kscheduler.input.decoding import json_decoder
+from kscheduler.record.entries import Change, Synced
+from kscheduler.record.reader import RecordReader
+from kscheduler.record.recorder import KINDS
+from kscheduler.simulator.object_changes import ObjectChange
+from kscheduler.simulator.run import Outcome
+from kscheduler.simulator.scenario import Arrival, Scenario
+
+_KINDS = {kind.plural: kind for kind in KINDS}
+_DECODERS: dict[str, Callable[[Any], Any]] = {kind.plural: json_decoder(kind.type) for kind in KINDS}
+NOTE = "Pods leave when they left in the record, even those that were preempted there."
+
+
+@dataclass(slots=True)
+class _Life:
+    """What the record says of one pod."""
+
+    at_s: float
+    first: Pod
+    last: Pod
+    leaves_at_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A scenario with the placements of the record."""
+
+    scenario: Scenario
+    placements: dict[str, str]  # uid of a pod of ours that was bound while it was recorded -> its node
+
+    def compared(self, outcome: Outcome) -> str:
+        """Return in a sentence how many pods are where the record has them."""
+        books = outcome.accounting
+        now = {one.uid: books.rows[one.row].name for one in books.records.values() if one.row >= 0}
+        same = sum(now.get(uid) == node for uid, node in self.placements.items())
+        return f"{same:,} of {len(self.placements):,} pods are on the node that the record has."
+
+
+@dataclass(slots=True)
+class _Story:
+    """What was read so far."""
+
+    schedulers: Container[str]
+    lives: dict[str, _Life] = field(default_factory=dict)  # by uid, in the order in which they came
+    changes: list[ObjectChange] = field(default_factory=list)
+    placements: dict[str, str] = field(default_factory=dict)
+
+    def add(self, change: ObjectChange) -> None:
+        if change.resource is PODS:
+            self._add_pod(change)
+        else:
+            self.changes.append(change)
+
+    def _add_pod(self, change: ObjectChange) -> None:
+        pod: Pod = change.object
+        uid = pod.metadata.uid
+        life = self.lives.get(uid)
+        if life is None:
+            if change.type is not EventType.DELETED:  # else it finished before it was seen
+                self.lives[uid] = _Life(change.at_s, pod, pod)
+        elif change.type is EventType.DELETED:
+            life.leaves_at_s = change.at_s
+        else:
+            is_ours = pod.spec.scheduler_name in self.schedulers
+            if pod.spec.node_name and not life.last.spec.node_name and is_ours:
+                self.placements[uid] = pod.spec.node_name
+            if _asked(pod, is_ours) != _asked(life.last, is_ours):
+                kept = replace(pod, spec=replace(pod.spec, node_name="")) if is_ours else pod
+                self.changes.append(ObjectChange(change.at_s, PODS, change.type, kept))
+            life.last = pod
+
+    def arrivals(self) -> list[Arrival]:
+        return [
+            Arrival(life.at_s, _as_created(life.first), leaves_at_s=life.leaves_at_s) for life in self.lives.values()
+        ]
+
+
+def read_recorded(path: str, schedulers: Container[str]) -> Recorded:
+    """Read a record. `schedulers`: the names that the simulated scheduler answers to.
+
+    Raises ConfigError, naming file and line, for one that cannot be read.
+    """
+    reader = RecordReader(Path(path))
+    story = _Story(schedulers)
+    has_begun = False
+    for entry in reader:
+        if isinstance(entry, Synced):
+            has_begun = True
+        else:
+            story.add(_decoded(path, entry))
+    if not has_begun:
+        raise ConfigError(f"{path}: expected all that was there when recording began, the record ends before")
+    arrivals = sorted(story.arrivals(), key=lambda arrival: arrival.at_s)
+    notes = [NOTE]
+    if reader.is_cut:
+        notes.append("The record has no end: its recorder was killed, and its last second may be missing.")
+    parameters = {"record": f"{len(arrivals):,} pods and {len(story.changes):,} other changes from {Path(path).name}"}
+    return Recorded(
+        Scenario(arrivals=arrivals, parameters=parameters, notes=notes, changes=story.changes), story.placements
+    )
+
+
+def recorded_configuration(path: str) -> str:
+    """Return the configuration in the record, as YAML; "" if it has none. Raises ConfigError."""
+    return RecordReader(Path(path)).header.configuration
+
+
+def _decoded(path: str, entry: Change) -> ObjectChange:
+    kind = _KINDS.get(entry.resource)
+    if kind is None:
+        raise ConfigError(f"{path}: expected one of {', '.join(_KINDS)}, got a change of {entry.resource[:60]!r}")
+    try:
+        obj = _DECODERS[entry.resource](entry.object)
+    except DecodeError as error:
+        raise ConfigError(f"{path}: expected an object of {entry.resource}: {error}") from None
+    return ObjectChange(entry.at, kind, EventType(entry.type), obj)
+
+
+def _as_created(pod: Pod) -> Pod:
+    """Return the pod as it was before any scheduler tried it."""
+    metadata = replace(pod.metadata, resource_version="", creation_timestamp=None, deletion_timestamp=None)
+    if pod.spec.node_name:
+        return replace(pod, metadata=metadata)
+    return replace(pod, metadata=metadata, status=PodStatus())
+
+
+def _asked(pod: Pod, is_ours: bool) -> tuple[object, ...]:
+    """Return what others than the simulated scheduler and the kubelets write to a pod."""
+    spec = replace(pod.spec, node_name="") if is_ours else pod.spec
+    meta = pod.metadata
+    return spec, meta.labels, meta.annotations, bool(meta.deletion_timestamp)

@@ -1,0 +1,203 @@
+"""A record is played again: the same pods at the same times on the same cluster, whoever decides now."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from kscheduler.api.objects import Pod, PodSchedulingGate
+from kscheduler.client.concurrency import cancel_and_wait
+from kscheduler.config.load import default_config
+from kscheduler.errors import ConfigError
+from kscheduler.record.entries import Change, End, Header, Synced
+from kscheduler.record.recorder import RecorderOptions
+from kscheduler.record.writer import RecordWriter
+from kscheduler.scheduler import Options
+from kscheduler.simulator.cluster import Cluster
+from kscheduler.simulator.real_scheduler import RealScheduler, real_scheduler
+from kscheduler.simulator.recorded import NOTE, Recorded, read_recorded
+from kscheduler.simulator.run import Outcome, RunSettings, simulate_scenario
+from kscheduler.simulator.virtual_time import LoopClock
+from tests.record.recording import Play, record
+from tests.simulator.first_fit import make_node
+from tests.simulator.objects import binding, pod
+
+OURS = frozenset(["default-scheduler"])
+FIRST = Options(first_on_tie=True)
+
+
+def played(path: Path, play: Play, *nodes: str, options: Options = FIRST) -> Recorded:
+    """Record a cluster with these nodes and our scheduler, while `play` changes it; return what the record holds."""
+
+    async def scheduled(cluster: Cluster) -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        scheduler = RealScheduler(cluster.client(), clock, random.Random(1), default_config(), options)
+        running = asyncio.ensure_future(scheduler.run())
+        try:
+            await scheduler.wait_for_sync()
+            await play(cluster)
+            await asyncio.sleep(1.0)
+        finally:
+            await cancel_and_wait(running)
+
+    record(
+        RecorderOptions(path),
+        lambda cluster: [cluster.create_node(make_node(name, cpu="4")) for name in nodes],
+        scheduled,
+    )
+    return read_recorded(str(path), OURS)
+
+
+def replayed(recorded: Recorded, options: Options = FIRST) -> Outcome:
+    outcome = simulate_scenario(recorded.scenario, real_scheduler(default_config(), options), RunSettings())
+    assert outcome.violations == []
+    return outcome
+
+
+def placements(outcome: Outcome) -> dict[str, str]:
+    books = outcome.accounting
+    return {one.key: books.rows[one.row].name for one in books.records.values() if one.row >= 0}
+
+
+def test_the_same_scheduler_places_the_pods_of_a_record_as_before(tmp_path: Path) -> None:
+    async def play(cluster: Cluster) -> None:
+        for number in range(40):
+            cluster.create_pod(pod(f"p{number}", cpu=("500m", "250m")[number % 2]))
+            await asyncio.sleep(0.1)
+
+    recorded = played(tmp_path / "run.zst", play, *(f"n{number}" for number in range(5)))
+    outcome = replayed(recorded)
+    assert len(recorded.placements) == 40
+    assert {
+        life.uid: placements(outcome)[life.key] for life in outcome.accounting.records.values()
+    } == recorded.placements
+    assert recorded.compared(outcome) == "40 of 40 pods are on the node that the record has."
+    assert [round(life.created_s, 3) for life in outcome.accounting.records.values()][:3] == [0.0, 0.1, 0.2]
+
+
+def test_a_replay_is_the_same_every_time_where_chance_decides(tmp_path: Path) -> None:
+    async def play(cluster: Cluster) -> None:
+        for number in range(30):
+            cluster.create_pod(pod(f"p{number}", cpu="100m"))
+            await asyncio.sleep(0.1)
+
+    seeded = Options()
+    recorded = played(tmp_path / "run.zst", play, "n0", "n1", "n2", options=seeded)
+    first, second = (placements(replayed(recorded, seeded)) for _ in range(2))
+    assert first == second
+    assert len(set(first.values())) == 3
+
+
+def test_nodes_come_change_and_go_at_their_times(tmp_path: Path) -> None:
+    async def play(cluster: Cluster) -> None:
+        cluster.create_pod(pod("waits", cpu="8"))
+        await asyncio.sleep(5.0)
+        cluster.create_node(make_node("large", cpu="16"))
+        await asyncio.sleep(20.0)
+        cluster.delete_node("n0")
+        node = cluster.nodes["large"]
+        cluster.update_node(replace(node, spec=replace(node.spec, unschedulable=True)))
+        await asyncio.sleep(5.0)
+        cluster.create_pod(pod("late", cpu="1"))
+        await asyncio.sleep(5.0)
+
+    recorded = played(tmp_path / "run.zst", play, "n0")
+    outcome = replayed(recorded)
+    assert placements(outcome) == {"default/waits": "large"}
+    (life, _) = outcome.accounting.records.values()
+    assert life.bound_s is not None
+    assert life.bound_s >= 5.0
+    assert set(outcome.cluster.nodes) == {"large"}
+
+
+def test_pods_leave_and_are_edited_as_they_were(tmp_path: Path) -> None:
+    async def play(cluster: Cluster) -> None:
+        gated = cluster.create_pod(pod("gated", scheduling_gates=[PodSchedulingGate(name="g")]))
+        cluster.create_pod(pod("short"))
+        await asyncio.sleep(3.0)
+        gated = cluster.pods[gated.key]
+        cluster.update_pod(replace(gated, spec=replace(gated.spec, scheduling_gates=None)))
+        cluster.delete_pod("default/short")
+        await asyncio.sleep(2.0)
+
+    outcome = replayed(played(tmp_path / "run.zst", play, "n0"))
+    lives = {life.key: (life.bound_s, life.left_s) for life in outcome.accounting.records.values()}
+    bound_s, left_s = lives["default/gated"]
+    assert bound_s is not None
+    assert bound_s == pytest.approx(3.0, abs=0.1)
+    assert left_s is None
+    assert lives["default/short"][1] == pytest.approx(3.0, abs=0.1)
+
+
+def test_pods_of_another_scheduler_are_where_it_put_them(tmp_path: Path) -> None:
+    async def play(cluster: Cluster) -> None:
+        theirs = cluster.create_pod(pod("theirs", cpu="4", scheduler_name="other"))
+        await asyncio.sleep(1.0)
+        cluster.bind(binding(theirs, "n0"))
+        await asyncio.sleep(1.0)
+        cluster.create_pod(pod("ours", cpu="1"))
+        await asyncio.sleep(1.0)
+
+    recorded = played(tmp_path / "run.zst", play, "n0", "n1")
+    assert list(recorded.placements.values()) == ["n1"]
+    assert placements(replayed(recorded)) == {"default/theirs": "n0", "default/ours": "n1"}
+
+
+def test_pods_that_were_there_keep_their_node(tmp_path: Path) -> None:
+    async def play(cluster: Cluster) -> None:
+        await asyncio.sleep(1.0)
+
+    def prepare(cluster: Cluster) -> None:
+        cluster.create_node(make_node("n0", cpu="4"))
+        cluster.create_pod(pod("bound", node_name="n0"))
+        cluster.create_pod(pod("waiting"))
+
+    record(RecorderOptions(tmp_path / "run.zst"), prepare, play)
+    recorded = read_recorded(str(tmp_path / "run.zst"), OURS)
+    assert recorded.placements == {}  # nobody scheduled while it was recorded
+    assert placements(replayed(recorded)) == {"default/bound": "n0", "default/waiting": "n0"}
+
+
+def written(path: Path, *changes: Change, is_whole: bool = True) -> str:
+    with RecordWriter(path) as writer:
+        writer.write(Header(1, "0.1.0", 0.0))
+        if is_whole:
+            writer.write(Synced(0.0))
+        for change in changes:
+            writer.write(change)
+        if is_whole:
+            writer.write(End(1.0))
+    return str(path)
+
+
+def test_a_record_without_an_end_says_so_in_its_notes(tmp_path: Path) -> None:
+    path = tmp_path / "run.zst"
+    with RecordWriter(path) as writer:
+        writer.write(Header(1, "0.1.0", 0.0))
+        writer.write(Synced(0.0))
+    notes = read_recorded(str(path), OURS).scenario.notes
+    assert notes == [NOTE, "The record has no end: its recorder was killed, and its last second may be missing."]
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "message"),
+    [
+        pytest.param("jobs", b"{}", "expected one of nodes, .*, got a change of 'jobs'", id="an unknown kind"),
+        pytest.param("pods", b'{"spec":{"priority":"x"}}', "expected an object of pods: .*int", id="a wrong field"),
+    ],
+)
+def test_a_change_that_cannot_be_read_is_named(tmp_path: Path, resource: str, text: bytes, message: str) -> None:
+    path = written(tmp_path / "run.zst", Change(0.5, resource, "ADDED", msgspec.Raw(text)))
+    with pytest.raises(ConfigError, match=message):
+        read_recorded(path, OURS)
+
+
+def test_a_record_cut_off_in_what_was_there_is_refused(tmp_path: Path) -> None:
+    added = Change(0.0, "pods", "ADDED", msgspec.Raw(msgspec.json.encode(Pod())))
+    with pytest.raises(ConfigError, match="expected all that was there when recording began"):
+        read_recorded(written(tmp_path / "run.zst", added, is_whole=False), OURS)
