@@ -1,1 +1,3 @@
-"""The apiserver. The only package that knows it is HTTP; everyone else sees `client.protocol.Client`."""
+"""Talks to the apiserver. Only this package knows that it speaks HTTP; all others see the protocol
+`client.protocol.Client`.
+"""

@@ -1,16 +1,18 @@
-"""How many writes may be under way at once: more while the apiserver answers as fast as ever, fewer when it does not.
+"""Decides how many writes may be under way at once: more while the apiserver answers quickly, fewer when it slows down.
 
-The rule, applied once a round (as many answers as the limit):
-- The floor is the lowest mean latency of a round; it rises slowly, so that a cluster that became slower for good
-  gets a new one. A round is fast up to twice the floor, or NEAR_S; slow above four times the floor, and FAR_S.
-- Fast, and all of the limit was used: the limit grows by its square root; up to the first round that is not fast, it
-  doubles. Slow: it shrinks by a fifth. In between, or when less was asked for than the limit allows, it stays.
-- The apiserver pushes back (429, a fault of its own, no answer): half, at most once a round; the owner of the
-  limit waits for Retry-After.
-The limit starts low, so that the floor is measured before a queue builds up. The absolute bounds are there because
-a few milliseconds more mean nothing: a write waits that long for etcd's disk, and many share one flush.
+The rule is applied once per round, i.e. after as many answers as the limit allows requests:
+- The floor is the lowest mean latency of a round so far. It rises slowly, so that a cluster that has become slower for
+  good gets a new floor. A round is fast if its mean latency is at most twice the floor or at most NEAR_S. It is slow if
+  its mean latency is above four times the floor and above FAR_S.
+- If a round was fast and all of the limit was used, the limit grows by its square root; until the first round that is
+  not fast, it doubles. If a round was slow, the limit shrinks by a fifth. Otherwise it stays.
+- If the apiserver pushes back (status 429, a server error or no answer), the limit is halved, at most once per round.
+  The owner of the limit waits for Retry-After.
 
-It knows no clock and no event loop.
+The limit starts low, so that the floor is measured before a queue builds up. The absolute bounds NEAR_S and FAR_S exist
+because a few more milliseconds mean nothing: a write waits that long for etcd's disk, and many writes share one flush.
+
+This module uses neither a clock nor an event loop.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ _FLOOR_DRIFT = 0.01  # of the distance, each round
 
 
 class AdaptiveLimit:
-    """A limit on requests under way that follows what the server takes: `value`, never above `ceiling`."""
+    """A limit on the number of concurrent requests, in `value`; it adapts to the server's latency and never exceeds
+    `ceiling`.
+    """
 
     def __init__(self, ceiling: int) -> None:
         self.ceiling = ceiling
@@ -40,12 +44,15 @@ class AdaptiveLimit:
         self._refusals_to_pass = 0  # answers until a refusal counts again
 
     def bound(self, ceiling: int) -> None:
-        """Set another ceiling."""
+        """Set a new ceiling, and lower the limit if it is above that."""
         self.ceiling = ceiling
         self.value = min(self.value, ceiling)
 
     def note_latency(self, latency_s: float, *, is_full: bool) -> None:
-        """Learn from an answered write. `is_full`: others had to wait meanwhile, or no more could have been sent."""
+        """Record the latency of an answered write.
+
+        `is_full` is true if the limit was used up: other writes had to wait, or no more could have been sent.
+        """
         self._answers += 1
         self._sum_s += latency_s
         self._was_full = self._was_full or is_full
@@ -55,7 +62,7 @@ class AdaptiveLimit:
             self._end_round()
 
     def pushed_back(self) -> None:
-        """Halve the limit, at most once a round: a write was refused for now, or failed because of load."""
+        """Halve the limit, at most once per round, because the server refused a write for now or failed under load."""
         if self._refusals_to_pass:
             self._refusals_to_pass -= 1
             return

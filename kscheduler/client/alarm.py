@@ -1,7 +1,7 @@
-"""A timer that is put off again and again, as the time allowed for an answer is by each new request.
+"""A timer that is postponed often, such as the timeout of an answer, which starts again with each request.
 
-Arming a timer and cancelling it costs a request several microseconds. Here one timer of the loop serves many requests:
-when it comes due too early, it is armed once more.
+Arming a timer and cancelling it would cost each request several microseconds. Here one timer of the event loop serves
+many requests: if it fires too early, it is armed again.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import asyncio
 import math
 from collections.abc import Callable
 
-EARLY_S = 0.001  # the loop's timers may come so much early
+EARLY_S = 0.001  # the event loop's timers may fire that much too early
 
 
 class Alarm:
-    """Calls `ring` at the time that was set last. Use from one event loop."""
+    """Calls `ring` once at the time that was set last. Use it from one event loop."""
 
     __slots__ = ("_at_s", "_due_s", "_loop", "_ring", "_timer")
 
@@ -26,13 +26,13 @@ class Alarm:
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, at_s: float) -> None:
-        """Ring at this time of the loop's clock, and not at the time that was set before; infinity: not at all."""
+        """Call `ring` at this time of the loop's clock instead of the time set before; infinity means never."""
         self._at_s = at_s
         if at_s < self._due_s:
             self._arm()
 
     def cancel(self) -> None:
-        """Ring no more, and let go of the timer."""
+        """Cancel the call of `ring` and release the timer."""
         self._at_s = self._due_s = math.inf
         if self._timer is not None:
             self._timer.cancel()

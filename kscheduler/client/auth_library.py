@@ -1,9 +1,9 @@
-"""The authentication part of kubernetes-asyncio, without its 900 generated models.
+"""Imports the authentication part of kubernetes-asyncio without its 900 generated models.
 
-Importing `kubernetes_asyncio.config` the plain way runs package files that import every model: 1.1 s and 73 MB,
-of which nothing is used here. So its three packages are stood in for while the few modules needed are loaded
-(0.1 s, 2 MB), and taken away again, so that a later import of the library gets all of it. Should a release
-move these modules, the plain import is the fallback.
+A plain import of `kubernetes_asyncio.config` runs package files that import every model, which takes 1.1 s and 73 MB,
+although nothing of it is used here. So this module puts stand-ins in place of the library's three packages while it
+loads the few modules needed (0.1 s, 2 MB), and removes the stand-ins afterwards, so that a later import of the library
+gets all of it. If a release of the library moves these modules, the plain import is the fallback.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PACKAGE = "kubernetes_asyncio"
 
 @dataclass(frozen=True, slots=True)
 class AuthLibrary:
-    """The parts of kubernetes-asyncio that are used. Its classes are untyped."""
+    """The parts of kubernetes-asyncio that this program uses. They have no type annotations."""
 
     configuration: Any  # client.configuration.Configuration
     kubeconfig_loader: Any  # config.kube_config.KubeConfigLoader
@@ -67,7 +67,9 @@ def _collect() -> AuthLibrary:
 
 
 class _Shell(ModuleType):
-    """A stand-in for a package: a search path, and the names that the modules inside import from it."""
+    """An empty stand-in for a package of the library: it has a search path and the names that its modules import from
+    it.
+    """
 
     Configuration: Any
     ApiClient: Any

@@ -1,10 +1,10 @@
-"""Writes bindings by callbacks instead of a task for each, and hands those in doubt to the binder.
+"""Writes bindings by callbacks instead of one asyncio task each, and leaves those in doubt to the `Binder`.
 
-A binding is written once in the cheapest way the client has. Nearly all answers are a plain yes, or a no that is
-certain, and that is all. An outcome that decides nothing (no answer, an overdue answer, a plea to slow down, a
-server's fault, an expired token) goes on as a task of the `Binder`, which writes until the answer is certain. So does
-every binding if the client has no such cheap way. Bindings that are overdue and not decided, because their tries hang
-or meet answers that decide nothing, do not keep others from being submitted.
+A binding is first written once, in the cheapest way that the client has. Nearly always the apiserver answers with
+success or with a definite refusal, and the binding is finished. If the outcome is not certain (no answer, a late
+answer, 429, a server error, an expired token), a task of the `Binder` repeats the write until it is. The same task
+writes every binding if the client has no cheap way. Bindings that are overdue and still undecided do not keep others
+from being submitted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ DEFAULT_LIMIT = 100
 
 
 class _Period:
-    """The time from one cancellation to the next: nobody is called for bindings submitted in an earlier period."""
+    """The time from one call of `BindLane.cancel` to the next; callbacks of bindings from an earlier period are not
+    called.
+    """
 
     __slots__ = ("is_over",)
 
@@ -34,7 +36,10 @@ class _Period:
 
 
 class BindLane:
-    """Bindings under way. Use from one event loop. `len` is the number of bindings submitted and not decided yet."""
+    """The bindings under way: it writes each one and reports its outcome.
+
+    Use it from one event loop. `len` returns the number of bindings that are submitted and not decided yet.
+    """
 
     def __init__(
         self,
@@ -44,9 +49,9 @@ class BindLane:
         limit: int = DEFAULT_LIMIT,
         on_overdue: Callable[[], None] = nothing,
     ) -> None:
-        """`limit` is the most bindings at once; the client may find that fewer are better at the moment.
+        """Create the lane. At most `limit` bindings are under way at once; the client may lower that for the moment.
 
-        `on_overdue` is called when there may be room since a binding is overdue.
+        `on_overdue` is called when a binding becomes overdue, because there may be room for another one then.
         """
         self._on_overdue = on_overdue
         self._binder = binder
@@ -64,27 +69,30 @@ class BindLane:
 
     @property
     def limit(self) -> int:
-        """The number of bindings to have under way now. More may be submitted: they wait here."""
+        """The number of bindings that may be under way at the moment. More may be submitted; they wait in the lane."""
         return self._limit if self._direct is None else min(self._limit, self._direct.limit)
 
     @property
     def backlog(self) -> int:
-        """The number of bindings to have here: those under way and as many waiting behind them, up to the limit."""
+        """The number of bindings that the lane should hold: those under way and as many again waiting, at most the
+        limit.
+        """
         return self._limit if self._direct is None else min(self._limit, 2 * self._direct.limit)
 
     @property
     def load(self) -> int:
-        """The number of bindings that count against the backlog: at most `limit` overdue ones are left out."""
+        """The number of bindings that count against the backlog: all undecided ones but up to `limit` overdue ones."""
         return self._open - min(self._overdue, self._limit)
 
     @property
     def has_room(self) -> bool:
-        """True if more pods should be decided."""
+        """True if the lane can take more bindings, so that the scheduler should decide more pods."""
         return self.load < self.backlog
 
     def submit(self, binding: Binding, on_done: OnAnswered) -> None:
-        """Bind, and call `on_done` once, from the event loop: with None when the pod is bound to that node, with an
-        APIError when it certainly is not.
+        """Write the binding and call `on_done` once, from the event loop.
+
+        `on_done` gets None when the pod is bound to that node, and an APIError when it certainly is not.
         """
         self._open += 1
         one = _Submitted(self, self._period, binding, on_done)
@@ -92,7 +100,7 @@ class BindLane:
             self.go_on(one, Tries())
 
     async def drain(self, timeout_s: float) -> int:
-        """Wait for all bindings for at most `timeout_s` seconds, and return how many are still not decided."""
+        """Wait up to `timeout_s` seconds for all bindings, and return how many are still not decided."""
         if self._open:
             if self._empty is None:
                 self._empty = asyncio.get_running_loop().create_future()
@@ -100,7 +108,10 @@ class BindLane:
         return self._open
 
     async def cancel(self) -> None:
-        """Write nothing more and call nobody: the outcomes stay open. The lane can be used again."""
+        """Stop writing and call no `on_done`, so that outcomes remain unknown.
+
+        The lane can be used again afterwards.
+        """
         self._period.is_over = True
         self._period = _Period()
         self._open = self._overdue = 0
@@ -110,7 +121,7 @@ class BindLane:
     # --- one binding --------------------------------------------------------------------------------------------
 
     def go_on(self, one: _Submitted, tries: Tries) -> None:
-        """Start a task that writes the binding until the answer is certain."""
+        """Start a task in which the `Binder` writes the binding until its outcome is certain."""
         task = asyncio.get_running_loop().create_task(self._bind(one, tries))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -151,21 +162,23 @@ class BindLane:
 
 
 class _Submitted(msgspec.Struct, eq=False):
-    """One submitted binding, and the state of its first try."""
+    """One submitted binding and the state of its first try, i.e. of the first request that writes it."""
 
     lane: BindLane
     period: _Period
     binding: Binding
     on_done: OnAnswered
     counts_as_overdue: bool = False
-    first_try: Try | None = None  # once the binder goes on
-    give_up_first: Callable[[], None] = nothing  # the first try, once it is overdue
+    first_try: Try | None = None  # set once the binder has taken over
+    give_up_first: Callable[[], None] = nothing  # abandons the first try; set once that is overdue
 
     def may_write(self) -> bool:
         return not self.period.is_over and self.lane.permission.may_write()
 
     def on_overdue(self) -> None:
-        """Let the binder write the binding again beside the first try, whose late answer still counts."""
+        """Let the `Binder` write the binding again while the first try is still open; a late answer to the first still
+        counts.
+        """
         if not self.period.is_over and self.first_try is None:
             self.set_aside()
             self._hand_over().is_late()
@@ -174,7 +187,7 @@ class _Submitted(msgspec.Struct, eq=False):
         self.give_up_first = give_up
 
     def give_up(self) -> None:
-        """Stop waiting for the first try if it still hangs: the binding is decided."""
+        """Stop waiting for a first try that still hangs, because the binding is decided."""
         self.give_up_first()
 
     def set_aside(self) -> None:
@@ -184,7 +197,9 @@ class _Submitted(msgspec.Struct, eq=False):
             self.lane.note_overdue()
 
     def on_answer(self, error: APIError | None) -> None:
-        """Take the outcome of the first try: end the binding, or hand it over to the binder."""
+        """Take the outcome of the first try: finish the binding if it is certain, else leave the binding to the
+        `Binder`.
+        """
         if self.first_try is not None:
             self.first_try.ended(error)
         elif self.period.is_over:
@@ -198,7 +213,7 @@ class _Submitted(msgspec.Struct, eq=False):
             self.lane.end(self, error)
 
     def _hand_over(self) -> Try:
-        """Let the binder go on, and return the first try, whose outcome is to be reported to it."""
+        """Leave the binding to the `Binder`, and return the first try, to which its outcome is to be reported."""
         tries = Tries()
         self.first_try = tries.begin()
         self.lane.go_on(self, tries)

@@ -1,4 +1,4 @@
-"""The tries to write one binding: which have no answer yet, and whether one may have been carried out unseen."""
+"""Keeps track of the requests ("tries") that write one binding, and of whether one may have been carried out unseen."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from kscheduler.errors import APIError, TooManyRequests
 
 
 class Overdue:
-    """An outcome: a try has waited so long for its answer that another one may go out beside it."""
+    """The outcome of a try that has waited so long for its answer that another try may be sent besides."""
 
     def __str__(self) -> str:
         return "no answer for much longer than usual"
 
 
 class Bug(APIError):
-    """An outcome: a fault of this program ended a try, perhaps after the apiserver had carried it out."""
+    """The outcome of a try that an unexpected exception in this program ended; the apiserver may have
+    carried it out.
+    """
 
 
 OVERDUE = Overdue()
@@ -24,37 +26,37 @@ Outcome = APIError | Overdue | None  # None: the apiserver wrote it
 
 
 class Tries:
-    """The outcomes of one binding's tries, in the order in which they came. For one event loop and one reading task."""
+    """The outcomes of the tries to write one binding, in the order of arrival. Only one task may read them."""
 
     def __init__(self) -> None:
-        self.open = 0  # without an answer
-        self.fresh = 0  # of those, not overdue
+        self.open = 0  # tries without an answer
+        self.fresh = 0  # tries without an answer that are not overdue
         self.has_begun = False
-        self._is_lost = False  # one was carried out perhaps, and its answer will not come
+        self._is_lost = False  # a try may have been carried out, and its answer will never arrive
         self._outcomes: deque[Outcome] = deque()
         self._news = asyncio.Event()
 
     @property
     def in_doubt(self) -> bool:
-        """True if a try may have been carried out without our knowledge."""
+        """True if one of the tries may have been carried out although no answer shows it."""
         return self._is_lost or self.open > 0
 
     def begin(self) -> Try:
-        """Record that another try of the binding is about to be written, and return it."""
+        """Record that another request for the binding is about to be sent, and return its `Try`."""
         self.has_begun = True
         self.open += 1
         self.fresh += 1
         return Try(self)
 
     async def next(self) -> Outcome:
-        """Return the oldest unread outcome, once there is one."""
+        """Wait for an outcome that has not been returned yet, and return the oldest one."""
         while not self._outcomes:
             self._news.clear()
             await self._news.wait()
         return self._outcomes.popleft()
 
     async def has_news_within(self, timeout_s: float) -> bool:
-        """Wait up to that many seconds, and return True as soon as there is an unread outcome."""
+        """Return True as soon as there is an outcome to read, or False after `timeout_s` seconds."""
         if not self._outcomes:
             self._news.clear()
             timer = asyncio.get_running_loop().call_later(timeout_s, self._news.set)
@@ -80,7 +82,7 @@ class Tries:
 
 
 class Try:
-    """One try: `is_late` is called at most once, then `ended` or `failed` once."""
+    """One request that writes a binding. Call `is_late` at most once, then either `ended` or `failed` once."""
 
     __slots__ = ("_is_late", "_tries")
 
@@ -89,20 +91,20 @@ class Try:
         self._is_late = False
 
     def is_late(self) -> None:
-        """Report that the answer is overdue. It may still come."""
+        """Record that the answer to this request is overdue; it may still arrive."""
         if not self._is_late:
             self._is_late = True
             self._tries._came_due()
 
     def ended(self, error: APIError | None) -> None:
-        """Report the outcome; None means that the apiserver wrote the binding."""
+        """Record the outcome of this request; None means that the apiserver wrote the binding."""
         self._tries._ended(self._is_late, error)
 
     def failed(self, bug: Exception) -> None:
-        """Report that the try ended with an exception that is no APIError."""
+        """Record that the request ended with an exception that is not an APIError."""
         self._tries._ended(self._is_late, Bug(f"a fault of the program: {type(bug).__name__}"))
 
 
 def _may_have_been_carried_out(error: APIError) -> bool:
-    """Return False if the apiserver refused the binding, or was not asked."""
+    """Return True unless the error proves that the apiserver refused the binding or never received it."""
     return error.is_transient and not isinstance(error, TooManyRequests)

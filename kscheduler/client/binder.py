@@ -1,16 +1,16 @@
-"""Writes bindings until the answer is certain.
+"""Writes each binding until its outcome is certain.
 
-A binding whose answer was lost may have been carried out. Giving up its room then could overcommit the node, and
-trying another node could bind twice; so the same binding is written again until the apiserver gives a definite answer
-about this very binding: it was written, or the pod is bound, gone, or another one by now. A refusal that has nothing
-to do with the pod (a token that is not accepted yet, RBAC rules that are not loaded, a balancer's page) decides nothing
-then, for it does not say what became of the earlier try. The uid precondition and the rule that a bound pod cannot be
-bound make the repetition harmless.
+A binding whose answer was lost may have been carried out. Giving up the pod's place then could overcommit the node, and
+trying another node could bind twice. So the same binding is written again until the apiserver gives a definite answer
+about it: it was written, or the pod is already bound, deleted or replaced by another pod of its name. A refusal that
+has nothing to do with the pod (a token that is not accepted yet, RBAC rules that are not loaded, a load balancer's
+error page) decides nothing, because it does not tell what became of the earlier request. Writing twice does no harm
+thanks to the uid precondition and because a bound pod cannot be bound again.
 
-A fault of this program in the middle of a try leaves the same doubt, and the pod is looked at.
+An unexpected exception of this program during a request leaves the same doubt; then the pod is read.
 
-A try without an answer that is overdue (the client decides when) is not waited for: another one goes out beside it, and
-the first definite answer counts, whichever try it belongs to.
+A request whose answer is overdue (the client decides when) is not waited for: another one is sent besides, and the
+first definite answer counts, no matter to which request it belongs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LONGEST_LOOK_S = 30.0
 
 
 class Found(enum.Enum):
-    """The state of a pod on the apiserver, as far as it concerns a binding."""
+    """What a read of the pod from the apiserver shows about a binding whose outcome is not known."""
 
     BOUND = enum.auto()
     UNBOUND = enum.auto()  # now: a try under way may still change that
@@ -55,7 +55,7 @@ class Look(NamedTuple):
 
 
 class Binder:
-    """Binds through a client. Cancelling a bind leaves its outcome open: only a program that exits does that."""
+    """Writes bindings through a client until they are certain. Cancelling a call leaves the outcome unknown."""
 
     def __init__(self, client: Client, rng: random.Random, permission: WritePermission | None = None) -> None:
         self._client = client
@@ -71,7 +71,8 @@ class Binder:
     async def bind(self, binding: Binding, tries: Tries | None = None) -> None:
         """Return when the pod is bound to that node; raise an APIError when it certainly is not.
 
-        NotLeading leaves that open if an earlier try is in doubt. `tries`: those that were begun elsewhere.
+        Raises NotLeading once this replica may not write any more; the outcome is unknown if an earlier request is in
+        doubt. `tries` are requests for this binding that were already sent.
         """
         tries = tries or Tries()
         tasks: set[asyncio.Task[None]] = set()
@@ -132,7 +133,10 @@ class Binder:
             one.ended(None)
 
     async def _judge(self, binding: Binding, error: APIError, tries: Tries, look_s: float) -> Look:
-        """Return the state of the pod after an error that decides nothing. Raises an error that is definite."""
+        """Read the pod after an error that leaves the outcome open, and return what was found.
+
+        Raises a definite error.
+        """
         if isinstance(error, NotLeading):
             raise error
         # Writing again settles what the network or the apiserver did; a fault of our own may happen each time.
@@ -146,7 +150,10 @@ class Binder:
         return look
 
     async def is_bound_as_asked(self, binding: Binding) -> bool:
-        """Ask until the apiserver tells about this pod. Raises NotLeading once this replica may not bind any more."""
+        """Return True if the pod is bound as this binding asks. Reads the pod until the apiserver answers.
+
+        Raises NotLeading once this replica may not write any more.
+        """
         pause_s, look_s = FIRST_PAUSE_S, FIRST_LOOK_S
         while (look := await self._look(binding, look_s)).found is Found.UNKNOWN:
             if pause_s == FIRST_PAUSE_S:

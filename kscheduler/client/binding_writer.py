@@ -1,8 +1,8 @@
-"""Bindings written on keep-alive connections without a task, a coroutine or a future for any of them.
+"""Writes bindings on keep-alive connections without creating a task, a coroutine or a future for each.
 
-Each binding waits for a slot, then for a token of the rate limit, is checked once more and sent; its answer is
-reported as it came. Only a binding that cannot be sent in this way now is refused: behind a proxy, or while the token
-is read again.
+Each binding waits for a token of the rate limit and a slot (the permission for one more concurrent request), is checked
+once more and sent; its answer is passed on. Behind a proxy, or while the credentials are read again, a binding cannot
+be sent in this way and is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9._~-]*").fullmatch  # what needs no percent-enco
 
 
 class BindingWriter:
-    """Writes bindings over HTTP without a task for each: implements `client.protocol.DirectBinds`."""
+    """Writes bindings over HTTP by callbacks; implements `client.protocol.DirectBinds`."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class BindingWriter:
         return True
 
     def _pump(self) -> None:
-        """Send the bindings that have a token and a slot."""
+        """Send waiting bindings while there is a rate-limit token and a slot for each."""
         waiting = self._waiting
         while waiting:
             request = waiting[0]
@@ -76,7 +76,9 @@ class BindingWriter:
             waiting.popleft()
 
     def _has_token(self) -> bool:
-        """Return True if a token of the rate limit is held; it is kept until there is a slot as well."""
+        """Return True if a rate-limit token is held, and ask for one otherwise. A token is kept until there is a slot
+        as well.
+        """
         if self._tokens:
             return True
         if self._limiter.try_acquire():
@@ -108,7 +110,7 @@ class BindingWriter:
 
 
 class _Sent(Carrier):
-    """A binding under way."""
+    """The request of one binding from when it is sent until it is answered or given up."""
 
     def __init__(self, slots: Slots, request: BindRequest) -> None:
         self._slots = slots
@@ -122,14 +124,16 @@ class _Sent(Carrier):
         self._request.on_overdue()
 
     def _give_up(self) -> None:
-        """Abandon a hanging try whose binding is decided, so that it does not count as overdue until it times out."""
+        """Abandon a request that hangs although its binding is decided; otherwise it would count as overdue until its
+        timeout.
+        """
         if not self._has_ended:
             self._has_ended = True
             self.abandon()
             self._slots.drop(self._slot)
 
     def receive(self, error: APIError | None, took_s: float) -> None:
-        """Take the apiserver's answer, or the fault of the connection: end the slot and pass the answer on."""
+        """Take the apiserver's answer, or the error of the connection: give the slot back and pass the answer on."""
         if self._has_ended:  # given up while its connection was opened, and that failed
             return
         self._has_ended = True

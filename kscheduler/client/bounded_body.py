@@ -1,4 +1,4 @@
-"""Reads the body of an answer up to a limit: a server may send without end."""
+"""Reads the body of an HTTP response up to a limit, because a server might send data without end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class BodyTooLong(ValueError):
 
 
 async def read_bounded(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
-    """Return the body. Raises BodyTooLong, and closes the connection, as soon as more than the limit has come."""
+    """Return the body. Raises BodyTooLong, and closes the connection, as soon as the body exceeds `limit_bytes`."""
     chunks: list[bytes] = []
     size = 0
     async for chunk in response.content.iter_chunked(_CHUNK):

@@ -1,7 +1,7 @@
-"""Running sibling coroutines as one, and waiting with a limit.
+"""Runs several coroutines as one unit, and waits with a timeout.
 
-`run_together` is the only way tasks are started here: whatever ends it (a failure, a cancellation) ends all of
-them, and it returns when the last has finished. No task outlives its call.
+`run_together` is how this package starts sibling tasks: whatever ends it (a failure, a cancellation) ends all of them,
+and it returns when the last has finished. No task outlives its call.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def run_together(*coroutines: Coroutine[Any, Any, object]) -> None:
-    """Run all coroutines to the end. The first to fail cancels the others, and its exception is raised."""
+    """Run all coroutines to their end. The first that fails cancels the others, and its exception is raised."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -26,7 +26,7 @@ async def run_together(*coroutines: Coroutine[Any, Any, object]) -> None:
 
 
 async def cancel_and_wait(*tasks: asyncio.Future[Any]) -> None:
-    """Cancel the tasks that still run and wait for all of them; their exceptions are dropped."""
+    """Cancel those tasks that still run and wait for all of them, ignoring their exceptions."""
     for task in tasks:
         task.cancel()
     if tasks:
@@ -34,9 +34,9 @@ async def cancel_and_wait(*tasks: asyncio.Future[Any]) -> None:
 
 
 class Signal:
-    """As asyncio.Event, for one event loop.
+    """A cheaper asyncio.Event for one event loop.
 
-    Waiting on asyncio's own looks for the running loop, which is a system call each time before Python 3.12.
+    Before Python 3.12, waiting on asyncio.Event looks up the running loop, which costs a system call each time.
     """
 
     __slots__ = ("_is_set", "_loop", "_waiting")
@@ -50,7 +50,7 @@ class Signal:
         return self._is_set
 
     def set(self) -> None:
-        """Let all go on that wait, and those that will, until `clear` is called."""
+        """Wake all that wait; until `clear` is called, later waits return at once."""
         self._is_set = True
         if self._waiting:
             for waiting in self._waiting:
@@ -61,7 +61,7 @@ class Signal:
         self._is_set = False
 
     async def wait(self) -> None:
-        """Return once it is set."""
+        """Return once the signal is set."""
         if self._is_set:
             return
         loop = self._loop
@@ -90,10 +90,10 @@ async def wait_event(event: asyncio.Event, timeout_s: float) -> bool:
 async def within(
     timeout_s: float, coroutine: Coroutine[Any, Any, T], give_up: Callable[[T], object] | None = None
 ) -> T:
-    """Return the coroutine's result. Cancels it, and raises TimeoutError, once `timeout_s` is over.
+    """Return the coroutine's result. Cancels it and raises TimeoutError after `timeout_s` seconds.
 
-    asyncio.wait_for before Python 3.12 loses a cancellation that comes together with the result. Here the result is
-    lost then: it goes to `give_up`, which can close it.
+    Before Python 3.12, asyncio.wait_for loses a cancellation that arrives together with the result. Here the result is
+    dropped in that case and passed to `give_up`, which can close it.
     """
     task = asyncio.ensure_future(coroutine)
     try:
@@ -108,7 +108,7 @@ async def within(
 
 
 async def abandon(give_up: Callable[[T], object] | None, *tasks: asyncio.Future[T]) -> None:
-    """Cancel the tasks and wait for them. A result that one has all the same goes to `give_up`, whenever it comes."""
+    """Cancel the tasks and wait for them. If one returns a result nevertheless, `give_up` is called with it."""
     for task in tasks:
         task.cancel()
     try:

@@ -1,11 +1,11 @@
-"""Keep-alive connections for small requests, one request at a time on each: what bindings and Events travel on.
+"""Keep-alive connections for small requests such as bindings and Events, with one request at a time on each.
 
-A tenth of the cost of a general HTTP client, because nothing general is done: no redirects, cookies, compression or
-proxies. An exchange can be awaited, or begun with a callback, which costs neither task nor future. Errors are OSError,
-asyncio.TimeoutError or BadAnswer; the transport above knows what they mean.
+They cost a tenth of a general HTTP client, because they do nothing general: no redirects, cookies, compression or
+proxies. A request can be awaited, or sent with a callback, which needs neither a task nor a future. Errors are OSError,
+asyncio.TimeoutError or BadAnswer; `client.transport` interprets them.
 
-A few connections are kept warm however long nothing is asked, since a new one costs the apiserver several milliseconds
-of handshake, and a burst of pods would pay for all of theirs at once.
+A few connections are kept open even if nothing is requested for long: a new one costs the apiserver several
+milliseconds of handshake, and a burst of pods would have to wait for all of these handshakes at once.
 """
 
 from __future__ import annotations
@@ -26,41 +26,47 @@ log = logging.getLogger(__name__)
 
 BUFFER_BYTES = 1 << 13  # an answer to a write is half a kilobyte; a longer one comes in pieces
 MOST_WARM = 12  # connections; an adaptive limit of writes starts with fewer
-# A connection is idle for 45 s at most, and the usual balancers close after 60 s. What keeping 12 of them so costs is a
+# A connection is idle for at most 45 s; common load balancers close one after 60 s. Keeping 12 of them open costs a
 # third of a request a second.
-WARM_PERIOD_S = 20.0
-WARM_AGE_S = 25.0
+WARM_PERIOD_S = 20.0  # from one check of the idle connections to the next
+WARM_AGE_S = 25.0  # a connection idle for longer is used
 WARM_TIMEOUT_S = 10.0
 OnOutcome = Callable[[Answer | Exception], None]
 
 
 class Carrier:
-    """Shows on which connection a request travels. After `distrust` that connection carries no other request."""
+    """Knows which connection carries one request, so that the caller can exclude that connection from reuse or close
+    it.
+    """
 
     # Defaults of the class rather than an __init__, which would be a call for each request.
     _connection: Connection | None = None
     _is_distrusted = False
-    is_given_up = False  # not to be sent any more, if it has not been
+    is_given_up = False  # the request must not be sent any more, if it has not been
 
     def take(self, connection: Connection) -> None:
         self._connection = connection
         connection.is_trusted = not self._is_distrusted
 
     def distrust(self) -> None:
-        """Let the connection carry no other request: its server may hang, and a new connection may reach another."""
+        """Exclude the request's connection from reuse: its server may hang, and a new connection may lead to another
+        server.
+        """
         self._is_distrusted = True
         if self._connection is not None:
             self._connection.is_trusted = False
 
     def abandon(self) -> None:
-        """Close the connection: nobody waits for the answer any more."""
+        """Close the request's connection, because the answer is not needed any more."""
         self.is_given_up = True
         if self._connection is not None:
             self._connection.abandon()
 
 
 class ConnectionPool:
-    """Keeps as many connections as requests at once need. The one used last is used next, so that spares expire."""
+    """Keeps as many connections as there are concurrent requests. It reuses the most recently used, so that spare ones
+    expire.
+    """
 
     def __init__(
         self,
@@ -72,7 +78,10 @@ class ConnectionPool:
         warm_period_s: float = WARM_PERIOD_S,
         warm_age_s: float = WARM_AGE_S,
     ) -> None:
-        """`ping` returns a harmless request for a connection that has been idle for long; empty for none."""
+        """Create a pool without connections.
+
+        `ping` returns a harmless request that keeps an idle connection alive, or empty bytes if none can be sent now.
+        """
         self._endpoint = endpoint
         self._connect_timeout_s = connect_timeout_s
         self._keep_alive_s = keep_alive_s
@@ -85,14 +94,14 @@ class ConnectionPool:
         self._warming: asyncio.Task[None] | None = None
 
     async def exchange(self, request: bytes, timeout_s: float, carrier: Carrier | None = None) -> Answer:
-        """Send a whole request and return the whole answer."""
+        """Send a complete request and return the complete answer."""
         connection = self.take_idle() or await self.connect()
         answer = await connection.exchange(request, timeout_s, carrier)
         self.give_back(connection, answer)
         return answer
 
     def take_idle(self) -> Connection | None:
-        """Return an open, unused connection, or None. It is the caller's until given back."""
+        """Return an open, unused connection, or None. It belongs to the caller until it is given back."""
         while self._idle:
             connection = self._idle.pop()
             if connection.may_be_used(self._keep_alive_s):
@@ -101,11 +110,11 @@ class ConnectionPool:
         return None
 
     async def connect(self) -> Connection:
-        """Return a new connection, the caller's until given back."""
+        """Open and return a new connection. It belongs to the caller until it is given back."""
         return await open_connection(self._endpoint, lambda: Connection(self._all), self._connect_timeout_s)
 
     def give_back(self, connection: Connection, answer: Answer) -> None:
-        """Take a connection back after an exchange with this answer. A failed exchange has closed its connection."""
+        """Take back a connection on which this answer came. After a failed request the connection is already closed."""
         if answer.reusable and connection.is_trusted:
             self._idle.append(connection)  # if it was closed meanwhile, `take_idle` finds that
         else:
@@ -127,7 +136,10 @@ class ConnectionPool:
                 log.debug("no connection kept warm", extra={"err": str(error) or type(error).__name__})
 
     async def warm_up(self) -> None:
-        """Ping idle connections, one at a time, so that a burst meanwhile finds the others; repeats itself."""
+        """Use idle connections before the server closes them, and open missing ones.
+
+        They are used one at a time, so that a burst of requests finds the others free.
+        """
         now = asyncio.get_running_loop().time()
         # 1. Drop what nobody will use any more.
         for connection in self._idle[: -self._warm]:
@@ -145,7 +157,7 @@ class ConnectionPool:
             self._idle.append(await self.connect())
 
     async def close(self) -> None:
-        """Drop all connections; exchanges under way fail."""
+        """Close all connections; requests under way fail."""
         if self._warming is not None:
             await cancel_and_wait(self._warming)
         for connection in list(self._all):
@@ -158,9 +170,9 @@ P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 
 async def open_connection(endpoint: Endpoint, protocol: Callable[[], P], timeout_s: float) -> P:
-    """Open a connection to the apiserver itself, without a proxy. TimeoutError if that takes too long.
+    """Open a connection straight to the apiserver, without a proxy. Raises TimeoutError if that takes too long.
 
-    A cancellation closes a connection that is made at the same moment: who cancels a watch waits for its end.
+    If the caller is cancelled at the moment when the connection is made, the connection is closed.
     """
     _, opened = await within(timeout_s, _open(endpoint, protocol), lambda opened: opened[0].abort())
     return opened
@@ -182,7 +194,8 @@ async def _open(endpoint: Endpoint, protocol: Callable[[], P]) -> tuple[asyncio.
 class Connection(asyncio.BufferedProtocol):
     """One TCP or TLS connection.
 
-    It brings its own buffer: uvloop allots a quarter of a megabyte for each read of a TLS connection that has none.
+    It has a small read buffer of its own, because uvloop would otherwise allocate 256 KB for each read of a TLS
+    connection.
     """
 
     def __init__(self, open_ones: set[Connection]) -> None:
@@ -201,7 +214,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._transport is not None and not self._transport.is_closing()
 
     def may_be_used(self, keep_alive_s: float) -> bool:
-        """Return True if it is open and was used less than so many seconds ago."""
+        """Return True if the connection is open and was last used less than `keep_alive_s` seconds ago."""
         transport = self._transport
         is_open = transport is not None and not transport.is_closing()
         return is_open and self._loop.time() - self.last_used < keep_alive_s
@@ -217,9 +230,10 @@ class Connection(asyncio.BufferedProtocol):
             raise
 
     def send(self, request: bytes, timeout_s: float, on_outcome: OnOutcome, carrier: Carrier | None = None) -> None:
-        """Begin an exchange. `on_outcome` is called once, from the event loop; an error ends the connection.
+        """Send a request. `on_outcome` is called once, from the event loop, with the answer or an error, which ends the
+        connection.
 
-        `carrier` is shown this connection.
+        `carrier`, if given, records that its request travels on this connection.
         """
         if carrier is not None:
             carrier.take(self)
@@ -232,7 +246,7 @@ class Connection(asyncio.BufferedProtocol):
         transport.write(request)
 
     def abandon(self) -> None:
-        """Close the connection; the outcome of its exchange is not reported."""
+        """Close the connection without reporting the outcome of its request."""
         self._finish()
         self.abort()
 
@@ -241,7 +255,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _finish(self) -> OnOutcome | None:
-        """End the exchange, and return the function to call with its outcome."""
+        """Mark the current request as finished, and return the callback that waits for its outcome, if any."""
         on_outcome, self._on_outcome = self._on_outcome, None
         return on_outcome
 

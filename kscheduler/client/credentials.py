@@ -1,8 +1,8 @@
-"""The apiserver's address and our credentials: host, TLS, and an Authorization header that is kept fresh.
+"""The apiserver's address and our credentials: host, TLS, and an Authorization header that is refreshed when needed.
 
 kubernetes-asyncio does the authentication (tokens, client certificates, exec plugins, OIDC, in-cluster tokens that
-rotate). This module decides where credentials come from, when they are read again, and how a mistake in a
-kubeconfig is reported to its author: file, field, value, before anything is started.
+rotate). This module decides where credentials come from and when they are read again. It reports a mistake in a
+kubeconfig with file, field and value before anything is started.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ REFRESH_TIMEOUT_S = 30.0  # an exec plugin or an OIDC issuer that takes longer c
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The address of the apiserver and how to talk to it."""
+    """The address of the apiserver, with the TLS settings and the proxy for connections to it."""
 
     host: str  # "https://10.0.0.1:443", no slash at the end
-    ssl: ssl.SSLContext | None  # None for plain http, and for the platform's own trust
+    ssl: ssl.SSLContext | None  # None for plain http, or to trust the system's certificate authorities
     server_name: str | None = None  # checked against the certificate instead of the host's name
     proxy: SecretURL | None = None
 
@@ -51,17 +51,19 @@ class Endpoint:
 
     @property
     def authority(self) -> str:
-        """Host and port, without a user: the `host` label of rest_client metrics, and the Host header."""
+        """Host and port without user info, for the `host` label of rest_client metrics and the Host header."""
         return urlsplit(self.host).netloc.rpartition("@")[2]
 
     @property
     def path(self) -> str:
-        """The prefix of every request's path, as behind a proxy for several clusters: "/k8s/clusters/c"."""
+        """The prefix of every request's path, for example "/k8s/clusters/c" behind a proxy that serves several
+        clusters.
+        """
         return urlsplit(self.host).path.rstrip("/")
 
 
 class Credentials:
-    """An Authorization header that is read again every minute, and at once when the apiserver answers 401."""
+    """An Authorization header that is read again every minute, and as soon as the apiserver answers 401."""
 
     def __init__(
         self,
@@ -88,15 +90,17 @@ class Credentials:
 
     @property
     def stale(self) -> bool:
-        """True if `authorization` must be awaited, instead of `header` read: rarely."""
+        """True if the header must be read again by awaiting `authorization`; otherwise `header` may be used
+        as it is.
+        """
         return self._clock.now() >= self.fresh_until
 
     def hide_in(self, text: str) -> str:
-        """Return a text of somebody else without the secrets of the header."""
+        """Return a server's or library's text with the secrets of the header removed."""
         return hide_parts(text, header_secrets(self.header) | header_secrets(self._header_before))
 
     async def authorization(self) -> str:
-        """Return the header, read again when its minute is over. If that fails the old one is kept."""
+        """Return the header, read again if it is older than a minute. If reading fails, the old header is returned."""
         if self.stale:
             try:
                 await self._refresh_once(force=False)
@@ -106,7 +110,7 @@ class Credentials:
         return self.header
 
     async def refused(self, header: str) -> bool:
-        """After a 401 to `header`, return True if there is another header to try now."""
+        """Read the credentials again after a 401 to `header`, and return True if there is another header to try now."""
         if self._reload is None:
             return False
         if self.header == header:
@@ -117,7 +121,7 @@ class Credentials:
         return self.header != header
 
     async def _refresh_once(self, *, force: bool) -> None:
-        """Refresh the header; all requests that meet a stale token share one refresh."""
+        """Read the header again; requests that find it stale at the same time share one refresh."""
         if self._reloading is None:
             self._reloading = asyncio.ensure_future(self._refresh(force))
             self._reloading.add_done_callback(self._forget_reloading)
@@ -142,7 +146,11 @@ class Credentials:
 async def load_credentials(
     clock: Clock, *, kubeconfig: str = "", context: str = "", environ: Mapping[str, str] = os.environ
 ) -> Credentials:
-    """Load `kubeconfig`, else $KUBECONFIG, else the pod's service account, else ~/.kube/config. Raises ConfigError."""
+    """Load credentials from the first that exists: `kubeconfig`, $KUBECONFIG, the pod's service account,
+    ~/.kube/config.
+
+    Raises ConfigError.
+    """
     paths = kubeconfig or environ.get("KUBECONFIG", "")
     if not paths and environ.get("KUBERNETES_SERVICE_HOST"):
         return await in_cluster(clock, environ=environ)
@@ -150,7 +158,7 @@ async def load_credentials(
 
 
 def checked_server(server: str, *, is_tls: bool) -> SecretURL:
-    """Return the value of --master, completed as Go's client does it. Raises ConfigError for an invalid URL."""
+    """Return the URL given by --master, completed as Go's client does. Raises ConfigError for an invalid URL."""
     url = SecretURL(server if "://" in server else f"{'https' if is_tls else 'http'}://{server}")
     if not is_http(url):
         raise ConfigError(f"--master: expected a URL such as https://host:6443, got {url.shown!r}")
@@ -160,7 +168,7 @@ def checked_server(server: str, *, is_tls: bool) -> SecretURL:
 
 
 def _is_host(name: str) -> bool:
-    """Return True for a text that DNS allows as a name (RFC 1035, 2.3.4): tokens are longer."""
+    """Return True if the text is short enough for a DNS name (RFC 1035, 2.3.4); tokens given by mistake are longer."""
     return len(name) <= 253 and all(len(label) <= 63 for label in name.split("."))
 
 
@@ -233,7 +241,7 @@ def _kubeconfig_loader(library: AuthLibrary, checked: Kubeconfig) -> Any:
 
 
 async def _load(loader: Any, configuration: Any, checked: Kubeconfig) -> None:
-    """Run the library's authentication; every fault of the file becomes a ConfigError."""
+    """Run the library's authentication, and turn every error in the file into a ConfigError."""
     if "exec" in checked.user and "exec_plugin_expiry" not in loader.__dict__:
         loader.__dict__.pop("token", None)  # so that an answer without one is seen
     try:
@@ -271,7 +279,7 @@ def _ssl_context(configuration: Any, ca_field: str, certificate_field: str = "")
 
 
 def _load_client_certificate(context: ssl.SSLContext, configuration: Any, field: str) -> None:
-    """Load the certificate, also on refresh: new connections then use one that was rotated on disk."""
+    """Load the client certificate. Done at each refresh, so that new connections use one that was rotated on disk."""
     if not configuration.cert_file:
         return
     try:
@@ -291,6 +299,6 @@ def _reason(error: Exception, checked: Kubeconfig) -> str:
 
 
 def _without_query(server: SecretURL) -> str:
-    """Return scheme, host, port and path, which are no secrets; Go's client drops the rest too."""
+    """Return scheme, host, port and path, none of which is secret; Go's client ignores the rest of the URL, too."""
     parts = urlsplit(address_of(server))
     return urlunsplit(parts._replace(query="", fragment="")).rstrip("/")

@@ -1,10 +1,10 @@
-"""The queue of Events that wait to be written, ordered by their worth to the people who read them.
+"""The queue of Events that wait to be written, ordered by their importance to the people who read them.
 
-Outcomes (Scheduled, Preempted ...) go first, then the newest failure to schedule of each pod, then failures that the
-pod's later Events have superseded. No kind starves: every tenth Event is taken from the failures if there are any, and
-every hundredth from the superseded ones. A full queue drops the oldest Event of the least worth.
+Outcomes (Scheduled, Preempted ...) go first, then the newest scheduling failure of each pod, then failures that later
+Events of the same pod have superseded. No class starves: every tenth Event is taken from the failures if there are any,
+and every hundredth from the superseded ones. A full queue drops the oldest Event of the least important class.
 
-It knows no clock and no event loop.
+This module uses neither a clock nor an event loop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SUPERSEDED_TURN = 100
 
 
 class Worth(enum.IntEnum):
-    """The classes of Events; a lower one goes first."""
+    """The importance of an Event; a lower number is written first."""
 
     OUTCOME = 0
     FAILURE = 1
@@ -26,7 +26,7 @@ class Worth(enum.IntEnum):
 
 
 class Waiting(Protocol):
-    """An Event that can wait in the queue. Compared by identity."""
+    """An Event that can wait in the queue. The queue compares Events by identity."""
 
     worth: Worth
     is_queued: bool
@@ -38,7 +38,7 @@ T = TypeVar("T", bound=Waiting)
 
 
 class EventQueue(Generic[T]):
-    """Holds at most `capacity` Events."""
+    """A queue of at most `capacity` Events that returns the most important one first."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -51,13 +51,14 @@ class EventQueue(Generic[T]):
         return self.size
 
     def waiting(self, worth: Worth) -> int:
-        """Return the number of waiting Events of this worth."""
+        """Return the number of waiting Events of this importance."""
         return len(self._waiting[worth])
 
     def push(self, item: T, *, held_elsewhere: int = 0) -> T | None:
-        """Add an Event that is not queued yet. Returns the Event that a full queue dropped, which may be the new one.
+        """Add an Event that is not queued yet. Returns the Event that a full queue dropped, which may be the new one,
+        or None.
 
-        `held_elsewhere` Events use up the capacity as well.
+        `held_elsewhere` is a number of Events outside the queue that count against its capacity.
         """
         dropped = self.make_room(item.worth) if self.size + held_elsewhere >= self._capacity else None
         if self.size + held_elsewhere >= self._capacity:
@@ -72,12 +73,12 @@ class EventQueue(Generic[T]):
         return dropped
 
     def make_room(self, worth: Worth) -> T | None:
-        """Drop the oldest of the least worth; None if all that wait are worth more than `worth`."""
+        """Drop and return the oldest of the least important Events; None if all are more important than `worth`."""
         least = max(each for each in Worth if self._waiting[each] or each is Worth.OUTCOME)
         return self._take_oldest(least) if least >= worth and self._waiting[least] else None
 
     def pop(self) -> T | None:
-        """Take the Event that goes next; None if none waits."""
+        """Remove and return the Event that is to be written next; None if the queue is empty."""
         self._taken += 1
         first = Worth.OUTCOME
         if self._taken % _SUPERSEDED_TURN == 0:
@@ -100,7 +101,7 @@ class EventQueue(Generic[T]):
         return item
 
     def _supersede(self, uid: str) -> None:
-        """Move the pod's waiting failure to the end: a newer Event of the pod has come."""
+        """Move the waiting failure of this pod to the superseded Events, because a newer Event of the pod has come."""
         failure = self._failures.pop(uid)
         del self._waiting[Worth.FAILURE][id(failure)]
         failure.worth = Worth.SUPERSEDED

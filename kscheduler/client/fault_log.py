@@ -1,4 +1,4 @@
-"""Logs faults of this program: those that recur with each try ever more rarely, and those that no caller is given."""
+"""Logs unexpected exceptions of this program; one that recurs with each repetition is logged less and less often."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class _Reported:
 
 
 class FaultLog:
-    """Faults are equal with the same kind of exception, message and pod. Use from one event loop."""
+    """Logs exceptions; those with the same type, message and pod count as one fault. Use it from one event loop."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
         self._reported: OrderedDict[_Key, _Reported] = OrderedDict()  # the one met longest ago first
 
     def report(self, message: str, fault: Exception, *, namespace: str, name: str, uid: str) -> None:
-        """Log the fault with its traceback, unless an equal one was logged shortly before."""
+        """Log the exception with its traceback, unless an equal one was logged shortly before."""
         now_s = asyncio.get_running_loop().time()
         key = (uid, message, type(fault))
         known = self._reported.get(key)
@@ -56,10 +56,11 @@ class FaultLog:
 
 
 def report_fault(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log a fault in a callback as the event loop does by default, but not a connection that a reader hears of anyway.
+    """Log an exception from a callback as the event loop does by default, except for a reset connection already
+    reported.
 
-    A connection may be reset while TLS has bytes left to send on it. uvloop then closes it, writes them all the same,
-    and calls its own RuntimeError a fatal one (uvloop 0.23, `SSLProtocol._do_read`); the reader is given the reset.
+    When a connection is reset while TLS still has bytes to send, uvloop closes it, writes the bytes nevertheless and
+    reports its own RuntimeError as fatal (uvloop 0.23, `SSLProtocol._do_read`). The reader gets the reset in any case.
     """
     error = context.get("exception")
     is_of_tls = str(context.get("message", "")).startswith("Fatal error on SSL protocol")

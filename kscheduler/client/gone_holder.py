@@ -1,10 +1,10 @@
-"""Whether the holder of the Lease has provably ended, so that nobody need wait for its Lease to expire.
+"""Checks whether the holder of the Lease has provably ended, so that a candidate need not wait for the Lease to expire.
 
-The proof is the status of that very Pod, recognised by its uid, as the kubelet of its node reports it: every
-container is terminated. A missing Pod is no proof: it may have been deleted by force while its process runs on
-behind a broken network. Nor is a phase of Failed alone, which controllers write for nodes that have gone silent.
-The one other proof is our own: the container whose first process we are was started after the container before
-it, of the same Pod, had ended.
+The proof is the status of exactly that Pod, recognised by its uid, as the kubelet reports it: every container is
+terminated. A missing Pod is no proof: it may have been deleted by force while its process still runs behind a broken
+network. The phase Failed alone is no proof either, because controllers set it for nodes that no longer respond. There
+is one other proof: if the holder was an earlier container of our own Pod and this process is the first one of the
+current container, then the earlier container ended before this one was started.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _decode_spec = json_decoder(_Spec)
 
 
 class GoneHolder:
-    """Checks holders in the namespace of our own Pod; an identity of another form is never known to be gone."""
+    """Checks Lease holders that are Pods of our own namespace; any other holder is never considered to have ended."""
 
     def __init__(self, client: Client, namespace: str, pod_name: str, pod_uid: str, *, is_first_process: bool) -> None:
         self._client = client
@@ -60,7 +60,10 @@ class GoneHolder:
 
     @classmethod
     def from_environment(cls, client: Client, environ: Mapping[str, str] = os.environ) -> GoneHolder:
-        """Read POD_NAMESPACE, POD_NAME and POD_UID, as the downward API sets them. Raises ConfigError."""
+        """Create a checker from POD_NAMESPACE, POD_NAME and POD_UID, as the downward API sets them.
+
+        Raises ConfigError.
+        """
         missing = [name for name in ("POD_NAMESPACE", "POD_NAME", "POD_UID") if not environ.get(name)]
         if missing:
             raise ConfigError(f"--leader-elect-replace-ended-holder: not in the environment: {', '.join(missing)}")
@@ -88,7 +91,7 @@ class GoneHolder:
 
 
 def all_containers_ended(pod: PodDocument) -> bool:
-    """Return True if the kubelet reports the end of each container, and of the Pod. Raises DecodeError."""
+    """Return True if the kubelet reports that each container and the Pod have ended. Raises DecodeError."""
     status = _decode_status(pod.status)
     containers = _decode_spec(pod.spec).containers
     reported = status.container_statuses or []

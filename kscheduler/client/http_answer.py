@@ -1,6 +1,6 @@
-"""Reads the answers on one HTTP/1.1 connection. It does no I/O: bytes in, whole answers out.
+"""Parses the answers on one HTTP/1.1 connection. It does no I/O: it takes bytes and returns complete answers.
 
-For small answers, held whole in memory: fixed length, chunked, or up to the end of the connection.
+It is meant for small answers that are held in memory: of fixed length, chunked, or up to the end of the connection.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ MAX_BODY_BYTES = 1 << 26
 
 
 class BadAnswer(Exception):
-    """The bytes are no HTTP/1.1 answer, or too many for one."""
+    """The bytes are not an HTTP/1.1 answer, or are more than an answer may have."""
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
     status: int
     body: bytes
     retry_after: str  # the header's value, "" without one
-    reusable: bool  # whether the connection may carry another request
+    reusable: bool  # whether the connection may be used for another request
 
 
 class Head(NamedTuple):
@@ -38,7 +38,10 @@ TO_THE_END = -2
 
 
 class AnswerReader:
-    """Assembles answers from the bytes it is fed. One answer at a time: nothing is pipelined."""
+    """Assembles answers from the bytes of a connection.
+
+    Requests are not pipelined, so there is one answer at a time.
+    """
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -46,11 +49,11 @@ class AnswerReader:
 
     @property
     def is_fresh(self) -> bool:
-        """True if nothing of an answer has come yet."""
+        """True if no byte of the current answer has arrived yet."""
         return not self._buffer and self._head is None
 
     def feed(self, data: bytes) -> Answer | None:
-        """Return the answer that these bytes complete, or None. Raises BadAnswer."""
+        """Add bytes, and return the answer that they complete, or None. Raises BadAnswer."""
         if self._head is None and not self._buffer and (answer := _read_plain(data)) is not None:
             return answer
         self._buffer = buffer = self._buffer + data if self._buffer else data
@@ -69,7 +72,7 @@ class AnswerReader:
         return None
 
     def end(self) -> Answer | None:
-        """Return the answer that the end of the connection completes, or None."""
+        """Note that the connection has ended, and return the answer that this completes, or None."""
         head = self._head
         if head is None or head.length != TO_THE_END:
             return None
@@ -83,7 +86,7 @@ class AnswerReader:
 
 
 def read_head(data: bytes) -> Head | None:
-    """Return the headers at the start of `data`, or None while a part is missing. Raises BadAnswer."""
+    """Return the status and headers at the start of `data`, or None while a part is missing. Raises BadAnswer."""
     start = 0
     while (end := data.find(b"\r\n\r\n", start)) >= 0:
         head = _parse_head(data[start : end + 2].lower(), end + 4)
@@ -99,9 +102,9 @@ _is_special = re.compile(rb"\r\n(?:Connection|Transfer-Encoding|Retry-After):").
 
 
 def _read_plain(data: bytes) -> Answer | None:
-    """Return a 2xx answer that came in one piece, with headers as Go spells them; None for all others.
+    """Return a 2xx answer that came in one piece, with headers spelled as Go does; None for any other.
 
-    Nearly every write is answered in this form; the slower reader takes the rest.
+    Nearly every write is answered in this form; the slower reader handles the rest.
     """
     end = data.find(b"\r\n\r\n") + 2
     at = data.find(b"\r\nContent-Length: ", 0, end)
@@ -133,7 +136,7 @@ def _parse_head(text: bytes, start: int) -> Head:
 
 
 def _header(text: bytes, name: bytes) -> bytes:
-    """Return a header's value from a lower-case head whose lines all end in CRLF."""
+    """Return the value of a header from a head in lower case whose lines all end in CRLF."""
     at = text.find(b"\r\n" + name + b":")
     if at < 0:
         return b""
@@ -142,7 +145,7 @@ def _header(text: bytes, name: bytes) -> bytes:
 
 
 def _join_chunks(buffer: bytes, at: int) -> tuple[bytes, int] | None:
-    """Return the whole body and the position of its end, or None while a part is missing."""
+    """Return the whole chunked body and the position of its end, or None while a part is missing."""
     parts: list[bytes] = []
     while True:
         line_end = buffer.find(b"\r\n", at)
@@ -162,7 +165,9 @@ def _join_chunks(buffer: bytes, at: int) -> tuple[bytes, int] | None:
 
 
 def _skip_trailers(buffer: bytes, at: int, parts: list[bytes]) -> tuple[bytes, int] | None:
-    """Return the parts and the position after the headers that follow the last chunk; None while one is missing."""
+    """Return the joined parts, and the position after the trailers that follow the last chunk; None while some are
+    missing.
+    """
     while True:
         line_end = buffer.find(b"\r\n", at)
         if line_end < 0:

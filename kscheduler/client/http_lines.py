@@ -1,7 +1,7 @@
-"""Reads the lines of one long HTTP/1.1 answer: a watch. It does no I/O: bytes in, whole lines out.
+"""Parses the long HTTP/1.1 answer of a watch into lines. It does no I/O: it takes bytes and returns complete lines.
 
-An apiserver writes each event as one chunk that is one line, so that is the fast path; any other way to cut the same
-bytes gives the same lines.
+An apiserver writes each event as one chunk with one line, so that case is the fast path; the same bytes cut in any
+other way give the same lines.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _SMALL_CHUNK = 16 << 10  # bytes; what comes of one is copied again with each pi
 
 
 class LineReader:
-    """Assembles lines from the bytes it is fed: first `status` is known, then lines come, then `is_over`.
+    """Assembles lines from the bytes of a connection: `status` is known first, then lines come, then `is_over` is set.
 
-    An answer that is not 2xx is read whole instead: `refusal`.
+    An answer that is not 2xx is read completely instead, into `refusal`.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class LineReader:
         self._tail_bytes = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that these bytes complete, without their ends. Raises BadAnswer."""
+        """Add bytes, and return the lines that they complete, without line ends. Raises BadAnswer."""
         if self._whole is not None:
             self.refusal = self._whole.feed(data)
             return []
@@ -60,7 +60,7 @@ class LineReader:
         return self.is_over
 
     def _read_head(self, data: bytes) -> bytes:
-        """Read the headers, and return the bytes that belong to the body."""
+        """Read status and headers, and return the bytes after them, which belong to the body."""
         data = self._rest + data
         head = read_head(data)
         if head is None:
@@ -114,7 +114,7 @@ class LineReader:
                     at = start
 
     def _read_piece(self, data: bytes, at: int, lines: list[bytes]) -> int:
-        """Read what has come of the current chunk; the last two bytes of `_chunk_left` are its line end."""
+        """Read what has arrived of the current chunk; the last two bytes counted in `_chunk_left` are its line end."""
         piece = data[at : at + self._chunk_left]
         body = max(0, self._chunk_left - 2)
         self._split(piece[:body], lines)
@@ -122,7 +122,7 @@ class LineReader:
         return at + len(piece)
 
     def _read_trailer(self, data: bytes, at: int) -> int:
-        """Skip the headers after the last chunk, up to an empty line."""
+        """Skip the trailers after the last chunk, up to an empty line."""
         line_end = data.find(b"\r\n", at)
         if line_end < 0:
             self._keep(data[at:])
@@ -136,7 +136,7 @@ class LineReader:
         self._rest = rest
 
     def _split(self, piece: bytes, lines: list[bytes]) -> None:
-        """Split a piece of the body into lines, and keep its unfinished last one."""
+        """Split a piece of the body into lines, and keep its last line until that is complete."""
         found = piece.split(b"\n")
         if len(found) > 1 and self._tail:
             found[0] = b"".join((*self._tail, found[0]))
@@ -151,7 +151,7 @@ class LineReader:
 
 
 def _chunk_size(line: bytes) -> int:
-    """Return the size in the line before a chunk, without its extensions. Raises BadAnswer."""
+    """Return the chunk's size from the line before it, without extensions. Raises BadAnswer."""
     try:
         size = int(line, 16) if line.isalnum() else int(line.partition(b";")[0], 16)
     except ValueError as error:

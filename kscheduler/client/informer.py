@@ -1,13 +1,15 @@
-"""A local copy of one kind of object, kept true by list and watch, and a handler that is called for every difference.
+"""A local copy of all objects of one kind, kept current by list and watch, with a handler that is called for each
+change.
 
-The rules: the handler hears of each object in the order add, update..., delete, always about the version it heard
-of last, whatever was missed in between. A complete list decides what exists; a watch continues from its version,
-and from its own last version after a break. 410 means list again. Nothing the handler, one bad object or the
-apiserver does ends an informer; only cancellation does. What the objects mean is not known here.
+The handler is called for each object in the order add, update..., delete, and always with the version that it received
+last as the old one, even if changes were missed in between. A complete list decides which objects exist. A watch
+continues from the list's version, and after a break from its own last version. A 410 leads to a new list. No error of
+the handler, of one bad object or of the apiserver ends an informer; only cancellation does. The module does not
+interpret the objects.
 
-A watch on which nothing comes may be dead without anybody saying so. One that has been silent for a while is opened
-again, from its version and for a few seconds only: if something was missed, it comes at once; if nothing was, the
-apiserver sends a bookmark before it ends the watch, and ends it in time. A watch that does neither is broken.
+A watch on which nothing arrives may be dead without any sign of it. So a watch that has been silent for a while is
+opened again from its version, for a few seconds only. If something was missed, it arrives at once; if nothing was, the
+apiserver sends a bookmark and ends the watch in time. A watch that does neither is broken.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ RELIST_TIMES_TOOK = 20.0
 
 
 class Handler(Protocol[T_contra]):
-    """Receives the changes of one kind, in order. Its exceptions are logged with the object's key."""
+    """Receives the changes of one kind of object, in order. Exceptions are logged with the object's key."""
 
     def on_add(self, obj: T_contra) -> None: ...
 
@@ -71,7 +73,7 @@ class Handler(Protocol[T_contra]):
 
 
 class KeepNewest(Generic[T]):
-    """A handler that keeps the newest version of each object, for a kind whose changes mean nothing more."""
+    """A handler that only keeps the newest version of each object, for kinds whose changes need no reaction."""
 
     def __init__(self, keep: Callable[[T], object], drop: Callable[[T], object]) -> None:
         self._keep = keep
@@ -88,15 +90,20 @@ class KeepNewest(Generic[T]):
 
 
 class VersionWentBack(APIError):
-    """The apiserver reported a state older than a previous one: a restored backup, or a stale replica."""
+    """The apiserver returned a state older than a previous one, as a restored backup or a stale apiserver
+    replica does.
+    """
 
 
 class UnreadableChange(APIError):
-    """A watch brought a change that cannot be read: only a list can tell the current state."""
+    """A watch event could not be decoded, so that the current state must be listed."""
 
 
 class Informer(Generic[T]):
-    """A store of one kind. Run `run` as a task; `synced` is set after the first list; `store` is always readable."""
+    """A local copy of all objects of one kind. Run `run` as a task.
+
+    `store` can be read at any time; the event `synced` is set once the first list is complete.
+    """
 
     def __init__(
         self,
@@ -117,12 +124,13 @@ class Informer(Generic[T]):
         silence_s: float = float("inf"),
         store: dict[str, T] | None = None,
     ) -> None:
-        """`keep` may slim an object before it is stored and handed on; None drops it, as if it did not exist.
-        An object for which it raises DecodeError stays as it was read last.
+        """Create an empty informer; `run` fills it.
 
-        `may_be_unknown`: while the apiserver does not know the kind at all, there are no objects of it. `pauses` are
-        shared by all users of an apiserver. `silence_s`: after so long without an event a watch has to show that it
-        works. `store`: an empty dict that others read, too.
+        `keep` may return a smaller object to store and hand on, or None to ignore the object as if it did not exist. If
+        it raises DecodeError, the version read last stays in the store. `may_be_unknown`: an apiserver that does not
+        know the kind counts as one without objects of it. `pauses` is shared by all users of an apiserver. After
+        `silence_s` seconds without an event the watch is opened again to check that it works. `store` is an empty dict
+        to fill, for others that read it as well.
         """
         self.resource = resource
         # key ("namespace/name", or "name") -> the version the handler knows
@@ -152,32 +160,32 @@ class Informer(Generic[T]):
         }
         self._pauses = pauses or RetryPauses(random.Random(0))
         self._silence_s = silence_s
-        self._heard_at = clock.now()  # when list or watch brought something last, or began
+        self._heard_at = clock.now()  # when a list or watch last began or brought something
         self._is_quiet = False  # the last watch went silent, or brought only bookmarks
         self._goal = ""  # the version that `reach` waits for, or ""
         self._goal_reached = asyncio.Event()
-        self._fell_short = False  # a whole watch has not reached the goal
+        self._fell_short = False  # a watch has ended before it brought that version
         self._interrupt = asyncio.Event()  # the watch that is open is to be opened again
 
     # --- how far it is ------------------------------------------------------------------------------------------
 
     @property
     def seems_current(self) -> bool:
-        """False if list or watch are known to fail, or if a silent watch is overdue to show that it works."""
+        """False if list or watch are known to fail, or if a silent watch has not shown in time that it works."""
         overdue_s = self._silence_s + max(PROOF_S, self._silence_s) + PROOF_GRACE_S
         return self.synced.is_set() and self.last_error is None and self._clock.now() - self._heard_at <= overdue_s
 
     async def confirm(self) -> None:
         """Return once the store holds everything that the apiserver had accepted when this was called.
 
-        One read of a single object through the quorum, and a short list or watch. Waits for as long as it takes;
-        raises APIError when the apiserver cannot say which version is the current one.
+        This costs a quorum read of one object and a short list or watch. It has no timeout. Raises APIError when the
+        apiserver cannot tell which version is the current one.
         """
         page = await self._client.list_page(self.resource, limit=1)
         await self.reach(page.resource_version)
 
     async def reach(self, version: str) -> None:
-        """Return once a list or a watch has brought everything up to this version. For one caller at a time."""
+        """Return once the store holds all changes up to this resource version. Only one caller may wait at a time."""
         if self.synced.is_set() and not is_older(self.resource_version, version):
             return
         self._goal, self._fell_short = version, False
@@ -199,7 +207,7 @@ class Informer(Generic[T]):
     # --- life ---------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """List, watch, and start over, until cancelled."""
+        """List, then watch, and start again whenever the watch ends, until cancelled."""
         while True:
             try:
                 if not self.resource_version or (
@@ -224,7 +232,7 @@ class Informer(Generic[T]):
     # --- list ---------------------------------------------------------------------------------------------------
 
     async def _list(self) -> None:
-        """Read every page in turn; an object that is in none of them has been deleted."""
+        """Read all pages of a list; an object of the store that is on none of them has been deleted."""
         start = self._heard_at = self._clock.now()
         self._interrupt.clear()  # a list that begins now brings all there is
         seen: set[str] | None = set() if self.store else None  # None: what is stored will be of this list
@@ -265,7 +273,9 @@ class Informer(Generic[T]):
         self._advanced()
 
     async def _page(self, token: str) -> Page[T]:
-        """Read one page. Raises Gone for an expired token. A 410 to a first page is a failure like any other."""
+        """Read one page of a list. Raises Gone for an expired continue token; a 410 to the first page is an ordinary
+        failure.
+        """
         try:
             return await self._client.list_page(
                 self.resource, field_selector=self._field_selector, limit=self._page_size, continue_token=token
@@ -276,7 +286,7 @@ class Informer(Generic[T]):
             raise APIError(str(error), status=error.status, reason=error.reason) from error
 
     async def _put_all(self, objects: Iterable[T], seen: set[str] | None, unread: set[str]) -> None:
-        """Store a page in small steps: the Lease and the bindings must not wait for a big one."""
+        """Store the objects of a page in small steps, so that a big page does not delay the Lease and the bindings."""
         now = self._clock.now
         end = now() + SLICE_S
         for obj in objects:
@@ -292,7 +302,7 @@ class Informer(Generic[T]):
                 end = now() + SLICE_S
 
     def _kind_unknown(self) -> None:
-        """Take the kind as empty, because the apiserver does not know it; it is listed again later."""
+        """Empty the store because the apiserver does not know the kind; it is listed again later."""
         self.resource_version = ""
         for key in list(self.store):
             self._remove(key)
@@ -301,7 +311,7 @@ class Informer(Generic[T]):
     # --- watch --------------------------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """Watch until the server ends the watch or it has to be opened again. Raises the error that broke it."""
+        """Watch until the server ends the watch or it has to be opened again. Raises the error that broke the watch."""
         self._interrupt.clear()
         has_to_show = self._has_goal or self._is_quiet
         if has_to_show:
@@ -328,7 +338,7 @@ class Informer(Generic[T]):
         self._is_quiet = True
 
     async def _read(self, timeout_s: float) -> None:
-        """Read all events of one watch. Raises the error that broke it."""
+        """Read all events of one watch request. Raises the error that broke it."""
         start = self._clock.now()
         heard = False
         changed = False
@@ -392,7 +402,9 @@ class Informer(Generic[T]):
     # --- store and handler --------------------------------------------------------------------------------------
 
     def _put(self, key: str, obj: T, *, is_kept: bool = False) -> None:
-        """Store an object. Raises DecodeError, and changes nothing, if `keep` does. `is_kept`: it need not be asked."""
+        """Store an object. If `keep` raises DecodeError, change nothing and raise it. With `is_kept` the object has
+        passed `keep`.
+        """
         if self._keep is not None and not is_kept:
             try:
                 kept = self._keep(obj)
@@ -452,15 +464,17 @@ class Informer(Generic[T]):
         self._pauses.succeeded()
 
     def _relist_delay_s(self) -> float:
-        """Return the pause before the next list: none for the first, because an apiserver that answers works."""
+        """Return the pause in seconds before the next list. The first has none, because the apiserver has just
+        answered.
+        """
         is_first = self._relists.failures == 0
         delay_s = min(self._relists.next_s(), max(LONGEST_RELIST_S, RELIST_TIMES_TOOK * self._list_took_s))
         return 0.0 if is_first else delay_s
 
     async def _failed(self, error: APIError, *, after_s: float | None = None) -> None:
-        """Log the first failure of a streak and each new kind of failure in it, then wait before the next try.
+        """Log the first of several failures in a row and each new kind of failure, then wait before the next try.
 
-        `after_s` replaces the backoff.
+        `after_s` is a delay in seconds that replaces the backoff.
         """
         is_new = type(error) is not type(self.last_error)
         self.last_error = error
@@ -505,14 +519,16 @@ _metadata: Callable[[Any], Any] = attrgetter("metadata")
 
 
 def is_older(version: str, than: str) -> bool:
-    """Compare resource versions, which the apiserver's growing numbers allow; other versions are never older."""
+    """Return True if `version` is a smaller number than `than`; a resource version that is not a number is
+    never older.
+    """
     if len(version) == len(than):  # nearly always, and digits of one length compare as text
         return version < than and version.isdecimal() and than.isdecimal()
     return version.isdecimal() and than.isdecimal() and int(version) < int(than)
 
 
 async def _close(stream: Any) -> None:
-    """Finish an async generator now instead of at garbage collection."""
+    """Close an async generator now instead of at garbage collection."""
     close = getattr(stream, "aclose", None)
     if close is not None:
         await close()

@@ -1,10 +1,10 @@
-"""The client protocol over HTTP, against a real apiserver.
+"""Implements the client protocol over HTTP, for a real apiserver.
 
-This module knows paths, bodies and content types. Bindings and Events go as protobuf, the rest as JSON; lists and
+This module knows paths, bodies and content types. Bindings and Events are sent as protobuf, the rest as JSON; lists and
 watches are decoded straight into our structs. Bindings and status patches share one rate limit, in which bindings go
-first; Events have a limit of their own, so that no number of them delays a binding. The number of all these under way
-follows what the apiserver takes, bindings first. Only a request that was refused for an expired token is repeated
-here: each caller knows best whether and when to repeat.
+first; Events have a limit of their own, so that they never delay a binding. The number of all these requests under way
+adapts to the apiserver's latency, again with bindings first. Only a request that was refused for an expired token is
+repeated here; whether and when to repeat any other is left to its caller.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _decode_version = json_decoder(dict[str, Any])
 
 
 class KubeClient:
-    """A client of one apiserver. Use from one event loop, and call `close` when done."""
+    """A client of one apiserver. Use it from one event loop, and call `close` when done."""
 
     def __init__(
         self,
@@ -116,9 +116,9 @@ class KubeClient:
         user_agent: str = "kscheduler",
         environ: Mapping[str, str] = os.environ,
     ) -> KubeClient:
-        """Load credentials from a kubeconfig or the pod's service account; sends nothing yet. Raises ConfigError.
+        """Load credentials from a kubeconfig or the pod's service account, without a request yet. Raises ConfigError.
 
-        `server` is a URL that replaces the one of the credentials.
+        `server` is a URL that replaces the one of the credentials; `qps` and `burst` limit requests as in client-go.
         """
         credentials = await load_credentials(clock, kubeconfig=kubeconfig, context=context, environ=environ)
         if server:
@@ -131,7 +131,7 @@ class KubeClient:
         return self._transport.host
 
     async def version(self) -> dict[str, Any]:
-        """Return the apiserver's /version: the cheapest request, for a check at start."""
+        """Return the apiserver's /version, the cheapest request, to check the connection at start."""
         raw = await self._transport.request("GET", "/version", timeout_s=10.0)
         return self._decoded(_decode_version, raw, "version")
 
@@ -256,7 +256,7 @@ class KubeClient:
         return await self._patch(path, resource_version, patch, PersistentVolumeClaim)
 
     async def _patch(self, path: str, resource_version: str, patch: dict[str, object], kind: type[T]) -> T:
-        """Send a merge patch, as urgent as a binding: a pod waits for it."""
+        """Send a merge patch and return the patched object. It has a binding's priority, because a pod waits for it."""
         body = _encode(versioned(patch, resource_version))
         await self._limit(self._limiter, Priority.BIND, "PATCH")
         raw = await self._transport.request(
@@ -372,7 +372,7 @@ class KubeClient:
     # --- who may read our endpoint ------------------------------------------------------------------------------
 
     async def token_review(self, token: str) -> User | None:
-        """Return the user of a token; None for an unknown token."""
+        """Return the user of a bearer token, or None if the apiserver does not accept the token."""
         status = await self._review("authentication.k8s.io/v1", "TokenReview", {"token": token}, _TokenReview)
         if not status.authenticated:
             return None
@@ -380,7 +380,7 @@ class KubeClient:
         return User(user.username, user.uid, user.groups, tuple(user.extra.items()))
 
     async def subject_access_review(self, user: User, verb: str, path: str) -> AccessReview:
-        """Ask whether this user may do that on a path that is no API object."""
+        """Return whether this user may do `verb` on a path that is not an API object."""
         spec: dict[str, object] = {"user": user.name, "nonResourceAttributes": {"path": path, "verb": verb}}
         if user.groups:
             spec["groups"] = user.groups
@@ -404,7 +404,7 @@ class KubeClient:
 
 
 class _SentEvent(Carrier):
-    """An Event under way, on a slot that was taken for it."""
+    """The request of one Event, from when it is sent on its slot until it is answered."""
 
     def __init__(self, slots: Slots, on_answer: OnAnswered) -> None:
         self._slots = slots
@@ -412,7 +412,7 @@ class _SentEvent(Carrier):
         self._slot = slots.sent(Priority.EVENT, self.distrust)
 
     def receive(self, error: APIError | None, took_s: float) -> None:
-        """Take the apiserver's answer, or the fault of the connection: end the slot and pass the answer on."""
+        """Take the apiserver's answer, or the error of the connection: give the slot back and pass the answer on."""
         self._slots.ended(self._slot, error)
         self._on_answer(error)
 
@@ -423,7 +423,7 @@ def _events(namespace: str) -> str:
 
 
 class _HeldSlot:
-    """The `EventSlot` of `Slots`."""
+    """The permission for one more concurrent Event, taken from `Slots`; implements `EventSlot`."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
@@ -434,7 +434,7 @@ class _HeldSlot:
 
 @contextlib.contextmanager
 def _namesakes_conflict() -> Iterator[None]:
-    """Turn the refusal of a patch that names a uid and meets another pod of the same name into a Conflict."""
+    """Raise Conflict when a patch with a uid is refused because another pod has the name now."""
     try:
         yield
     except APIError as error:
@@ -471,7 +471,7 @@ class _AccessReview(msgspec.Struct):
 
 
 class _LeaseBody(Lease, frozen=True, omit_defaults=False):
-    """A Lease with its apiVersion and kind."""
+    """A Lease with its apiVersion and kind, as it is sent."""
 
     api_version: str = "coordination.k8s.io/v1"
     kind: str = "Lease"
@@ -486,7 +486,9 @@ def _with_query(path: str, query: dict[str, str]) -> str:
 
 
 def status_patch_body(uid: str, patch: PodStatusPatch) -> bytes:
-    """Return a strategic merge patch: conditions merge by type, and the uid makes it fail for another pod."""
+    """Return a strategic merge patch of a pod's status: conditions merge by type, and the uid makes it fail for another
+    pod.
+    """
     status: dict[str, object] = {}
     if patch.condition is not None:
         status["conditions"] = [_condition(patch.condition)]
@@ -496,7 +498,9 @@ def status_patch_body(uid: str, patch: PodStatusPatch) -> bytes:
 
 
 def _condition(condition: PodCondition) -> dict[str, object]:
-    """Return every field, so that no old reason or message stays; times as given, or left alone."""
+    """Return all fields of a condition, so that no old reason or message remains. Times that are not given stay
+    unchanged.
+    """
     fields: dict[str, object] = {
         "type": condition.type,
         "status": condition.status,
@@ -512,7 +516,7 @@ def _condition(condition: PodCondition) -> dict[str, object]:
 
 
 def _decode_lines(decode: LineDecoder[T], lines: list[bytes]) -> tuple[list[WatchEvent[T]], WatchError | None]:
-    """Return the events before an ERROR, and that error or None."""
+    """Return the events up to an ERROR event, and that error or None."""
     events: list[WatchEvent[T]] = []
     try:
         for line in lines:

@@ -1,7 +1,7 @@
-"""Checks a kubeconfig before it is used, so that its author learns which file and field is wrong, and why.
+"""Checks a kubeconfig before it is used, and reports which file and field is wrong, and why.
 
-It knows the file's structure only; the library reads tokens and certificates. As in kubectl several files
-may be joined by colons: of entries with one name the first counts, and so does the first current-context.
+Only the file's structure is checked here; kubernetes-asyncio reads tokens and certificates. As in kubectl, several
+files may be joined by colons: of entries with equal names the first counts, and so does the first current-context.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}  # s
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
-    """The chosen context of one or more files; every name in it is known to exist."""
+    """The chosen context of one or more kubeconfig files; every entry that it names exists."""
 
     paths: str  # the files that exist, joined by colons
     context: str
@@ -37,7 +37,7 @@ class Kubeconfig:
 
     @classmethod
     def read(cls, paths: str, context: str = "") -> Kubeconfig:
-        """Read the files. Raises ConfigError, naming file and field."""
+        """Read the files and choose a context. Raises ConfigError, which names file and field."""
         files = {path: _load(path) for path in _existing(paths)}
         shown = os.pathsep.join(files)
         entries = {section: _merge(files, section) for section in _SECTIONS}
@@ -62,7 +62,7 @@ class Kubeconfig:
         return self.paths.split(os.pathsep)[0]
 
     def where(self, field: str) -> str:
-        """Return file and entry of a field, for messages: `kubeconfig /x: users[me].user.token`."""
+        """Return file and path of a field, for messages: `kubeconfig /x: users[me].user.token`."""
         if not field:
             return f"kubeconfig {self.paths}: context {self.context}"
         if field in ("server", "certificate-authority", "certificate-authority-data", "proxy-url"):
@@ -70,7 +70,7 @@ class Kubeconfig:
         return f"kubeconfig {self.paths}: users[{self.user_name}].user.{field}"
 
     def hide_in(self, text: str) -> str:
-        """Return a text of somebody else without any value of the user's entry, except file names."""
+        """Return a text of the library without any value of the user's entry, except file names."""
         return hide_urls(hide_parts(text, _texts_in(self.user)))
 
     def _check_cluster(self) -> None:
@@ -101,7 +101,7 @@ class Kubeconfig:
             raise ConfigError(f"{self.where(field)}: not base64: {error}") from error
 
     def _check_file(self, entry: dict[str, Any], field: str) -> None:
-        """Raise ConfigError unless the named file exists beside one of the kubeconfigs."""
+        """Raise ConfigError unless the file that this field names exists, relative to one of the kubeconfigs."""
         if field not in entry or f"{field}-data" in entry:
             return
         named = os.path.expanduser(str(entry[field]))

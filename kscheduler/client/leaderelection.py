@@ -1,14 +1,15 @@
 """Elects the one replica that acts: the holder of a `coordination.k8s.io` Lease, by client-go's rules.
 
-A candidate takes a Lease that is absent, released (no holder), or unchanged for the duration written in it, measured
-from when this process saw it change, on its own monotonic clock: clocks of different machines are never
-compared. The holder renews every retry period; when no renewal succeeds within the renew deadline it stops being
-leader before anyone else may start. A kube-scheduler on the same Lease is excluded like any other candidate.
+A candidate takes a Lease that does not exist, has no holder, or has not changed for the duration written in it. That
+duration is measured on the candidate's own monotonic clock from when it saw the last change; clocks of different
+machines are never compared. The holder renews the Lease every retry period. If no renewal succeeds within the renew
+deadline, it stops leading before any other replica may start. A kube-scheduler on the same Lease is excluded like any
+other candidate.
 
-Beyond client-go: a candidate asks whether it may lead before it takes the Lease, and has it confirmed afterwards; if
-that fails, it releases the Lease, so that another replica may try. It also watches the Lease, so that a release wakes
-it at once, and it tries at the moment the Lease expires instead of at its next poll. Polling goes on underneath, for
-when the watch does not work.
+Beyond client-go, a candidate checks whether it may lead before it takes the Lease, and confirms that afterwards. If
+that fails, it releases the Lease for another replica. It also watches the Lease, so that a release wakes it at once,
+and it tries at the moment when the Lease expires instead of at its next poll. Polling continues in case the watch does
+not work.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ CONFIRM_MOST_S = 6.0  # a list of some pages, or a watch that shows in 3 s that 
 
 
 class LeadershipLost(KSchedulerError):
-    """The Lease could not be renewed in time, or another replica holds it: this one must not act any more."""
+    """The Lease could not be renewed in time, or another replica holds it, so that this one must not act any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionConfig:
-    """The Lease, our identity, and the three durations, with kube-scheduler's defaults."""
+    """The Lease's name, our identity, and the three durations, with kube-scheduler's defaults."""
 
     identity: str
     namespace: str = "kube-system"
@@ -77,7 +78,7 @@ async def _at_once() -> None:
 
 
 class LeaderElector:
-    """Run `run` as a task; `stop` releases the Lease. The callback is a plain call and must not block."""
+    """Takes part in leader election for one Lease. Run `run` as a task, and call `stop` to release the Lease."""
 
     def __init__(
         self,
@@ -91,11 +92,12 @@ class LeaderElector:
         confirm: Callable[[], Coroutine[Any, Any, None]] = _at_once,
         has_ended: Callable[[str], Coroutine[Any, Any, bool]] | None = None,
     ) -> None:
-        """`on_started` is called when this replica begins to lead; it stops before `run` returns or raises.
+        """`on_started` is called when this replica begins to lead; it must not block. Leading ends before `run` returns
+        or raises.
 
-        `may_try` is asked before another's Lease is taken. `confirm` is awaited while the Lease is held, before
-        leading; leading begins when it returns; it may raise APIError. `has_ended` tells whether the process of an
-        identity has provably ended, whose Lease need not run out; None: nobody can know.
+        `may_try` returns whether to take another replica's Lease now. `confirm` is awaited while the Lease is held;
+        leading begins when it returns, and does not if it raises APIError. `has_ended` returns True for the identity of
+        a process that has provably ended, whose Lease need not expire first; with None every Lease must expire.
         """
         self._client = client
         self._clock = clock
@@ -120,20 +122,23 @@ class LeaderElector:
 
     @property
     def is_leader(self) -> bool:
-        """True while this replica may act. False as soon as its Lease may have expired, even if `run` has not noticed
-        because the process or its event loop stood still.
+        """True while this replica may act.
+
+        False as soon as its Lease may have expired, even if `run` has not noticed because the process was suspended.
         """
         return self._leading and self._clock.now() < self._valid_until
 
     @property
     def leader_identity(self) -> str:
-        """The holder last seen; "" when there is none, or none was seen."""
+        """The identity of the holder that was last seen, or "" for none."""
         return self._spec.holder_identity or ""
 
     # --- life ---------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Acquire, lead, and return after `stop`. Raises LeadershipLost. Cancelled, it leaves the Lease as it is."""
+        """Acquire the Lease, lead, and return after `stop`. Raises LeadershipLost. If cancelled, it leaves the Lease as
+        it is.
+        """
         try:
             if not await self._acquire():
                 return
@@ -148,7 +153,7 @@ class LeaderElector:
             self._leading = False
 
     async def stop(self) -> None:
-        """Make `run` release the Lease, if held, and return. Call when nothing acts any more."""
+        """Make `run` release the Lease, if held, and return. Call this when nothing acts as leader any more."""
         self._stopping.set()
         self._wake.set()
 
@@ -171,11 +176,13 @@ class LeaderElector:
         return False
 
     def _try_limit_s(self) -> float:
-        """Return the time for one try to acquire. The first is short: it must not outlast the Lease by far."""
+        """Return the timeout in seconds of one try to acquire. The first is short: it must not outlast the Lease by
+        far.
+        """
         return min(self._config.renew_deadline_s, self._config.retry_period_s * (1 + self._failed_tries))
 
     async def _confirmed(self) -> bool:
-        """Return True if this replica may lead, by what it knows now. The Lease is renewed meanwhile."""
+        """Return True if `confirm` permits this replica to lead. The Lease is renewed meanwhile."""
         config = self._config
         until = self._clock.now() + CONFIRM_MOST_S
         confirming = asyncio.ensure_future(self._confirm())
@@ -200,7 +207,7 @@ class LeaderElector:
         return False
 
     def _pause_s(self) -> float:
-        """Return a jittered retry period, or less if the holder's Lease expires before."""
+        """Return a retry period with jitter in seconds, or less if the holder's Lease expires before."""
         period = self._config.retry_period_s
         pause = period * (1.0 + JITTER_FACTOR * self._rng.random())
         if self._spec.holder_identity:
@@ -215,7 +222,7 @@ class LeaderElector:
         return pause
 
     async def _renew(self) -> None:
-        """Renew every retry period until stopped. Raises LeadershipLost when the renew deadline passes."""
+        """Renew the Lease every retry period until stopped. Raises LeadershipLost when the renew deadline passes."""
         period = self._config.retry_period_s
         while not await wait_event(self._stopping, period):
             deadline = self._clock.now() + self._config.renew_deadline_s
@@ -229,7 +236,7 @@ class LeaderElector:
                     return
 
     def _held_by_other(self) -> bool:
-        """Return True if another replica has taken the Lease: acting until the deadline would be acting beside it."""
+        """Return True if another replica has taken the Lease; this one must then stop before its renew deadline."""
         return self._spec.holder_identity not in (self._config.identity, "", None)
 
     def _lost_message(self) -> str:
@@ -242,7 +249,9 @@ class LeaderElector:
     # --- one attempt --------------------------------------------------------------------------------------------
 
     async def _try_once(self, deadline: float | None = None) -> bool:
-        """Acquire or renew; False on any failure. Never takes longer than the deadline, by default a renew deadline."""
+        """Try to acquire or renew until `deadline`, by default one renew deadline from now. Returns False on any
+        failure.
+        """
         limit_s = self._config.renew_deadline_s if deadline is None else max(0.0, deadline - self._clock.now())
         try:
             held = await within(limit_s, self._acquire_or_renew())
@@ -259,7 +268,9 @@ class LeaderElector:
         return held
 
     async def _acquire_or_renew(self) -> bool:
-        """Acquire or renew, and return False when refused. Raises APIError when the apiserver cannot say."""
+        """Acquire or renew, and return False if another replica holds the Lease. Raises APIError when the apiserver
+        cannot tell.
+        """
         start = self._clock.now()
         # 1. The holder writes without reading: nobody else may have written.
         if self._is_holder() and start < self._expiry() and await self._renew_fast(start):
@@ -310,7 +321,7 @@ class LeaderElector:
         return True
 
     def _claim(self, lease: Lease) -> Lease:
-        """Return the Lease with this replica as its holder; a new holder is one transition more."""
+        """Return the Lease with this replica as its holder; a change of holder increments leaseTransitions."""
         config, old = self._config, lease.spec
         now = micro_time(self._clock.wall())
         renews = old.holder_identity == config.identity
@@ -330,7 +341,7 @@ class LeaderElector:
         return Lease(metadata=ObjectMeta(name=config.name, namespace=config.namespace), spec=spec)
 
     def _won(self, lease: Lease, start: float) -> None:
-        """Record an accepted write. Others count from when they see it, which is after `start`."""
+        """Record a Lease that the apiserver accepted. Other candidates measure its duration from later than `start`."""
         self._observed = lease
         self._observed_at = self._clock.now()
         self._valid_until = start + min(self._config.lease_duration_s, lease.spec.lease_duration_seconds or 0)
@@ -347,7 +358,7 @@ class LeaderElector:
         return self._spec.holder_identity == self._config.identity
 
     def _expiry(self) -> float:
-        """Return when the observed Lease expires, by our clock."""
+        """Return the time of our clock at which the Lease last seen expires."""
         return self._observed_at + (self._spec.lease_duration_seconds or 0)
 
     def _observe(self, lease: Lease) -> None:
@@ -373,7 +384,7 @@ class LeaderElector:
     # --- release ------------------------------------------------------------------------------------------------
 
     async def _release(self) -> None:
-        """Release the Lease, so that a candidate need not wait for its expiry. Best effort, bounded in time."""
+        """Try once to release the Lease within a limited time, so that a candidate need not wait until it expires."""
         try:
             await within(self._config.renew_deadline_s, self._release_now())
         except (TimeoutError, APIError) as error:
@@ -399,7 +410,9 @@ class LeaderElector:
     # --- waking up ----------------------------------------------------------------------------------------------
 
     async def _watch_lease(self) -> None:
-        """Follow the Lease while a candidate; wake `_acquire` when it is released or deleted. Fails silently."""
+        """Watch the Lease while this replica is a candidate, and wake `_acquire` when it is released. Errors are
+        ignored.
+        """
         backoff = Backoff(self._rng, initial_s=self._config.retry_period_s, maximum_s=30.0)
         resource = LEASES.within(self._config.namespace)
         selector = f"metadata.name={self._config.name}"
@@ -445,10 +458,10 @@ class LeaderElector:
 
 
 def _was_before(version: ObjectMeta, known: ObjectMeta) -> bool:
-    """Compare versions of one Lease; a deleted and recreated Lease is another object."""
+    """Return True if `version` is an older version of the Lease than `known`; a recreated Lease is another object."""
     return version.uid == known.uid and is_older(version.resource_version, known.resource_version)
 
 
 def _whole_seconds(seconds: float) -> int:
-    """Round as client-go does: the Lease holds whole seconds, up to 68 years, and zero is invalid."""
+    """Round as client-go does, because the Lease holds whole seconds: at least 1, at most 68 years."""
     return max(1, min(int(seconds), MAX_INT32))

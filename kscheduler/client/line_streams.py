@@ -1,8 +1,8 @@
-"""Watches as streams of lines, handed over in the batches they arrived in.
+"""Streams of the lines of watches, which return lines in the batches in which they arrived.
 
-Ordinarily on a connection of our own, which costs a few microseconds a batch; behind a proxy on aiohttp's. Both end
-after a silence beyond a limit. Errors are OSError, TimeoutError, BadAnswer, aiohttp's own, or
-`Silent`; the transport above knows what they mean.
+Usually a stream has a connection of its own, which costs a few microseconds per batch; behind a proxy it uses aiohttp.
+Both end after too long a silence. Errors are OSError, TimeoutError, BadAnswer, aiohttp's own, or `Silent`;
+`client.transport` interprets them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _QUEUE_BYTES = 1 << 22  # beyond it the apiserver has to wait for us
 
 
 class Silent(Exception):
-    """A watch brought nothing for the longest time allowed."""
+    """Nothing arrived on a watch for the longest time allowed."""
 
     def __init__(self, idle_s: float) -> None:
         super().__init__(f"silent for {idle_s:.0f} s")
 
 
 class LineStream(ABC):
-    """The lines of one watch. Silence is noticed by one timer that looks a few times per limit, not one for a batch."""
+    """The lines of one watch. One timer checks for silence a few times per limit, instead of a timer per batch."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -44,7 +44,7 @@ class LineStream(ABC):
 
     @property
     def idle_s(self) -> float:
-        """The silence allowed in seconds, from when it is set; may be changed while reading."""
+        """The longest silence allowed in seconds, counted from when it is set; it may be changed while reading."""
         return self._idle_s
 
     @idle_s.setter
@@ -57,7 +57,7 @@ class LineStream(ABC):
 
     @abstractmethod
     async def next_lines(self) -> list[bytes] | None:
-        """Return the lines that have come, at least one, without their ends; None when the watch has ended."""
+        """Wait for lines and return those that have come, without line ends; None when the watch has ended."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -93,7 +93,7 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
         self._woken: asyncio.Future[None] | None = None  # somebody waits for anything to happen
 
     async def ask(self, request: bytes, timeout_s: float) -> Answer | None:
-        """Send the request. Returns None when lines will come, else the apiserver's refusal."""
+        """Send the request of a watch. Returns None if the apiserver accepts it, else its refusal."""
         if self._transport is not None:
             self._transport.write(request)
         timer = self._loop.call_later(timeout_s, self._fail, TimeoutError())
@@ -186,7 +186,7 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
 
 
 class ProxiedLines(LineStream):
-    """One watch as aiohttp reads it."""
+    """One watch read by aiohttp, for a connection through a proxy."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         super().__init__()
@@ -240,7 +240,7 @@ class ProxiedLines(LineStream):
 
 
 def keep_alive(transport: asyncio.BaseTransport) -> None:
-    """Set TCP keepalive; not all platforms have all options."""
+    """Turn on TCP keepalive for a connection, as far as the platform has the options."""
     sock = transport.get_extra_info("socket")
     if sock is None:
         return

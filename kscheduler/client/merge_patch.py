@@ -1,4 +1,4 @@
-"""JSON merge patches (RFC 7386) for one version of an object, and their result as an apiserver computes it."""
+"""JSON merge patches (RFC 7386) of one version of an object, and their result as an apiserver computes it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ T = TypeVar("T")
 
 
 def versioned(patch: dict[str, object], resource_version: str) -> dict[str, object]:
-    """Return the patch with the resource version that it is for; the apiserver then refuses any other version."""
+    """Return the patch with a resource version, so that the apiserver refuses it for any other version."""
     metadata = patch.get("metadata")
     given = metadata if isinstance(metadata, dict) else {}
     return {**patch, "metadata": {**given, "resourceVersion": resource_version}}
 
 
 def patched(item: T, patch: dict[str, object]) -> T:
-    """Return the object after the patch. Raises DecodeError if the result is no object of its kind."""
+    """Return the object with the patch applied. Raises DecodeError if the result is not a valid object of its kind."""
     return convert_object(merge(msgspec.to_builtins(item), patch), type(item))
 
 
 def merge(target: object, patch: dict[str, object]) -> dict[str, object]:
-    """Replace the target's members by the patch's; None removes one, and objects are merged in turn."""
+    """Return the target with its members replaced by the patch's: None removes a member, and nested objects
+    are merged.
+    """
     result: dict[str, object] = dict(target) if isinstance(target, dict) else {}
     for name, value in patch.items():
         if value is None:

@@ -1,11 +1,11 @@
-"""Writes pods' conditions and nominations: after bindings, before Events, and only the newest of each pod.
+"""Writes pods' conditions and nominations: after bindings, before Events, and only the newest for each pod.
 
-A condition is advice to people; losing one is no fault, since the next attempt writes it again. So the lane keeps at
-most one patch a pod, gives each a few tries, and never makes anybody wait.
+A condition is information for people, and losing one does no harm, since the next scheduling attempt writes it again.
+So at most one patch per pod waits, each is tried a few times, and no caller waits for it.
 
-A try without an answer that is overdue (the client decides when) does not keep its worker: the patch waits for its next
-try behind the others, and the late answer still counts. Patches name the pod's uid and say all they change, so writing
-one twice does no harm. As soon as anything newer is written about the pod, the late request is given up.
+A request whose answer is overdue (the client decides when) does not block its worker: the patch queues behind the
+others for its next try, and the late answer still counts. A patch names the pod's uid and holds all that it changes, so
+writing it twice does no harm. As soon as something newer is to be written for the pod, the late request is given up.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_WAITING = 100_000  # patches; beyond it the oldest is dropped, and written a
 class _Waiting(NamedTuple):
     pod: Pod
     patch: PodStatusPatch
-    tries: int = 0  # that are overdue
+    tries: int = 0  # requests sent so far, all of them overdue
 
 
 class PodStatusLane:
@@ -47,9 +47,9 @@ class PodStatusLane:
         self._work = asyncio.Event()
 
     def patch(self, pod: Pod, condition: PodCondition, nomination: str | None = None) -> None:
-        """Write what the pod's status does not say yet, soon. Never blocks.
+        """Write this condition and nomination soon, as far as the pod's status does not have them yet. Never blocks.
 
-        `nomination`: the node the pod is nominated to, "" for none, None to leave what is written there.
+        `nomination` is the node that the pod is nominated to, "" for none, or None to leave the status as it is.
         """
         uid = pod.metadata.uid
         text = (condition.reason, condition.message)
@@ -61,7 +61,9 @@ class PodStatusLane:
         self._wait(pod, PodStatusPatch(None if is_written else condition, nomination))
 
     async def nominate(self, pod: Pod, node_name: str) -> None:
-        """Write the node a pod is about to be bound to, now. A failure or delay is logged, and binding goes on."""
+        """Write now to which node a pod is about to be bound. A failure or a late answer is logged, and binding
+        continues.
+        """
         uid = pod.metadata.uid
         if self._knows_nomination(pod, node_name):
             return
@@ -86,7 +88,7 @@ class PodStatusLane:
             log.warning("nominated node not written", extra={"pod": pod.key, "node": node_name, "err": str(error)})
 
     def _knows_nomination(self, pod: Pod, node_name: str) -> bool:
-        """Return True if the pod's status has this nomination and no other one was to be written meanwhile."""
+        """Return True if the pod's status has this nomination already and no other one is being written."""
         return pod.status.nominated_node_name == node_name == self._nominated.get(pod.metadata.uid, node_name)
 
     def _wait(self, pod: Pod, patch: PodStatusPatch) -> None:
@@ -106,16 +108,16 @@ class PodStatusLane:
         self._work.set()
 
     def withdraw(self, uid: str) -> None:
-        """Drop the unwritten patches of a pod that is about to be bound: they would be written after the binding.
+        """Drop the unwritten patches of a pod that is about to be bound, so that none is written after the binding.
 
-        A nomination is then refused, and a condition would say of a bound pod that it fits nowhere.
+        Its nomination would be refused then, and its condition would claim that a bound pod is unschedulable.
         """
         self._waiting.pop(uid, None)
         self._writing.pop(uid, None)
         self._give_up_late(uid)
 
     def forget(self, uid: str) -> None:
-        """Drop everything about a pod that is bound or gone."""
+        """Drop all state of a pod that is bound or deleted."""
         if uid not in self.known:
             return
         self.withdraw(uid)
@@ -179,7 +181,7 @@ class PodStatusLane:
                 return
 
     async def _request(self, pod: Pod, patch: PodStatusPatch) -> asyncio.Task[None]:
-        """Send a patch, and return the request once it has ended or is overdue."""
+        """Send a patch, and return the request once it has ended or its answer is overdue."""
         news = asyncio.Event()
         request = asyncio.ensure_future(self._client.patch_pod_status(pod, patch, news.set))
         request.add_done_callback(lambda _: news.set())
@@ -230,7 +232,7 @@ class PodStatusLane:
             self.known.add(uid)
 
     def _is_wanted(self, uid: str, patch: PodStatusPatch) -> bool:
-        """Return True unless the pod was bound or deleted meanwhile, or a newer patch waits."""
+        """Return True unless the pod was bound or deleted meanwhile, or a newer patch of it waits."""
         return self._writing.get(uid) is patch and uid not in self._waiting
 
 

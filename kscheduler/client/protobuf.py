@@ -1,8 +1,8 @@
-"""Writes Bindings and Events as Kubernetes protobuf, by hand, and reads a protobuf Status.
+"""Encodes Bindings and Events as Kubernetes protobuf, without a library, and decodes a protobuf Status.
 
-A body is four magic bytes and a runtime.Unknown that names the type and holds the object's bytes. These messages
-are tiny and a binding in protobuf costs the apiserver a third less than one in JSON. Field numbers are those of
-the published generated.proto files of k8s.io/api (core/v1, events/v1) and k8s.io/apimachinery (meta/v1, runtime).
+A body is four magic bytes and a runtime.Unknown, which names the type and holds the object's bytes. These messages are
+tiny, and a binding in protobuf costs the apiserver a third less than one in JSON. Field numbers are those of the
+published generated.proto files of k8s.io/api (core/v1, events/v1) and k8s.io/apimachinery (meta/v1, runtime).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FIXED32 = 5
 
 
 def varint(value: int) -> bytes:
-    """Return a number in base 128, least significant digits first; negatives as 64-bit two's complement."""
+    """Encode a number in base 128, least significant digits first; negative numbers as 64-bit two's complement."""
     value &= (1 << 64) - 1
     out = bytearray()
     while value > 0x7F:
@@ -40,13 +40,15 @@ _SHORT = [bytes([length]) for length in range(128)]  # the lengths that fit one 
 
 
 def _bytes(field: int, data: bytes) -> bytes:
-    """Return a length-delimited field; field numbers are below 16, so the tag is one byte."""
+    """Encode a length-delimited field; field numbers are below 16, so that the tag is one byte."""
     length = len(data)
     return _SHORT[field << 3 | _LENGTH_DELIMITED] + (_SHORT[length] if length < 128 else varint(length)) + data
 
 
 def _text(field: int, text: str) -> bytes:
-    """Return a field of text, or nothing if it is empty. It repeats `_bytes`, to spare a call for each text."""
+    """Encode a string field, or nothing if it is empty. The code of `_bytes` is repeated here to save a call per
+    string.
+    """
     if not text:
         return b""
     data = text.encode()
@@ -59,12 +61,14 @@ def _number(field: int, value: int) -> bytes:
 
 
 def _envelope(api_version: str, kind: str) -> bytes:
-    """Return everything before the object: magic and TypeMeta{apiVersion=1, kind=2} as Unknown.typeMeta=1."""
+    """Return everything before the object: the magic bytes and the TypeMeta{apiVersion=1, kind=2} in
+    Unknown.typeMeta=1.
+    """
     return MAGIC + _bytes(1, _text(1, api_version) + _text(2, kind))
 
 
 def _object_meta(name: str, namespace: str, uid: str = "") -> bytes:
-    """ObjectMeta{name=1, namespace=3, uid=5}"""
+    """Encode ObjectMeta{name=1, namespace=3, uid=5}."""
     return _text(1, name) + _text(3, namespace) + _text(5, uid)
 
 
@@ -75,7 +79,7 @@ _TYPES = {type: _text(11, type) for type in ("Normal", "Warning")}
 
 
 def encode_binding(binding: Binding) -> bytes:
-    """Encode Binding{metadata=1, target=2: ObjectReference{kind=1, name=3}}; the uid is the precondition."""
+    """Encode Binding{metadata=1, target=2: ObjectReference{kind=1, name=3}}; the uid in it is a precondition."""
     name, namespace, uid, node = (
         binding.name.encode(),
         binding.namespace.encode(),
@@ -107,7 +111,10 @@ def encode_binding(binding: Binding) -> bytes:
 
 
 def encode_event(event: Event) -> bytes:
-    """events.k8s.io/v1 Event{metadata=1, eventTime=2, series=3, ... regarding=8, related=9, note=10, type=11}"""
+    """Encode an events.k8s.io/v1 Event.
+
+    Its fields are metadata=1, eventTime=2, series=3, ... regarding=8, related=9, note=10, type=11.
+    """
     name, note, at = event.name.encode(), event.note.encode(), _micro_time(event.event_time_s)
     namespace, regarding = _namespace(3, event.namespace), _reference(event.regarding)
     # What nearly every Event has is written down in one go; a field of text that is empty is left out below.
@@ -135,7 +142,7 @@ def _origin(controller: str, instance: str, action: str, reason: str) -> bytes:
 
 
 def _reference(to: Regarding) -> bytes:
-    """ObjectReference{kind=1, namespace=2, name=3, uid=4, apiVersion=5, resourceVersion=6}"""
+    """Encode ObjectReference{kind=1, namespace=2, name=3, uid=4, apiVersion=5, resourceVersion=6}."""
     name, uid, version = to.name.encode(), to.uid.encode(), to.resource_version.encode()
     return b"%b%b%b%b%b%b" % (
         _kind(to.kind),
@@ -163,12 +170,12 @@ def _namespace(field: int, namespace: str) -> bytes:
 
 
 def _series(series: EventSeries) -> bytes:
-    """EventSeries{count=1, lastObservedTime=2}"""
+    """Encode EventSeries{count=1, lastObservedTime=2}."""
     return _number(1, series.count) + _bytes(2, _micro_time(series.last_observed_s))
 
 
 def _micro_time(unix_s: float) -> bytes:
-    """MicroTime{seconds=1, nanos=2}, to the microsecond, which is the API's precision."""
+    """Encode MicroTime{seconds=1, nanos=2}, to the microsecond, which is the API's precision."""
     micros = round(unix_s * 1_000_000)
     seconds, rest = divmod(micros, 1_000_000)
     return _whole_seconds(seconds) + (_number(2, rest * 1000) if rest else b"")
@@ -205,7 +212,7 @@ def _int_of(value: int | bytes | None) -> int:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield field number and value of each field of a message; ValueError when it is cut short."""
+    """Yield number and value of each field of a message. Raises ValueError if the message is cut short."""
     position = 0
     while position < len(data):
         tag, position = _read_varint(data, position)

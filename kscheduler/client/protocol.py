@@ -1,7 +1,7 @@
-"""The requests of the scheduler to an apiserver, as values and one Protocol.
+"""Declares the requests of the scheduler to an apiserver, as values and one Protocol.
 
 Two classes implement it: `client.kube` (a real apiserver over HTTP) and `simulator.cluster` (one in memory). Every
-method may raise the `APIError` family and nothing else; cancellation passes through.
+method may raise errors of the `APIError` family and no others; cancellation passes through.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[T]):
-    """One kind of object: its path under the API root, and the struct it decodes to."""
+    """One kind of object: its path in the API, and the struct that it is decoded to."""
 
     group_version: str  # "v1", or "coordination.k8s.io/v1"
     plural: str
@@ -52,19 +52,19 @@ class Resource(Generic[T]):
     type: type[T]
     namespaced: bool = True
     namespace: str = ""  # "" lists and watches all namespaces
-    # Reads a line of a watch faster than by decoding it: event type and object, as the informer's `keep` returns it.
-    # None: the line is to be decoded, and kept.
+    # Reads a watch line faster than decoding does. Returns the event type and what the informer's `keep` would return.
+    # It returns None for a line that must be decoded.
     read_line: Callable[[bytes], tuple[str, T] | None] | None = field(default=None, compare=False, repr=False)
 
     @property
     def path(self) -> str:
-        """The path to list and watch: `/api/v1/pods`, `/apis/coordination.k8s.io/v1/namespaces/x/leases`."""
+        """The path to list and watch this kind: `/api/v1/pods`, `/apis/coordination.k8s.io/v1/namespaces/x/leases`."""
         root = "/apis" if "/" in self.group_version else "/api"
         within = f"namespaces/{self.namespace}/" if self.namespace else ""
         return f"{root}/{self.group_version}/{within}{self.plural}"
 
     def within(self, namespace: str) -> Resource[T]:
-        """The same kind in one namespace: what a namespaced Role may watch."""
+        """Return this kind restricted to one namespace, as a namespaced Role may list and watch it."""
         return replace(self, namespace=namespace)
 
 
@@ -142,20 +142,24 @@ class EventType(enum.Enum):
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """One change. `object` is None for a bookmark, for a change without news, and for an object that could
-    not be decoded (already logged).
+    """One event of a watch.
+
+    `object` is None for a bookmark, for a change that is irrelevant to the scheduler, and for an object that could not
+    be decoded, which was logged.
     """
 
     type: EventType
     object: T | None
     resource_version: str
-    unread: str = ""  # "namespace/name" of an object that could not be decoded, as far as even that could be read
-    is_kept: bool = False  # the object is as the informer's `keep` returns it
+    unread: str = ""  # "namespace/name" of an object that could not be decoded, if at least that could be read
+    is_kept: bool = False  # the object has already been through the informer's `keep`
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Part of a list. Objects that cannot be decoded are logged and left out, at the latest when `items` is read."""
+    """One page of a list. Objects that cannot be decoded are logged and left out, at the latest while `items` is
+    iterated.
+    """
 
     items: Collection[T]  # read it once: a big page is decoded while it is read
     resource_version: str
@@ -173,20 +177,20 @@ class Binding(msgspec.Struct, frozen=True, gc=False):
 
 
 def always() -> bool:
-    """Return True: the answer of those for whom nothing speaks against a write."""
+    """Return True; the default of callbacks that decide whether to write."""
     return True
 
 
 def nothing() -> None:
-    """Do nothing: the callback of those for whom a late answer changes nothing."""
+    """Do nothing; the default of callbacks for late answers."""
 
 
 class BindTry(msgspec.Struct, frozen=True):
-    """The callbacks of one try to write a binding."""
+    """The callbacks of one request that writes a binding."""
 
-    may_write: Callable[[], bool] = always  # asked right before it is sent
-    on_overdue: Callable[[], None] = nothing  # called at most once, while its answer is much later than usual
-    is_repeat: bool = False  # an earlier try may have been carried out
+    may_write: Callable[[], bool] = always  # called right before the request is sent
+    on_overdue: Callable[[], None] = nothing  # called at most once, when the answer is much later than usual
+    is_repeat: bool = False  # an earlier request for this binding may have been carried out
 
 
 ONE_TRY = BindTry()
@@ -194,7 +198,7 @@ ONE_TRY = BindTry()
 
 @dataclass(frozen=True, slots=True)
 class PodStatusPatch:
-    """A change of a pod's status; None leaves a field alone, "" clears nominatedNodeName."""
+    """A change of a pod's status. None leaves a field as it is; "" clears nominatedNodeName."""
 
     condition: PodCondition | None = None
     nominated_node_name: str | None = None
@@ -206,7 +210,7 @@ class EventSeries(msgspec.Struct, frozen=True, gc=False):
 
 
 class Regarding(msgspec.Struct, frozen=True, gc=False):
-    """The object of an Event, or a second one that it is about."""
+    """An object reference of an Event: its `regarding` or `related` object."""
 
     kind: str
     api_version: str
@@ -239,10 +243,10 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 class EventSlot(Protocol):
-    """The permission to write one Event now."""
+    """The permission to write one Event now, as part of the limit on concurrent requests."""
 
     def give_back(self) -> None:
-        """Return the slot: no Event is written after all."""
+        """Return the permission, because no Event is written after all."""
         ...
 
 
@@ -251,39 +255,40 @@ OnAnswered = Callable[[APIError | None], None]  # None: the answer was a plain y
 
 @runtime_checkable
 class SendsEvents(Protocol):
-    """A client that can create Events without a task for each."""
+    """A client that can create Events by callbacks, without one asyncio task each."""
 
     def take_event_slot(self, waited_s: float) -> EventSlot | None:
-        """Return a slot as `Client.event_slot` does, or None if it has to be waited for."""
+        """Return a slot if one is free, else None; `waited_s` is how long Events have been waiting already."""
         ...
 
     def send_event(self, event: Event, slot: EventSlot, on_answer: OnAnswered) -> bool:
-        """Begin to create an Event on a slot that was taken for it; `on_answer` is called once, from the event loop.
+        """Send an Event on this slot, once; `on_answer` is called once, from the event loop, with any answer, even a
+        401.
 
-        After a single try: a 401 is an answer like another. Returns False, and keeps the slot as it is, if this way is
-        closed now: behind a proxy, or while the token is read again.
+        Returns False, and leaves the slot to the caller, if this is not possible now: behind a proxy, or while the
+        token is read again.
         """
         ...
 
 
 class User(NamedTuple):
-    """A user as Kubernetes knows one: the `user` of a TokenReview, the subject of a SubjectAccessReview."""
+    """A user as in a TokenReview's status or a SubjectAccessReview's spec."""
 
     name: str
     uid: str = ""
     groups: tuple[str, ...] = ()
-    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()  # key and values, in the order in which they came
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()  # key and values, in the order received
 
 
 class AccessReview(NamedTuple):
-    """The answer of a SubjectAccessReview."""
+    """The status of a SubjectAccessReview."""
 
     allowed: bool
     reason: str = ""
 
 
 class Client(Protocol):
-    """The apiserver, as the scheduler uses it."""
+    """The requests to the apiserver that the scheduler uses."""
 
     async def list_page(
         self,
@@ -299,74 +304,86 @@ class Client(Protocol):
     def watch(
         self, resource: Resource[T], *, resource_version: str, field_selector: str = "", timeout_s: float = 300.0
     ) -> AsyncIterator[list[WatchEvent[T]]]:
-        """Yield the changes after `resource_version`, in order, in the batches they arrived in, bookmarks included.
+        """Yield the changes after `resource_version`, in order, in the batches in which they arrived, including
+        bookmarks.
 
-        Ends normally when the server closes the watch after about `timeout_s`. Raises Gone when the version is
-        too old, Unreachable when the connection breaks or stays silent beyond the time allowed.
+        The watch ends normally when the server closes it after about `timeout_s` seconds. Raises Gone when the version
+        is too old, and Unreachable when the connection breaks or is silent for too long.
         """
         ...
 
     async def get_aggregated(self, path: str, *, limit_bytes: int) -> bytes:
-        """Return the answer of an API behind the apiserver (metrics.k8s.io) at a percent-encoded path.
+        """Return the body of an aggregated API (such as metrics.k8s.io) at a percent-encoded path.
 
-        Raises NotFound if no server provides it, and APIError for an answer of more bytes than the limit.
+        Raises NotFound if no server provides the API, and APIError if the body exceeds `limit_bytes`.
         """
         ...
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
-        """Return the pod as it is now. Raises NotFound."""
+        """Read the pod from the apiserver. Raises NotFound."""
         ...
 
     async def get_pod_document(self, namespace: str, name: str) -> PodDocument:
-        """Return the pod as it is now, with all its fields. Raises NotFound."""
+        """Read the pod from the apiserver with all its fields, including those that the scheduler ignores. Raises
+        NotFound.
+        """
         ...
 
     async def bind(self, binding: Binding, attempt: BindTry = ONE_TRY) -> None:
-        """Bind with a uid precondition. Raises Conflict (bound already, other uid) or NotFound.
+        """Bind the pod, with its uid as precondition. Raises NotFound, or Conflict (bound already, or another uid).
 
         Raises NotLeading if `attempt.may_write` returns False. After `attempt.on_overdue` the answer is still awaited.
         """
         ...
 
     async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch, on_overdue: Callable[[], None] = nothing) -> None:
-        """Merge into the status subresource of the pod with this uid.
+        """Merge the patch into the status of the pod with this uid.
 
-        `on_overdue` is called at most once, when the answer is much later than usual; it is still awaited.
+        `on_overdue` is called at most once, when the answer is much later than usual; the answer is still awaited.
         """
         ...
 
     async def annotate_pod(self, namespace: str, name: str, uid: str, annotations: Mapping[str, str]) -> None:
-        """Set these annotations of the pod with this uid. Raises NotFound, Conflict for another uid."""
+        """Set these annotations of the pod with this uid. Raises NotFound, or Conflict if the pod of this name has
+        another uid.
+        """
         ...
 
     async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
-        """Delete the pod with this uid gracefully. Raises Conflict (another pod of the name) or NotFound."""
+        """Delete the pod gracefully. Raises NotFound, or Conflict if the pod of this name has another uid."""
         ...
 
     async def patch_volume(self, name: str, resource_version: str, patch: dict[str, object]) -> PersistentVolume:
-        """Apply a merge patch to this version of the volume. Raises NotFound, or Conflict if it has changed since."""
+        """Apply a merge patch to this version of a PersistentVolume. Raises NotFound, or Conflict if it has changed
+        since.
+        """
         ...
 
     async def patch_claim(
         self, namespace: str, name: str, resource_version: str, patch: dict[str, object]
     ) -> PersistentVolumeClaim:
-        """Apply a merge patch to this version of the claim. Raises NotFound, or Conflict if it has changed since."""
+        """Apply a merge patch to this version of a PersistentVolumeClaim. Raises NotFound, or Conflict if it has
+        changed since.
+        """
         ...
 
     async def patch_policy_status(self, policy: MetricPolicyObject, status: Mapping[str, object]) -> None:
-        """Merge into the status of the policy with this uid. Raises NotFound, Conflict for another uid."""
+        """Merge into the status of the MetricPolicy with this uid. Raises NotFound, or Conflict for another uid."""
         ...
 
     async def event_slot(self, waited_s: float) -> EventSlot:
-        """Wait until an Event may be written; Events have been waiting for `waited_s` already."""
+        """Wait until one more Event may be written, and return that permission.
+
+        `waited_s` is how long Events have been waiting already; the longer, the more of them may be under way.
+        """
         ...
 
     async def create_event(self, event: Event, slot: EventSlot | None = None) -> None:
-        """Create the Event on this slot, which is used up; with None, wait for a slot."""
+        """Create the Event and use up the slot; if that is None, wait for a slot first."""
         ...
 
     async def patch_event_series(self, event: Event, slot: EventSlot | None = None) -> None:
-        """Set `series` of an Event created before. Raises NotFound when it has expired."""
+        """Update `series` of an Event that was created before. Raises NotFound when that has expired."""
         ...
 
     async def get_lease(self, namespace: str, name: str) -> Lease: ...
@@ -378,52 +395,58 @@ class Client(Protocol):
         ...
 
     async def close(self) -> None:
-        """Release connections; the client cannot be used afterwards."""
+        """Close all connections; the client cannot be used afterwards."""
         ...
 
 
 class BindRequest(Protocol):
-    """A binding to write once, without a task, and what is called about it from the event loop."""
+    """A binding to write once, by callbacks instead of a task. All of them are called from the event loop."""
 
     binding: Binding
 
     def may_write(self) -> bool:
-        """Is asked right before the binding is sent."""
+        """Return whether the binding may be sent; called right before that."""
         ...
 
     def may_give_up(self, give_up: Callable[[], None]) -> None:
-        """Is called right before `on_overdue` with what gives the request up; then no answer will be reported."""
+        """Receive a function that abandons the request; called right before `on_overdue`.
+
+        After that function has been called no answer is reported.
+        """
         ...
 
     def on_overdue(self) -> None:
-        """Is called at most once, while the answer is much later than usual."""
+        """React to an answer that is much later than usual; called at most once."""
         ...
 
     def on_answer(self, error: APIError | None) -> None:
-        """Is called once, never from within `DirectBinds.write`, with what `bind` would raise after a single try.
+        """Receive the outcome; called once, and never from within `DirectBinds.write`.
 
-        That includes a 401, and NotLeading if `may_write` returned False.
+        `error` is what `Client.bind` would raise after a single request. It may be a 401, or NotLeading if `may_write`
+        returned False.
         """
         ...
 
 
 class DirectBinds(Protocol):
-    """Writes bindings without a task for each."""
+    """Writes bindings by callbacks, without one asyncio task each."""
 
     @property
     def limit(self) -> int:
-        """The number of bindings that the apiserver takes at once at the moment."""
+        """The number of bindings that may be under way at the moment; it adapts to the apiserver."""
         ...
 
     def write(self, request: BindRequest) -> bool:
-        """Write it once, when its turn comes. Returns False, with nothing done, if it must go through `bind` now."""
+        """Write the binding once, when its turn comes. Returns False, and does nothing, if only `Client.bind` can be
+        used now.
+        """
         ...
 
 
 @runtime_checkable
 class BindsDirectly(Protocol):
-    """A client that can also write bindings without a task for each."""
+    """A client that can write bindings by callbacks, without one asyncio task each."""
 
     def direct_binds(self, ceiling: int) -> DirectBinds:
-        """Return the writer for all bindings of the program; never more than `ceiling` at once."""
+        """Return the one writer for all bindings of the program; at most `ceiling` of them are under way at once."""
         ...

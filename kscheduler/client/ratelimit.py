@@ -1,7 +1,7 @@
-"""A token bucket for requests, as clientConnection.qps and burst describe it.
+"""A token bucket that limits the rate of requests, as clientConnection.qps and burst configure it.
 
-Waiting requests are served by priority, then in order of arrival: a binding overtakes any number of status patches.
-One timer serves all of them. Time is the monotonic clock given; the timer is the event loop's.
+Waiting requests are served by priority, then in order of arrival: a binding overtakes any number of status patches. One
+timer of the event loop serves all of them. Time is read from the monotonic clock that is passed in.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ WHOLE = 1.0 - 1e-9  # sums of elapsed time fall short of a whole token by roundi
 
 
 class Priority(enum.IntEnum):
-    """A lower one goes first, except repeats, which wait for tokens as bindings do and have slots of their own."""
+    """The kind of a request; a lower number goes first. Repeated bindings wait for tokens as first ones do.
+
+    They have concurrency slots of their own, however.
+    """
 
     BIND = 0
     STATUS = 1
@@ -31,7 +34,7 @@ class Priority(enum.IntEnum):
 
 
 class RateLimiter:
-    """Lets `burst` requests start at once, then `qps` a second. A negative qps is no limit, as in client-go."""
+    """Lets `burst` requests start at once, then `qps` a second. A negative qps means no limit, as in client-go."""
 
     def __init__(self, qps: float, burst: int, clock: Clock) -> None:
         self._qps = qps if qps != 0 else DEFAULT_QPS
@@ -45,11 +48,11 @@ class RateLimiter:
 
     @property
     def waiting(self) -> int:
-        """The number of requests held back now, including those given up meanwhile."""
+        """The number of requests that wait for a token, including those given up meanwhile."""
         return len(self._waiting)
 
     def try_acquire(self) -> bool:
-        """Take a token and return True, if one is there and no request waits for it."""
+        """Take a token and return True, if there is one and no other request waits for it."""
         if self._qps < 0:
             return True
         if self._waiting:
@@ -63,7 +66,7 @@ class RateLimiter:
         return has_one
 
     async def acquire(self, priority: Priority = Priority.BIND) -> float:
-        """Wait for a token, and return the seconds waited."""
+        """Wait for a token, and return how many seconds that took."""
         if self.try_acquire():
             return 0.0
         start = self._clock.now()
@@ -78,7 +81,7 @@ class RateLimiter:
         return self._clock.now() - start
 
     def call_with_token(self, priority: Priority, callback: Callable[[], None]) -> None:
-        """Call the function, from the event loop, when a token has been taken for the caller."""
+        """Take a token for the caller when its turn comes, and then call `callback` from the event loop."""
         self._wait(priority).add_done_callback(lambda _: callback())
 
     def _wait(self, priority: Priority) -> asyncio.Future[None]:

@@ -1,16 +1,15 @@
-"""Events for users (`kubectl describe pod`), on a lane of their own: recording never blocks and never fails.
+"""Writes Events for users (`kubectl describe pod`) in the background: recording one never blocks and never fails.
 
-As client-go's broadcaster does: the first occurrence creates an Event; the second turns it into a series; later ones
-are counted and written when the series is refreshed or ends. Occurrences are the same when the object and its
-version, type, reason and action are. The note may differ: the first stays; but a pod whose condition says something
-new has another version, so its next Event says it too. Beyond client-go all memory is bounded: the queue drops the
-oldest of what is worth least, and the series seen longest ago are forgotten. Rate limits are the client's (Events have
-their own there).
+As in client-go's broadcaster, the first occurrence creates an Event, and the second turns it into a series. Later ones
+are counted, and written when the series is refreshed or ends. Occurrences belong together if object, resource version,
+type, reason and action are equal. The first note stays even if later ones differ; but a pod whose condition changes
+gets another version, so that its next Event has the new note. Unlike in client-go, all memory is bounded: the queue
+drops the oldest of the least important Events, and the series seen longest ago are forgotten. The client has a separate
+rate limit for Events.
 
-An Event whose write failed for a reason that may pass is kept and repeated under its name until the apiserver gives a
-definite answer; "already exists" is one of success. While nothing reaches the apiserver, one Event at a time is tried.
-A pod's Scheduled Event has a name that follows from the pod's uid, so that a successor can write it again without
-doubling it.
+An Event whose write failed for a reason that may pass is repeated under its name until the apiserver gives a definite
+answer; "already exists" counts as success. While no request succeeds, one Event at a time is tried. The name of a pod's
+Scheduled Event is derived from the pod's uid, so that the next leader can write it again without a duplicate.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ FAILED = "FailedScheduling"
 
 
 class _Key(msgspec.Struct, frozen=True):
-    """The properties by which two occurrences are the same."""
+    """The properties by which two occurrences count as one Event."""
 
     regarding: Regarding  # with its resource version, as in client-go
     type: str
@@ -64,22 +63,25 @@ class _Key(msgspec.Struct, frozen=True):
 
 
 class _Series(msgspec.Struct, eq=False):
-    """One Event known to the apiserver, or about to be, and its occurrences since it was written."""
+    """One Event that has been or will be written, and the number of its occurrences."""
 
     event: Event
     uid: str  # of the object that the Event is about
     written_at: float  # monotonic
     seen_at: float
     count: int = 1
-    written_count: int = 0  # of `count`, what the apiserver knows
+    written_count: int = 0  # the count that was last written to the apiserver
     worth: Worth = Worth.OUTCOME
     is_queued: bool = False
-    failures: int = 0  # of its write, in a row; while there are any the write is to be repeated
-    keep_until: float = 0.0  # monotonic: from then on it is not repeated any more
+    failures: int = 0  # of its write in a row; while above 0, the write is repeated
+    keep_until: float = 0.0  # monotonic: afterwards a failed write is not repeated any more
 
 
 class EventRecorder:
-    """Records Events. Run `run` as a task, call `record` on the loop, and `drain` before the end."""
+    """Records Events and writes them.
+
+    Run `run` as a task, call `record` on the event loop, and `drain` before the end.
+    """
 
     def __init__(
         self,
@@ -94,9 +96,10 @@ class EventRecorder:
         max_series: int = 4096,
         on_dropped: Callable[[str, str], None] | None = None,
     ) -> None:
-        """`controller` is the scheduler's name, `instance` tells its replicas apart (each at most 128 bytes).
+        """`controller` is the scheduler's name and `instance` the name of this replica (each at most 128 bytes).
 
-        `on_dropped` is called for each Event that is lost, with the reason (`queue_full` or `error`) and its worth.
+        `on_dropped` is called for each Event that is lost, with the reason (`queue_full` or `error`) and its
+        importance.
         """
         self._client = client
         self._direct = client if isinstance(client, SendsEvents) else None
@@ -131,7 +134,7 @@ class EventRecorder:
 
     @property
     def queued(self) -> int:
-        """The number of Events that wait, including those whose failed write is to be repeated."""
+        """The number of Events that wait to be written, including those whose failed write will be repeated."""
         return len(self._queue) + len(self._later)
 
     # --- recording ----------------------------------------------------------------------------------------------
@@ -147,7 +150,7 @@ class EventRecorder:
         controller: str = "",
         related: Regarding | None = None,
     ) -> None:
-        """Record that something happened now. `controller` overrides the reporting controller (a profile's name).
+        """Record an Event that occurred now. `controller` replaces the reporting controller, for a profile's name.
 
         `related` is a second object that the Event is about.
         """
@@ -166,7 +169,9 @@ class EventRecorder:
         self._enqueue(series)
 
     def record_past_binding(self, pod: Pod, wall_s: float) -> None:
-        """Write the Scheduled Event of a pod bound by a predecessor at `wall_s`, Unix seconds, unless it exists."""
+        """Write the Scheduled Event of a pod that an earlier leader bound at `wall_s`, Unix seconds, unless
+        it exists.
+        """
         meta = pod.metadata
         note = f"Successfully assigned {meta.namespace}/{meta.name} to {pod.spec.node_name}"
         key = _Key(Regarding.pod(pod), "Normal", SCHEDULED, "Binding", None)
@@ -210,9 +215,9 @@ class EventRecorder:
         )
 
     def _name(self, subject: Regarding, reason: str, wall: float) -> str:
-        """Return the subject's name and the nanoseconds in hex, as in client-go; unique though the clock stands still.
+        """Return a unique Event name: the object's name and the nanoseconds in hex, as in client-go.
 
-        A pod is scheduled once, so the hex digits of its Scheduled Event are a digest of the pod's uid.
+        For a Scheduled Event, of which each pod has only one, the hex digits are a digest of the pod's uid instead.
         """
         if reason == SCHEDULED and subject.uid:
             suffix = "." + hashlib.blake2b(subject.uid.encode(), digest_size=8).hexdigest()
@@ -247,14 +252,16 @@ class EventRecorder:
     # --- sending ------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Send until cancelled."""
+        """Write Events until cancelled."""
         try:
             await run_together(*(self._work() for _ in range(self._workers)), self._return_failed(), self._sweep())
         finally:
             await cancel_and_wait(*self._tasks)
 
     async def drain(self, timeout_s: float) -> bool:
-        """Wait until everything recorded is sent; False if that took longer. `run` must still be running."""
+        """Wait up to `timeout_s` seconds until all Events are written; False if some are not. `run` must still be
+        running.
+        """
         for series in self._series.values():
             if series.count > series.written_count and series.failures == 0:
                 self._enqueue(series)
@@ -266,7 +273,11 @@ class EventRecorder:
         return False
 
     async def _work(self) -> None:
-        """1. Wait for a slot, in turn.  2. Take what is worth most.  3. Write it.  4. Keep what failed."""
+        """Write Events, one after the other, as one of several workers.
+
+        Each waits for its turn and a slot, takes the most important Event, writes it, and keeps it for later if that
+        failed.
+        """
         while True:
             async with self._front:
                 series, slot = await self._take()
@@ -280,7 +291,9 @@ class EventRecorder:
                 await self._wait_for_apiserver(error)
 
     def _send(self, series: _Series, slot: EventSlot) -> bool:
-        """Begin to write a new Event the cheap way, whose answer is a call. Returns False if it needs the other way."""
+        """Send a new Event with a callback for its answer, which is cheaper. Returns False if a task must write it
+        instead.
+        """
         if self._direct is None or series.count > 1:
             return False
         if not self._direct.send_event(series.event, slot, partial(self._answered, series)):
@@ -289,7 +302,7 @@ class EventRecorder:
         return True
 
     def _answered(self, series: _Series, error: APIError | None) -> None:
-        """Take the answer to an Event that was sent."""
+        """Handle the answer to an Event that was sent by `_send`."""
         self._end()
         if error is not None and error.status == 401:  # the other way reads the token again
             self._start(self._deliver(series, None))
@@ -309,7 +322,7 @@ class EventRecorder:
         task.add_done_callback(self._tasks.discard)
 
     async def _take(self, *, is_probe: bool = False) -> tuple[_Series, EventSlot]:
-        """Wait for a slot, then choose an Event: one that came meanwhile may be worth more than the others."""
+        """Wait for a slot, and only then choose the Event, since a more important one may have come meanwhile."""
         while True:
             if not is_probe and not self._reachable.is_set():
                 await self._reachable.wait()
@@ -329,8 +342,8 @@ class EventRecorder:
     async def _wait_for_apiserver(self, error: APIError | None) -> None:
         """Try one Event at a time until the apiserver answers, while all other workers wait.
 
-        An Event that has just failed waits for its own time all the same. It may be one that a webhook never answers;
-        others show whether Events can be written.
+        An Event that has just failed still waits for its own delay, since a webhook may never answer it. Another one
+        shows whether Events can be written.
         """
         self._reachable.clear()
         try:
@@ -342,7 +355,10 @@ class EventRecorder:
             self._reachable.set()
 
     async def _deliver(self, series: _Series, slot: EventSlot | None) -> APIError | None:
-        """Create or patch the Event. Returns the error if that failed; a transient one is repeated later."""
+        """Create or patch the Event, and return the error if that failed.
+
+        After a transient error it is repeated later.
+        """
         self._under_way += 1
         try:
             await self._write(series, slot)
@@ -379,7 +395,9 @@ class EventRecorder:
     # --- repeating ----------------------------------------------------------------------------------------------
 
     def _keep(self, series: _Series, error: APIError) -> None:
-        """Repeat the write later; a webhook that fails for one namespace does not hold up the others."""
+        """Schedule a failed write for later, so that a webhook that fails in one namespace does not block
+        other Events.
+        """
         if series.is_queued:  # counted once more meanwhile: it goes again anyway
             return
         # New Events find room even if all writes fail: at most half of it is for repeats.
@@ -398,7 +416,7 @@ class EventRecorder:
         self._some_later.set()
 
     def _return_due(self, now: float) -> None:
-        """Queue the kept Events whose time has come; the queue's order and bound apply."""
+        """Put Events whose repetition is due back into the queue, where its order and capacity apply."""
         while self._later and self._later[0][0] <= now:
             series = heapq.heappop(self._later)[2]
             if series.count > series.written_count:  # else it was counted once more, and written, meanwhile
@@ -446,7 +464,7 @@ class EventRecorder:
         )
 
     async def _sweep(self) -> None:
-        """Write the counts of lasting series, and forget series that are over."""
+        """Write the counts of series that go on, and forget series that have ended, again and again."""
         while True:
             if not self._series:
                 self._has_series.clear()
@@ -463,7 +481,7 @@ class EventRecorder:
 
 
 def cut_note(note: str) -> str:
-    """Return at most 1,024 bytes of UTF-8; a cut is marked by ` ...`, as in kube-scheduler."""
+    """Shorten a note to 1,024 bytes of UTF-8; a shortened one ends in ` ...`, as in kube-scheduler."""
     raw = note.encode()
     if len(raw) <= NOTE_BYTES:
         return note

@@ -1,8 +1,8 @@
-"""Reads that are repeated beside an overdue request, and answered by whichever answer comes first.
+"""Repeats a read whose answer is overdue, and uses whichever answer comes first.
 
-Behind a balancer one server of several may hang, and a connection may break without a sign: a request there
-waits for a minute, while the next request would be answered at once. Reading twice costs little,
-so each repeat waits twice as long as the one before, and a server that is known to be slow is given its time.
+Behind a load balancer one of several servers may hang, or a connection may break without a sign: a request there would
+wait for a minute, while a second request would be answered at once. Reading twice costs little. Each repetition waits
+twice as long as the one before, and a server that is known to be slow is given more time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_REQUESTS = 4  # at once: after 2, 6 and 14 s
 
 
 class RepeatedReads:
-    """Reads with repeats; it remembers how long answers took, by kind."""
+    """Runs reads with repetitions, and remembers for each kind of read how long answers took."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -37,10 +37,10 @@ class RepeatedReads:
         overdue_s: float = OVERDUE_S,
         give_up: Callable[[T], object] | None = None,
     ) -> T:
-        """Return the first answer. `ask(True)` repeats a request, and should take a connection of its own.
+        """Return the first answer. `ask(True)` is a repetition, which should use a new connection.
 
-        `give_up` is given the other answers, for those that have to be closed. Raises what an answer says, or
-        Unreachable once no request is left that could be answered.
+        `give_up` is called with each further answer, to close it if necessary. Raises the error of an answer, or
+        Unreachable if no request can be answered any more.
         """
         overdue_s = max(overdue_s, TIMES_USUAL * self._took_s.get(kind, 0.0))
         began = self._clock.now()
@@ -67,7 +67,7 @@ class RepeatedReads:
 
 
 async def _first_answer(requests: list[asyncio.Future[T]], wait_s: float | None) -> asyncio.Future[T] | None:
-    """Return a request that was answered, or any when none can be any more; None when the time is over."""
+    """Return a request that was answered, or any if none can be any more; None if `wait_s` seconds pass before."""
     loop = asyncio.get_running_loop()
     until_s = None if wait_s is None else loop.time() + wait_s
     while True:

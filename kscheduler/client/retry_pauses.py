@@ -1,9 +1,9 @@
-"""Pauses before failed requests are repeated, which end early when the apiserver is seen to answer again.
+"""Pauses before failed requests are repeated, which end early once the apiserver answers again.
 
-Each repeater has its own backoff, and half a minute is right while nothing answers. It is wrong once
-something does: so every success of any request ends all pauses, and while nothing succeeds one sleeping repeater
-may try every second, in turn. A pause never ends within half a second of the failure, so that an
-apiserver that answers one request in two is asked no more often than after a first failure.
+Each task that repeats requests has its own backoff, and half a minute is right while nothing answers, but not once
+something does. So every success of any request ends all pauses, and while nothing succeeds one of the waiting tasks, in
+turn, may try every second. A pause lasts at least half a second after the failure, so that an apiserver that answers
+every other request gets no more requests than after a first failure.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _JITTER = (0.75, 1.25)  # so that the replicas do not probe in step
 
 
 class Backoff:
-    """Delays of `initial_s`, doubling up to `maximum_s`, each drawn from its upper half so that clients spread.
+    """Delays that start at `initial_s` and double up to `maximum_s`, each drawn from its upper half to spread clients.
 
-    A success resets it. It knows no clock: it only counts.
+    A success resets it. It uses no clock; it only counts failures.
     """
 
     def __init__(self, rng: random.Random, *, initial_s: float = 1.0, maximum_s: float = 30.0) -> None:
@@ -34,7 +34,9 @@ class Backoff:
         self.failures = 0  # since the last success
 
     def next_s(self, at_least_s: float | None = None) -> float:
-        """Return the delay after one more failure, in seconds: at least what a server asked for (Retry-After)."""
+        """Count one more failure and return the delay in seconds: at least `at_least_s`, the server's Retry-After if it
+        sent one.
+        """
         self.failures += 1
         delay = self._next_s * self._rng.uniform(0.5, 1.0)
         self._next_s = min(2.0 * self._next_s, self._maximum_s)
@@ -47,7 +49,7 @@ class Backoff:
 
 
 class RetryPauses:
-    """The pauses of all users of one apiserver, on one event loop."""
+    """The pauses of all tasks that use one apiserver, on one event loop."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -56,7 +58,7 @@ class RetryPauses:
         self._probe: asyncio.TimerHandle | None = None
 
     def succeeded(self) -> None:
-        """Call after each request that the apiserver carried out."""
+        """End all pauses, because the apiserver has carried out a request."""
         self.successes += 1
         if self.sleepers:
             for sleeper in self.sleepers:
@@ -64,9 +66,9 @@ class RetryPauses:
             self.sleepers.clear()
 
     async def pause(self, delay_s: float, *, at_least_s: float = 0.0, may_probe: bool = True) -> None:
-        """Sleep for `delay_s`, or until a success that comes after this call, but at least `at_least_s`.
+        """Sleep for `delay_s` seconds, or until a later request succeeds, but at least `at_least_s` seconds.
 
-        `may_probe`: this caller may try while nothing succeeds.
+        With `may_probe` this caller may also be woken early as the one that tries while nothing succeeds.
         """
         successes = self.successes
         soonest_s = min(delay_s, max(at_least_s, SOONEST_S))
@@ -101,7 +103,9 @@ class RetryPauses:
 
 
 class SuccessObserver:
-    """Reports successful requests to the pauses, and all requests to another observer."""
+    """A RequestObserver that reports successful requests to the pauses and passes all requests on to
+    another observer.
+    """
 
     def __init__(self, pauses: RetryPauses, observer: RequestObserver) -> None:
         self._pauses = pauses

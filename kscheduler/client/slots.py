@@ -1,23 +1,23 @@
-"""Who may have a write under way now: bindings before status patches before Events.
+"""Decides which write may be under way now: bindings before status patches before Events.
 
-Bindings have all slots of the adaptive limit, however many others are under way. The others take what bindings leave;
-but one of each kind (of Events more in time, see below) may always be under way, so that a flood of bindings slows
-conditions and Events down and does not stop them. When the apiserver asks to come back later nothing more is sent
-until then.
+A slot is the permission for one more concurrent write. Bindings may use all slots of the adaptive limit, however many
+other requests are under way. The others take what bindings leave; but one of each kind (for Events more over time, see
+below) may always be under way, so that many bindings slow conditions and Events down but do not stop them. After a
+Retry-After nothing is sent until that time is over.
 
-Events, which nobody waits for, also keep off the apiserver's processors: one at a time, until bindings have been at
-rest for a while, and hardly any while bindings are under way. That is how it looks when the apiserver itself is slow
-for a moment, as it collects its garbage: what a binding needs then, Events do not take. But a flood may last: once
-Events have been waiting for five seconds, two may be under way, then twice as many every five seconds, up to a quarter
-of the limit. Once bindings rest, Events may take all of it at once.
+Events, for which nobody waits, also keep the apiserver's processors free: one at a time until there have been no
+bindings for a while, and hardly any while bindings are under way. Bindings are also under way for longer when the
+apiserver itself is slow for a moment, such as during garbage collection; then Events should not compete with them. But
+many bindings may go on for long. So once Events have been waiting for five seconds, two may be under way, then twice as
+many every five seconds, up to a quarter of the limit. Without bindings, Events may take all of it at once.
 
 A request without an answer holds its slot until it is overdue: for at least a second, and several times as long as its
-kind usually takes. Which of two things has happened shows in the others. Where some hang (one apiserver of several
-behind a balancer, say), requests of the kind that were sent later have been answered: then the overdue one stops
-counting at once. Where no binding at all is answered, the apiserver may be slow for all: then slots come free one at a
+kind usually takes. What is wrong then shows in the other requests. If only some hang (on one of several apiservers
+behind a load balancer, for example), requests of that kind sent later have been answered; the overdue one then loses
+its slot at once. If no binding at all is answered, the apiserver may be slow for all. Then slots are freed one at a
 time, FREE_PERIOD_S apart, until there is an answer again or as many are overdue as the limit may ever be.
 
-Repeats of bindings whose first try hangs have a few slots of their own, so that they take none from first tries.
+Repetitions of bindings whose first request hangs have a few slots of their own, so that they take none from first ones.
 """
 
 from __future__ import annotations
@@ -35,38 +35,40 @@ from kscheduler.client.protocol import nothing
 from kscheduler.client.ratelimit import Priority
 from kscheduler.errors import APIError, Unreachable
 
-REST_S = 0.1  # since the last binding: from then on Events may go together
+REST_S = 0.1  # so long after the last binding several Events may be under way at once
 # While bindings are under way, from one Event to the next: more than twice what it takes to write one, and a hundred
 # a second still go in the longest flood.
 EVENT_PERIOD_S = 0.01
-PATIENCE_S = 5.0  # of Events: some thousands wait then, each a kilobyte; their share doubles so often
+PATIENCE_S = 5.0  # the share of waiting Events doubles every so many seconds; some thousands wait then, 1 KB each
 EVENTS_OF_LIMIT = 4  # while bindings are under way, Events are never more than a part in so many of the limit
-LONGEST_PAUSE_S = 10.0  # obeyed of a Retry-After; who asks for more is asked again
+LONGEST_PAUSE_S = 10.0  # of a Retry-After; one that is longer is cut to this
 OVERDUE_S = 1.0  # no request is overdue before: ten times what a busy apiserver takes
-USUAL_TIMES = 5.0  # nor before so many times the usual latency
+USUAL_TIMES = 5.0  # nor is one overdue before so many times the usual latency
 FREE_PERIOD_S = 0.025  # 40 a second: kube-scheduler sends 50 a second, whatever is answered
-_STEP = 1.1  # the usual latency follows each answer by so much: a median, which a few late ones hardly move
+_STEP = 1.1  # each answer moves the usual latency by this factor, towards a median, which few late answers hardly move
 _SHORTEST_S, _LONGEST_S = 0.001, 30.0
 
 
 class Slot(msgspec.Struct, eq=False):
-    """The place among concurrent requests that a request holds while it is under way."""
+    """The permission that a request holds while it is under way."""
 
     priority: Priority
     sent_s: float  # by the loop's clock
     on_overdue: Callable[[], None]
-    is_overdue: bool = False  # it does not count any more
-    is_hung: bool = False  # others sent later were answered
+    is_overdue: bool = False  # the request has lost its slot
+    is_hung: bool = False  # requests of this kind that were sent later have been answered
 
 
 class _Turn(asyncio.Future[None]):
-    """A future that is done when a slot has been taken for a waiting request."""
+    """A future of a waiting request that is done when a slot has been taken for it."""
 
     since_s = math.inf  # by the loop's clock; only Events' counts
 
 
 class _Kind:
-    """Requests that should all take about as long: bindings and their repeats, status patches, Events."""
+    """The latency of requests that should take about equally long: bindings and their repetitions, status patches, or
+    Events.
+    """
 
     __slots__ = ("answered_sent_s", "is_stalled", "usual_s")
 
@@ -81,7 +83,7 @@ class _Kind:
 
 
 class Slots:
-    """Slots for writes, taken by one request each."""
+    """Grants each write a slot, i.e. the permission to be under way now."""
 
     def __init__(self, limit: AdaptiveLimit) -> None:
         self.limit = limit
@@ -102,11 +104,11 @@ class Slots:
         self._watch: asyncio.TimerHandle | None = None  # for what comes due next
 
     def call_when_free(self, on_free: Callable[[], None]) -> None:
-        """Call `on_free` whenever a slot may be free for a binding, after bindings that wait here got theirs."""
+        """Call `on_free` whenever a binding may get a slot, after the bindings that wait in `take` were served."""
         self._on_free = on_free
 
     def _find_time(self) -> float:
-        """Find the running loop's clock, once: it is asked several times for each request."""
+        """Look up the running loop's clock on first use, because it is read several times per request."""
         self._time = asyncio.get_running_loop().time
         return self._time()
 
@@ -117,15 +119,18 @@ class Slots:
 
     @property
     def overdue(self) -> int:
-        """The number of requests under way that do not hold a slot any more."""
+        """The number of requests under way that lost their slot because their answer is overdue."""
         return sum(self._overdue)
 
     def try_take(self, priority: Priority, waited_s: float = 0.0) -> bool:
-        """Take a slot if one is free and no request of this kind waits for it. `waited_s` as for `take`."""
+        """Take a slot if one is free and no request of this kind waits for one.
+
+        `waited_s` is how long an Event has been waiting outside.
+        """
         return not self._waiting[priority] and self._take(priority, self._time() - waited_s)
 
     async def take(self, priority: Priority, waited_s: float = 0.0) -> None:
-        """Take a slot, as soon as one is free. `waited_s` is how long an Event has been waiting elsewhere."""
+        """Take a slot as soon as one is free. `waited_s` is how long an Event has already been waiting outside."""
         if not self.try_take(priority, waited_s):
             await self.wait(priority, waited_s)
 
@@ -138,14 +143,18 @@ class Slots:
     def taken(
         self, priority: Priority, on_overdue: Callable[[], None] | None = None, *, is_held: bool = False
     ) -> Taken:
-        """Hold a slot for as long as an `async with` block runs, and learn from the exception that ends it.
+        """Return a context manager that holds a slot for its `async with` block, and learns from the exception that
+        ends it.
 
-        `is_held`: the caller has taken the slot already, and gives it up to the block.
+        With `is_held` the caller has already taken the slot, and the block gives it back.
         """
         return Taken(self, priority, on_overdue or nothing, is_held)
 
     def sent(self, priority: Priority, on_overdue: Callable[[], None]) -> Slot:
-        """Record that a request goes out on a taken slot. `on_overdue` is called at most once, before `ended`."""
+        """Record that a request is sent on a slot that was taken.
+
+        `on_overdue` is called at most once, before `ended`.
+        """
         slot = Slot(priority, self._time(), on_overdue)
         self._sent[priority][slot] = None
         if self._watch is None:
@@ -155,7 +164,7 @@ class Slots:
         return slot
 
     def ended(self, slot: Slot, error: APIError | None) -> None:
-        """Learn from the answer or failure of a request, and give its slot back. `error` None means success."""
+        """Learn from the answer or failure of a request, and give its slot back. None as error means success."""
         priority, kind = slot.priority, self._kinds[slot.priority]
         latency_s = self._time() - slot.sent_s
         if error is None or error.status:
@@ -173,7 +182,7 @@ class Slots:
         self.drop(slot)
 
     def drop(self, slot: Slot) -> None:
-        """Give the slot of an abandoned request back, and learn nothing from it."""
+        """Give the slot of an abandoned request back without learning from it."""
         slot.on_overdue = nothing  # it mostly refers to what holds the slot: a cycle that only a collector would free
         if slot.is_overdue:
             self._overdue[slot.priority] -= 1
@@ -187,7 +196,7 @@ class Slots:
             self._serve()
 
     async def wait(self, priority: Priority, waited_s: float = 0.0) -> None:
-        """Wait until a slot has been taken for the caller."""
+        """Wait until a slot has been taken for the caller, even if one is free now."""
         loop = asyncio.get_running_loop()
         turn = _Turn(loop=loop)
         turn.since_s = loop.time() - waited_s
@@ -204,7 +213,7 @@ class Slots:
     # --- what answers teach -------------------------------------------------------------------------------------
 
     def learn(self, error: APIError) -> None:
-        """Lower the limit, and pause, if the failure is a plea to slow down."""
+        """Lower the limit, and pause for Retry-After, if the error shows that the apiserver is overloaded."""
         if not error.is_transient:
             return
         self.limit.pushed_back()
@@ -220,7 +229,7 @@ class Slots:
     # --- what is overdue ----------------------------------------------------------------------------------------
 
     def _look_for_overdue(self) -> None:
-        """Take the slots of overdue requests back; runs again when the next may be overdue."""
+        """Take slots away from overdue requests, and set a timer for the next one that may become overdue."""
         now = self._time()
         due_s = math.inf
         overdue: list[Slot] = []
@@ -248,7 +257,7 @@ class Slots:
             self._serve()
 
     def _may_free(self, slot: Slot, kind: _Kind, now: float) -> bool:
-        """Return True if this overdue request may lose its slot now."""
+        """Return True if this overdue request is to lose its slot now."""
         if self._overdue[slot.priority] >= self.limit.ceiling:
             return False
         slot.is_hung = kind.answered_sent_s > slot.sent_s
@@ -265,7 +274,7 @@ class Slots:
         self._serve()
 
     def _serve(self) -> None:
-        """Give free slots to waiting requests, the most urgent first."""
+        """Give free slots to waiting requests, by priority."""
         bindings, statuses, events, repeats = self._waiting
         if repeats:
             self._serve_kind(Priority.REPEAT, repeats)
@@ -286,7 +295,7 @@ class Slots:
             waiting.popleft()
 
     def _take(self, priority: Priority, since_s: float = math.inf) -> bool:
-        """Take a slot if the rules allow it. `since_s`: since when an Event outside `_waiting` has been waiting."""
+        """Take a slot if the rules allow it. `since_s` is when an Event that waits outside this class began to wait."""
         if self._resume is not None:
             return False
         under_way = self._under_way
@@ -303,7 +312,7 @@ class Slots:
         return may_go
 
     def _may_disturb(self, since_s: float) -> bool:
-        """Return True if another Event may go. If time alone will change that, waiting Events are served then."""
+        """Return True if another Event may be sent. If it may later, set a timer that serves waiting Events then."""
         bindings, _, events, _ = self._under_way
         now = self._time()
         rested_s = self._last_bound_s + REST_S
@@ -340,7 +349,7 @@ class Slots:
 
 
 class Taken:
-    """The context of `Slots.taken`, written as a class: a generator would cost as much as the rest of a request."""
+    """The context manager that `Slots.taken` returns. It is a class because a generator would be much slower."""
 
     __slots__ = ("_is_held", "_on_overdue", "_priority", "_slot", "_slots")
 

@@ -1,4 +1,4 @@
-"""Points in time as APIs write them."""
+"""Converts points in time to and from the formats of Kubernetes APIs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FORM = re.compile(
 
 
 def rfc3339(unix_s: float) -> str:
-    """Return a metav1.Time: whole seconds, as in conditions."""
+    """Format a metav1.Time with whole seconds, as in conditions."""
     return _whole_second(int(unix_s))
 
 
@@ -23,13 +23,13 @@ def _whole_second(unix_s: int) -> str:
 
 
 def micro_time(unix_s: float) -> str:
-    """Return a metav1.MicroTime: six decimals, as in Leases and Events."""
+    """Format a metav1.MicroTime with six decimals, as in Leases and Events."""
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 @functools.lru_cache(maxsize=4_096)  # the nodes of one answer share a few seconds
 def unix_seconds(text: str) -> float:
-    """Return an RFC 3339 time in Unix seconds; NaN if the text is none."""
+    """Parse an RFC 3339 time into Unix seconds; NaN if the text is not one."""
     match = _FORM.fullmatch(text)
     if match is None:
         return math.nan

@@ -1,4 +1,4 @@
-"""Verifies servers as Go does."""
+"""Creates TLS contexts that verify servers as Go does."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kscheduler.input.input_files import check_regular
 
 
 class _SSLObject(ssl.SSLObject):
-    """The TLS side of a connection; its reads and writes are OpenSSL's own functions, without the module's around them.
+    """A TLS connection that calls OpenSSL's read and write directly, without the Python wrappers of the ssl module.
 
-    Each record would cost three calls: reading it, writing it, and asking whether there is more.
+    These would cost three more calls per record.
     """
 
     @classmethod
@@ -23,7 +23,7 @@ class _SSLObject(ssl.SSLObject):
 
 
 def verifying_context(ca_file: str | None = None, ca_data: str | None = None) -> ssl.SSLContext:
-    """Return a context that trusts these authorities, or the system's. Raises ssl.SSLError or OSError for bad ones."""
+    """Return a context that trusts these certificate authorities, or the system's. Raises ssl.SSLError or OSError."""
     if ca_file:
         check_regular(ca_file)
     context = ssl.create_default_context(cafile=ca_file or None, cadata=ca_data or None)

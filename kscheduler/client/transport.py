@@ -1,9 +1,9 @@
-"""Requests and streams of raw bytes to one apiserver, and the translation of everything that can go wrong.
+"""Sends requests to one apiserver, opens streams from it, and translates every error.
 
 Every answer that is not 2xx becomes an error of the `APIError` family with the message of its metav1.Status; every
-broken connection becomes Unreachable. A 401 makes the credentials be read again and the request be tried once
-more. Small writes, which are nearly all requests, and watches travel on connections of our own; lists and everything
-behind a proxy on aiohttp's. Knows HTTP, and nothing of Kubernetes objects.
+broken connection becomes Unreachable. After a 401 the credentials are read again and the request is tried once more.
+Small writes, which are nearly all requests, and watches use connections of our own; lists, and everything behind a
+proxy, use aiohttp. This module knows HTTP but no Kubernetes objects.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _BROKEN = (aiohttp.ClientError, asyncio.TimeoutError, OSError, BadAnswer, Silent
 
 
 class RequestObserver(Protocol):
-    """Receives the numbers of the rest_client metrics, for each request."""
+    """Receives the measurements of each request for the rest_client metrics."""
 
     def observe(
         self,
@@ -55,20 +55,21 @@ class RequestObserver(Protocol):
         sent_bytes: int | None = None,
         received_bytes: int | None = None,
     ) -> None:
-        """Record one request. `verb` as in HTTP; `code` the HTTP status, or "<error>" when none came.
+        """Record one request. `verb` is the HTTP method; `code` is the HTTP status, or "<error>" if there was no
+        answer.
 
-        `sent_bytes` and `received_bytes` are of the bodies: the first is None for a watch, whose sizes do not count,
-        the second when no answer came.
+        `sent_bytes` and `received_bytes` are the sizes of the bodies. The first is None for a watch, whose size does
+        not count; the second is None if there was no answer.
         """
         ...
 
     def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
-        """Seconds a request waited for the client-side rate limit."""
+        """Record how many seconds a request waited for the client-side rate limit."""
         ...
 
 
 class NoObserver:
-    """Counts nothing."""
+    """A RequestObserver that ignores all measurements."""
 
     def observe(
         self,
@@ -86,7 +87,7 @@ class NoObserver:
 
 
 class Transport:
-    """One apiserver over a pool of keep-alive connections."""
+    """Sends requests to one apiserver over pools of keep-alive connections."""
 
     def __init__(
         self,
@@ -131,10 +132,10 @@ class Transport:
         carrier: Carrier | None = None,
         own_connection: bool = False,
     ) -> bytes:
-        """Return the body of a 2xx answer. `path` is percent-encoded and may hold a query.
+        """Send a request and return the body of its 2xx answer. `path` is percent-encoded and may have a query.
 
         A GET's answer that is longer than `limit_bytes` is not read to its end, and raises APIError. With
-        `own_connection` a GET goes out on a new connection, which a balancer may lead to another server.
+        `own_connection` a GET is sent on a new connection, which a load balancer may lead to another server.
         """
         credentials = self._credentials
         for is_last in (False, True):
@@ -154,7 +155,7 @@ class Transport:
 
     @property
     def sends(self) -> bool:
-        """True if `send` may be used now: not behind a proxy, nor while the token has to be read again."""
+        """True if `send` can be used now: not behind a proxy, and not while the token has to be read again."""
         is_fresh = self._clock.now() < self._credentials.fresh_until
         return is_fresh and self._endpoint.proxy is None and not self._closed
 
@@ -169,9 +170,9 @@ class Transport:
         on_answer: OnAnswer,
         carrier: Carrier,
     ) -> None:
-        """Begin a request of whose answer only the status matters. A 401 is an answer like another.
+        """Send a request of whose answer only the status matters. A 401 is reported like any other answer.
 
-        `on_answer` is called once, from the event loop. `carrier` is shown the connection.
+        `on_answer` is called once, from the event loop. `carrier` records on which connection the request travels.
         """
         if self._closed:
             asyncio.get_running_loop().call_soon(on_answer, self._is_closed(), 0.0)
@@ -212,7 +213,10 @@ class Transport:
         connection: Connection | None,
         outcome: Answer | Exception,
     ) -> None:
-        """Take the outcome of a request: `sent` is its verb and path, its body's length, when it was sent, for whom."""
+        """Handle the outcome of a request that `send` sent.
+
+        `sent` holds its verb, path, body length, time of sending and callback.
+        """
         verb, path, sent_bytes, start, on_answer = sent
         took_s = self._clock.now() - start
         error: APIError | None = None
@@ -247,7 +251,7 @@ class Transport:
         carrier: Carrier | None = None,
         own_connection: bool = False,
     ) -> Answer:
-        """Send one request and return its answer. Raises Unreachable if no answer can be had."""
+        """Send one request and return its answer. Raises Unreachable if there is none."""
         start = self._clock.now()
         code = "<error>"
         received_bytes: int | None = None
@@ -274,7 +278,7 @@ class Transport:
             self._observer.observe(verb, self._host, code, took_s, len(body or b""), received_bytes)
 
     def _head(self, verb: str, path: str, header: str, content_type: str, accept: str, length: int | None) -> bytes:
-        """Return a request up to its body, or all of a request without one. The part that seldom changes is kept."""
+        """Return a request's head, i.e. all before its body. Parts that seldom change are cached."""
         key = (header, content_type, accept)
         fixed = self._fixed_heads.get(key)
         if fixed is None:
@@ -292,7 +296,7 @@ class Transport:
 
     @contextmanager
     def reading(self, path: str, stream: LineStream) -> Iterator[None]:
-        """Turn whatever breaks an open stream into Unreachable, and close the stream at the end."""
+        """Turn every error that breaks an open stream into Unreachable, and close the stream at the end."""
         try:
             yield
         except _BROKEN as error:
@@ -301,9 +305,10 @@ class Transport:
             stream.close()
 
     async def open_stream(self, path: str, *, timeout_s: float) -> LineStream:
-        """Return a 2xx answer whose body is still to come; it is read line by line, under `reading`.
+        """Open a stream whose status is 2xx; its lines are then read inside the context `reading`.
 
-        `timeout_s` is for the connection, and then for the headers; the stream guards itself.
+        `timeout_s` limits first the connection and then the wait for headers; later the stream checks for silence
+        itself.
         """
         credentials = self._credentials
         for is_last in (False, True):
@@ -325,7 +330,7 @@ class Transport:
         raise AssertionError("the second answer was returned or raised")
 
     async def _begin_stream(self, path: str, header: str, timeout_s: float) -> tuple[LineStream, int, Answer | None]:
-        """Return a stream, its HTTP status, and the refusal if the status is no 2xx."""
+        """Open a stream, and return it with its HTTP status and, if that is not 2xx, the refusal."""
         self._check_open()
         connection = await open_connection(self._endpoint, LineConnection, min(timeout_s, CONNECT_TIMEOUT_S))
         try:
@@ -384,7 +389,7 @@ class Transport:
         )
 
     def _open_session(self, own_connection: bool) -> aiohttp.ClientSession:
-        """Return the aiohttp session, made on first use, because it belongs to the running loop."""
+        """Return the aiohttp session, which is created on first use because it belongs to the running loop."""
         self._check_open()
         session = self._sessions.get(own_connection)
         if session is None:
@@ -407,7 +412,7 @@ class Transport:
         return self._pool
 
     def _ping(self) -> bytes:
-        """Return the cheapest request; none while the token has to be read again, which is not worth it."""
+        """Return the cheapest request, or empty bytes while the token has to be read again."""
         credentials = self._credentials
         return b"" if credentials.stale else self._head("GET", "/version", credentials.header, "", JSON, None)
 
@@ -419,7 +424,7 @@ class Transport:
         return Unreachable(f"apiserver {self._endpoint.host}: the client is closed")
 
     def hide_in(self, text: str) -> str:
-        """Return a text of a server, a proxy or a library without the secrets that were sent to it."""
+        """Return a text of a server, a proxy or a library with our credentials removed."""
         if self._endpoint.proxy is not None:
             text = self._endpoint.proxy.hide_in(text)
         return self._credentials.hide_in(text)
@@ -432,7 +437,7 @@ class Transport:
         return status_error(verb, path, answer.status, answer.body, answer.retry_after, self.hide_in)
 
     def _unreachable(self, verb: str, path: str, error: BaseException) -> Unreachable:
-        """Return an Unreachable, to be raised from None: `error` may hold secrets, which a traceback would show."""
+        """Return an Unreachable. Raise it from None: `error` may hold secrets, which a traceback would show."""
         cause = "timed out" if isinstance(error, asyncio.TimeoutError) else str(error) or type(error).__name__
         return Unreachable(f"apiserver {self._endpoint.host}: {verb} {path.partition('?')[0]}: {self.hide_in(cause)}")
 

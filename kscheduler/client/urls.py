@@ -1,6 +1,6 @@
-"""Reads URLs: checks them, finds their proxy, and splits them into an address and a header.
+"""Reads URLs: checks them, finds their proxy, and separates user info from the address.
 
-The user info becomes the header, so that no library sees both together.
+The user info becomes an Authorization header, so that no library gets both together.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kscheduler.input.redaction import SecretURL
 
 
 def is_http(url: SecretURL) -> bool:
-    """Return True for a URL with the scheme http or https, a host, and a port that is a number if it has one."""
+    """Return True for an http or https URL that has a host and, if any, a numeric port."""
     try:
         parts = urlsplit(url.reveal())
         _ = parts.port
@@ -26,7 +26,7 @@ def is_http(url: SecretURL) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return True for the hosts that Go never asks a proxy for."""
+    """Return True for hosts for which Go never uses a proxy."""
     if host == "localhost":
         return True
     try:
@@ -51,7 +51,7 @@ def basic_header(url: SecretURL) -> str:
 
 
 def header_secrets(header: str) -> set[str]:
-    """Return the parts of an Authorization header that must not appear in a text."""
+    """Return the parts of an Authorization header that are secret and must be hidden in texts."""
     kind, _, value = header.strip().partition(" ")
     found = {value or kind}
     if kind.lower() == "basic":
@@ -64,9 +64,9 @@ def header_secrets(header: str) -> set[str]:
 
 
 def environment_proxy(url: SecretURL) -> SecretURL | None:
-    """Return the environment's proxy for a URL; None for this machine. Raises ConfigError for an unusable proxy.
+    """Return the proxy that environment variables set for a URL, or None. Raises ConfigError for an unusable proxy.
 
-    Determined here rather than by aiohttp, which would also send the passwords of ~/.netrc.
+    aiohttp could determine it as well, but would then also send the passwords of ~/.netrc.
     """
     parts = urlsplit(url.reveal())
     if is_loopback(parts.hostname or "") or proxy_bypass(parts.netloc.rpartition("@")[2]):
@@ -76,10 +76,11 @@ def environment_proxy(url: SecretURL) -> SecretURL | None:
 
 
 def checked_proxy(given: SecretURL, where: str) -> SecretURL:
-    """Return a usable proxy; host and port alone mean http, as in Go's clients. Raises ConfigError.
+    """Return the proxy's URL; host and port alone mean http, as in Go's clients. Raises ConfigError for an unusable
+    one.
 
-    A host alone is refused: it could as well be a token, and would be looked up as a name.
-    aiohttp fails with an AssertionError, which nobody expects, for a scheme that has no port.
+    A host without a port is refused, because it could be a token by mistake and would be looked up as a name. A scheme
+    without a default port would make aiohttp fail with an AssertionError.
     """
     has_scheme = "://" in given.reveal()
     url = given if has_scheme else SecretURL(f"http://{given.reveal()}")

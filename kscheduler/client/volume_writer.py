@@ -1,7 +1,8 @@
-"""Writes the patches that a pod's volumes need before the pod is bound; only while this replica leads.
+"""Writes the patches of PersistentVolumes and claims that a pod needs before it is bound, only while this replica
+leads.
 
-Unlike a binding, a patch is not repeated here: it is for one version of its object, and its author must decide
-again when that version has gone.
+Unlike a binding, a patch is not repeated here: it is made for one version of its object, and the plugin must decide
+again when that version is outdated.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ from kscheduler.client.write_permission import WritePermission
 
 
 class VolumeWriter:
-    """Patches through a client."""
+    """Patches PersistentVolumes and PersistentVolumeClaims through a client."""
 
     def __init__(self, client: Client, permission: WritePermission) -> None:
         self._client = client
         self._permission = permission
 
     async def patch_volume(self, name: str, resource_version: str, patch: dict[str, object]) -> PersistentVolume:
-        """Patch a PersistentVolume. Raises APIErrors: Conflict if it is not in that version any more."""
+        """Patch a PersistentVolume. Raises an APIError, which is Conflict if the volume has another version now."""
         self._permission.check(f"persistent volume {name} is not written")
         return await self._client.patch_volume(name, resource_version, patch)
 
     async def patch_claim(
         self, namespace: str, name: str, resource_version: str, patch: dict[str, object]
     ) -> PersistentVolumeClaim:
-        """Patch a PersistentVolumeClaim. Raises APIErrors: Conflict if it is not in that version any more."""
+        """Patch a PersistentVolumeClaim. Raises an APIError, which is Conflict if the claim has another version now."""
         self._permission.check(f"claim {namespace}/{name} is not written")
         return await self._client.patch_claim(namespace, name, resource_version, patch)

@@ -1,18 +1,19 @@
-"""Recognises watch events without news for the scheduler, before their objects are decoded.
+"""Recognises watch events that change nothing for the scheduler, before their objects are decoded.
 
-A kubelet writes each of its pods' status many times: restarts, states, times of probes; and its node's, with a new
-heartbeat in it. What decisions read of an object has a fingerprint; a MODIFIED with the fingerprint of the one before
-is a repeat. All that a `Pod` or `Node` holds goes into it but
+A kubelet writes the status of each pod many times (restarts, states, probe times), and that of its node for every
+heartbeat. Each object has a fingerprint of all that decisions read; a MODIFIED event with the previous fingerprint is a
+repeat. The fingerprint covers all fields of `Pod` or `Node` except
 
 - the resource version,
-- of a pod, the times and texts in the four conditions that only its kubelet writes.
+- for a pod, the times and texts of the four conditions that only the kubelet writes.
 
-States and restarts of containers, addresses, heartbeats and managedFields are not held in the first place.
+These structs do not hold container states, restarts, addresses, heartbeats and managedFields in the first place.
 
-Pods whole are read for what nobody decides by, too: of them only those with a node repeat themselves.
+Complete pods (`PodDocument`) are also read for fields that no decision uses; for them only events of bound pods are
+compared.
 
-Of each object the first MODIFIED on a watch is passed on without a look, for most pods are changed once, when they are
-bound. Nothing is remembered from one watch to the next.
+The first MODIFIED event of each object on a watch is passed on without a fingerprint, because most pods change only
+once, when they are bound. Nothing is remembered from one watch to the next.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ S = TypeVar("S", _PodStatus, _NodeStatus)
 
 
 class _Outline(APIStruct, Generic[S], frozen=True):
-    """An object of which only the parts that change often are decoded."""
+    """An object of which only frequently changing parts are decoded, to compute its fingerprint."""
 
     metadata: _Meta
     status: S
@@ -148,12 +149,12 @@ def _outliner(kind: type) -> Callable[[bytes], Any]:
 
 
 def dedup_of(kind: type) -> WatchDedup | None:
-    """Return the deduplication for a kind; None for kinds of which every event is worth decoding."""
+    """Return a new `WatchDedup` for a kind, or None for kinds of which every event is to be decoded."""
     return WatchDedup(kind) if kind in _STATUSES else None
 
 
 class WatchDedup:
-    """The fingerprints of one watch's objects. Pass it every line, in order."""
+    """Remembers a fingerprint of each object on one watch. Pass it every line of the watch, in order."""
 
     def __init__(self, kind: type) -> None:
         self._outline = _outliner(kind)
@@ -161,7 +162,7 @@ class WatchDedup:
         self._passed_on: dict[bytes, int] = {}  # object's uid -> fingerprint of what was passed on; 0: not looked at
 
     def version_if_repeat(self, line: bytes) -> str:
-        """Return the resource version of an event without news; "" for all others, which must be passed on."""
+        """Return the resource version of an event that changes nothing for the scheduler; "" for all others."""
         if not line.startswith(_MODIFIED):
             if line.startswith(_DELETED):
                 self._passed_on.pop(_uid(line), None)

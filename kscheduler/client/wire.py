@@ -1,8 +1,8 @@
-"""Pages of a list and lines of a watch, decoded in one pass; one bad object never spoils the rest.
+"""Decodes pages of a list and lines of a watch in one pass; one bad object does not affect the others.
 
-The fast path decodes a whole page or line at once into its final type. Only when that fails does `api.decode` take
-it apart, to find the object at fault; it is logged with its key, the others and the resource version are kept.
-A big page is split into its objects, four times as fast as decoding, and each is decoded when it is read: the
+The fast path decodes a whole page or line at once into its final type. Only if that fails does `api.decode` take it
+apart to find the bad object, which is logged with its key; the others and the resource version are kept. A big page is
+split into its objects, which is four times as fast as decoding, and each object is decoded when it is read, so that the
 reader can let the event loop run in between.
 """
 
@@ -60,7 +60,7 @@ class _IdentifiedLine(APIStruct, frozen=True):
 
 
 class WatchError(Exception):
-    """An ERROR event, with its metav1.Status."""
+    """An ERROR event of a watch, with its metav1.Status."""
 
     def __init__(self, status: APIStatus) -> None:
         super().__init__(status.message)
@@ -68,7 +68,7 @@ class WatchError(Exception):
 
 
 class Undecoded(Collection[T]):
-    """Objects of a page, decoded as they are read; an unreadable object is logged and skipped."""
+    """The objects of a page, each decoded when it is read; an object that cannot be decoded is logged and skipped."""
 
     def __init__(self, items: list[msgspec.Raw], resource: Resource[T], on_bad: OnBad) -> None:
         self._items = items
@@ -93,9 +93,9 @@ class Undecoded(Collection[T]):
 
 
 def decode_page(raw: bytes, resource: Resource[T]) -> Page[T]:
-    """Decode a List; unreadable objects are logged and left out.
+    """Decode a List; objects that cannot be decoded are logged and left out.
 
-    Raises DecodeError for bytes that are no list, or were damaged on their way: an apiserver writes UTF-8.
+    Raises DecodeError for bytes that are not a list or not UTF-8, which an apiserver always writes.
     """
     check_utf8(raw)
     unread: list[str] = []
@@ -117,7 +117,10 @@ def decode_page(raw: bytes, resource: Resource[T]) -> Page[T]:
 
 
 class LineDecoder(Generic[T]):
-    """Decodes the lines of one watch, in order. An event without news keeps nothing but its version."""
+    """Decodes the lines of one watch, in order.
+
+    An event that changes nothing for the scheduler has only its version.
+    """
 
     def __init__(self, resource: Resource[T]) -> None:
         self._resource = resource
@@ -126,7 +129,7 @@ class LineDecoder(Generic[T]):
         self._read_line = resource.read_line
 
     def __call__(self, raw: bytes) -> WatchEvent[T]:
-        """Decode one event; an unreadable object is logged. Raises WatchError for an ERROR event."""
+        """Decode one event; an object that cannot be decoded is logged. Raises WatchError for an ERROR event."""
         if not raw.isascii():
             try:
                 check_utf8(raw)  # a damaged line may look sound: it is not to be compared, let alone kept
@@ -145,7 +148,10 @@ class LineDecoder(Generic[T]):
         return WatchEvent(line.type, None if line.type is EventType.BOOKMARK else line.object, version)
 
     def _decode_slowly(self, raw: bytes) -> WatchEvent[T]:
-        """Decode an ERROR, a bookmark (an empty pod has `"containers": null`), a bad object, or an invalid event."""
+        """Decode what the fast path cannot: an ERROR, a bookmark, a bad object or an invalid event.
+
+        A bookmark's empty pod has `"containers": null`.
+        """
         unread = ""
 
         def on_bad(key: str, what: str) -> None:
@@ -165,12 +171,12 @@ class LineDecoder(Generic[T]):
         return WatchEvent(event_type, event.object, event.resource_version, unread)
 
     def _unreadable(self, error: Exception) -> WatchEvent[T]:
-        """Return the event of a change to an unknown object."""
+        """Log a line of which not even the object's name could be decoded, and return an event without an object."""
         log.warning("watch line cannot be read", extra={"resource": self._resource.plural, "error": str(error)[:500]})
         return WatchEvent(EventType.MODIFIED, None, "", UNNAMED)
 
     def _deleted(self, raw: bytes, event: DecodedEvent[T], unread: str) -> WatchEvent[T]:
-        """Return a DELETED event with as much of a bad object as identifies it."""
+        """Return a DELETED event for a bad object, with those fields that identify it."""
         try:
             metadata = decode_object(raw, _IdentifiedLine).object.metadata
         except DecodeError:

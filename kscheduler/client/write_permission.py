@@ -1,4 +1,6 @@
-"""Whether this replica may write to the cluster: always without leader election, else only while it holds the Lease."""
+"""Decides whether this replica may write to the cluster: always without leader election, else only while it
+is leader.
+"""
 
 from __future__ import annotations
 
@@ -10,34 +12,36 @@ NOT_BOUND = "not bound"
 
 
 class Elected(Protocol):
-    """A participant in leader election, which knows whether it leads."""
+    """A participant in leader election that can tell whether it is the leader."""
 
     @property
     def is_leader(self) -> bool: ...
 
 
 class WritePermission:
-    """Is asked right before each write. It turns false by time alone when the Lease runs out, so that a process that
-    stood still does not write beside its successor when it wakes.
+    """Tells right before each write whether it is allowed.
+
+    It ends by time alone when the Lease expires, so that a process that was suspended does not write beside the next
+    leader when it resumes.
     """
 
     def __init__(self, elected: Elected | None = None) -> None:
         self._elected = elected
 
     def depend_on(self, elected: Elected) -> None:
-        """Permit writes only while `elected` leads."""
+        """Allow writes only while `elected` is the leader."""
         self._elected = elected
 
     def may_write(self) -> bool:
-        """Return whether a write may be sent now."""
+        """Return True if a write may be sent now."""
         return self._elected is None or self._elected.is_leader
 
     def check(self, what: str) -> None:
-        """Raise NotLeading, beginning with `what` is not done, unless a write may be sent now."""
+        """Raise NotLeading unless a write may be sent now; `what` begins its message and tells what is not done."""
         if not self.may_write():
             raise not_leading(what)
 
 
 def not_leading(what: str) -> NotLeading:
-    """Return the error of a write that is not sent; `what` says what is not done."""
+    """Return the error for a write that is not sent; `what` is what is not done."""
     return NotLeading(f"{what}: this replica does not hold the lease")
