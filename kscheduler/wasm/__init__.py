@@ -1,6 +1,6 @@
-"""WebAssembly guests: the engines that run them, and the two ABIs that they may use.
+"""Runs plugins that are compiled to WebAssembly ("guests"): the engines that execute them, and the two ABIs they may
+use.
 
-A guest is untrusted code of a third party. It has access to its own memory and to the host functions it is given; it
-has a deadline for each call and a limit on its memory; every error of it is a GuestFault, never a fault of the
-scheduler.
+A guest is untrusted third-party code. It can access only its own memory and the host functions it is given. Each call
+has a deadline, and its memory has a limit. Every error of a guest is a GuestFault, never an error of the scheduler.
 """

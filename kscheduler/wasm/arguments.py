@@ -1,7 +1,8 @@
-"""The arguments of a wasm plugin in a profile's `pluginConfig[].args`: read strictly, all faults reported together.
+"""The arguments of a wasm plugin in a profile's `pluginConfig[].args`: read strictly, with all errors reported
+together.
 
 `guestURL`, `guestConfig`, `logSeverity` and `Args` are those of kube-scheduler-wasm-extension; the others are
-kscheduler's. An unknown key is an error that lists the known ones. Reads no file and calls no server.
+kscheduler's. An unknown key is an error that lists the known ones. No file is read and no server is called here.
 """
 
 from __future__ import annotations
@@ -36,20 +37,20 @@ GUEST_URL = "guestURL"  # the key that makes a plugin of a profile a wasm plugin
 
 
 class WasmArguments(msgspec.Struct, frozen=True, kw_only=True):
-    """A profile's arguments of one wasm plugin."""
+    """The arguments of one wasm plugin in one profile."""
 
     guest_url: SecretURL
     guest_config: Secret = Secret()  # passed to the guest unchanged; an object in the file is encoded as JSON
     log_severity: int = 0  # the guest's log messages below this are dropped
     args: tuple[Secret, ...] = ()  # the guest's command line, the program's name first
     sha256: str = ""  # digest of the guest, 64 hexadecimal digits; "": any guest is accepted
-    failure_policy: str = FAIL  # a fault of the guest fails the pod's cycle, or the plugin is ignored in it
+    failure_policy: str = FAIL  # whether an error of the guest fails the pod's cycle, or is ignored
     deadline: Duration = Duration.parse("20ms")  # CPU time of one call
     memory_bytes: int = 64 * 1024**2  # limit for one instance
     engine: str = ENGINES[0]
     reload_interval: Duration = Duration(0)  # how often the source is checked for a new version; 0: never
     allow_insecure: bool = False  # allows plain http to other machines
-    pure: bool = False  # the user declares that answers depend on pod and node object only
+    pure: bool = False  # the user declares that answers depend only on the pod and node objects
     # Whether answers about a node do not depend on calls about other nodes. None: derived from the guest's exports.
     parallel: bool | None = None
 
@@ -59,17 +60,22 @@ class WasmArguments(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_reloaded(self) -> bool:
-        """True if the source is checked for new versions; never with a digest, since such a guest cannot change."""
+        """True if the source is checked for new versions.
+
+        A guest with a digest cannot change, so it is never checked.
+        """
         return bool(self.reload_interval) and not self.sha256
 
 
 def is_wasm(document: Any) -> bool:
-    """Return whether a plugin's arguments have the key `guestURL`; `guesturl` counts, to be reported as an error."""
+    """Return whether a plugin's arguments have the key `guestURL`; the misspelling `guesturl` counts, to be reported
+    later.
+    """
     return isinstance(document, Mapping) and any(str(key).lower() == GUEST_URL.lower() for key in document)
 
 
 def read_arguments(document: Any, path: str) -> WasmArguments:
-    """Read the arguments in a document. Raises ConfigError with all faults; `path` prefixes the names of fields."""
+    """Decode and check the arguments. Raises ConfigError with all errors; `path` is the prefix of their field names."""
     if not isinstance(document, Mapping):
         raise ConfigError(f"{path}: expected a mapping, got {describe(document)}")
     given = {key: value for key, value in document.items() if key not in _IGNORED and value is not None}

@@ -1,6 +1,6 @@
-"""`env.abort`, which every guest in AssemblyScript imports unless it is compiled with other options.
+"""The import `env.abort`, which every guest written in AssemblyScript has unless compiled with other options.
 
-The language calls it when an index is out of range, an assertion fails or memory is used up.
+AssemblyScript calls it when an index is out of range, an assertion fails or memory is used up.
 """
 
 from __future__ import annotations

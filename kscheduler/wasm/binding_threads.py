@@ -1,7 +1,7 @@
 """Threads for calls of guests in binding cycles, which wait for the apiserver anyway and can wait for a guest too.
 
-On the event loop, a guest that takes its whole deadline for one pod would delay every other pod. Scheduling cycles,
-Reserve and Permit included, do not use these threads: the next decision depends on the result of this one.
+On the event loop, a guest that uses its whole deadline for one pod would delay every other pod. Scheduling cycles,
+including Reserve and Permit, do not use these threads, because the next decision depends on the result of this one.
 """
 
 from __future__ import annotations
@@ -37,17 +37,20 @@ class BindingThreads:
 
     @property
     def is_one_current(self) -> bool:
-        """True if the current thread belongs to this pool."""
+        """True if the calling code runs on a thread of this pool."""
         return getattr(self._here, "is_one", False)
 
     def hand_over(self, action: Callable[[], None]) -> None:
-        """Called on a thread of the pool: run the action on the event loop, soon and in order; dropped if it ended."""
+        """Run the action on the event loop, soon and in order. To be called on a thread of the pool.
+
+        The action is dropped if the loop has ended.
+        """
         assert self._loop is not None
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(action)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine on the event loop without waiting for it. It must not raise."""
+        """Run a coroutine, which must not raise, on the event loop without waiting for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

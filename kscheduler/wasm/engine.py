@@ -1,10 +1,10 @@
-"""The interface of engines: modules, instances, their limits and their faults. No engine is imported here.
+"""The interface of wasm engines: modules, instances, their limits and their faults. No engine is imported here.
 
 Numbers are passed as in WebAssembly: an i32 or i64 from a guest is signed; one to a guest may be signed or unsigned
 and is cut to its width. So an address from a guest may be negative; `read`, `write` and `view` refuse it.
 
     compile(wasm) -> Module -- instantiate --> Instance -- start() --> call, read, write ... close
-                        serialize, load              any fault: is_broken, only `close` is left
+                     serialize, load           after a fault: is_broken, and only `close` may be called
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FaultKind(enum.Enum):
 
 
 class GuestFault(KSchedulerError):
-    """A guest, or a host function that it called, failed. The message is one line, without a traceback of the host."""
+    """A guest, or a host function that it called, failed. The message is one line without a Python traceback."""
 
     def __init__(self, kind: FaultKind, message: str, output: str = "") -> None:
         super().__init__(message)
@@ -63,13 +63,15 @@ DEFAULT_LIMITS = Limits()
 
 
 def patience_s(deadline_s: float) -> float:
-    """Return the wall time after which a call is ended however little CPU time it used: it may wait forever."""
+    """Return the wall-clock seconds after which a call is ended even if it used little CPU time, as it may wait
+    forever.
+    """
     return max(2.0, 10 * deadline_s)
 
 
 @dataclass(frozen=True, slots=True)
 class FuncType:
-    """A function's type, as letters: "i" i32, "I" i64, "f" f32, "F" f64, "?" a type that the host cannot pass."""
+    """A function's type as letters: "i" i32, "I" i64, "f" f32, "F" f64, "?" any type that the host cannot pass."""
 
     params: str
     results: str
@@ -114,10 +116,10 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class HostFunction:
-    """A function that a guest may import. It runs on the thread that calls the guest, with the GIL.
+    """A function that a guest may import. It runs on the thread that calls the guest, and holds the GIL.
 
-    An exception from it stops the guest and is raised by the instance's call: a GuestFault with its kind, anything
-    else as GuestFault(HOST) with the exception as its cause.
+    An exception stops the guest, and the call of the instance raises a GuestFault: the same one, or one of the kind
+    HOST with the exception as its cause.
     """
 
     module: str
@@ -135,7 +137,7 @@ class HostFunction:
 class Wasi:
     """The part of WASI preview 1 that a language's run time needs: arguments, captured output, clocks, random bytes.
 
-    No environment, no files, no sockets.
+    It offers no environment, files or sockets.
     """
 
     args: Sequence[str] = ()
@@ -145,7 +147,7 @@ class Wasi:
 
 @dataclass(slots=True)
 class Output:
-    """A guest's output to stdout and stderr: the first `limit` bytes are kept, the others counted."""
+    """A guest's output to stdout and stderr: the first `limit` bytes are kept, the others only counted."""
 
     limit: int
     data: bytearray = field(default_factory=bytearray)
@@ -166,7 +168,9 @@ class Output:
 
 
 class Instance(Protocol):
-    """A guest with its own memory, for one thread at a time. Calls release the GIL, so instances run in parallel."""
+    """A running guest with its own memory, for one thread at a time. Calls release the GIL, so instances run in
+    parallel.
+    """
 
     deadline_s: float  # CPU time of the next calls; initially limits.deadline_s
     data: object  # for the caller and its host functions; None at first
@@ -179,24 +183,26 @@ class Instance(Protocol):
 
     @property
     def is_broken(self) -> bool:
-        """True if the instance had a fault; every further call raises then."""
+        """True if a call of the instance failed; every further call raises."""
         ...
 
     @property
     def memory_bytes(self) -> int:
-        """The current size of the exported memory; 0 without one."""
+        """The current size of the exported memory in bytes; 0 if there is none."""
         ...
 
     def start(self) -> None:
-        """Run `_initialize`, else `_start`, else nothing. An exit with 0 is success."""
+        """Initialise the guest: run its export `_initialize`, else `_start`, else nothing. Exit code 0 is success."""
         ...
 
     def call(self, export: str, *args: int | float) -> int | float | None:
-        """Call an exported function. Raises GuestFault."""
+        """Call an exported function and return its result. Raises GuestFault."""
         ...
 
     def prepare(self, export: str) -> Callable[..., int | float | None]:
-        """Return a function that calls the export, for frequent calls. It is valid as long as the instance."""
+        """Return a function that calls the export, which is faster for frequent calls. It is valid as long as the
+        instance.
+        """
         ...
 
     def read(self, address: int, size: int) -> bytes: ...
@@ -204,19 +210,19 @@ class Instance(Protocol):
     def write(self, address: int, data: bytes | bytearray | memoryview) -> None: ...
 
     def view(self, address: int, size: int) -> memoryview:
-        """Return a writable view of the guest's memory. It keeps the memory alive after `close`.
+        """Return a writable view of the guest's memory, which keeps the memory alive even after `close`.
 
-        Release it before the next call: if the memory may move in that call, the call is refused.
+        Release it before the next call; a call in which the memory may move is refused otherwise.
         """
         ...
 
     def close(self) -> None:
-        """Free the instance; may be called twice."""
+        """Free the instance; it may be closed twice."""
         ...
 
 
 class Module(Protocol):
-    """Compiled code without state; any thread may use it."""
+    """A compiled guest without state; any thread may use it."""
 
     @property
     def exports(self) -> Mapping[str, ExternType]: ...
@@ -231,23 +237,25 @@ class Module(Protocol):
     def instantiate(
         self, functions: Iterable[HostFunction] = (), limits: Limits = DEFAULT_LIMITS, *, wasi: Wasi | None = None
     ) -> Instance:
-        """Link and instantiate. The caller calls `start` when its host functions are ready."""
+        """Make an instance with these host functions. Call its `start` when they are ready."""
         ...
 
 
 class Engine(Protocol):
-    """Compiles modules. One per process is enough."""
+    """Compiles wasm modules. One engine per process is enough."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def version(self) -> str:
-        """The version, including everything else that serialized code depends on."""
+        """The engine's version, including everything else that serialized code depends on."""
         ...
 
     def compile(self, wasm: bytes) -> Module: ...
 
     def load(self, serialized: bytes) -> Module:
-        """Load a result of `serialize`. It is native code: only pass bytes that kscheduler wrote, checked by digest."""
+        """Load a module from what `serialize` returned. That is native code: only pass bytes of kscheduler, checked by
+        digest.
+        """
         ...

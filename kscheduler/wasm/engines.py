@@ -1,4 +1,4 @@
-"""The names of the engines, and one engine object of each per process."""
+"""The names of the engines, and at most one engine object for each of them per process."""
 
 from __future__ import annotations
 

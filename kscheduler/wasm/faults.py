@@ -1,4 +1,6 @@
-"""Makes GuestFaults for failed calls: a deadline, the library's text of a trap, or a host function's exception."""
+"""Creates the GuestFaults of failed calls: an exceeded deadline, a trap with the engine's text, or a host function's
+error.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ def overdue(where: str, deadline_s: float, output: str) -> GuestFault:
 
 
 def stalled(where: str, deadline_s: float, output: str) -> GuestFault:
-    """Return the fault of a call that used little CPU time and yet did not end."""
+    """Return the fault of a call that used little CPU time but did not end in time."""
     return GuestFault(
         FaultKind.DEADLINE,
         f"{where}: did not end within {patience_s(deadline_s) * 1000:g} ms, though it ran for less than "
@@ -50,13 +52,13 @@ def from_host(where: str, raised: Exception, output: str) -> GuestFault:
 
 
 def with_hint(fault: GuestFault) -> str:
-    """Return the fault's message; for a call's deadline with a hint to the plugin's argument that sets it."""
+    """Return the fault's message; if the deadline was exceeded, with a hint to the plugin argument that sets it."""
     is_call = fault.kind is FaultKind.DEADLINE and not fault.message.startswith(_STARTING)
     return fault.message + _HINT if is_call and _HINT not in fault.message else fault.message
 
 
 def with_output(fault: GuestFault) -> str:
-    """Return the fault's message with its hint and the guest's output, such as the text of a panic, in one line."""
+    """Return the fault's message with its hint and the guest's output, such as a panic message, in one line."""
     printed = one_line(fault.output)
     return f"{with_hint(fault)}; it printed: {printed}" if printed else with_hint(fault)
 

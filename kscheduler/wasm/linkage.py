@@ -1,4 +1,6 @@
-"""Links a module to the host, for every engine: host functions for its imports, types of its exports, and faults."""
+"""Links a module to the host, for every engine: finds host functions for its imports, and reads the types of its
+exports.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ NO_CODE, OUTSIDE, UNUSABLE, OVERDUE, STALLED, ENDING = -1, -2, -3, -4, -5, -6
 
 
 class Link:
-    """The part of an instance that calls.pyx leaves to Python: types of exports, the start, and raising faults."""
+    """The part of an instance that calls.pyx leaves to Python: the types of exports, the start, and raising faults."""
 
     def __init__(self, exports: Mapping[str, ExternType]) -> None:
         self.exports = exports
@@ -37,7 +39,9 @@ class Link:
         return kind.params, kind.results
 
     def start(self, guest: Any) -> None:
-        """Call the export that initialises the guest: `_initialize` of a library, `_start` of a program, or none."""
+        """Call the export that initialises the guest: `_initialize` of a library or `_start` of a program, if there is
+        one.
+        """
         export = next((each for each in ("_initialize", "_start") if self.exports.get(each) == FuncType("", "")), None)
         if export is None:
             return

@@ -1,8 +1,8 @@
 """The instances of one plugin: lent for a call, or to a pod for its binding cycle; discarded after any fault.
 
-    idle -- run --> lent -- no fault --> idle          hold(uid) ... run(work, uid) ... release(uid): the pod's own,
-                      |                                 from Reserve to PostBind, so that the guest's data about the
-                      +-- fault --> closed              pod is in its memory; then idle again, unless broken
+    idle -- run --> lent -- no fault --> idle      hold(uid) ... run(work, uid) ... release(uid): the instance is
+                     |                             the pod's from Reserve to PostBind, so that the guest's data about the
+                     +-- fault --> closed          pod stays in its memory; then it is idle again, unless broken
 
 Any thread may call; an instance is lent to one at a time. The observer is called by the thread that called the pool.
 """
@@ -42,7 +42,7 @@ SPARE = 8  # not lent to pods for their binding, so that scheduling can go on; a
 
 
 class FailurePolicy(enum.Enum):
-    """The effect of a guest's fault on the pod."""
+    """What a guest's fault means for the pod: its cycle fails, or the plugin is ignored."""
 
     FAIL = "fail"  # the attempt ends with an error
     IGNORE = "ignore"  # the plugin has no influence on the pod
@@ -53,18 +53,20 @@ class Unavailable(KSchedulerError):
 
 
 class PoolObserver(Protocol):
-    """Receives the reports of a pool, for metrics and Events."""
+    """Receives what happens in a pool, for metrics and Events."""
 
     def wasm_called(self, plugin: str, seconds: float, fault: str) -> None:
-        """Record one run and the kind of its fault: "" for none, "unavailable" if the guest was not called."""
+        """Record the duration of a call and the kind of its fault: "" for none, "unavailable" if the guest was not
+        called.
+        """
         ...
 
     def wasm_sizes(self, plugin: str, instances: int, memory_pages: int) -> None:
-        """Record the number of instances, and the memory pages of the instance used last."""
+        """Record the number of instances, and the memory pages of the most recently used instance."""
         ...
 
     def wasm_quarantined(self, plugin: str, quarantined: bool, reason: str) -> None:
-        """Record that a quarantine begins (`reason`: the last fault) or ends (`reason`: "")."""
+        """Record that a quarantine begins (`reason` is the last fault) or ends (`reason` is "")."""
         ...
 
 
@@ -83,7 +85,7 @@ class PoolOptions:
 
 @dataclass(slots=True)
 class Outcome(Generic[T]):
-    """The outcome of one run: a value, or a fault."""
+    """The outcome of one call: a value, or a fault."""
 
     seconds: float = 0.0
     value: T | None = None
@@ -116,11 +118,13 @@ class Pool:
     # --- for the plugin ---
 
     def warm(self) -> None:
-        """Make an instance, if none is idle. Raises GuestFault if the guest fails."""
+        """Make an instance in advance if none is idle. Raises GuestFault if the guest fails."""
         self._put_back(self._take(None), None)
 
     def run(self, work: Callable[[Instance], T], uid: str | None = None) -> T:
-        """Run `work` on an instance (the one `uid` holds, if any); report it. Raises GuestFault or Unavailable."""
+        """Run `work` on an instance, or on the one that `uid` holds, and report the outcome. Raises GuestFault or
+        Unavailable.
+        """
         outcome = self.attempt(work, uid)
         self.report(outcome)
         if outcome.fault is not None:
@@ -128,7 +132,9 @@ class Pool:
         return outcome.value  # type: ignore[return-value]  # without a fault it is what `work` returned
 
     def hold(self, uid: str) -> None:
-        """Reserve an instance for a pod's binding until `release`; may be called twice. Unavailable if none is free."""
+        """Reserve an instance for a pod's binding until `release`; may be called twice. Raises Unavailable if none is
+        free.
+        """
         if uid in self._held:
             return
         most = self.options.max_instances
@@ -144,7 +150,7 @@ class Pool:
             self._held[uid] = instance
 
     def release(self, uid: str) -> None:
-        """Take back the holder's instance at the end of its binding cycle; nothing happens if it holds none."""
+        """Take back the instance that `uid` holds, at the end of its binding cycle; without one, do nothing."""
         with self._lock:
             instance = self._held.pop(uid, None)
         if instance is not None:
@@ -163,7 +169,7 @@ class Pool:
         return len(self._held)
 
     def close(self) -> None:
-        """Allow no more runs; instances in use are closed when they are returned. A quarantine ends, too."""
+        """Refuse further calls; instances in use are closed when they are returned. A quarantine ends, too."""
         with self._lock:
             was_quarantined = self._quarantine.is_quarantined and not self._is_closed
             self._is_closed = True
@@ -177,7 +183,9 @@ class Pool:
     # --- one run, in two halves: the first on any thread, the second on the caller's ---
 
     def attempt(self, work: Callable[[Instance], T], uid: str | None = None) -> Outcome[T]:
-        """Run `work` and return the outcome, unreported. Raises exceptions other than GuestFault and Unavailable."""
+        """Run `work` and return its outcome without reporting it. Raises exceptions other than GuestFault and
+        Unavailable.
+        """
         outcome: Outcome[T] = Outcome()
         begin = time.perf_counter()
         try:
@@ -195,7 +203,7 @@ class Pool:
         return outcome
 
     def report(self, outcome: Outcome[T]) -> None:
-        """Count a run, and begin or end a quarantine."""
+        """Count a call by its outcome, and begin or end a quarantine if that is due."""
         fault = outcome.fault
         if self._observer is not None:
             kind = "" if fault is None else fault.kind.value if isinstance(fault, GuestFault) else "unavailable"
@@ -209,7 +217,9 @@ class Pool:
     # --- instances ---
 
     def _take(self, uid: str | None) -> Instance:
-        """Take an instance for one thread: the holder's, an idle or a new one. Raises Unavailable or GuestFault."""
+        """Take an instance for one thread: the one that `uid` holds, an idle or a new one. Raises Unavailable or
+        GuestFault.
+        """
         with self._lock:
             if uid is not None and uid in self._held:
                 held = self._held[uid]
@@ -268,7 +278,7 @@ class Pool:
     # --- quarantine ---
 
     def _check_admitted(self) -> None:
-        """Raise Unavailable during a quarantine; when its time is over, end it if an instance starts."""
+        """Raise Unavailable during a quarantine. If its time is over, end it, provided that an instance starts."""
         with self._lock:
             admission = self._quarantine.admission(self._clock.now())
         if admission is Admission.ADMITTED:
@@ -301,11 +311,11 @@ class Pool:
             self._observer.wasm_quarantined(self.plugin, True, with_output(fault))
 
     def _report_sizes(self) -> None:
-        """Report the sizes, unless the pool is closed: the plugin may have a new pool then."""
+        """Report the sizes, unless the pool is closed: a closed pool may already have a successor for the plugin."""
         if self._observer is not None and not self._is_closed:
             self._observer.wasm_sizes(self.plugin, self._alive, self._pages)
 
 
 def bad_answer(message: str) -> GuestFault:
-    """Return the fault for an answer of a guest that breaks the ABI's contract."""
+    """Return the fault for an answer of a guest that violates the ABI."""
     return GuestFault(FaultKind.BAD_ANSWER, message)

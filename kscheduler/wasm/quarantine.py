@@ -25,7 +25,7 @@ class QuarantineRules:
     faults_in_a_row: int = 3
     first_s: float = 1.0
     longest_s: float = 300.0
-    well_s: float = 60.0  # after so long without a quarantine, the next one has `first_s` again
+    well_s: float = 60.0  # after so many seconds without a quarantine, the next one lasts `first_s` again
 
 
 NO_QUARANTINE = QuarantineRules(faults_in_a_row=1 << 60)  # for commands that show each fault to the user
@@ -49,7 +49,7 @@ class Quarantine:
         return Admission.TRIAL if now >= self._ends_at else Admission.REFUSED
 
     def left_s(self, now: float) -> float:
-        """Return the seconds until a trial is allowed."""
+        """Return the seconds until the guest may be tried again; 0 if it may be now."""
         return 0.0 if self._ends_at is None else max(0.0, self._ends_at - now)
 
     def succeeded(self, now: float) -> bool:

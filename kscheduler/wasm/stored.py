@@ -1,6 +1,6 @@
-"""Serialization of compiled modules: imports and exports, then the library's own serialized code.
+"""Serializes compiled modules: imports and exports, followed by the engine library's own serialized code.
 
-Imports and exports are stored because the library must not be asked for them: its C API ends the process for a type
+Imports and exports are stored because the library's C API must not be used to read them: it ends the process for a type
 that it cannot name, such as a vector.
 """
 

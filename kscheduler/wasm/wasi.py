@@ -1,11 +1,11 @@
 """The part of WASI preview 1 that a language's run time needs to start, print and read a clock.
 
-A guest may read its arguments, write to stdout and stderr (kept up to a limit), read clocks with a resolution of a
-millisecond, get random bytes and exit. The environment is empty, stdin is at its end, no other file is open: every
-other function returns "bad file descriptor" or "not supported". Nothing sleeps: poll_oneoff reports at once that the
-time has come.
+A guest may read its arguments, write to stdout and stderr (stored up to a limit), read clocks with a resolution of a
+millisecond, get random bytes and exit. The environment is empty, stdin is at its end, and no other file is open: every
+other function returns "bad file descriptor" or "not supported". Nothing sleeps: poll_oneoff returns at once as if the
+time had passed.
 
-The work of one call is limited, since a host function holds the GIL and no deadline stops it.
+Each call does a limited amount of work, since a host function holds the GIL and no deadline stops it.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def functions(wasi: Wasi) -> list[HostFunction]:
 
 
 class _Granted:
-    """The functions that return data of the host: arguments, clocks, random bytes."""
+    """The functions that give the guest data of the host: arguments, clocks, random bytes."""
 
     def __init__(self, wasi: Wasi) -> None:
         self._args = [arg.encode() + b"\0" for arg in wasi.args]
@@ -190,7 +190,7 @@ def _fd_write(instance: Instance, descriptor: int, vectors_at: int, count: int, 
 
 
 def _vectors(instance: Instance, address: int, count: int) -> Sequence[tuple[int, int]]:
-    """Read the (address, size) pairs of an array of WASI ciovec."""
+    """Read the (address, size) pairs of an array of WASI's `ciovec` structs."""
     return list(struct.iter_unpack("<II", instance.read(address, 8 * count)))
 
 

@@ -1,8 +1,9 @@
-"""The host's side of the batch ABI, whose contract is plugins/abi/README.md.
+"""The scheduler's side of the batch ABI, whose contract is plugins/abi/README.md.
 
-A question about a pod goes to a guest that keeps its own copy of the node table; the answer covers all rows:
+A question is the message with which one extension point is called for one pod. It goes to a guest that keeps its own
+copy of the node table (the nodes as columns), and the answer covers all nodes, i.e. all rows of that table:
 
-    Plugin -- question --> Guests -- one of --> BatchGuest -- bytes --> Instance (an engine's)
-                                                   | before that: the changes that its copy of the table lacks
-                            TableFeed, Mirror <----+
+    Plugin -- question --> Asker -- one instance of its pool --> BatchGuest -- bytes --> Instance (an engine's)
+                             | before that: the changes of nodes that its copy of the table lacks
+    TableFeed, Mirror <------+
 """

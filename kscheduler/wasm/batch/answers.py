@@ -1,4 +1,4 @@
-"""Decodes the answers of guests and checks that their numbers and codes are allowed by the ABI."""
+"""Decodes the answers of guests, and checks that the ABI allows their numbers and codes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Answer(msgspec.Struct):
 
 
 class GuestError(Exception):
-    """The guest itself reports that a call, or its work on a pod, failed. Its instance stays usable."""
+    """The guest itself reports that a call, or its work on a pod, failed. Its instance can still be used."""
 
 
 _decode_answer = msgpack_decoder(_Answer)
@@ -67,7 +67,7 @@ def read_answers(packed: bytes, point: Point, pods: int) -> list[PodAnswer]:
 
 
 def read_acknowledgement(packed: bytes, function: str) -> None:
-    """Check the answer of ks_configure or ks_table. Raises GuestFault, or GuestError if the guest reports an error."""
+    """Check the answer to ks_configure or ks_table. Raises GuestFault, or GuestError if the guest reports an error."""
     _decode(packed, function)
 
 
@@ -84,7 +84,9 @@ def _decode(packed: bytes, function: str) -> _Answer:
 
 
 def status_of(answer: PodAnswer, point: Point) -> Status | None:
-    """Return the status of one pod; None for success. Raises GuestError if the guest reports an error for the pod."""
+    """Return the plugin status of one pod; None for success. Raises GuestError if the guest reports an error for the
+    pod.
+    """
     if answer.error is not None:
         raise GuestError(_cut(answer.error))
     if answer.status is None:
@@ -93,7 +95,9 @@ def status_of(answer: PodAnswer, point: Point) -> Status | None:
 
 
 def reasons_of(answer: PodAnswer) -> list[Status]:
-    """Return the statuses that a filter's marks refer to: mark k is the entry at index k - 1."""
+    """Return the statuses that Filter's marks refer to. A mark is one number per node: k refers to the status at index
+    k - 1.
+    """
     if len(answer.reasons) > MAX_MARKS:
         raise bad_answer(Point.FILTER, f"reasons: expected at most {MAX_MARKS}, got {len(answer.reasons)}")
     found = [_status(written, Point.FILTER, REJECTED) for written in answer.reasons]
@@ -111,7 +115,9 @@ def wait_of(answer: PodAnswer) -> float:
 
 
 def read_marks(answer: PodAnswer, rows: int) -> tuple[bytes, list[Status]]:
-    """Return a mark for each row of the question (0: feasible), and the statuses that the other marks refer to."""
+    """Return a mark (0: feasible) for each row, i.e. node, of the question, and the statuses that other
+    marks refer to.
+    """
     marks, reasons = answer.verdicts, reasons_of(answer)
     if marks is None:
         return bytes(rows), reasons
@@ -124,12 +130,14 @@ def read_marks(answer: PodAnswer, rows: int) -> tuple[bytes, list[Status]]:
 
 
 def read_scores(answer: PodAnswer, rows: int) -> array[int]:
-    """Return a score for each row of the question. Their range is not checked: it matters for feasible rows only."""
+    """Return a score for each row, i.e. node, of the question. Their range is not checked, as it matters for feasible
+    nodes only.
+    """
     return array("q", packed_scores(answer, rows))
 
 
 def packed_scores(answer: PodAnswer, rows: int) -> bytes:
-    """Return the scores of the rows of the question as packed int64, zeros if the guest gave none."""
+    """Return the scores of the nodes in the question as packed int64, zeros if the guest gave none."""
     if answer.scores is None:
         return bytes(8 * rows)
     if len(answer.scores) != 8 * rows:

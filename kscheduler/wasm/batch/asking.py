@@ -1,4 +1,4 @@
-"""Questions of one plugin to its guest: an instance of the pool gets the changes of nodes, is called and answers."""
+"""Sends the questions of one plugin to its guest: an instance first gets the changes of nodes, then it is called."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ROW_POINTS = frozenset({Point.FILTER, Point.SCORE, Point.NORMALIZE_SCORE})
 
 
 class Question:
-    """A question about one pod that is asked repeatedly, for all rows or some of them; the pod is encoded once."""
+    """A message about one pod, for calls at Filter or Score about all or some nodes; the pod is encoded only once."""
 
     __slots__ = ("_about_all", "_before_rows")
 
@@ -47,7 +47,7 @@ class Question:
 
 
 class Turn:
-    """Serialises the calls about one pod on other threads: one at a time, and a call that has begun is completed.
+    """Runs the calls about one pod on other threads one after the other; a call that has begun is always completed.
 
     So no two threads use an instance at once, and a guest gets the changes of nodes in order.
     """
@@ -60,7 +60,7 @@ class Turn:
         return self._call is not None and not self._call.done()
 
     async def wait(self) -> None:
-        """Wait for the end of the current call, if any, whose own caller may have been cancelled."""
+        """Wait for the end of the current call, if any, even if its own caller was cancelled."""
         while self._call is not None and self.is_taken:
             await asyncio.wait([self._call])
 
@@ -71,7 +71,7 @@ class Turn:
 
 
 class Asker:
-    """Asks a guest. Raises GuestFault or Unavailable if it cannot be called, PluginError if it reports an error."""
+    """Calls a guest. Raises GuestFault or Unavailable if it cannot be called, PluginError if it reports an error."""
 
     def __init__(
         self, pool: Pool, described: Description, table: NodeTable, metrics: LiveColumns | None = None
@@ -84,7 +84,7 @@ class Asker:
 
     @property
     def metrics(self) -> MetricFeed:
-        """The columns of live metrics that the guest sees."""
+        """The columns of live metrics of nodes that the guest receives."""
         return self._feed.metrics
 
     def ask(
@@ -99,11 +99,12 @@ class Asker:
         holder: str | None = None,
         **more: Any,
     ) -> T:
-        """Ask about one pod and return `read(answer, number of rows in the question)`.
+        """Call an extension point for one pod, and return `read(answer, number of nodes in the question)`.
 
-        `read` raises GuestFault if the answer violates the ABI. `rows`: packed int32, for points that answer by row;
-        None for all. `what_if`: a hypothetical state of a node among the rows, as in a preemption's dry run. `holder`:
-        the binding whose instance is used if it holds one.
+        `read` raises GuestFault if the answer violates the ABI. `state` is what the guest returned earlier in the pod's
+        cycle. `rows` are the nodes to answer about, as packed int32 rows of the node table; None for all. `what_if` is
+        a hypothetical state of one of these nodes, as in a preemption's dry run. `holder` is a pod's binding cycle
+        whose own instance is used.
         """
         question: dict[str, Any] = {"pods": [self.view.show(pod, state)]}
         if rows is not None:
@@ -131,9 +132,11 @@ class Asker:
         turn: Turn,
         **more: Any,
     ) -> T:
-        """Ask about one pod of a binding cycle on another thread; like `ask`, with an instance reserved for `holder`.
+        """Call an extension point for a pod in its binding cycle on another thread; like `ask`, with the instance of
+        `holder`.
 
-        `turn`: the holder's. The changes of nodes are packed on the caller's thread, since only it may read the table.
+        `turn` belongs to that holder. The changes of nodes are encoded on the caller's thread, which alone may read the
+        node table.
         """
         message = _encode({"pods": [self.view.show(pod, state)], **more})
         self.pool.hold(holder)
@@ -159,11 +162,13 @@ class Asker:
         return _checked(point, cast("T | GuestError", outcome.value))
 
     def question(self, pod: PodInfo, state: bytes | None) -> Question:
-        """Make the question about a pod for `ask_rows`. It is equal for pods that look equal to the guest."""
+        """Encode a pod for `ask_rows`. The result is equal for pods that are equal in all that the guest reads."""
         return Question(self.view.show(pod, state))
 
     def ask_rows(self, point: Point, question: Question, rows: bytes | None, read: Callable[[PodAnswer, int], T]) -> T:
-        """Ask at Filter or Score about pods that look equal to the guest; otherwise like `ask`."""
+        """Call Filter or Score with a prepared question, for these packed rows of nodes or, with None, for all;
+        otherwise as `ask`.
+        """
         message, count = question.about(rows), self._columns.rows if rows is None else len(rows) // 4
 
         def work(instance: Instance) -> T | GuestError:

@@ -1,4 +1,4 @@
-"""The extension points of a pod's binding: from Reserve to PostBind one instance of the guest serves the pod.
+"""The extension points of a pod's binding: one instance of the guest serves the pod from Reserve to PostBind.
 
 Reserve and Permit are part of the scheduling cycle and called on its thread. The others are called on separate threads,
 if there are any, so that a slow guest delays its own pod only.
@@ -30,7 +30,9 @@ _numbers = itertools.count()  # numbers of bindings, for the names of holders
 
 
 class BindingPoint(BatchPlugin):
-    """Reserve, Unreserve and PostBind, which every plugin with a binding point has: the pod holds an instance."""
+    """Reserve, Unreserve and PostBind, which every plugin with a binding point has, to reserve and release the pod's
+    instance.
+    """
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         def work() -> Status | None:
@@ -55,7 +57,7 @@ class BindingPoint(BatchPlugin):
         read: Callable[[PodAnswer, int], T],
         instead: T,
     ) -> T:
-        """Ask the guest on this thread; return `instead` if the guest does not have the extension point."""
+        """Call the guest on this thread; return `instead` if the guest does not have the extension point."""
         if point not in self._described.points:
             return instead
         return self._ask(point, state, pod, read, holder=self._binding(state, pod).holder, **self._place(node_name))
@@ -69,7 +71,9 @@ class BindingPoint(BatchPlugin):
         read: Callable[[PodAnswer, int], T],
         instead: T,
     ) -> T:
-        """Ask the guest on another thread, if there are any; return `instead` if it lacks the extension point."""
+        """Call the guest on another thread, if there are any; return `instead` if it does not have the
+        extension point.
+        """
         cycle, threads = self._binding(state, pod), self.around.threads
         await cycle.turn.wait()
         if threads is None or point not in self._described.points:
@@ -89,19 +93,24 @@ class BindingPoint(BatchPlugin):
         return found
 
     def _binding(self, state: CycleState, pod: PodInfo) -> Cycle:
-        """Return the cycle with asker and holder set. Each attempt has its own holder: the last may still unreserve."""
+        """Return the pod's cycle, with the pool and the holder of its instance set.
+
+        Each attempt has a holder of its own, because the previous attempt may still have to unreserve.
+        """
         cycle = self._cycle(state)
         if cycle.asker is None:
             cycle.asker, cycle.holder = self._asker, f"{pod.uid}/{next(_numbers)}"
         return cycle
 
     def _place(self, node_name: str) -> dict[str, Any]:
-        """Return the fields of a question that name the node: its name, and its row if it has one."""
+        """Return the fields of a question that identify the node: its name, and its row in the node table if it has
+        one.
+        """
         row = self._table.row_of(node_name)
         return {"node": node_name} if row is None else {"node": node_name, "row": row}
 
     def _finish(self, point: Point, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Call Unreserve or PostBind, without waiting for it if there are threads, and release the instance."""
+        """Call Unreserve or PostBind and release the pod's instance; with threads, do not wait for it."""
         threads = self.around.threads
         if threads is not None and (point in self._described.points or self._cycle(state).turn.is_taken):
             threads.start(self._finish_apart(point, state, pod, node_name))
@@ -115,7 +124,7 @@ class BindingPoint(BatchPlugin):
 
     @contextlib.contextmanager
     def _ending(self, point: Point, state: CycleState, pod: PodInfo) -> Iterator[None]:
-        """Log faults, since no caller can act on them any more; then release the pod's instance."""
+        """Log errors, since no caller can act on them any more; then release the pod's instance."""
         try:
             yield
         except FAULTS as error:

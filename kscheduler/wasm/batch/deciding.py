@@ -1,4 +1,4 @@
-"""The points at which a guest decides about a pod: PreEnqueue, PreFilter, Filter, PreScore, Score, NormalizeScore."""
+"""The extension points at which a guest decides: PreEnqueue, PreFilter, Filter, PreScore, Score, NormalizeScore."""
 
 from __future__ import annotations
 
@@ -81,15 +81,19 @@ class FilterPoint(BatchPlugin):
 
 
 class Measuring(BatchPlugin):
-    """The part of a plugin whose guest reads live metrics. Makes it a FollowingPlugin."""
+    """Adds, to the plugin of a guest that reads live metrics, the method of a framework FollowingPlugin."""
 
     def follow(self) -> int:
-        """Take over new metric values; return a number that grows if some changed and pod classes must be rebuilt."""
+        """Take over new metric values. Returns a number that grows if values changed, so that pod classes must be built
+        again.
+        """
         return self._asker.metrics.follow(self._table.columns.rows)
 
 
 class FarSighted(BatchPlugin):
-    """The part of a plugin whose guest reads pod fields that the scheduler ignores. Makes it a FarSightedPlugin."""
+    """Adds, to the plugin of a guest that reads pod fields that the scheduler ignores, the method of a
+    FarSightedPlugin.
+    """
 
     def look_beyond(self, pod: PodInfo) -> bytes:
         return self._asker.view.beyond(pod)
@@ -144,7 +148,7 @@ class ScorePoint(BatchPlugin):
 
 
 class DefaultNormalizing(ScorePoint):
-    """Scores that the host normalises with kube-scheduler's DefaultNormalizeScore, possibly in reverse."""
+    """Score whose raw scores the host normalises with kube-scheduler's DefaultNormalizeScore, possibly in reverse."""
 
     def normalize_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
@@ -177,7 +181,9 @@ class GuestNormalizing(ScorePoint):
         return row
 
     def _normalized(self, state: CycleState, pod: PodInfo, raw: Mapping[int, int]) -> Mapping[int, int]:
-        """Ask the guest for normalised scores by row. `raw`: row -> raw score, rows ascending."""
+        """Call the guest's NormalizeScore. `raw` and the result map a node's row in the node table to its score, in row
+        order.
+        """
 
         def read(answer: PodAnswer, rows: int) -> Mapping[int, int]:
             found = dict(zip(raw, read_scores(answer, rows), strict=True))

@@ -1,4 +1,4 @@
-"""Reads a guest's description of itself strictly: an unknown word is refused by name."""
+"""Reads a guest's description of itself strictly: an unknown word is an error that names it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_NAMES = 64
 
 
 class _Described(msgspec.Struct):
-    """The description as a guest encodes it, unchecked."""
+    """The description as the guest encodes it, before it is checked."""
 
     abi: int
     name: str
@@ -51,7 +51,9 @@ class _Described(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A guest's extension points and the data that it reads. Parts and words are those of plugins/abi/README.md."""
+    """A guest's extension points and the data that it reads. plugins/abi/README.md explains the fields and
+    their words.
+    """
 
     name: str
     points: frozenset[Point]
@@ -68,17 +70,17 @@ class Description:
 
     @property
     def is_pure(self) -> bool:
-        """True if answers depend on nothing but the pod and the row's node object."""
+        """True if answers depend only on the pod and on the node objects."""
         return self.depends <= {POD, NODE}
 
     @property
     def has_table(self) -> bool:
-        """True if the guest reads anything of the node table."""
+        """True if the guest reads anything of the node table, i.e. of the nodes as columns."""
         return bool(self.table or self.labels or self.annotations or self.metrics)
 
     @property
     def follows_pods(self) -> bool:
-        """True if the guest reads parts of a row that change when pods are added to or removed from the node."""
+        """True if the guest reads data of a node that change when pods are added to it or removed from it."""
         return bool(self.table & {"usage", "pods"})
 
 

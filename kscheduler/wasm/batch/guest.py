@@ -1,4 +1,4 @@
-"""Calls of one instance of a guest: messages are written to its memory, and its answers are checked."""
+"""Calls one instance of a guest: writes messages to its memory, and checks its answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _32_BITS = 0xFFFFFFFF
 
 
 class BatchGuest:
-    """A guest in one instance, whose `data` it is. Call `open` first. It must not be used after a GuestFault."""
+    """A guest in one wasm instance, stored as the instance's `data`. Call `open` first, and do not use it after a
+    GuestFault.
+    """
 
     def __init__(self, instance: Instance, context: CallContext) -> None:
         self.instance = instance
@@ -32,7 +34,9 @@ class BatchGuest:
         self.description: Description | None = None
 
     def open(self, config: str) -> Description:
-        """Configure the started guest and return its description. Raises GuestError if it refuses the configuration."""
+        """Configure the started guest and return its description of itself. Raises GuestError if it refuses the
+        configuration.
+        """
         version = self._run(BATCH_MARK)
         if version != ABI_VERSION:
             raise GuestFault(FaultKind.BAD_ANSWER, f"{BATCH_MARK}: expected {ABI_VERSION}, got {version}")
@@ -44,7 +48,7 @@ class BatchGuest:
         return described
 
     def take_table(self, messages: list[bytes]) -> None:
-        """Send the guest these changes of the node table. Raises GuestFault if it does not accept one."""
+        """Send these changes of the node table to the guest. Raises GuestFault if it does not accept one."""
         for message in messages:
             self.context.begin(None)
             try:
@@ -53,7 +57,8 @@ class BatchGuest:
                 raise GuestFault(FaultKind.BAD_ANSWER, str(error)) from error
 
     def ask_one(self, point: Point, question: bytes, rows: int, pod: PodInfo | None) -> PodAnswer:
-        """Return the answer to a question about one pod, which the guest's Events regard.
+        """Call an extension point about one pod and return the answer. `pod` is the pod that the guest's Events are
+        about.
 
         Raises GuestError if the guest reports an error.
         """
@@ -95,7 +100,7 @@ class BatchGuest:
         return self.instance.read(address, size) if size else b""
 
     def _run(self, export: str, *numbers: int) -> int | float | None:
-        """Call an export. Output that the guest printed, such as a panic, becomes part of the fault's text."""
+        """Call an export. Output that the guest printed, such as a panic message, is added to the text of a fault."""
         function = self._prepared.get(export)
         if function is None:
             function = self._prepared[export] = self.instance.prepare(export)

@@ -1,4 +1,6 @@
-"""The host functions that a guest of the batch ABI may import: log a line, record an Event about its pod, the time."""
+"""The host functions that a guest of the batch ABI may import: log a line, record an Event about its pod, read the
+time.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ def record_nothing(pod: PodInfo, kind: str, reason: str, note: str) -> None:
 
 @dataclass(slots=True)
 class CallContext:
-    """The current call of a guest, for its host functions: the `context` of an instance's `data`."""
+    """The state of a guest's current call that its host functions need: the `context` of an instance's `data`."""
 
     plugin: str
     log_severity: int = 0  # lines below this severity are not logged
@@ -86,7 +88,10 @@ def _context(instance: Instance) -> CallContext | None:
 
 
 def _text(instance: Instance, address: int, size: int, most: int) -> str:
-    """Read a text from a guest's memory, cut to `most` bytes. An address outside of its memory is a fault."""
+    """Read a string from a guest's memory, cut to `most` bytes.
+
+    Raises GuestFault for an address outside of the memory.
+    """
     address, size = address & 0xFFFFFFFF, size & 0xFFFFFFFF
     if size == 0:
         return ""

@@ -1,4 +1,4 @@
-"""Columns whose values repeat over the rows, such as labels: each distinct value once, and its index for each row."""
+"""Columns whose values repeat over many nodes, such as labels: each distinct value once, and an index for each node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ SPARE_VALUES = 1_024  # values without a row that are kept, beyond the number of
 
 
 class IndexedColumn:
-    """A column in the host. Values are only ever added, so a guest that has the first n is sent the rest."""
+    """A column with a value per node of the node table. Values are only added, so a guest that has the first n gets the
+    rest.
+    """
 
     def __init__(self) -> None:
         self.values: list[Any] = []
@@ -19,7 +21,10 @@ class IndexedColumn:
         self._rows: array[int] = array("i")  # row -> index
 
     def set(self, row: int, key: Hashable | None, value: Any) -> None:
-        """Set the value of a row. `key`: hashable, equal for equal values; None for a row without a value."""
+        """Set the value of a node, by its row in the node table.
+
+        `key` is hashable and equal for equal values; None means that the node has no value.
+        """
         while len(self._rows) <= row:
             self._rows.append(NOTHING)
         if key is None:
@@ -33,11 +38,13 @@ class IndexedColumn:
 
     @property
     def is_overgrown(self) -> bool:
-        """True if so many values are unused that the column should be built again."""
+        """True if so many values are unused that the column should be built again from scratch."""
         return len(self.values) > 2 * len(self._rows) + SPARE_VALUES
 
     def write(self, known: int, rows: Sequence[int] | None) -> dict[str, Any]:
-        """Return the column of a message to a guest that has the first `known` values; `rows` None for all rows."""
+        """Return these rows of the column, None for all, for a guest that already has the first `known` distinct
+        values.
+        """
         picked = self._rows if rows is None else array("i", [self._rows[row] for row in rows])
         written: dict[str, Any] = {"n": known} if known else {}
         return written | {"v": self.values[known:], "i": picked.tobytes()}

@@ -1,7 +1,9 @@
-"""Kept answers of guests that depend on the pod and the row alone, by the pod's look: what the guest sees of it.
+"""Caches a guest's answers that depend on the pod and the node alone, by the pod's look, i.e. all that the guest reads
+of it.
 
-For a pod with a known look, the guest is asked about changed rows only. The kept answers serve both lanes: pod classes
-of the compiled lane read the same marks and scores.
+For a pod with a known look, the guest is called about changed nodes only. Both lanes of the scheduler use the cache:
+the general lane, and the pod classes (pods with equal specs) of the compiled lane, which read the same marks and
+scores.
 """
 
 from __future__ import annotations
@@ -27,11 +29,13 @@ NEVER = -1, -1  # `KeptAnswer.seen` before the first refresh
 
 
 class OutOfReasons(PluginError):
-    """The marks cannot hold a new reason, since MAX_MARKS reasons are in use."""
+    """There is no mark left for a new reason why a node is rejected, since MAX_MARKS reasons are in use."""
 
 
 class KeptAnswer:
-    """A guest's marks and scores of all rows, for all pods that look equal to the guest."""
+    """A guest's cached marks (why a node is rejected) and scores of all nodes, for pods in which the guest reads equal
+    data.
+    """
 
     __slots__ = ("_asker", "_limits", "_question", "_table", "marks", "reasons", "scores", "seen")
 
@@ -66,7 +70,10 @@ class KeptAnswer:
         return self._asker.ask_rows(Point.SCORE, self._question, rows, partial(self._read_scores, rows))
 
     def _read_scores(self, rows: bytes | None, answer: PodAnswer, count: int) -> bytes:
-        """Return the packed scores. Raises GuestFault for one out of range, so that the instance is discarded."""
+        """Return the packed scores.
+
+        Raises GuestFault for a score out of range, so that the pool discards the instance.
+        """
         packed = packed_scores(answer, count)
         low, high = self._limits
         scores = memoryview(packed).cast("q")
@@ -87,7 +94,9 @@ class KeptAnswers:
         follows_pods: bool,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        """`limits`: range of raw scores. `follows_pods`: answers also depend on the requests of the node's pods."""
+        """`limits` is the range of raw scores. `follows_pods`: answers also depend on the requests of the pods on a
+        node.
+        """
         self._asker = asker
         self._table = table
         self._limits = limits
@@ -96,7 +105,7 @@ class KeptAnswers:
         self._kept: OrderedDict[Hashable, KeptAnswer] = OrderedDict()  # (look of a pod, its state) -> answer
 
     def filtered(self, pod: PodInfo, look: Hashable, state: bytes | None) -> KeptAnswer:
-        """Return the kept answer for a pod, with marks and reasons up to date."""
+        """Return the cached answer for a pod, with up-to-date marks and the statuses that they refer to."""
         found = self.find(pod, look, state)
         try:
             found.marks.refresh()
@@ -106,13 +115,15 @@ class KeptAnswers:
         return found
 
     def scored(self, pod: PodInfo, look: Hashable, state: bytes | None) -> KeptAnswer:
-        """Return the kept answer for a pod, with raw scores up to date."""
+        """Return the cached answer for a pod, with up-to-date raw scores."""
         found = self.find(pod, look, state)
         found.scores.refresh()
         return found
 
     def find(self, pod: PodInfo, look: Hashable, state: bytes | None) -> KeptAnswer:
-        """Return the kept answer for a pod, informed of changed rows; refresh its marks or scores before use."""
+        """Return the cached answer for a pod with changed nodes marked as outdated; refresh its marks or scores before
+        use.
+        """
         found = self._of(pod, look, state)
         nodes, metrics = self._table.node_changes, self._asker.metrics
         now = nodes.count, metrics.follow(self._table.columns.rows)
@@ -124,7 +135,7 @@ class KeptAnswers:
         return found
 
     def _changed(self, seen: tuple[int, int]) -> bytes | None:
-        """Return the packed rows whose node or metrics have changed since `seen`; None if all may have."""
+        """Return the packed rows whose node or metrics have changed since `seen`; None if any may have."""
         if seen == NEVER:
             return None
         nodes, measured = self._table.node_changes.since(seen[0]), self._asker.metrics.changes.since(seen[1])

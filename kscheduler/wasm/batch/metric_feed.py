@@ -1,7 +1,7 @@
-"""Live metrics of nodes as columns for guests: integers by row, and which rows have changed.
+"""Live metrics of nodes as columns for guests: an integer for each node, and a record of which nodes have changed.
 
-A provider has doubles by row of the node table, NaN where there is no value, and a version for each metric. Guests get
-thousandths, the unit of Kubernetes' own metrics APIs.
+A provider has a double for each row of the node table, NaN where there is no value, and a version for each metric.
+Guests get thousandths, the unit of Kubernetes' own metrics APIs.
 """
 
 from __future__ import annotations
@@ -22,19 +22,23 @@ _NOTHING = array("q", [NO_METRIC]).tobytes()
 
 
 class LiveColumns(Protocol):
-    """A provider of live metric columns. They do not change while a pod is decided."""
+    """Provides live metrics as columns over the node table. They do not change while a pod is decided."""
 
     def version(self, name: str) -> int:
-        """Return a number that differs when a value or a node's row may have changed; NOBODYS for no such metric."""
+        """Return a number that changes when a value or a node's row may have changed; NOBODYS if there is no such
+        metric.
+        """
         ...
 
     def values(self, name: str) -> array[float] | memoryview | None:
-        """Return doubles by row, NaN where there is no value; None for no such metric. Valid until the next change."""
+        """Return a double per row of the node table, NaN for no value; None for no such metric. Valid until the next
+        change.
+        """
         ...
 
 
 class NoColumns:
-    """A provider without any metrics."""
+    """A provider of live metrics that has none."""
 
     def version(self, name: str) -> int:
         return NOBODYS
@@ -44,7 +48,9 @@ class NoColumns:
 
 
 class TelemetryColumns:
-    """The columns of the scheduler's own metric sources, with the default limits on the age of samples."""
+    """Live metrics from the scheduler's own metric sources; samples that exceed the default maximum age do
+    not count.
+    """
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
@@ -65,7 +71,7 @@ class TelemetryColumns:
 
 
 class MetricFeed:
-    """The metric columns of one guest."""
+    """The columns of the live metrics that one guest reads."""
 
     def __init__(self, names: Sequence[str], columns: LiveColumns) -> None:
         self._names = names
@@ -76,7 +82,7 @@ class MetricFeed:
         self.changes = RowLog()  # rows of which a metric value has changed
 
     def follow(self, rows: int) -> int:
-        """Take over new values for a table of so many rows; return the number of changes so far."""
+        """Take over new values for a node table of `rows` rows; return how many changes there have been in all."""
         if not self._names:
             return 0
         grown = range(self._rows, rows)
@@ -94,7 +100,7 @@ class MetricFeed:
         return self.changes.count
 
     def pack(self, rows: Sequence[int] | None) -> Mapping[str, bytes]:
-        """Return the packed columns of these rows, by metric; `rows` None for all."""
+        """Return the packed columns by metric for these rows of the node table; `rows` None for all."""
         if rows is None:
             return {name: bytes(packed) for name, packed in self._packed.items()}
         return {name: self._pick(packed, rows) for name, packed in self._packed.items()}

@@ -1,7 +1,8 @@
-"""A guest of the batch ABI as a plugin of the framework: the common part of such plugins, and their pod classes.
+"""Presents a guest of the batch ABI as a plugin of the framework: the common part of such plugins, and their pod
+classes.
 
 A guest's answer is checked before any of it is used. A fault ends the pod's cycle with a status that names the plugin,
-or is ignored if the plugin's failure policy says so.
+or is ignored if the plugin's failure policy is to do so. A pod class is a set of pods that all plugins treat equally.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ FAULTS = GuestFault, Unavailable, PluginError  # errors that asking a guest may 
 
 
 class Cycle:
-    """A plugin's data of one pod's cycle."""
+    """A plugin's data about one scheduling and binding cycle of a pod."""
 
     __slots__ = ("asker", "holder", "reasons", "state", "turn")
 
@@ -50,14 +51,14 @@ class Cycle:
 
 
 class BatchPlugin:
-    """The common part of all plugins of the batch ABI; its subclasses have the methods of the extension points."""
+    """The common part of all plugins of the batch ABI; subclasses add the methods of the extension points."""
 
     name: str
     version: BatchVersion  # the version that the class was made of
     around: Surroundings
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        """`args` is not used: the arguments were read when the class was made."""
+        """`args` is not used, because the arguments were read when the class was made."""
         self._handle = handle
         self._table: NodeTable = handle.table
         self._bench = JoinBench()
@@ -86,7 +87,7 @@ class BatchPlugin:
         return self._asker.pool
 
     def go_on_with(self, version: BatchVersion) -> None:
-        """Use another version of the guest, with the same extension points, from now on."""
+        """Switch to another version of the guest, with the same extension points."""
         old = self.pool
         self._use(version)
         old.close()
@@ -94,14 +95,19 @@ class BatchPlugin:
             self._table.node_changes.add(0)
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
-        """Return what the guest sees of the pod as its signature; None if answers must not be shared between pods.
+        """Return what the guest reads of the pod as its signature; None if answers must not be shared between pods.
 
-        That is so for a guest that depends on more than pods, nodes, usage and metrics, or records Events of pods.
+        They must not for a guest that depends on more than pods, nodes, usage and metrics, or that records Events of
+        pods.
         """
         return self._asker.view.look(pod) if self._is_steady else None
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """Put the guest's answers into the pod class: by node class if it is pure, otherwise as kept answers by row."""
+        """Add the guest's answers to a pod class: one per class of equal nodes if the guest is pure, otherwise one per
+        node.
+
+        Returns False if that is not possible for this pod.
+        """
         look, points = self.sign_pod(pod), self._described.points
         if look is None or not _can_be_compiled(points, is_pure=self._is_pure):
             return False
@@ -131,14 +137,20 @@ class BatchPlugin:
     def _all_marks(
         self, pod: PodInfo, look: Hashable | None, state: bytes | None
     ) -> tuple[bytes | bytearray | memoryview, list[Status]]:
-        """Return a mark for every row, and the statuses they refer to. `look`: key of the kept answer, or None."""
+        """Return a mark (0: feasible) for every node, and the statuses that other marks refer to.
+
+        `look` is the key under which answers for equal pods are cached, or None for no caching.
+        """
         if look is None:
             return self._asker.ask(Point.FILTER, pod, read_marks, state)
         kept = self._kept_answers.filtered(pod, look, state)
         return kept.marks.entries, kept.reasons
 
     def _all_scores(self, pod: PodInfo, look: Hashable, state: bytes | None) -> memoryview:
-        """Return the packed raw scores of every row. `look`: key of the kept answer, equal for pods that look equal."""
+        """Return the packed raw scores of every node.
+
+        `look` is the key under which answers for equal pods are cached.
+        """
         return self._kept_answers.scored(pod, look, state).scores.entries
 
     def _cycle(self, state: CycleState) -> Cycle:
@@ -149,7 +161,7 @@ class BatchPlugin:
         return found
 
     def _policy(self, point: Point, pod: PodInfo, work: Callable[[], T], instead: T) -> T:
-        """Return the work's result, or `instead` if the guest fails and its failure policy is to ignore that."""
+        """Return `work()`, or `instead` if that raises an error of the guest and the failure policy is to ignore it."""
         try:
             return work()
         except FAULTS as error:
@@ -169,7 +181,9 @@ class BatchPlugin:
     def _ask(
         self, point: Point, state: CycleState, pod: PodInfo, read: Callable[[PodAnswer, int], T], **more: Any
     ) -> T:
-        """Ask about a pod, return `read(answer, rows)`, and keep the state in the answer for the rest of the cycle."""
+        """Call the guest for a pod, return `read(answer, rows)`, and store the state in the answer for the rest of the
+        cycle.
+        """
         cycle = self._cycle(state)
         asker = cycle.asker or self._asker
         found, kept = asker.ask(point, pod, with_state(read), cycle.state, **more)
@@ -179,7 +193,7 @@ class BatchPlugin:
 
 
 class _Asks:
-    """Asks a guest about a pod class while the class is built."""
+    """Calls a guest for the answers that a pod class needs while it is built."""
 
     def __init__(self, plugin: BatchPlugin, pod: PodInfo, look: Hashable) -> None:
         self.state: bytes | None = None  # the state that PreFilter or PreScore returned
@@ -220,11 +234,11 @@ class _Asks:
 
 @final
 class _GuestTerms:
-    """A guest's score terms that are normalised over the feasible rows, for one pod class of the compiled lane.
+    """The scores of a guest for one pod class that have to be normalised over the feasible nodes of each pod.
 
-    Pods of a class with such terms are decided one per call, together with the terms of other plugins. After any error
-    the pod is left to the general lane, which asks the guest again and can report the error. `key` identifies
-    everything that the terms depend on.
+    The compiled lane decides pods of such a class one per kernel call, with the scores of other plugins. After any
+    error the pod is left to the general lane, which calls the guest again and can report the error. `key` identifies
+    everything that the scores depend on.
     """
 
     __slots__ = ("_scores", "_terms", "key")
@@ -240,19 +254,20 @@ class _GuestTerms:
         return self._terms
 
     def renew(self) -> None:
-        """Do nothing: `current` refreshes the scores each time."""
+        """Do nothing, because `current` refreshes the scores each time."""
 
 
 class _Prepared(NamedTuple):
-    """A guest's answer at PreFilter or PreScore for all pods that look equal to it."""
+    """A guest's answer at PreFilter or PreScore for all pods that are equal in what it reads of them."""
 
     state: bytes | None
     skips: bool
-    decides: bool  # it restricts the nodes or rejects the pod
+    decides: bool  # the answer restricts the nodes or rejects the pod
 
 
 def _can_be_compiled(points: Collection[Point], *, is_pure: bool) -> bool:
-    """Return whether pods can be decided without a call for each one at PreFilter, PreScore and NormalizeScore.
+    """Return whether answers can be shared between pods, without a call for each at PreFilter, PreScore and
+    NormalizeScore.
 
     The state that these points return would be missing at Reserve and later, and is constant for pure guests only.
     """
@@ -278,7 +293,7 @@ def _integers(packed: bytes | memoryview) -> list[int]:
 
 
 def with_state(read: Callable[[PodAnswer, int], T]) -> Callable[[PodAnswer, int], tuple[T, bytes | None]]:
-    """Return a function that returns (result of `read`, the answer's state for the pod or None)."""
+    """Wrap `read` so that it returns (its result, the state that the guest returned for the pod or None)."""
     return lambda answer, rows: (read(answer, rows), answer.state)
 
 
@@ -287,7 +302,7 @@ def status_reader(point: Point) -> Callable[[PodAnswer, int], Status | None]:
 
 
 def bounds(normalizing: str) -> tuple[int, int]:
-    """Return the lowest and the highest raw score that is allowed with this normalisation."""
+    """Return the lowest and the highest raw score that are allowed with this kind of normalisation."""
     if normalizing == NO_NORMALIZING:
         return 0, MAX_NODE_SCORE
     return (-MAX_RAW if normalizing == GUEST else 0), MAX_RAW

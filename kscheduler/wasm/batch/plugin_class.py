@@ -1,4 +1,4 @@
-"""The plugin class of a guest: it has the methods of the extension points that the guest declares."""
+"""Makes the plugin class of a guest, with the methods of the extension points that the guest declares."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _SCORING: Mapping[str, type[ScorePoint]] = {
 
 
 def make_class(name: str, version: BatchVersion, around: Surroundings | None = None) -> type[BatchPlugin]:
-    """Make the plugin class, to be called with arguments and handle; its methods are the guest's extension points."""
+    """Make the plugin class of one version; call it with arguments and a Handle to make the plugin."""
     described = version.description
     kinds = [_METHODS[point] for point in sorted(described.points) if point in _METHODS]
     if Point.SCORE in described.points:
@@ -65,7 +65,7 @@ def make_class(name: str, version: BatchVersion, around: Surroundings | None = N
 
 
 def plugin_class(guest: Guest, around: Surroundings | None = None) -> type[BatchPlugin]:
-    """Make the plugin class of a loaded guest. Raises LoadError if the guest fails to describe itself."""
+    """Make the plugin class of a loaded guest. Raises LoadError if the guest does not describe itself correctly."""
     around = around or Surroundings()
     try:
         version = BatchVersion(guest.name, guest.version.module, guest.arguments, around)
@@ -76,7 +76,7 @@ def plugin_class(guest: Guest, around: Surroundings | None = None) -> type[Batch
 
 
 class _Following(BatchPlugin):
-    """The part of a plugin that changes to new versions of its guest."""
+    """Adds to a plugin the methods by which it changes to new versions of its guest."""
 
     guest: Guest
 

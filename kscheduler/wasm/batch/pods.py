@@ -1,4 +1,4 @@
-"""Encodes pods for a guest: the parts that it declared, in the order of plugins/abi/README.md."""
+"""Encodes pods for a guest: only the parts that it declared, in the order of plugins/abi/README.md."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 Document = dict[str, Any]
 
-# Parts that differ from pod to pod: a guest that reads them sees no two equal pods.
+# Parts that differ from pod to pod: for a guest that reads them no two pods are equal.
 PERSONAL = frozenset({"name"})
-# Parts with fields that are not in the scheduler's own signature of pods.
+# Parts with fields that the scheduler's own signature of pods leaves out.
 UNKNOWN = frozenset({"annotations", "spec"})
 
 
@@ -94,7 +94,7 @@ _WRITERS: tuple[tuple[str, Callable[[Document, PodInfo], None]], ...] = (
 
 
 class PodView:
-    """Encodes pods with the parts that one guest declared."""
+    """Encodes those parts of pods that one guest declared to read."""
 
     def __init__(self, parts: frozenset[str]) -> None:
         self._writers = [write for part, write in _WRITERS if part in parts]
@@ -103,7 +103,7 @@ class PodView:
         self._has_annotations = "annotations" in parts
 
     def show(self, pod: PodInfo, state: bytes | None = None) -> Document:
-        """Return the pod for a question. `state`: the state that the guest returned last in this pod's cycle."""
+        """Return the pod for a question. `state` is what the guest returned last in this pod's cycle, or None."""
         shown: Document = {}
         for write in self._writers:
             write(shown, pod)
@@ -112,12 +112,14 @@ class PodView:
         return shown
 
     def show_on_node(self, pod: PodInfo) -> Document:
-        """Return the pod for the table's list of pods on a node: always with its uid."""
+        """Return the pod for the node table's list of pods on a node, always with its uid."""
         shown = self.show(pod)
         return shown if "uid" in shown else {"uid": pod.uid, **shown}
 
     def look(self, pod: PodInfo) -> Hashable | None:
-        """Return a key that is equal for pods that look equal to the guest; None for a pod that equals no other."""
+        """Return a key that is equal for pods that are equal in all the guest reads; None if the pod is equal to no
+        other.
+        """
         if self._is_personal or (
             self._has_spec and pod.pod.spec.volumes
         ):  # volumes may have names that are unique to the pod
@@ -125,7 +127,7 @@ class PodView:
         return _encode(self.show(pod))
 
     def beyond(self, pod: PodInfo) -> bytes:
-        """Encode what this guest sees of the pod and the scheduler's own signature leaves out; b"" for nothing."""
+        """Encode those fields the guest reads that the scheduler's own signature of a pod leaves out; b"" for none."""
         volumes = b"v" if self._has_spec and pod.pod.spec.volumes else b""
         annotations = self._has_annotations and pod.pod.metadata.annotations
         return volumes + _encode(dict(sorted(annotations.items()))) if annotations else volumes

@@ -1,4 +1,4 @@
-"""The extension points of the batch ABI, by number; and the words that are allowed in a guest's description."""
+"""The numbers of the extension points in the batch ABI, and the words that are allowed in a guest's description."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Point(enum.IntEnum):
 
     @property
     def word(self) -> str:
-        """The extension point's name as guests and configurations spell it."""
+        """The extension point's name as guests and configurations spell it, such as "preFilter"."""
         return _WORDS[self]
 
 

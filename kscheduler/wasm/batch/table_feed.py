@@ -1,7 +1,7 @@
-"""Messages that bring a guest's copy of the node table up to date: the whole table first, changed rows afterwards.
+"""Messages that bring a guest's copy of the node table up to date: the whole table first, changed nodes afterwards.
 
-One feed serves all instances of a plugin; a mirror records what one instance has been sent. Labels and the like are
-looked up when a node has changed, and kept as columns; amounts are packed straight from the table's own columns.
+One feed serves all instances of a plugin; a mirror records what one instance has been sent. Labels and similar values
+are looked up when a node has changed, and stored as columns; amounts are encoded straight from the table's own columns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Mirror:
-    """Records which state of the node table one instance has been sent."""
+    """Records what one instance of a guest has been sent of the node table."""
 
     __slots__ = ("gen", "known", "metrics", "nodes", "stale", "usage", "version")
 
@@ -59,7 +59,7 @@ class TableFeed:
         self._build()
 
     def messages(self, mirror: Mirror) -> list[bytes]:
-        """Return the messages that bring a mirror's instance up to date, and record them in the mirror as sent."""
+        """Return the messages that bring an instance up to date, and record in its mirror that they were sent."""
         if not self._wanted.has_table:
             return []
         if self._seen != self._table.node_changes.count:
@@ -78,9 +78,9 @@ class TableFeed:
         return found
 
     def what_if(self, mirror: Mirror, node: NodeInfo) -> list[bytes]:
-        """Return the message with a hypothetical state of one node's row. The mirror must be up to date.
+        """Return a message with a hypothetical state of one node, for an instance that is up to date.
 
-        The next `messages` restore the row.
+        The next `messages` restore the node's real state.
         """
         if not self._wanted.follows_pods or self._table.find(node.row) is node:
             return []
@@ -134,7 +134,9 @@ class TableFeed:
         return [self._pack(mirror, {"metrics": self.metrics.pack(rows)}, rows)]
 
     def _pack_usage(self, mirror: Mirror, rows: bytes) -> bytes:
-        """Return the message with the usage columns of these packed rows, byte for byte as `_pack` makes it."""
+        """Return a message with only the usage columns of these packed rows, byte for byte as `_pack` would
+        encode it.
+        """
         mirror.gen += 1
         find = self._table.resources.find
         columns = [-1 if (column := find(name)) is None else column for name in self._wanted.resources]
@@ -208,7 +210,7 @@ class TableFeed:
             self._seen = self._table.node_changes.count
 
     def _build(self) -> None:
-        """Build the columns again, so that every mirror is sent the whole table next."""
+        """Build all columns from scratch, so that every instance is sent the whole table next."""
         self._version += 1
         self._names, self._cordoned = [], bytearray()
         self._indexed = {place: IndexedColumn() for place in self._readers}
@@ -233,7 +235,9 @@ _Reader = Callable[[NodeInfo], tuple[Hashable | None, Any]]
 
 
 def _readers(wanted: Description) -> dict[tuple[str, str], _Reader]:
-    """Return the readers of the indexed columns by (part, key), in the order of plugins/abi/README.md."""
+    """Return for each (part, key) the function that reads the values of its indexed column, as plugins/abi/README.md
+    orders them.
+    """
     readers: dict[tuple[str, str], _Reader] = {}
     for key in wanted.labels:
         readers["labels", key] = lambda info, key=key: _text_of(info.labels, key)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""One version of a guest of the batch ABI: how its instances are made, and its description."""
+"""One version of a guest of the batch ABI: how its instances are made, and its description of itself."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MonotonicClock:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The services that the program lends to the plugins of guests."""
+    """The services of the program that the plugins of guests use."""
 
     clock: Clock = MonotonicClock()  # noqa: RUF009 (has no state)
     observer: PoolObserver | None = None
@@ -42,7 +42,7 @@ class Surroundings:
 
 
 class BatchVersion:
-    """One version of a guest, with its description and the options of its pools.
+    """One version of a guest, with its description of itself and the options of its instance pools.
 
     Making it raises GuestFault if the guest violates the ABI, PluginError if it refuses its configuration.
     """
@@ -65,7 +65,9 @@ class BatchVersion:
 
     @property
     def may_surprise(self) -> bool:
-        """True if the guest imports the clock or Events, so that equal questions may not have equal results."""
+        """True if the guest imports the clock or Events, so that calls with equal questions may have
+        different effects.
+        """
         return any(each.module == MODULE and each.name in ("now", "event") for each in self.module.imports)
 
     def _set_up(self, instance: Instance) -> None:

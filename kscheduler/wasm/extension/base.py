@@ -1,4 +1,4 @@
-"""The common part of all plugins of the extension ABI: instances, attempts, faults, new versions of the guest."""
+"""The common part of all plugins of the extension ABI: instances, attempts, faults, and new versions of the guest."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _BEGINNING = frozenset({"enqueue", "prefilter", "prescore"})  # each instance ru
 
 
 class GuestSource(Protocol):
-    """The part of `loading.guest.Guest` that a plugin uses."""
+    """The part of `loading.guest.Guest` that a plugin uses: its arguments and its compiled version."""
 
     name: str
     arguments: WasmArguments
@@ -60,14 +60,16 @@ class GuestSource(Protocol):
 
 
 class ExtensionPlugin:
-    """A guest's plugin without extension points: those are in `points`, and `plugin_class` adds the guest's."""
+    """A guest's plugin without extension points; those are classes in `points`, of which `plugin_class` adds the
+    guest's.
+    """
 
     name: ClassVar[str] = ""
     guest: ClassVar[GuestSource]
     surroundings: ClassVar[Surroundings]
 
     def __init__(self, args: object, handle: Handle) -> None:
-        """`args` is not used: the guest has its arguments. Raises LoadError if the guest cannot start."""
+        """`args` is not used, because the guest has its arguments. Raises LoadError if the guest cannot start."""
         arguments = self.guest.arguments
         self.table = handle.table
         self._is_ignored = arguments.failure_policy == IGNORE
@@ -118,13 +120,13 @@ class ExtensionPlugin:
         return read_events(call.events, self.name)
 
     def events_to_register(self) -> Sequence[ClusterEvent]:
-        """Return the guest's events. They are read once, with the plugin's first version; later versions keep them."""
+        """Return the cluster events of the guest's first version; later versions cannot change them."""
         return self._events
 
     # --- new versions of the guest ---
 
     def try_out(self, version: Version) -> None:
-        """Implements `Follower`: raise if the version cannot start an instance."""
+        """Raise if this version of the guest cannot start an instance. Implements `Follower`."""
         pool = self._new_pool(version)
         try:
             _start(pool)
@@ -132,7 +134,10 @@ class ExtensionPlugin:
             pool.close()
 
     def replace(self, version: Version) -> None:
-        """Implements `Follower`: use the version. Attempts that have begun end on the version they began with."""
+        """Switch to this version of the guest.
+
+        Attempts that have begun end on the previous one. Implements `Follower`.
+        """
         old, self._cycles.pool = self._cycles.pool, self._new_pool(version)
         self.exports = exports_of(version.module)
         self._sees_all_nodes = sees_all_nodes(version.module)
@@ -143,11 +148,11 @@ class ExtensionPlugin:
 
     @property
     def pool(self) -> Pool:
-        """The pool that serves the attempts which begin from now on."""
+        """The pool of instances for attempts that begin from now on."""
         return self._cycles.pool
 
     def cycle(self, state: CycleState, pod: PodInfo) -> Cycle:
-        """Return the attempt that belongs to the state: stored in it, resumed from an interrupted search, or new."""
+        """Return the pod's attempt: stored in the state, resumed from an interrupted search for nodes, or new."""
         cycle = state.get(self.name, Cycle)
         if cycle is None:
             cycle = self._resume(pod) if state.may_wait else None
@@ -156,7 +161,9 @@ class ExtensionPlugin:
         return cycle
 
     def _resume(self, pod: PodInfo) -> Cycle | None:
-        """Resume the search in which the pod's last cycle was interrupted, with its instance; None if there is none."""
+        """Resume the interrupted search for feasible nodes of the pod's last cycle, with its instance; None if there is
+        none.
+        """
         self._resumed = search = self._searches.take(pod)
         if search is None:
             return None
@@ -168,12 +175,14 @@ class ExtensionPlugin:
         return search.cycle
 
     def _adapt_cycles(self) -> None:
-        """Let every attempt begin with `prefilter`, whether the profile has the plugin at PreFilter or not."""
+        """Let every attempt begin with the export `prefilter`, even if the profile does not have the plugin at
+        PreFilter.
+        """
         self._cycles.begins_with = _begin if "prefilter" in self.exports else None
         self._cycles.follows_pods = bool(self.exports & FOLLOWING_EXPORTS)
 
     def status(self, export: str, cycle: Cycle, call: Call) -> Status | None:
-        """Call an export that returns only a status and return that; success if the guest does not have the export."""
+        """Call an export that returns only a status, and return that; success if the guest does not have the export."""
         if export not in self.exports:
             return None
         try:
@@ -194,9 +203,11 @@ class ExtensionPlugin:
                 action()
 
     def is_divided(self, export: str) -> bool:
-        """Return whether the nodes of one call may be divided among several instances. The user's setting decides.
+        """Return whether the nodes of one call may be divided among several instances, by the user's setting if there
+        is one.
 
-        Without one: if the guest has no export that could read data which this export left in memory about a node.
+        Without a setting they may if the guest has no export that could read what this export left in memory about a
+        node.
         """
         arguments = self.guest.arguments
         if arguments.parallel is not None or arguments.pure:
@@ -204,9 +215,9 @@ class ExtensionPlugin:
         return self.exports & POINT_EXPORTS <= _BEGINNING | {export}
 
     def answers(self, export: str, cycle: Cycle, rows: Sequence[int], ends: Ends) -> list[Answer]:
-        """Call `filter` or `score` for the nodes of these rows; return the answers other than 0.
+        """Call `filter` or `score` for each node of these rows of the node table; return the answers other than 0.
 
-        Raises GuestFault or Unavailable.
+        `ends` returns True for a result after which further nodes are not needed. Raises GuestFault or Unavailable.
         """
         names = self.table.names_at(rows)
         if self._sharing.is_worth_it(export, len(rows)) and self.is_divided(export):
@@ -217,7 +228,9 @@ class ExtensionPlugin:
         return found
 
     def _shared_answers(self, export: str, cycle: Cycle, rows: Sequence[int], ends: Ends) -> list[Answer]:
-        """Like `answers`, but in parallel: the first rows on the attempt's own instance, the others on further ones."""
+        """Do what `answers` does, but in parallel: the first rows on the attempt's own instance, the others on further
+        ones.
+        """
         pool, parts = cycle.begun(), self._sharing.parts(rows)
         calls, works = self._works(export, cycle, parts, ends)
         first, *others = works
@@ -242,7 +255,9 @@ class ExtensionPlugin:
     def _works(
         self, export: str, cycle: Cycle, parts: Sequence[Sequence[int]], ends: Ends
     ) -> tuple[list[Call], list[Callable[[Instance], list[Answer]]]]:
-        """Return a call, which collects the guest's actions, and the work on an instance for each part of the rows."""
+        """Return, for each part of the rows, a Call that collects the guest's actions, and the work to do on an
+        instance.
+        """
         calls = [Call(cycle.shown, later=[]) for _ in parts]
         works: list[Callable[[Instance], list[Answer]]] = [
             partial(ask_rows, export=export, call=call, rows=part, names=self.table.names_at(part), ends=ends)
@@ -251,7 +266,9 @@ class ExtensionPlugin:
         return calls, works
 
     def _begin_and(self, cycle: Cycle, work: Callable[[Instance], list[Answer]], instance: Instance) -> list[Answer]:
-        """Do the work on an instance other than the attempt's own, after the calls that began the attempt."""
+        """Do the work on an instance that is not the attempt's own, after repeating the calls with which the attempt
+        began.
+        """
         if self._cycles.begins_with is not None:
             invoke(instance, "prefilter", Call(cycle.shown, later=[]))
         if cycle.filtered is not None and "prescore" in self.exports:
@@ -261,7 +278,7 @@ class ExtensionPlugin:
     async def answers_apart(
         self, threads: BindingThreads, export: str, cycle: Cycle, rows: Sequence[int], ends: Ends
     ) -> list[Answer]:
-        """Like `answers`, but on other threads, so that the event loop is not blocked."""
+        """Do what `answers` does, but on other threads, so that the event loop is not blocked."""
         started = time.perf_counter()
         found = await self._answers_apart(threads, export, cycle, rows, ends)
         self._sharing.note(export, len(rows), time.perf_counter() - started)
@@ -295,7 +312,9 @@ class ExtensionPlugin:
         return found
 
     def ask_pre_filter(self, cycle: Cycle) -> PreFiltered:
-        """Call `prefilter`, which begins the attempt (a resumed one has its answer); success for a guest without it."""
+        """Call `prefilter`, which begins the attempt, or return a resumed attempt's answer; success if the guest has
+        none.
+        """
         if "prefilter" not in self.exports:
             return None, None
         if cycle.is_resumed:  # another `prefilter` would make the guest forget its later answers
@@ -314,7 +333,7 @@ class ExtensionPlugin:
         return names, status_of("prefilter", code, call.reason)
 
     def ask_pre_score(self, cycle: Cycle, filtered: Sequence[str]) -> None:
-        """Call `prescore` with the feasible nodes; record in the cycle if it answers Skip. Raises CycleFault."""
+        """Call `prescore` with the feasible nodes, and record in the cycle if it returns Skip. Raises CycleFault."""
         cycle.filtered = filtered
         status = self.status("prescore", cycle, Call(cycle.shown, filtered=filtered))
         if status is not None and status.code is Code.SKIP:
@@ -337,7 +356,9 @@ def exports_of(module: Module) -> frozenset[str]:
 
 
 def sees_all_nodes(module: Module) -> bool:
-    """Return whether a guest's answer about one node may depend on other nodes: it imports functions that list them."""
+    """Return whether a guest's answer about one node may depend on other nodes, since it imports functions that list
+    them.
+    """
     return any(each.name in ("nodeList", "nodeImageStates") for each in module.imports)
 
 
@@ -356,7 +377,7 @@ def _begin(instance: Instance, cycle: Cycle) -> None:
 
 
 class _Stopwatch:
-    """A clock for quarantines, made of the handle's stopwatch; used if the surroundings have no clock."""
+    """A clock made from the Handle's stopwatch; quarantines use it if the surroundings have no clock."""
 
     def __init__(self, stopwatch: Callable[[], float]) -> None:
         self.now = stopwatch

@@ -1,4 +1,4 @@
-"""Cluster events as guests register them: numbers of resources, and bits of actions, in the order of Kubernetes 1.33.
+"""Decodes the cluster events that guests register: resource numbers and action bits, in the order of Kubernetes 1.33.
 
 A guest's SDK may be older than an action: a guest that registers for all updates it knows gets the newer ones, too.
 """
@@ -57,7 +57,10 @@ DEFAULT_EVENTS = tuple(
 
 
 def read_events(data: bytes, plugin: str) -> tuple[ClusterEvent, ...]:
-    """Decode events of eight bytes each; a shorter rest is ignored. Returns DEFAULT_EVENTS if there are none."""
+    """Decode events of eight bytes each; fewer bytes at the end are ignored.
+
+    Returns DEFAULT_EVENTS if there are none.
+    """
     whole = len(data) // 8 * 8
     if not whole:
         return DEFAULT_EVENTS
@@ -75,7 +78,7 @@ def read_events(data: bytes, plugin: str) -> tuple[ClusterEvent, ...]:
 
 
 def read_action(bits: int) -> Action:
-    """Return the action for the guest's bits. Unknown bits are ignored."""
+    """Return the action that the guest's bits stand for. Unknown bits are ignored."""
     action = Action(0)
     for place, single in enumerate(_ACTIONS):
         if bits >> place & 1:

@@ -1,11 +1,11 @@
-"""The attempts of pods, and the instance of the guest that each of them holds.
+"""The attempts of pods, and the instance of the guest that each attempt holds.
 
 A guest's data about a pod is in the memory of one instance, from `prefilter`, which resets it, to the end of the
 binding. So an attempt holds an instance of its own:
 
-    first call: hold, `prefilter` -- calls ... -- Reserve, Permit: bound to it -- PostBind or Unreserve: released
-                 ^                       |
-                 +--- begun again -------+ the instance is lost to a fault, or taken for a newer attempt
+    first call: hold, `prefilter` -- calls ... -- Reserve, Permit: kept for it -- PostBind or Unreserve: released
+                  ^                       |
+                  +--- begun again -------+ after the instance was lost to a fault, or taken for a newer attempt
 
 The end of an attempt without a binding is not reported. Its instance is released when its cycle state is collected, or
 earlier, when too many newer attempts have begun. If such an attempt calls the guest again, it begins again: a guest's
@@ -41,10 +41,10 @@ MAX_OPEN_UNBOUND = 4  # the limit for guests without binding exports, where noth
 
 
 class Cycle:
-    """One attempt of one pod, stored in the CycleState. A clone for a dry run may have its own instance."""
+    """One attempt to schedule one pod, stored in the CycleState. A clone for a dry run may have its own instance."""
 
     def __init__(self, cycles: Cycles, pod: PodInfo, shown: Pod | PodDocument) -> None:
-        """`shown`: the pod as the guest sees it."""
+        """`shown` is the pod object that the guest receives."""
         self.pod = pod
         self.shown = shown
         self.statuses: list[Status] = []  # statuses of Filter, by detail of a rejected row
@@ -63,7 +63,7 @@ class Cycle:
         self._turn = threading.Lock()  # held by other threads in a call, which may go on when its caller has gone
 
     def run(self, export: str, work: Callable[[Instance], T]) -> T:
-        """Run calls of one export on the attempt's instance, after taking one if needed.
+        """Run `work`, the calls of one export, on the attempt's instance, which is taken first if needed.
 
         Raises GuestFault or Unavailable.
         """
@@ -72,7 +72,7 @@ class Cycle:
         return self._run(export, work)
 
     def run_first(self, export: str, work: Callable[[Instance], T]) -> T:
-        """Like `run`, for the `prefilter` that begins the attempt."""
+        """Do what `run` does for the `prefilter` that begins the attempt."""
         if self._pool is None:
             self._cycles.hold(self)
         return self._run(export, work)
@@ -89,7 +89,7 @@ class Cycle:
         self._cycles.report(self._cycles.pool if self._pool is None else self._pool, export, outcome)
 
     async def run_apart(self, threads: BindingThreads | None, export: str, work: Callable[[Instance], T]) -> T:
-        """Like `run`, but on another thread; on this one if `threads` is None."""
+        """Do what `run` does on another thread, or on this one if `threads` is None."""
         if threads is None:
             return self.run(export, work)
         is_held = self._pool is not None
@@ -109,7 +109,7 @@ class Cycle:
     def _attempt_apart(
         self, pool: Pool, is_held: bool, export: str, work: Callable[[Instance], T]
     ) -> list[tuple[str, Outcome[T]]]:
-        """Make the calls on the other thread; return (export, outcome) of each, up to the first fault."""
+        """Make the calls on another thread; return (export, outcome) of each, up to the first fault."""
         outcomes: list[tuple[str, Outcome[Any]]] = []
         begin = self._cycles.begins_with
         with self._turn:
@@ -131,7 +131,7 @@ class Cycle:
         return outcomes
 
     def _enter_apart(self, pool: Pool) -> bool:
-        """Mark the instance as used by this thread; False if it was released while the thread waited."""
+        """Mark the instance as used by this thread; False if it was released while the thread waited for it."""
         with self._cycles.lock:
             self._is_apart = self._pool is pool
             return self._is_apart
@@ -158,13 +158,15 @@ class Cycle:
         self._pool = pool
 
     def bind(self) -> None:
-        """Keep the instance until the end of the binding: newer attempts cannot take it any more."""
+        """Keep the instance until the end of the binding, so that newer attempts cannot take it any more."""
         if not self.is_binding:
             self.is_binding = True
             self._cycles.forget(self)
 
     def release(self) -> None:
-        """Release the instance; may be called twice. If another thread uses it, that thread releases it at its end."""
+        """Release the instance; may be called twice. If another thread uses it, that thread releases it when it is
+        done.
+        """
         with self._cycles.lock:
             pool, self._pool = self._pool, None
             is_apart = self._is_apart
@@ -174,7 +176,7 @@ class Cycle:
                 pool.release(self.key)
 
     def clone(self) -> Cycle:
-        """Return a cycle for a preemption's dry run, whose `addpod` and `removepod` must not affect the attempt."""
+        """Return a copy for a preemption's dry run, whose `addpod` and `removepod` must not affect this attempt."""
         return Cycle(self._cycles, self.pod, self.shown) if self._cycles.follows_pods else self
 
     def __del__(self) -> None:
@@ -183,7 +185,7 @@ class Cycle:
 
 
 class Cycles:
-    """The attempts of one plugin."""
+    """All current attempts of one plugin."""
 
     def __init__(
         self,
@@ -194,7 +196,7 @@ class Cycles:
         follows_pods: bool = False,
         max_open: int = MAX_OPEN,
     ) -> None:
-        """`begin`: None for a guest without `prefilter`. `follows_pods`: the guest has `addpod` or `removepod`."""
+        """`begin` is None for a guest without `prefilter`. `follows_pods`: the guest has `addpod` or `removepod`."""
         self.pool = pool  # the pool of attempts that begin from now on
         self.follows_pods = follows_pods
         self.begins_with = begin
@@ -207,7 +209,7 @@ class Cycles:
         self._failing: set[str] = set()  # exports whose last run was a fault
 
     def new_key(self, pod: PodInfo) -> str:
-        """Return a new name for the holder of an instance. Each attempt of a pod has its own."""
+        """Return a new name for an attempt, under which it holds an instance of the pool."""
         return f"{pod.uid}/{next(self._numbers)}"
 
     def begin(self, cycle: Cycle) -> None:
@@ -221,7 +223,9 @@ class Cycles:
         cycle.hold(self.pool)
 
     def make_room(self, cycle: Cycle) -> None:
-        """Register an attempt; release instances of garbage-collected attempts, and of the oldest beyond the limit."""
+        """Register an attempt. Releases instances of attempts that were garbage-collected, and of the oldest beyond the
+        limit.
+        """
         while self.dropped:
             pool, key = self.dropped.popleft()
             self._open.pop(key, None)
@@ -234,7 +238,10 @@ class Cycles:
             self._open[cycle.key] = weakref.ref(cycle)
 
     def report(self, pool: Pool, export: str, outcome: Outcome[T]) -> None:
-        """Report an outcome to the pool. While an export keeps failing, successes of other exports are only counted."""
+        """Report an outcome to the pool.
+
+        While one export keeps failing, successes of other exports are only counted.
+        """
         if outcome.fault is not None:
             self._failing.add(export)
         else:
@@ -245,5 +252,5 @@ class Cycles:
             self._observer.wasm_called(pool.plugin, outcome.seconds, "")
 
     def forget(self, cycle: Cycle) -> None:
-        """Do not take this attempt's instance for newer attempts any more."""
+        """Exclude this attempt's instance from those that newer attempts may take."""
         self._open.pop(cycle.key, None)

@@ -1,7 +1,7 @@
-"""Kept answers of guests that depend on the pod and node objects alone, by the pod's look; updated row by row.
+"""Caches the answers of guests that depend on the pod and node objects alone, by the pod's look; updated node by node.
 
-A pod's look is its spec, namespace, labels and annotations, which are equal for the pods of one template. The names of
-token volumes (kube-api-access-...), which are unique to each pod, are treated as equal.
+A pod's look is a digest of its spec, namespace, labels and annotations, which are equal for pods of one template. The
+names of token volumes (kube-api-access-...), which are unique to each pod, do not count.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PreFiltered = tuple[PreFilterResult | None, Status | None]
 
 
 def look_of(shown: Pod | PodDocument) -> bytes:
-    """Return a digest that is equal for pods which a pure guest must answer equally."""
+    """Return a digest that is equal for pods for which a pure guest must give equal answers."""
     metadata = shown.metadata
     spec = bytes(shown.spec) if isinstance(shown, PodDocument) else _encode(shown.spec)
     written = _encode((metadata.namespace, metadata.labels, metadata.annotations))
@@ -39,7 +39,10 @@ def look_of(shown: Pod | PodDocument) -> bytes:
 
 
 class KeptAnswer:
-    """A guest's marks and scores by row, for all pods of one `look_of`; entries of rows without a node mean nothing."""
+    """A guest's answers for all pods with one `look_of`: by row of the node table, a mark (0: feasible) and a score.
+
+    Entries of rows without a node have no meaning.
+    """
 
     __slots__ = ("details", "is_unscored", "marks", "pre_filtered", "scores", "seen_marks", "seen_scores", "statuses")
 
@@ -53,7 +56,9 @@ class KeptAnswer:
         self.seen_marks = self.seen_scores = _NEVER  # number of node changes that they contain
 
     def put_marks(self, rows: Sequence[int], rejected: Sequence[tuple[int, Status]], row_count: int) -> bool:
-        """Store the marks of these rows. False if there are too many different statuses: all marks are dropped then."""
+        """Store Filter's results for these rows of nodes. If there are too many different statuses, drop all and return
+        False.
+        """
         self.marks.extend(bytes(row_count - len(self.marks)))
         for row in rows:
             self.marks[row] = 0
@@ -104,7 +109,7 @@ class KeptAnswers:
         return self._table.node_changes.count
 
     def stale(self, seen: int) -> Sequence[int]:
-        """Return the rows with a node that may have changed since `seen` (a number of node changes)."""
+        """Return the rows of nodes that may have changed since `seen`, a number of node changes."""
         rows = None if seen == _NEVER else self._table.node_changes.since(seen)
         if rows is None:
             return [info.row for info in self._table]

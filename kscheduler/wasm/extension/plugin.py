@@ -1,9 +1,8 @@
-"""The plugin class of a guest: its exports are the extension points, one method each.
+"""Makes the plugin class of a guest: its exports are the extension points, with one method each.
 
-    profile -> plugin_class(guest) -- (arguments, handle) --> an object with the methods of the guest's extension points
-
-Every fault of the guest is a status of the current pod, or an error when the plugin is made. With the failure policy
-`ignore` a failing plugin has no influence on the pod.
+A profile calls `plugin_class(guest)`, and then the class with (arguments, handle), which returns a plugin with the
+methods of the guest's extension points. Every fault of the guest becomes a status of the current pod, or an error while
+the plugin is made. With the failure policy `ignore` a failing plugin has no influence on the pod.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The extension points of guests, a class each: the methods that the framework calls, and the exports behind them."""
+"""The extension points of guests, one class each: the methods that the framework calls, and the exports behind them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ LONG_S = 0.001  # calls that are likely to take longer run on other threads, and
 
 
 class Judged(NamedTuple):
-    """The result of Filter for some nodes."""
+    """The result of the export `filter` for some nodes."""
 
-    rejected: list[tuple[int, int]]  # row, and its status's index in the list
+    rejected: list[tuple[int, int]]  # row of a node, and the index of its status in `statuses`
     statuses: list[Status]
-    is_left_out: bool = False  # the guest failed and is ignored
+    is_left_out: bool = False  # the guest failed and its failure policy is to ignore that
 
 
 class PreFilterPoint(ExtensionPlugin):
@@ -68,7 +68,10 @@ class FilterPoint(ExtensionPlugin):
         return self.status("filter", cycle, Call(cycle.shown, node.name))
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
-        """Filter node by node. A verdict's detail is the index of its status in `Cycle.statuses`."""
+        """Call `filter` for each feasible node.
+
+        The detail number of a rejected node is an index in `Cycle.statuses`.
+        """
         cycle = self.cycle(state, pod)
         judged = self.judge(cycle, verdicts.feasible_rows())
         cycle.statuses = judged.statuses
@@ -76,7 +79,9 @@ class FilterPoint(ExtensionPlugin):
             verdicts.reject(row, code, detail)
 
     def judge(self, cycle: Cycle, rows: Sequence[int]) -> Judged:
-        """Call Filter for these rows. If the guest fails and is ignored, nothing is rejected, not even some nodes."""
+        """Call `filter` for these rows of nodes. If the guest fails and its failure policy is `ignore`, no node is
+        rejected.
+        """
         try:
             answers = self.answers("filter", cycle, rows, _is_no_verdict)
         except (GuestFault, Unavailable) as error:
@@ -108,7 +113,9 @@ class FilterPoint(ExtensionPlugin):
 
 
 class SearchingFilterPoint(FilterPoint):
-    """Filter of guests whose answers are not kept: calls for as few nodes as needed; slow ones on other threads."""
+    """Filter of guests whose answers are not cached: calls `filter` for as few nodes as needed, if slow on other
+    threads.
+    """
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         rows = verdicts.feasible_rows()
@@ -152,7 +159,9 @@ class SearchingFilterPoint(FilterPoint):
             verdicts.reject(row, code, detail)
 
     def _may_interrupt(self, state: CycleState, search: Search, rows: int) -> None:
-        """Raise AnswersToCome if calls for so many rows would block the event loop, to make them on other threads."""
+        """Raise AnswersToCome, to make the calls on other threads, if calls for `rows` nodes would block the event
+        loop.
+        """
         threads = self.surroundings.filter_threads
         if not state.may_wait or threads is None or search.interruptions >= MAX_INTERRUPTIONS:
             return
@@ -231,7 +240,7 @@ class ScorePoint(ExtensionPlugin):
     def score_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
-        """Set raw scores node by node, after `prescore`."""
+        """Set the raw score of each feasible node, after `prescore`."""
         cycle = self.cycle(state, pod)
         rows = verdicts.feasible_rows()
         clear_raw(verdicts, scores)
@@ -241,7 +250,10 @@ class ScorePoint(ExtensionPlugin):
                 scores.set_raw(row, score)
 
     def rate(self, cycle: Cycle, rows: Sequence[int]) -> list[tuple[int, int]]:
-        """Return (row, score) for scores other than 0; none if the guest failed and is ignored. Raises CycleFault."""
+        """Return (row, score) for scores other than 0; none if the guest failed and that is ignored.
+
+        Raises CycleFault.
+        """
         try:
             answers = self.answers("score", cycle, rows, _is_no_score)
         except (GuestFault, Unavailable) as error:
@@ -343,7 +355,7 @@ class PostBindPoint(ExtensionPlugin):
 
 
 def _end(plugin: ExtensionPlugin, export: str, cycle: Cycle, call: Call) -> None:
-    """Call an export without a result, without waiting if there are threads; then release the attempt's instance."""
+    """Call an export without a result and release the attempt's instance; with threads, do not wait for it."""
     threads = plugin.surroundings.threads
     if export not in plugin.exports:
         cycle.release()

@@ -1,8 +1,9 @@
-"""PreFilter, Filter and Score of guests that the user declares to depend on pod and node object alone (`pure: true`).
+"""PreFilter, Filter and Score of guests that the user declares to depend only on pod and node objects (`pure: true`).
 
-Answers are kept by the pod's look: a pod with a known look costs no call, and a changed node costs one. So the compiled
-lane can decide such pods. Side effects of a guest, such as Events, happen only when it is called. Guests with exports
-for binding, for pods added and removed, or for normalizing scores use the ordinary points.
+Answers are cached by the pod's look, a digest of all that the guest may read of it. A pod with a known look costs no
+call, and a changed node costs one, so that the compiled lane can decide such pods. Side effects of a guest, such as
+Events, occur only when it is called. Guests with exports for binding, for pods added and removed, or for normalizing
+scores use the ordinary points.
 """
 
 from __future__ import annotations
@@ -30,26 +31,30 @@ _LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1  # the range of a guest's scores
 
 
 class PurePoint(ExtensionPlugin):
-    """The common part of a pure guest's extension points: the kept answers."""
+    """The common part of a pure guest's extension points: the cache of its answers."""
 
     _answers: KeptAnswers | None = None  # None until the first use, and after a new version of the guest
 
     def replace(self, version: Version) -> None:
-        """Implements `Follower`: use the version, drop the kept answers and have the pod classes built again."""
+        """Switch to this version of the guest, drop the cached answers and have pod classes built again. Implements
+        `Follower`.
+        """
         super().replace(version)
         self._answers = None
         if self.table.columns.rows:
             self.table.node_changes.add(0)
 
     def look_beyond(self, pod: PodInfo) -> bytes:
-        """Return a digest of what the guest sees of the pod, for its signature; b"" if no answers are kept."""
+        """Return a digest of all that the guest reads of the pod, to be part of the pod's signature; b"" if nothing is
+        cached.
+        """
         return b"" if self.exports & _PERSONAL_EXPORTS else look_of(self._world.whole(pod.pod))
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
         return self.look_beyond(pod) or None
 
     def known(self, cycle: Cycle) -> KeptAnswer | None:
-        """Return the kept answer for the cycle's pod; None if no answers are kept for this guest."""
+        """Return the cached answer for the cycle's pod; None if no answers of this guest are cached."""
         if self.exports & _PERSONAL_EXPORTS:
             return None
         if cycle.look is None:
@@ -63,7 +68,9 @@ class PurePoint(ExtensionPlugin):
         return self._answers
 
     def marked(self, cycle: Cycle, known: KeptAnswer) -> bool:
-        """Bring the kept marks up to date. False if that is not possible. Raises CycleFault if the guest fails."""
+        """Bring the cached results of Filter up to date. False if that is not possible. Raises CycleFault if the guest
+        fails.
+        """
         kept = self._kept
         rows, now = kept.stale(known.seen_marks), kept.now
         if rows:
@@ -76,7 +83,9 @@ class PurePoint(ExtensionPlugin):
         return True
 
     def scored(self, cycle: Cycle, known: KeptAnswer) -> bool:
-        """Bring the kept scores up to date; False if the guest failed and is ignored. Raises CycleFault if it fails."""
+        """Bring the cached scores up to date; False if the guest failed and that is ignored. Raises CycleFault if it
+        fails.
+        """
         kept = self._kept
         rows, now = kept.stale(known.seen_scores), kept.now
         if rows:
@@ -89,7 +98,9 @@ class PurePoint(ExtensionPlugin):
         return True
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """Put the guest's kept marks and scores into the pod class. False if its answers cannot be expressed so."""
+        """Add the guest's cached results of Filter and Score to a pod class. False if they cannot be expressed that
+        way.
+        """
         draft.depends_on(Source.OBJECTS)
         cycle = Cycle(self._cycles, pod, self._world.whole(pod.pod))
         known = self.known(cycle)
@@ -127,7 +138,7 @@ class PurePoint(ExtensionPlugin):
         return True
 
     def pre_filtered(self, cycle: Cycle, known: KeptAnswer) -> PreFiltered:
-        """Return the kept answer of PreFilter, calling `prefilter` if there is none; success for a guest without it."""
+        """Return the cached answer of PreFilter; if there is none, call `prefilter`. Success for a guest without it."""
         if known.pre_filtered is None:
             found = self.ask_pre_filter(cycle)
             if found[1] is not None and found[1].code is Code.ERROR:
@@ -136,7 +147,9 @@ class PurePoint(ExtensionPlugin):
         return known.pre_filtered
 
     def unscored(self, cycle: Cycle, known: KeptAnswer) -> bool:
-        """Return whether PreScore answers Skip, calling `prescore` the first time. Raises CycleFault if it rejects."""
+        """Return whether PreScore returns Skip; `prescore` is called the first time only. Raises CycleFault if it
+        rejects.
+        """
         if known.is_unscored is None:
             cycle.wants_pre_score = cycle.wants_pre_score or "prescore" in self.exports
             self.ask_pre_score(cycle, [info.name for info in self.table])

@@ -1,4 +1,4 @@
-"""Converts results of exports to the framework's types, and faults of a guest to statuses."""
+"""Converts results of a guest's exports to the framework's types, and faults of a guest to statuses."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def status_of(export: str, code: int, reason: str) -> Status | None:
 
 
 def post_filter_result(mode: int, nominated: str) -> PostFilterResult | None:
-    """Return the result for a nominating mode; None leaves the nomination unchanged. Raises GuestFault for others."""
+    """Return PostFilter's result for a nominating mode; None leaves the nomination as it is. GuestFault for an unknown
+    mode.
+    """
     if mode == _NOOP:
         return None
     if mode == _OVERRIDE:
@@ -55,7 +57,7 @@ def post_filter_result(mode: int, nominated: str) -> PostFilterResult | None:
 
 
 def permit_result(value: int) -> tuple[int, float]:
-    """Split a result of `permit` into (status code, seconds). Its low half is the timeout in ms, unsigned."""
+    """Split a result of `permit` into (status code, seconds to wait). Its low half is the timeout in ms, unsigned."""
     return value >> 32, (value & _U32) / 1000
 
 

@@ -1,10 +1,10 @@
-"""Calls of a guest for many nodes: one after the other on the attempt's instance, or in groups on several.
+"""Calls a guest for many nodes: one after the other on the attempt's instance, or in groups on several instances.
 
-Groups save time for slow guests. Guests run without the GIL, so several instances use several cores; and the data that
-a guest keeps of the nodes of one attempt makes each further node slower (SDKs look nodes up in a list, and their
-garbage collectors scan all kept data), so a group is small, and begins with `prefilter`. An answer about a node must
-not depend on calls about others: see `ExtensionPlugin.is_divided`. Answers and actions are merged in the order of
-rows, so that the number of threads makes no difference.
+Groups save time for slow guests. Guests run without the GIL, so several instances use several cores. The more nodes a
+guest has stored in one attempt, the slower each further node becomes (SDKs look nodes up in a list, and their garbage
+collectors scan all data), so a group is small, and begins with `prefilter`. An answer about a node must not depend on
+calls about others: see `ExtensionPlugin.is_divided`. Answers and actions are merged in the order of the nodes' rows, so
+that the number of threads makes no difference.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kscheduler.wasm.extension.host.call import Call, forget_output
 
 T = TypeVar("T")
 
-WORTH_S = 0.0004  # likely time for all rows above which threads pay; a hand-off costs a tenth of it
+WORTH_S = 0.0004  # if calls are likely to take longer, threads pay; passing work to a thread costs a tenth of it
 GROUP_ROWS = 64  # at most so many rows share one `prefilter` and one decoding of the pod
 _WEIGHT = 0.2  # weight of the latest call in the moving average
 
@@ -32,7 +32,9 @@ Ends = Callable[[int], bool]  # returns whether this result ends the calls for f
 def ask_rows(
     instance: Instance, export: str, call: Call, rows: Sequence[int], names: Sequence[str], ends: Ends
 ) -> list[Answer]:
-    """Call the export for each row in order; return the answers other than 0, up to the first that ends the calls."""
+    """Call the export for the node of each row, in order; return answers other than 0, until `ends` is True for a
+    result.
+    """
     instance.data = call
     function = cast(Callable[[], int], instance.prepare(export))
     found: list[Answer] = []
@@ -50,7 +52,9 @@ def ask_rows(
 
 
 class Sharing:
-    """Threads for the calls of one plugin, made when first needed, and the usual time per row of each export."""
+    """The threads for the calls of one plugin, created when first needed, and the usual time per node of
+    each export.
+    """
 
     def __init__(self, threads: int | None = None) -> None:
         cores = len(os.sched_getaffinity(0))
@@ -67,17 +71,19 @@ class Sharing:
         return self.likely_s(export, rows) > WORTH_S
 
     def likely_s(self, export: str, rows: int) -> float:
-        """Return how long calls for so many rows are likely to take, in seconds; 0 if nothing is known yet."""
+        """Return how many seconds calls for `rows` nodes are likely to take; 0 if nothing is known yet."""
         return self._usual_s.get(export, 0.0) * rows
 
     def parts(self, rows: Sequence[int]) -> list[Sequence[int]]:
-        """Divide the rows evenly, in order, into at least one part per thread, none larger than GROUP_ROWS."""
+        """Divide the rows evenly and in order into at least one part per thread, none larger than GROUP_ROWS."""
         count = max(self._threads + 1, -(-len(rows) // GROUP_ROWS))
         size = -(-len(rows) // count)
         return [rows[start : start + size] for start in range(0, len(rows), size)]
 
     def run(self, works: Sequence[Callable[[], T]]) -> list[T]:
-        """Run all works, the first on this thread; return their results. An exception is raised when all have ended."""
+        """Run all functions, the first on this thread, and return their results. Raises an exception when all have
+        ended.
+        """
         others = min(self._threads, len(works) - 1)
         if self._executor is None and others > 0:
             self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="wasm-rows")

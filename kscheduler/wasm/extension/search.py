@@ -1,7 +1,7 @@
-"""A guest's answers at Filter about one pod, node by node, until enough feasible nodes are known.
+"""A guest's Filter answers about one pod, node by node, until enough feasible nodes are known.
 
 A search may be interrupted, so that its calls are made on other threads, and be resumed by the pod's next cycle. An
-answer about a node then stays valid as long as the node object has not changed.
+answer about a node is then still valid if the node object has not changed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FITS = (0, "")
 
 class Search:
     def __init__(self, pod: PodInfo, cycle: Cycle, world: World, version: Module, *, sees_all_nodes: bool) -> None:
-        """`version`: the guest's module. `sees_all_nodes`: its answer about one node may depend on other nodes."""
+        """`version` is the guest's module. `sees_all_nodes`: its answer about one node may depend on other nodes."""
         self.pod = pod
         self.cycle = cycle
         self.version = version
@@ -39,7 +39,10 @@ class Search:
         self._enough = 0
 
     def begin(self, rows: Sequence[int], enough: int) -> None:
-        """Begin or resume the search over `rows`, in this order. `enough`: number of feasible rows that ends it."""
+        """Begin or resume the search over `rows` of nodes, in this order.
+
+        It ends when `enough` of them are feasible.
+        """
         self._rows, self._enough = rows, enough
         self._forget_changed()
 
@@ -53,7 +56,9 @@ class Search:
         self._seen = self._world.node_changes
 
     def next_rows(self) -> list[int]:
-        """Return the rows to ask the guest about next: as many as suffice if all are feasible; none at the end."""
+        """Return the rows of nodes to call the guest for next: as many as suffice if all are feasible; none
+        at the end.
+        """
         if self._is_over:
             return []
         found: list[int] = []
@@ -70,14 +75,17 @@ class Search:
         return found
 
     def take(self, rows: Collection[int], answers: Sequence[Answer], ends: Ends) -> None:
-        """Store the answers about these rows. `answers`: those other than 0, up to the first that ends the search."""
+        """Store the answers about these rows.
+
+        `answers` are those other than 0, up to the first that ends the search.
+        """
         self._is_over = bool(answers) and ends(answers[-1][1])
         self._answered.update(dict.fromkeys(rows, _FITS))
         self._answered.update({row: (value, reason) for row, value, reason in answers})
 
     @property
     def answers(self) -> list[Answer]:
-        """The answers other than 0, in the order of rows."""
+        """The answers other than 0 (success), in the order of rows."""
         found: Mapping[int, tuple[int, str]] = self._answered
         return [(row, *found[row]) for row in self._rows if row in found and found[row][0]]
 

@@ -1,7 +1,7 @@
-"""The services that the scheduler lends the plugins of the extension ABI, beside the Handle that every plugin gets.
+"""The services of the scheduler that plugins of the extension ABI use, in addition to the framework's Handle.
 
-All of them have defaults, so that a plugin can be made without a scheduler; a scheduler fills them in before or after
-the plugins are made.
+All of them have defaults, so that a plugin can be made without a scheduler; a scheduler sets them before or after the
+plugins are made.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from kscheduler.wasm.quarantine import QuarantineRules
 
 @dataclass(slots=True)
 class Surroundings:
-    """The services that a scheduler lends to all its wasm plugins."""
+    """The services that a scheduler gives to all its wasm plugins."""
 
-    whole: WholeObjects | None = None  # None: no complete objects are kept
+    whole: WholeObjects | None = None  # None: no complete pod and node objects are stored
     encoder: ObjectEncoder | None = None  # one for all guests, so that each object is encoded once; None: one each
     recorder: Recorder | None = None  # None: Events are dropped
     clock: Clock | None = None  # for quarantines; None: the handle's stopwatch

@@ -1,1 +1,3 @@
-"""Loading of guests: read from a file or a server, checked, compiled once, and replaced when the source changes."""
+"""Loads guests: reads them from a file or a server, checks and compiles them, and replaces them when the source
+changes.
+"""

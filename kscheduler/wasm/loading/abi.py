@@ -1,9 +1,9 @@
-"""Find out from a guest's imports and exports which ABI it uses, its extension points, and why it cannot be loaded.
+"""Determines from a guest's imports and exports which ABI it uses, its extension points, and why it cannot be loaded.
 
 A guest that exports the function `kscheduler_abi_v1` uses the batch ABI; one that exports a plugin function of
-kube-scheduler-wasm-extension uses the extension ABI. Faults have kube-scheduler-wasm-extension's wording where it has
-one. Unlike there, any set of extension points is accepted. A guest of the batch ABI reports its extension points itself
-(`ks_describe`), so it has none here.
+kube-scheduler-wasm-extension uses the extension ABI. Error texts are kube-scheduler-wasm-extension's where it has one.
+Unlike there, any set of extension points is accepted. A guest of the batch ABI reports its extension points itself
+(`ks_describe`), so that it has none here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Abi(enum.StrEnum):
 class Interface:
     """A guest's ABI and extension points, and the reasons why it cannot be loaded, if any."""
 
-    abi: Abi | None  # None: neither of the two
+    abi: Abi | None  # None if the guest uses neither ABI
     points: tuple[str, ...]  # extension points of its exports, as the configuration spells them
     faults: tuple[str, ...]  # why it cannot be loaded; empty if it can
     unknown_imports: tuple[Import, ...]  # imports that no host function provides
@@ -183,7 +183,7 @@ def is_known_import(each: Import, abi: Abi | None) -> bool:
 
 
 def origin_of(each: Import) -> str:
-    """Return the name of the interface that an import belongs to, for messages; "" if it is of none that is known."""
+    """Return the name of the known interface that an import belongs to, for messages; "" if it belongs to none."""
     if each.module == wasi.MODULE:
         return "WASI preview 1" if each.name in _WASI_FUNCTIONS else ""
     if (each.module, each.name) in _LANGUAGES:

@@ -1,9 +1,10 @@
-"""A trial of a guest's new version: it decides about a few made-up pods and nodes before it may about real ones.
+"""Tries out a new version of a guest: it decides about a few made-up pods and nodes before it may decide about real
+ones.
 
-The plugin is made as a profile makes it: its own pool, deadline, memory cap and checks. It has no apiserver, no
-metrics, no Events and no waiting pods. A guest that traps, hangs or breaks its contract in the trial is refused. An
-error status that the guest returns by itself counts only if the version in use returns none for these pods: a guest
-may have reasons to reject them.
+The plugin is made as a profile makes it, with a pool, deadline, memory limit and checks of its own. It has no
+apiserver, no metrics, no Events and no waiting pods. A guest that traps, hangs or violates its ABI in the trial is
+refused. An error status that the guest itself returns counts only if the current version returns none for these pods,
+since a guest may have reasons to reject them.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ _ZONES = ("a", "a", "b")  # zones of the made-up nodes
 
 
 class CanaryFailed(PluginError):
-    """A new version failed its trial; the text names the pod, if the fault was at one, and the reason."""
+    """A new version of a guest failed its trial. The text has the reason, and the pod if the fault occurred at one."""
 
 
 def try_out(guest: Guest, makes_host: MakesHost, version: Version) -> None:
-    """Run a trial of a new version of the guest; raise CanaryFailed, or what making the plugin raises.
+    """Run a trial of a new version of the guest. Raises CanaryFailed, or any error that making the plugin raises.
 
-    It is called in a worker thread, since it may take many times the wasm deadline.
+    Call it in a worker thread, since it may take many times the wasm deadline.
     """
     trial = _trial_of(guest, makes_host, version)
     faults = [*trial.hard, *trial.kinds]
@@ -70,7 +71,7 @@ def _trial_of(guest: Guest, makes_host: MakesHost, version: Version) -> _Trial:
 
 
 class _OneVersion:
-    """A guest with one fixed version, for a trial. Faults are errors here, whatever its failure policy is."""
+    """A guest with one fixed version, for a trial. Faults count as errors here, whatever its failure policy is."""
 
     def __init__(self, guest: Guest, version: Version) -> None:
         self.name = guest.name
@@ -86,7 +87,7 @@ class _OneVersion:
 
 
 class _TrackedModule:
-    """A module that records the instances made of it, so that they can be closed at the end of the trial."""
+    """A module that records the instances made from it, so that they can be closed at the end of the trial."""
 
     def __init__(self, module: Module) -> None:
         self.exports = module.exports
@@ -107,7 +108,7 @@ class _TrackedModule:
 
 
 class _Trial:
-    """The trial of one plugin object on a few nodes; as the pool's PoolObserver it collects the faults of calls."""
+    """The trial of one plugin object on a few nodes. It is also the PoolObserver that collects the faults of calls."""
 
     def __init__(self) -> None:
         self.hard: list[str] = []  # errors that no sound guest causes
@@ -125,7 +126,10 @@ class _Trial:
             self._decide(framework, PodInfo(pod), is_taken_back=number % 2 == 1)
 
     def _decide(self, framework: Framework, pod: PodInfo, *, is_taken_back: bool) -> None:
-        """Take one pod through the extension points, as far as the guest does not reject it."""
+        """Call the extension points for one pod, up to the first at which the guest rejects it.
+
+        With `is_taken_back`, Unreserve ends the attempt instead of the binding.
+        """
         state = CycleState()
         # 1. Choose a node.
         self._note(pod, framework.run_pre_enqueue(pod))

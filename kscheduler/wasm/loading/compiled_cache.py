@@ -43,7 +43,7 @@ class _Entry:
 
 
 class CompiledCache:
-    """A directory of compiled guests, usable from several threads and several processes at once."""
+    """A cache directory of compiled guests; several threads and processes may use it at once."""
 
     def __init__(self, directory: str | Path, *, max_bytes: int = DEFAULT_MAX_BYTES, is_wanted: bool = True) -> None:
         """`is_wanted`: the user named the directory, so that a warning is logged if it cannot be used."""
@@ -53,7 +53,9 @@ class CompiledCache:
         self._is_usable: bool | None = None  # None: not tried yet
 
     def get(self, key: str) -> bytes | None:
-        """Return the blob that was put under this key; None if there is none or it is damaged (it is removed then)."""
+        """Return the compiled code stored under this key; None if there is none or it is damaged, in which case it is
+        removed.
+        """
         if not self._prepare():
             return None
         path = self._path(key)
@@ -75,7 +77,7 @@ class CompiledCache:
         return blob
 
     def put(self, key: str, blob: bytes) -> None:
-        """Store the blob and remove older ones if necessary. A blob larger than the whole limit is not stored."""
+        """Store compiled code, and remove older files if necessary. Code larger than the whole limit is not stored."""
         size = len(MAGIC) + DIGEST_BYTES + len(blob)
         if size > self._max_bytes or not self._prepare():
             return
@@ -128,7 +130,7 @@ class CompiledCache:
     # --- room ---
 
     def _make_room(self, newest: Path) -> None:
-        """Remove the least recently used files until the limit is kept, but not the file that was just written."""
+        """Remove the least recently used files, except the one just written, until the size limit is met."""
         entries = sorted(self._entries(), key=lambda entry: entry.used_at)
         excess = sum(entry.size_bytes for entry in entries) - self._max_bytes
         for entry in entries:
@@ -140,7 +142,9 @@ class CompiledCache:
                 excess -= entry.size_bytes
 
     def _entries(self) -> Iterator[_Entry]:
-        """Yield the cache's files and remove leftovers of writes. Other files are neither counted nor removed."""
+        """Yield the cache's files, and remove leftovers of interrupted writes. Other files are neither counted nor
+        removed.
+        """
         with os.scandir(self.directory) as found:
             for item in found:
                 try:
@@ -160,7 +164,7 @@ def cache_key(guest_sha256: str, engine: Engine) -> str:
 
 
 def default_directory(environment: Mapping[str, str] | None = None) -> Path | None:
-    """Return the cache directory by the XDG rules; None for a user without a home directory, as in a container."""
+    """Return the cache directory by the XDG rules; None if the user has no home directory, as in a container."""
     given = os.environ if environment is None else environment
     base = given.get("XDG_CACHE_HOME", "")
     if os.path.isabs(base):  # the rules say to ignore a relative one
@@ -170,7 +174,9 @@ def default_directory(environment: Mapping[str, str] | None = None) -> Path | No
 
 
 def open_cache(directory: str | None, *, environment: Mapping[str, str] | None = None) -> CompiledCache | None:
-    """Open the cache for a value of `--plugin-cache-dir`: None is the default place if there is one, "" no cache."""
+    """Open the cache for a value of `--plugin-cache-dir`. None means the default place, if there is one; "" means no
+    cache.
+    """
     if directory is not None:
         return CompiledCache(directory) if directory else None
     default = default_directory(environment)
@@ -181,7 +187,7 @@ def open_cache(directory: str | None, *, environment: Mapping[str, str] | None =
 
 
 def _check_ours(directory: Path) -> None:
-    """Raise PermissionError for a directory that another user could write to, or that this user cannot."""
+    """Raise PermissionError for a directory that other users can write to, or that this user cannot."""
     state = directory.stat()
     if state.st_uid != os.geteuid():
         raise PermissionError(f"expected a directory of user {os.geteuid()}, got one of user {state.st_uid}")
@@ -193,7 +199,7 @@ def _check_ours(directory: Path) -> None:
 
 
 def _read_private(path: Path, max_bytes: int) -> bytes:
-    """Return the contents of a regular file of this user; links are not followed. Raises OSError."""
+    """Return the contents of a regular file that belongs to this user; links are not followed. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         state = os.fstat(file.fileno())

@@ -1,4 +1,6 @@
-"""Turns a guest's bytes into a version that can run: read its interface, then compile it or load it from the cache."""
+"""Turns a guest's bytes into a version that can run: reads its interface, then compiles it or loads it from
+the cache.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class Version:
 
 
 def read_interface(wasm: bytes) -> tuple[Sections, Interface]:
-    """Return the module's imports and exports, and its interface as a plugin. Raises LoadError if it can be none."""
+    """Return the module's imports and exports, and its interface as a plugin. Raises LoadError if it cannot be a
+    plugin.
+    """
     try:
         sections = read_sections(wasm)
     except BadModule as error:
@@ -37,7 +41,10 @@ def read_interface(wasm: bytes) -> tuple[Sections, Interface]:
 
 
 def compile_version(wasm: bytes, sha256: str, engine: Engine, cache: CompiledCache | None) -> Version:
-    """Check and compile a guest. Raises LoadError. Not for the event loop's thread: takes seconds, mostly GIL-free."""
+    """Check and compile a guest. Raises LoadError.
+
+    It takes seconds, mostly without the GIL, so it must not run on the event loop's thread.
+    """
     sections, interface = read_interface(wasm)
     return Version(sha256, sections, interface, compile_module(wasm, sha256, engine, cache))
 

@@ -1,8 +1,8 @@
-"""Guests from servers: one GET with limits on time, bytes and redirects.
+"""Downloads guests from servers: one GET with limits on time, bytes and redirects.
 
-Redirects are followed here rather than by the library, so that each target is checked as the URL in the configuration
-was, and https never leads to http. A body may be gzip, as with Go's client; the unpacked bytes are limited too, so
-that a small file cannot unfold into a big one. Proxies are the environment's; none is used for this machine.
+Redirects are followed here rather than by aiohttp, so that each target is checked like the configured URL, and https
+never leads to http. A body may be gzip, as with Go's client; the unpacked bytes are limited too, because a small file
+may unpack into a huge one. Proxies are taken from the environment; none is used for this machine.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _GZIP = 16 + zlib.MAX_WBITS  # zlib's way to say: with a gzip header
 
 @dataclass(frozen=True, slots=True)
 class DownloadLimits:
-    """The limits of one download, its redirects included."""
+    """The limits of one download, including its redirects."""
 
-    max_bytes: int = 32 * MEBIBYTE  # on the wire, and unpacked: the largest published guest has 2 MiB
+    max_bytes: int = 32 * MEBIBYTE  # transferred, and also unpacked; the largest published guest has 2 MiB
     whole_s: float = 60.0
     connect_s: float = 10.0
-    silence_s: float = 10.0  # between two pieces of the body
+    silence_s: float = 10.0  # the longest time between two pieces of the body
     # A server that sends single bytes never exceeds `silence_s`, so the rate is limited too.
     min_bytes_per_s: int = 4096
     grace_s: float = 5.0  # time before the rate is checked
@@ -49,7 +49,7 @@ class DownloadLimits:
 
 @dataclass(frozen=True, slots=True)
 class Validators:
-    """The validators of a conditional GET, as a server gave them; both are empty if it gave none."""
+    """The ETag and Last-Modified of a server, for a conditional GET; both are empty if it sent none."""
 
     etag: str = ""
     last_modified: str = ""
@@ -61,7 +61,7 @@ class Validators:
 
 @dataclass(frozen=True, slots=True)
 class Downloaded:
-    """The result of a download. `data` None: not modified since the server gave the validators of the request."""
+    """The result of a download. `data` is None if the file was not modified since the validators of the request."""
 
     data: bytes | None
     validators: Validators
@@ -74,7 +74,7 @@ NO_VALIDATORS = Validators()
 async def download(
     source: HTTPSource, limits: DownloadLimits = DEFAULT_LIMITS, known: Validators = NO_VALIDATORS
 ) -> Downloaded:
-    """Return the body of a 200, or that it has not changed since `known`. Raises SourceError otherwise."""
+    """Download a guest, or find that it has not changed since `known`. Raises SourceError for any other result."""
     try:
         return await within(limits.whole_s, _follow(source, limits, known))
     except TimeoutError as error:
@@ -142,7 +142,7 @@ def _tls_context() -> ssl.SSLContext:
 
 
 class _Body:
-    """Reads a body piece by piece, counting bytes before they are kept."""
+    """Reads a body piece by piece, and checks the limits before keeping a piece."""
 
     def __init__(self, response: aiohttp.ClientResponse, limits: DownloadLimits) -> None:
         self._response = response
@@ -217,7 +217,7 @@ def _proxy_of(url: SecretURL) -> SecretURL | None:
 
 
 def _as_written(url: str) -> yarl.URL:
-    """Return the URL without normalising its escapes, since signed URLs depend on how each byte is written."""
+    """Return the URL without normalising its percent-escapes, since signed URLs depend on how each byte is written."""
     return yarl.URL(url, encoded=url.isascii())
 
 
@@ -225,7 +225,7 @@ def _as_written(url: str) -> yarl.URL:
 
 
 def _shown(url: SecretURL, source: HTTPSource) -> str:
-    """Return a prefix that names the server of a redirect; "" if it is the URL of the configuration."""
+    """Return a prefix for messages that names the server of a redirect; "" if `url` is the configured one."""
     return "" if url == source.url else f"{url.shown}: "
 
 
@@ -235,7 +235,7 @@ def _silent(url: SecretURL, source: HTTPSource, limits: DownloadLimits) -> str:
 
 
 def _hidden(text: str, url: SecretURL) -> str:
-    """Return a text from a server, a proxy or the library with the secrets of the URL and the proxy's URL hidden."""
+    """Return a text from a server, a proxy or a library without the secrets in this URL and in the proxy's."""
     proxy = _proxy_of(url)
     return url.hide_in(text if proxy is None else proxy.hide_in(text))
 

@@ -19,12 +19,12 @@ SETTLED_S = 2.0
 
 
 class LoadError(ConfigError):
-    """A guest cannot be loaded; the text is meant for users and names the URL."""
+    """A guest cannot be loaded. The text is for users and names the guest's URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The state of a source to compare with next time: a file's state, or the validators of a server."""
+    """The last known state of a source, to detect a change: a file's state, or the validators of a server."""
 
     file: FileState | None = None
     validators: Validators = NO_VALIDATORS
@@ -38,7 +38,7 @@ class Fetched:
 
 
 class Fetcher:
-    """Reads one source. Every method raises LoadError in kube-scheduler-wasm-extension's form."""
+    """Reads a guest from one URL. Every method raises LoadError, worded as in kube-scheduler-wasm-extension."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Fetcher:
         limits: DownloadLimits = DEFAULT_LIMITS,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`sha256` "": any contents are accepted. Raises LoadError for an invalid URL."""
+        """`sha256` is the expected digest, or "" to accept any contents. Raises LoadError for an invalid URL."""
         self._sha256 = sha256
         self._limits = limits
         self._wall = wall
@@ -75,7 +75,9 @@ class Fetcher:
         return fetched
 
     async def fetch_if_changed(self, mark: Mark) -> Fetched | None:
-        """Return the contents, or None if the source reports no change since `mark`. The digest may still be equal."""
+        """Return the contents, or None if the source reports no change since `mark`. Returned contents may still be
+        equal.
+        """
         return await self._fetch(mark)
 
     async def _fetch(self, mark: Mark) -> Fetched | None:

@@ -1,4 +1,4 @@
-"""Guests from files: read completely, up to a limit, and only from regular files."""
+"""Reads guests from files: completely, up to a size limit, and only from regular files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kscheduler.wasm.loading.source import SourceError
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """The properties of a file that show a change without reading it."""
+    """The properties of a file that reveal a change without reading it."""
 
     modified_ns: int
     size_bytes: int
@@ -20,7 +20,7 @@ class FileState:
 
 
 def read_file(path: str, max_bytes: int) -> tuple[bytes, FileState]:
-    """Return the contents and the file's state. Raises SourceError, also if the file changed during reading."""
+    """Return the contents and the file's state. Raises SourceError, also if the file changed while it was read."""
     try:
         # O_NONBLOCK, since opening a pipe would wait for its writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -60,7 +60,7 @@ def state_of(found: os.stat_result) -> FileState:
 
 
 def _failed(verb: str, path: str, error: OSError | ValueError) -> SourceError:
-    """Make a SourceError in Go's form: `open /x.wasm: no such file or directory`."""
+    """Create a SourceError worded as in Go: `open /x.wasm: no such file or directory`."""
     reason = getattr(error, "strerror", None) or str(error)
     return SourceError(f"{verb} {path}: {reason[:1].lower()}{reason[1:]}")
 

@@ -1,8 +1,8 @@
-"""A guest of the configuration: its source, the version in use, and the plugin objects that run it.
+"""A configured guest: its source, its current version, and the plugin objects that run it.
 
-The plugin objects are its followers. Each of them first tries a new version (`try_out`, in a worker thread); when none
-has raised, each changes to it (`replace`, on the event loop's thread, where no scheduling cycle is in the middle of a
-step). A plugin decides itself with which version it finishes a cycle or binding that has begun.
+The plugin objects are its followers. Each of them first tries out a new version (`try_out`, in a worker thread). If
+none has raised, each switches to it (`replace`, on the event loop's thread, while no scheduling cycle is in the middle
+of a step). A plugin itself decides with which version it finishes a cycle or binding that has begun.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from kscheduler.wasm.loading.fetch import Fetched, Fetcher
 
 
 class Follower(Protocol):
-    """The part of a plugin object that handles new versions of its guest."""
+    """The methods of a plugin object that handle new versions of its guest."""
 
     def try_out(self, version: Version) -> None:
-        """Raise if the version cannot be used. Change nothing. Called in a worker thread."""
+        """Raise if the version cannot be used, and change nothing. Called in a worker thread."""
         ...
 
     def replace(self, version: Version) -> None:
-        """Use the version from now on. It must be quick: the event loop waits for it."""
+        """Switch to this version. It must be quick, because the event loop waits for it."""
         ...
 
 
 class Guest:
-    """One guest of the configuration; it is compiled when the first plugin object asks for its version."""
+    """One guest of the configuration; it is compiled when the first plugin object needs it."""
 
     def __init__(
         self,
@@ -44,7 +44,10 @@ class Guest:
         engine: Callable[[], Engine],
         cache: CompiledCache | None,
     ) -> None:
-        """`engine` is called when a version is to be compiled. Raises LoadError for a module that can be no plugin."""
+        """`engine` is called when a version is to be compiled.
+
+        Raises LoadError for a module that cannot be a plugin.
+        """
         self.name = name
         self.arguments = arguments
         self.fetcher = fetcher
@@ -60,7 +63,7 @@ class Guest:
 
     @property
     def version(self) -> Version:
-        """The version in use; the first access compiles it. Raises LoadError or EngineUnavailable."""
+        """The current version; the first access compiles it. Raises LoadError or EngineUnavailable."""
         with self._lock:
             if self._version is None:
                 assert self._data is not None
@@ -69,11 +72,14 @@ class Guest:
             return self._version
 
     def compile_aside(self, fetched: Fetched) -> Version:
-        """Compile a version without using it. For a worker thread. Raises LoadError or EngineUnavailable."""
+        """Compile a version without using it; to be called in a worker thread.
+
+        Raises LoadError or EngineUnavailable.
+        """
         return compile_version(fetched.data, fetched.sha256, self._engine(), self._cache)
 
     def follow(self, follower: Follower) -> None:
-        """Pass new versions to this follower, which is held by a weak reference."""
+        """Register a plugin object for new versions of the guest. It is held by a weak reference."""
         self._followers.add(follower)
 
     @property

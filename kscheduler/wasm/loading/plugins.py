@@ -1,8 +1,8 @@
-"""The wasm plugins of a configuration, as plugin classes for the framework; and the watch for new versions.
+"""The wasm plugins of a configuration, as plugin classes for the framework; they are replaced when new versions appear.
 
-One object serves the whole program: a configuration is read several times at start, and each guest is fetched once.
-The host of a guest's ABI makes its class. The modules needed to load guests are imported with the first guest:
-most configurations have none, and their start should not be slower for it.
+One object serves the whole program: a configuration is read several times at start, and each guest is downloaded only
+once. Each of the two ABIs has a function that makes plugin classes. The modules needed to load guests are imported with
+the first guest: most configurations have none, and their start should not be slower for it.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ class GuestPlugins:
         reloads: bool = True,
         is_trial: bool = False,
     ) -> None:
-        """`cache_dir`: directory of compiled guests, as `--plugin-cache-dir`: None for the default place, "" for none.
+        """`cache_dir` is the directory of compiled guests, as `--plugin-cache-dir`: None for the default place, "" for
+        none.
 
-        Hosts, engine and limits have defaults if they are None. `reloads` False: guests are never replaced nor called
-        on other threads, as a simulation in virtual time needs. `is_trial` True: guests are never put into quarantine
+        `hosts`, `engine` and `limits` have defaults if they are None. With `reloads` False guests are never replaced,
+        nor called on other threads, as a simulation in virtual time needs. With `is_trial` guests are never quarantined
         after faults.
         """
         self._cache_dir = cache_dir
@@ -70,7 +71,7 @@ class GuestPlugins:
         return is_wasm(document)
 
     def class_of(self, name: str, document: Any, path: str) -> type[Any]:
-        """Return the plugin's class, downloading the guest if needed. `path`: place of the arguments, for messages.
+        """Return the plugin's class, downloading the guest if needed. `path` locates the arguments, for messages.
 
         Raises ConfigError.
         """
@@ -119,17 +120,17 @@ class GuestPlugins:
 
     @property
     def needs_nodes(self) -> bool:
-        """True if a guest needs complete node objects."""
+        """True if any guest needs complete node objects."""
         return any(guest.interface.sees_nodes for guest in self.guests)
 
     @property
     def needs_pods(self) -> bool:
-        """True if a guest needs complete pod objects."""
+        """True if any guest needs complete pod objects."""
         return any(guest.interface.sees_pods for guest in self.guests)
 
     @property
     def keep_answers(self) -> bool:
-        """True if a guest is declared pure: its answers are kept as long as the pod and node objects do not change."""
+        """True if any guest is declared pure, so that its answers are cached until the pod or node objects change."""
         return any(guest.arguments.pure for guest in self.guests)
 
     def attach(
@@ -141,20 +142,22 @@ class GuestPlugins:
         nodes: Mapping[str, NodeDocument],
         pods: Mapping[str, PodDocument],
     ) -> None:
-        """Give the plugins of all guests a scheduler's clock, observer, recorder and objects, from its loop's thread.
+        """Connect the plugins of all guests to a scheduler's clock, observer, recorder and objects. Call it on its
+        loop's thread.
 
-        `nodes`: complete nodes by name; `pods`: complete waiting pods by uid. Empty unless a guest needs them.
+        `nodes` are complete nodes by name, `pods` complete waiting pods by uid. Both are empty unless a guest needs
+        them.
         """
         if self._lender is not None:
             self._lender.attach(clock=clock, observer=observer, recorder=recorder, nodes=nodes, pods=pods)
 
     async def watch(self, observer: ReloadObserver) -> None:
-        """Look for new versions of the guests whose reloading is configured. Runs until cancelled."""
+        """Check regularly for new versions of the guests whose reloading is configured, until cancelled."""
         changing = [guest for guest in self.guests if self._reloads and guest.arguments.is_reloaded]
         await run_together(asyncio.Event().wait(), *(self.reloader(guest, observer).run() for guest in changing))
 
     def reloader(self, guest: Guest, observer: ReloadObserver) -> Reloader:
-        """Make the Reloader that looks for new versions of one guest."""
+        """Create the Reloader that checks one guest for new versions."""
         from kscheduler.wasm.loading.canary import try_out
         from kscheduler.wasm.loading.reload import Reloader
 
@@ -162,7 +165,9 @@ class GuestPlugins:
         return Reloader(guest, observer, canary=canary, recorder=self._lender)
 
     def _host_aside(self, guest: Guest, observer: PoolObserver) -> PluginClass:
-        """Return a host for trials: its plugins belong to no scheduler and report to the given observer."""
+        """Return a function that makes plugin classes for trials: they belong to no scheduler and report to
+        `observer`.
+        """
         from kscheduler.wasm.loading.scheduler_link import Lender, host_of
 
         abi = guest.interface.abi
@@ -171,6 +176,6 @@ class GuestPlugins:
 
 
 def run_apart(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in its own thread and event loop and return its result; callable inside and outside of a loop."""
+    """Run a coroutine in a thread and event loop of its own and return its result, even within a running event loop."""
     with ThreadPoolExecutor(1, "guest-fetch") as executor:
         return executor.submit(asyncio.run, work).result()

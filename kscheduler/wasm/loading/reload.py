@@ -1,7 +1,11 @@
 """Replaces a guest by a new version while the scheduler runs; the old version is used until the new one has passed.
 
-    1. Ask the source.  2. Compile the new version.  3. Run a trial with a few made-up pods (canary.py).  4. Let each
-    plugin object try it out.  5. Change to it, in one step of the loop.
+The steps are:
+1. Check the source for new contents.
+2. Compile the new version.
+3. Run a trial with a few made-up pods (canary.py).
+4. Let each plugin object try it out.
+5. Switch to it, in one step of the event loop.
 
 A version that fails at 2, 3 or 4 is refused: the old one stays, and this digest is not tried again. A failure at 1 is
 tried again after the interval. No step blocks the event loop or delays a pod.
@@ -27,7 +31,7 @@ Canary = Callable[[Version], None]  # raises if a version fails its trial calls;
 
 
 class Outcome(enum.Enum):
-    """The outcome of one look at the source; the values are the `result` label of the metric."""
+    """The outcome of one check of a guest's source; the values are the `result` label of the metric."""
 
     UNCHANGED = "unchanged"
     REPLACED = "replaced"
@@ -36,10 +40,10 @@ class Outcome(enum.Enum):
 
 
 class ReloadObserver(Protocol):
-    """Counts the outcomes of looks at the source; called on the event loop's thread."""
+    """Counts checks of guests' sources by outcome; called on the event loop's thread."""
 
     def looked_for_guest(self, plugin: str, result: str, *, is_replaced: bool) -> None:
-        """Count one look at the source of a guest. `result`: the value of an Outcome."""
+        """Count one check of a guest's source. `result` is the value of an Outcome."""
         ...
 
 
@@ -51,7 +55,7 @@ class ReloadRecorder(Protocol):
 
 
 class Reloader:
-    """Looks for new versions of one guest and replaces it."""
+    """Checks one guest for new versions, and replaces it."""
 
     def __init__(
         self,
@@ -71,13 +75,13 @@ class Reloader:
         self._complaint = ""  # the last failure, so that it is logged once
 
     async def run(self) -> None:
-        """Look for a new version after each interval, until cancelled."""
+        """Check for a new version after each interval, until cancelled."""
         while True:
             await self._sleep(self._guest.arguments.reload_interval.seconds)
             await self.look()
 
     async def look(self) -> Outcome:
-        """Look at the source once and replace the guest if there is a usable new version; report the outcome."""
+        """Check the source once, and replace the guest if there is a usable new version; return the outcome."""
         try:
             outcome, why = await self._look()
         except LoadError as error:
@@ -122,7 +126,9 @@ class Reloader:
         return Outcome.REPLACED, f"sha256 {version.sha256}"
 
     def _check_points(self, version: Version) -> None:
-        """Raise LoadError if ABI or extension points differ from the version in use, for which the profile is built."""
+        """Raise LoadError if the version has another ABI or other extension points than those for which the profile was
+        built.
+        """
         before, now = self._guest.interface, version.interface
         if (before.abi, before.points) != (now.abi, now.points):
             raise LoadError(

@@ -1,7 +1,8 @@
-"""The hosts of the two ABIs, and what a scheduler lends their plugins.
+"""Connects the plugins of both ABIs with a scheduler.
 
-The plugin classes are made while a configuration is read, when there is no scheduler yet; so plugins get a `Lender`,
-which the scheduler fills in later. Until then no metrics are counted and no Events recorded.
+The plugin classes are made while a configuration is read, when there is no scheduler yet. So plugins get a `Lender`
+with the scheduler's services, which the scheduler fills in later. Until then no metrics are counted and no Events
+recorded.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class Recorder(Protocol):
 
 
 class Lender:
-    """A scheduler's clock, pool observer, Event recorder and complete objects, once it has attached itself."""
+    """A scheduler's clock, pool observer, Event recorder and complete objects, which are set when the scheduler
+    attaches itself.
+    """
 
     def __init__(
         self,
@@ -63,7 +66,10 @@ class Lender:
         observer: PoolObserver | None = None,
         quarantine: QuarantineRules | None = None,
     ) -> None:
-        """`has_threads`: guests may run on other threads, too. `observer`: used until a scheduler attaches its own."""
+        """`has_threads`: guests may also run on other threads.
+
+        `observer` is used until a scheduler attaches its own.
+        """
         self.quarantine = quarantine or QuarantineRules()
         self.threads = BindingThreads() if has_threads else None
         # Separate threads, since those above may all wait for slow guests that bind. One core is left to the loop.
@@ -101,7 +107,7 @@ class Lender:
     # --- complete objects ---
 
     def pod(self, pod: Pod) -> PodDocument | None:
-        """Return the complete object of a waiting pod; None for pods on nodes, which are too many to keep."""
+        """Return the complete object of a pod that waits; None for pods on nodes, which are too many to store."""
         return self._pods.get(pod.metadata.uid)
 
     def node(self, name: str) -> NodeDocument | None:
@@ -126,7 +132,7 @@ class Lender:
     # --- Events ---
 
     def record_refusal(self, plugin: str, why: str) -> None:
-        """Record an Event that a new version of a guest cannot be used."""
+        """Record an Event that a new version of a guest was refused."""
         self._record_of_plugin(plugin, "Warning", "PluginVersionRefused", f"{why}; the version that runs goes on")
 
     def record_replacement(self, plugin: str, sha256: str) -> None:
@@ -147,9 +153,9 @@ class Lender:
         controller: str = "",
         related: Regarding | None = None,
     ) -> None:
-        """Record an Event on the scheduler's thread; a thread that runs a binding guest hands it over to that thread.
+        """Record an Event on the scheduler's thread, also from a thread that runs a guest in a binding cycle.
 
-        Events from other threads are dropped: they come from the trial of a new version.
+        Events from other threads are dropped, as they come from the trial of a new version.
         """
         if self._recorder is None:
             return
@@ -173,7 +179,7 @@ class Lender:
 
 
 def _object_name(plugin: str) -> str:
-    """Return the plugin's name as a valid Kubernetes object name; the names of its Events begin with it."""
+    """Return the plugin's name as a valid Kubernetes object name, with which the names of its Events begin."""
     return re.sub(r"[^a-z0-9]+", "-", plugin.lower()).strip("-") or "plugin"
 
 

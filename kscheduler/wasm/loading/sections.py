@@ -1,9 +1,9 @@
 """Reads imports, exports and memories of a WebAssembly binary without compiling or running it.
 
 The binary format in short: a header of 8 bytes, then sections of one byte id, a length, and that many bytes; numbers
-are LEB128. Code and data are skipped, so this does not find out whether the module is valid: the engine does.
-Every length is compared with the bytes that are there, and every count with what browsers allow, so that no module
-makes this take more than some tens of megabytes.
+are LEB128. Code and data are skipped, so the engine has to find out whether the module is valid. Every length is
+compared with the bytes that exist, and every count with what browsers allow, so that no module makes this use more than
+some tens of megabytes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HAS_MAXIMUM, _SHARED, _ADDRESS_64 = 1, 2, 4  # flags of limits
 
 
 class BadModule(ValueError):
-    """The bytes are no WebAssembly module; the text says where, what was expected and what was found."""
+    """The bytes are not a WebAssembly module; the text has the position, what was expected and what was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,10 @@ class Sections:
 
 
 def read_sections(wasm: bytes) -> Sections:
-    """Read a module's interface. Raises BadModule for what is no module, and for imports or exports it cannot read."""
+    """Read a module's sections.
+
+    Raises BadModule if it is not a module, or has imports or exports that cannot be read.
+    """
     _check_header(wasm)
     reader = _ModuleReader()
     cursor = _Cursor(wasm, len(MAGIC) + len(CORE_VERSION), len(wasm))
@@ -84,7 +87,7 @@ def _check_header(wasm: bytes) -> None:
 
 
 def _guess(data: bytes) -> str:
-    """Guess what a file is that is no wasm module, for users who configured a wrong URL."""
+    """Guess what kind of file this is, for users who configured the URL of something that is not a wasm module."""
     if not data:
         return "nothing"
     start = data[:64].lstrip().lower()
@@ -102,7 +105,9 @@ def _guess(data: bytes) -> str:
 
 
 def printable(name: str, limit: int = 80) -> str:
-    """Return a name from a module, shortened and escaped for messages: it may be long and hold control characters."""
+    """Return a name from a module, shortened and escaped for messages: it may be long and contain control
+    characters.
+    """
     shown = "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in name[:limit])
     return shown + "..." if len(name) > limit else shown
 
@@ -111,7 +116,7 @@ def printable(name: str, limit: int = 80) -> str:
 
 
 class _Cursor:
-    """A position in the bytes and the end that reading must not cross."""
+    """A reading position in the bytes, and the end that reading must not cross."""
 
     __slots__ = ("_data", "_end", "position")
 
@@ -175,7 +180,7 @@ class _Cursor:
 
 
 class _ModuleReader:
-    """Collects the sections of one module. Index spaces hold imported entries first, then the module's own."""
+    """Collects a module's sections. An index refers to imported entries first, then to the module's own."""
 
     def __init__(self) -> None:
         self._types: list[FuncType] = []

@@ -1,9 +1,9 @@
-"""Parses a guest's URL: `file://PATH`, `https://...`, or `http://...` where that is allowed. Opens nothing.
+"""Parses a guest's URL: `file://PATH`, `https://...`, or `http://...` where that is allowed. Nothing is opened here.
 
 Everything after `file://` is the path, which may be relative, as in kube-scheduler-wasm-extension. Plain http is
-accepted from this machine's own addresses, and from others only with `allowInsecure: true`: anyone who can change the
-transferred bytes decides where pods go. A pinned digest does not replace `allowInsecure`, so that removing the pin
-later does not silently make the guest insecure.
+accepted from this machine's own addresses, and from others only with `allowInsecure: true`, because anyone who can
+change the transferred bytes decides where pods go. A digest in the configuration does not replace `allowInsecure`;
+otherwise removing it later would silently make the guest insecure.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ Source = FileSource | HTTPSource
 
 
 def parse_source(given: SecretURL, *, allow_insecure: bool = False) -> Source:
-    """Parse a guest's URL. Raises SourceError, with kube-scheduler-wasm-extension's wording where it has one."""
+    """Parse a guest's URL. Raises SourceError, worded as in kube-scheduler-wasm-extension where that has the error,
+    too.
+    """
     url = given.reveal()
     if url.startswith(FILE_PREFIX):
         if not url.removeprefix(FILE_PREFIX):
@@ -69,7 +71,7 @@ def parse_source(given: SecretURL, *, allow_insecure: bool = False) -> Source:
 
 
 def check_transport(url: SecretURL, allow_insecure: bool) -> None:
-    """Raise SourceError for plain http where it is not allowed; also called for every redirect's target."""
+    """Raise SourceError for plain http where it is not allowed; this is also called for every redirect's target."""
     parts = _split(url)
     if parts.scheme == "http" and not allow_insecure and not is_loopback(parts.hostname or ""):
         host = urlsplit(url.shown).hostname

@@ -1,4 +1,4 @@
-"""wasmer, called through the C API of WebAssembly: libwasmer is built by `make wasmer`, since no package ships it."""
+"""The engine wasmer, called through its C API: `make wasmer` builds libwasmer, since no package contains it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def new_engine() -> WasmerEngine:
-    """Make the engine. Raises EngineUnavailable without the compiled calls, or without a library that matches them."""
+    """Create the engine.
+
+    Raises EngineUnavailable without the compiled extension module, or a library that matches it.
+    """
     try:
         from kscheduler.wasm.wasmer.modules import WasmerEngine
     except ImportError as error:

@@ -1,9 +1,9 @@
-"""Builds libwasmer with cargo where the engine looks for it. Needed once per machine; takes some 11 minutes of CPU.
+"""Builds libwasmer with cargo where the engine looks for it. Needed once per machine; takes 11 minutes of CPU time.
 
     python -m kscheduler.wasm.wasmer.build
     python -m kscheduler.wasm.wasmer.build --force
 
-libwasmer/Cargo.lock pins wasmer and its dependencies. The library file is put in place atomically; if two builds run at
+libwasmer/Cargo.lock pins wasmer and its dependencies. The library file is replaced atomically; if two builds run at
 once, the second waits and then finds the library.
 """
 
@@ -116,7 +116,7 @@ def _run_cargo(rust: Rust, folder: Path, environment: Mapping[str, str]) -> Path
 
 
 def _check(library: Path) -> None:
-    """Raise BuildError if the new library lacks a function, so that it does not replace one that works."""
+    """Raise BuildError if the new library lacks a function, so that it does not replace a working one."""
     try:
         calls.bind(str(library), MAJOR)
     except calls.LibraryError as error:

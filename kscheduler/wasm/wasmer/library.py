@@ -38,7 +38,9 @@ def bind_library() -> str:
 
 
 def candidates(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield paths of libraries, and a name for the system's loader; only the environment's file if it names one."""
+    """Yield the paths of possible libraries, and a name for the system's loader; if the environment names a file, only
+    that.
+    """
     named = environment.get(VARIABLE)
     if named:
         yield named
@@ -56,7 +58,7 @@ def cached_library(environment: Mapping[str, str]) -> Path:
 
 
 def _check_is_whole(path: str) -> None:
-    """Raise LibraryError for a truncated ELF file, since the system's loader would crash the process with it."""
+    """Raise LibraryError for a truncated ELF file, because the system's loader would crash the process with it."""
     try:
         with open(path, "rb") as file:
             header = file.read(64)
@@ -73,7 +75,9 @@ def _check_is_whole(path: str) -> None:
 
 
 def _identity(path: str) -> str:
-    """Return the file's size and time, since builds of one version may compile differently; "" if it is unknown."""
+    """Return the file's size and time, since two builds of one version may compile differently; "" if they
+    are unknown.
+    """
     try:
         found = os.stat(path)
     except OSError:

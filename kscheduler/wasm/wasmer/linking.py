@@ -1,4 +1,6 @@
-"""Makes an instance from a module: its limits, its host functions, its exports, its start section."""
+"""Makes an instance from a module: sets its limits, links its host functions and exports, and runs its
+start section.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""wasmer's engine and modules: compiling, the imports and exports of a module, and serialization."""
+"""The engine and modules of wasmer: compiling, the imports and exports of a module, and serialization."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DIGEST_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The initial sizes of an instance, to be compared with its limits, and whether it has a start section."""
+    """The initial sizes of an instance, which must not exceed its limits, and whether it has a start section."""
 
     memory_pages: int
     table_entries: int  # entries of all tables together
@@ -49,7 +49,7 @@ class WasmerEngine:
     name = "wasmer"
 
     def __init__(self, library_version: str) -> None:
-        """`library_version`: the result of library.bind_library."""
+        """`library_version` is what library.bind_library returned."""
         self.version = f"{library_version}-2"  # "-2": number of kscheduler's instrumentation
         self.watch = calls.Watch(TICK_S)
         atexit.register(self.watch.close)

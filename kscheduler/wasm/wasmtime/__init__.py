@@ -1,4 +1,4 @@
-"""wasmtime, called through its C API: the default engine."""
+"""The engine wasmtime, called through its C API; it is the default."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 def new_engine() -> WasmtimeEngine:
-    """Make the engine. Raises EngineUnavailable without the library or the compiled calls, or if they do not match."""
+    """Create the engine. Raises EngineUnavailable without the library or the compiled extension module, or if they
+    differ.
+    """
     if util.find_spec("wasmtime") is None:
         raise EngineUnavailable("engine wasmtime needs the package wasmtime: pip install 'kscheduler[wasm]'")
     try:

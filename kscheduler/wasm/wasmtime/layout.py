@@ -1,4 +1,6 @@
-"""Checks that the compiled calls match the installed wasmtime: its version, and the sizes of the shared structs."""
+"""Checks that the compiled extension module matches the installed wasmtime: its version, and the sizes of shared
+structs.
+"""
 
 from __future__ import annotations
 

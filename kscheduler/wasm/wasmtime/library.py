@@ -1,7 +1,7 @@
-"""The functions of wasmtime's C API that are called rarely, with integers for pointers, and owners of their objects.
+"""The rarely called functions of wasmtime's C API, with integers for pointers, and classes that own its objects.
 
-The wasmtime package's own objects are not kept: at the end of the program they use modules that may be gone by then,
-and print errors. An owner here keeps a reference to the one function that it needs.
+The wasmtime package's own objects are not used, because at the end of the program they refer to modules that may be
+gone by then, and print errors. A class here keeps a reference to the one function that it needs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ text_delete = function("wasm_byte_vec_delete", None, pointer)
 
 
 class LibraryError(Exception):
-    """The library refuses the bytes of a module; the text is the library's."""
+    """The library refuses the bytes of a module; the message is the library's."""
 
 
 def new_engine(config: wasmtime.Config) -> int:
@@ -70,7 +70,7 @@ _KINDS = {"i": 0, "I": 1, "f": 2, "F": 3}  # wasm_valkind_t
 
 
 def new_func_type(params: str, results: str) -> int:
-    """Return the address of a new function type. Use it with one engine only: the library registers it there."""
+    """Return the address of a new function type. Use it with one engine only, since the library registers it there."""
     vectors = []
     for letters in (params, results):
         types = (ctypes.c_void_p * max(1, len(letters)))(*(valtype_new(_KINDS[letter]) for letter in letters))
@@ -81,7 +81,7 @@ def new_func_type(params: str, results: str) -> int:
 
 
 class Code:
-    """Owns a compiled module; freed with the last reference. Instances keep alive the parts that they need."""
+    """Owns a compiled module, which is freed with the last reference. Instances keep alive the parts that they need."""
 
     __slots__ = ("address",)
 
@@ -109,7 +109,7 @@ class Code:
 
 
 class Store:
-    """Owns an instance with its memory; freed with the last reference."""
+    """Owns an instance with its memory, which are freed with the last reference."""
 
     __slots__ = ("_address", "context")
 
@@ -122,7 +122,10 @@ class Store:
         store_limiter(self._address, memory_bytes, 100_000, 1, 4, 1)
 
     def ask_when_due(self, callback: int, environment: int) -> None:
-        """Set the callback that decides whether a guest may go on at its epoch deadline. It must outlive all calls."""
+        """Set the callback that decides whether a guest may continue at its epoch deadline.
+
+        It must outlive all calls.
+        """
         store_epoch_deadline_callback(self._address, callback, environment, None)
 
     def __del__(self, delete: Callable[..., Any] = store_delete) -> None:

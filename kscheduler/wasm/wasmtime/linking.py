@@ -1,4 +1,4 @@
-"""Makes an instance from a module: a store with its limits, its host functions, its exports."""
+"""Makes an instance from a module: a wasmtime store with its limits, host functions and exports."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def instantiate(
 
 
 class StoreLink(Link):
-    """A wasmtime instance and its store; finds exports by name."""
+    """An instance in a wasmtime store; finds its exports by name."""
 
     take_failure = staticmethod(library.take_failure)
 
@@ -104,6 +104,9 @@ class StoreLink(Link):
         return item.raw[_STRUCT_AT : _STRUCT_AT + size]
 
     def find(self, export: str) -> tuple[bytes, str, str]:
-        """Return (struct, parameters, results) of an exported function. GuestFault if the host cannot call it."""
+        """Return (C struct, parameters, results) of an exported function.
+
+        Raises GuestFault if the host cannot call it.
+        """
         params, results = self.function_type(export)
         return self.export(export, _EXTERN_FUNC, _FUNC_BYTES), params, results

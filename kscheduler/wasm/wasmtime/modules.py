@@ -1,4 +1,4 @@
-"""wasmtime's engine and modules: configuration, compiling, and the imports and exports of a module."""
+"""The engine and modules of wasmtime: configuration, compiling, and the imports and exports of a module."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ GUARD_BYTES = 64 * 1024
 
 
 def configuration() -> wasmtime.Config:
-    """Return the configuration: interruptible, little address space, only features that toolchains use by default."""
+    """Return a configuration that is interruptible, uses little address space, and enables only features toolchains use
+    by default.
+    """
     config = wasmtime.Config()
     config.epoch_interruption = True
     config.memory_reservation = RESERVED_BYTES
@@ -91,7 +93,7 @@ class WasmtimeEngine:
         return found
 
     def may_move(self, limits: Limits) -> bool:
-        """Return whether a memory with these limits can outgrow its reserved address space, and so move."""
+        """Return whether a memory with these limits can outgrow its reserved address space, so that it has to move."""
         return limits.memory_bytes > RESERVED_BYTES
 
 

@@ -22,7 +22,10 @@ _MASK64 = (1 << 64) - 1
 
 
 def encode(message: str, document: Document) -> bytes:
-    """Encode a document as the named message. Raises DecodeError with the field's path for a value of a wrong type."""
+    """Encode a document as the named message.
+
+    Raises DecodeError with the field's path for a value of the wrong type.
+    """
     try:
         return _MESSAGES[message].body(document)
     except _WrongValue as error:
@@ -54,7 +57,7 @@ def tag(number: int, wire_type: int = _DELIMITED) -> bytes:
 
 
 class _WrongValue(Exception):
-    """A value has the wrong type; each level that it passes on its way out adds its name to `path`."""
+    """A value has the wrong type. Each enclosing field through which the exception passes adds its name to `path`."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -99,7 +102,7 @@ def _int(value: Any) -> bytes:
 
 
 def _time(value: Any) -> bytes:
-    """Encode a time in whole seconds, as Kubernetes does. None and Go's zero time (year 1) are an empty message."""
+    """Encode a time in whole seconds, as Kubernetes does. None and Go's zero time (year 1) give an empty message."""
     if value is None:
         return b"\0"
     try:
@@ -152,7 +155,7 @@ _KINDS: Mapping[str, tuple[int, Write]] = {  # kind in the schema -> wire type, 
 
 
 class _Message:
-    """Encodes one kind of message. Its fields are set when all messages exist, since some contain themselves."""
+    """Encodes one kind of message. Its fields are set once all kinds exist, since some contain themselves."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -177,7 +180,7 @@ class _Message:
 
 
 class _Field:
-    """One field of a message; `write` appends its tag and value, if it is present or always written."""
+    """One field of a message; `write` appends its tag and value if it is present or must always be written."""
 
     def __init__(self, name: str, number: int, wire_type: int, value: Write) -> None:
         self.name = name
@@ -244,12 +247,12 @@ _KEY, _VALUE = tag(1), tag(2)
 
 
 def _code_units(key: str) -> bytes:
-    """Return the sort key of a map's key: Go sorts strings by their bytes."""
+    """Return the sort key of a map's key, since Go sorts strings by their bytes."""
     return key.encode("utf-8", "replace")
 
 
 class _Inlined(_Field):
-    """A message whose fields are, in JSON, inlined in the enclosing object."""
+    """A message whose fields are part of the enclosing object in JSON."""
 
     def write(self, document: Document, out: list[bytes]) -> None:
         out.append(self.tag)

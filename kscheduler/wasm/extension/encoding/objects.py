@@ -1,6 +1,6 @@
 """Encodes pods and nodes for guests, once for each version of an object.
 
-Guests see the complete object if it is kept; otherwise they see the fields that the scheduler decodes.
+Guests get the complete object if it is stored; otherwise the fields that the scheduler decodes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _PER_ENTRY = 256  # approximate overhead of an entry, in bytes
 
 
 class WholeObjects(Protocol):
-    """Gives access to complete pod and node objects; None if an object is not kept, or not yet."""
+    """Returns complete pod and node objects with all their fields; None for an object that is not stored,
+    or not yet.
+    """
 
     def pod(self, pod: Pod) -> PodDocument | None: ...
 
@@ -37,25 +39,27 @@ class WholeObjects(Protocol):
 
 
 class ObjectEncoder:
-    """Encodes pods and nodes as protobuf. Raises DecodeError for an object with a value of a wrong type."""
+    """Encodes pods and nodes as protobuf. Raises DecodeError for an object with a value of the wrong type."""
 
     def __init__(self, whole: WholeObjects | None = None) -> None:
-        """`whole`: None if no complete objects are kept."""
+        """`whole` is None if no complete objects are stored."""
         self._whole = whole
         self._pods: _Kept[str] = _Kept(MAX_POD_BYTES)  # pod uid -> its bytes
         self._nodes: _Kept[str] = _Kept(MAX_NODE_BYTES)  # node name -> its bytes
 
     def whole(self, pod: Pod) -> Pod | PodDocument:
-        """Return the pod's complete object, or the pod itself. Callers hold it: it is kept only while the pod waits."""
+        """Return the pod's complete object if there is one, else the pod. Callers keep it, as it is stored only while
+        the pod waits.
+        """
         return (None if self._whole is None else self._whole.pod(pod)) or pod
 
     def pod(self, source: Pod | PodDocument) -> bytes:
-        """Return the encoded pod. `source`: a result of `whole`."""
+        """Encode the pod. `source` is what `whole` returned."""
         uid = source.metadata.uid
         return self._pods.find(uid, source) or self._pods.keep(uid, source, encode("Pod", _document(source)))
 
     def source(self, node: Node) -> Node | NodeDocument:
-        """Return the object that `node` encodes: the complete node if it is kept, otherwise the node itself."""
+        """Return the object that `node` would encode: the complete node if it is stored, otherwise the node itself."""
         return (None if self._whole is None else self._whole.node(node.metadata.name)) or node
 
     def node(self, node: Node) -> bytes:
@@ -83,7 +87,7 @@ def _document(source: Pod | Node | PodDocument | NodeDocument) -> dict[str, Any]
 
 
 class _Kept(Generic[T]):
-    """Keeps encoded objects by key up to a limit of bytes; the least recently used are dropped first. Thread-safe."""
+    """A cache of encoded objects, limited in bytes; it drops the least recently used first. It is thread-safe."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -100,7 +104,9 @@ class _Kept(Generic[T]):
             return entry[1]
 
     def keep(self, key: T, source: object, data: bytes) -> bytes:
-        """Keep the bytes of an object and return them. Another `source` object under the key is another version."""
+        """Store the bytes of an object and return them. A different `source` object under the key means another
+        version.
+        """
         with self._lock:
             replaced = self._entries.pop(key, None)
             if replaced is not None:

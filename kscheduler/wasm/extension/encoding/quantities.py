@@ -1,6 +1,6 @@
 """Quantities in the canonical form that Kubernetes writes: "1.5Gi" becomes "1536Mi" and "0.1" becomes "100m".
 
-Kubernetes keeps a text that is already canonical unchanged, but recognises that in few cases. The same rule is
+Kubernetes leaves a text unchanged if it recognises it as canonical, which it does in few cases only. The same rule is
 implemented here, since guests may compare texts.
 """
 
@@ -28,7 +28,7 @@ _CACHE_SIZE = 8192
 
 @functools.lru_cache(maxsize=_CACHE_SIZE)
 def canonical_quantity(quantity: str | int | float) -> str:
-    """Return the text that Kubernetes' encoder writes for a quantity. Raises DecodeError if it is none."""
+    """Return the text that Kubernetes' encoder writes for a quantity. Raises DecodeError if it is not a quantity."""
     text = str(quantity).strip()
     match = _FORM.fullmatch(text) if len(text) <= _MAX_LENGTH else None
     if match is None or not (match.group(2) or match.group(3)):
@@ -74,14 +74,16 @@ def _binary(text: str, sign: str, whole: str, places: str, power: int) -> str:
 
 
 def _to_nano(mantissa: int, scale: int) -> tuple[int, int]:
-    """Return (mantissa, scale) with at most nine decimal places, rounded up so that a small amount is not zero."""
+    """Return (mantissa, scale) with at most nine decimal places, rounded up so that a small amount does not become
+    zero.
+    """
     if scale >= -_NANO:
         return (mantissa * 10**scale, 0) if scale > 0 else (mantissa, scale)
     return -(-mantissa // 10 ** (-_NANO - scale)), -_NANO
 
 
 def _written(mantissa: int, scale: int, *, exponential: bool) -> str:
-    """Write an amount as the shortest integer with an exponent or suffix for a multiple of three."""
+    """Write an amount as the shortest integer with an exponent or suffix that stands for a multiple of three."""
     if not mantissa:
         return "0"
     while mantissa % 10 == 0:

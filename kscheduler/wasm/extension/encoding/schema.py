@@ -1,8 +1,8 @@
 """The protobuf schema of Pod, Node and NodeList: field numbers and kinds, as in Kubernetes' own definitions.
 
-A line is a message; a field is `name=number:kind` with its name in JSON (without a name, the message's fields are
-inlined in the enclosing JSON object) and a mark: none for a field that is always written, even if it is empty, `?` for
-one that may be absent, `*` for a list, `%` for a map from strings. metadata.managedFields is left out, as by
+Each line is a message. Each field is `name=number:kind` with its name in JSON; without a name, the message's fields are
+inlined in the enclosing JSON object. A mark follows: none for a field that is always written even if it is empty, `?`
+for one that may be absent, `*` for a list, `%` for a map from strings. metadata.managedFields is left out, as in
 kube-scheduler.
 
 The release is Kubernetes 1.36. Guests skip fields that are newer than they are.

@@ -1,4 +1,5 @@
-"""Transfers bytes to and from a guest: it passes a buffer, gets the length, and calls again if that was too small.
+"""Transfers bytes to and from a guest: it passes a buffer, gets the length, and calls again if the buffer was too
+small.
 
 An address or a length that points outside the guest's memory stops the guest.
 """
@@ -11,7 +12,7 @@ _U32 = 0xFFFF_FFFF
 
 
 def give(instance: Instance, data: bytes, address: int, limit: int) -> int:
-    """Write `data` to the guest's buffer if it is not longer than `limit`; return its length."""
+    """Write `data` to the guest's buffer at `address` if it has at most `limit` bytes; return the length of `data`."""
     size = len(data)
     if 0 < size <= limit & _U32:
         instance.write(address & _U32, data)
@@ -19,7 +20,9 @@ def give(instance: Instance, data: bytes, address: int, limit: int) -> int:
 
 
 def take(instance: Instance, address: int, size: int, most: int, what: str) -> bytes:
-    """Read bytes from the guest's memory. Raises GuestFault for more than `most`; `what` names them in its text."""
+    """Read bytes from the guest's memory. Raises GuestFault for more than `most`, with `what` as their name in its
+    text.
+    """
     size &= _U32
     if size > most:
         raise GuestFault(FaultKind.BAD_ANSWER, f"expected {what} of at most {most} bytes, got {size}")
@@ -31,7 +34,7 @@ def take_text(instance: Instance, address: int, size: int, most: int, what: str)
 
 
 def take_start(instance: Instance, address: int, size: int, most: int) -> str | None:
-    """Read a text for messages, cut to `most` bytes. None if it is not in the guest's memory."""
+    """Read a text for messages, cut to `most` bytes; None if it is not within the guest's memory."""
     address, size = address & _U32, size & _U32
     if address + size > instance.memory_bytes:
         return None

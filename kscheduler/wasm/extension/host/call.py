@@ -1,4 +1,6 @@
-"""One call of a guest's export: its inputs for host functions, and its answers beside its result."""
+"""One call of a guest's export: the inputs that host functions return, and the answers that the guest
+passes to them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ log = logging.getLogger(__name__)
 
 
 class Call:
-    """The inputs and answers of one call. Inputs that the export does not use are empty; lists are encoded lazily."""
+    """The inputs and answers of one call. Inputs that the export does not use are empty; lists are encoded when they
+    are read.
+    """
 
     __slots__ = (
         "_lists",
@@ -43,9 +47,11 @@ class Call:
         scores: Mapping[str, int] | None = None,
         later: list[Callable[[], None]] | None = None,
     ) -> None:
-        """`target`: the pod added or removed. `filtered`: names of feasible nodes. `statuses`: code by node name.
+        """`target` is the pod that is added or removed, `filtered` the feasible nodes, `statuses` returns codes by node
+        name.
 
-        `later`: collects the guest's actions, such as Events, if the calling thread must not do them; None: at once.
+        `later` collects the guest's actions, such as Events, if the calling thread must not do them; None to do them at
+        once.
         """
         self.pod = pod
         self.node_name = node_name.encode("utf-8", "replace")
@@ -57,7 +63,7 @@ class Call:
         self.begin()
 
     def begin(self) -> None:
-        """Clear the answers, for a call with the same inputs about another node."""
+        """Clear the answers before a call with the same inputs about another node."""
         self.reason = ""
         self.events = b""
         self.node_names: list[str] | None = None
@@ -65,7 +71,7 @@ class Call:
         self.normalized: bytes | None = None  # as JSON
 
     def act(self, action: Callable[[], None]) -> None:
-        """Do an action of the guest, such as recording an Event, or add it to `later`."""
+        """Do an action of the guest, such as recording an Event, or add it to `later` to be done on another thread."""
         if self.later is None:
             action()
         else:
@@ -84,7 +90,9 @@ class Call:
         return self._written("scores", {})
 
     def _written(self, name: str, nothing: object) -> bytes:
-        """Return an input as JSON. It is encoded once, so that a guest's call for its size and for its bytes agree."""
+        """Return an input as JSON. It is encoded only once, so that a guest's two calls for its size and its bytes
+        agree.
+        """
         value = self._lists[name]
         if not isinstance(value, bytes):
             if callable(value):
@@ -95,7 +103,7 @@ class Call:
 
 
 def call_of(instance: Instance) -> Call:
-    """Return the current call of the instance; an empty one while the instance starts."""
+    """Return the current call of the instance; one without inputs while the instance starts."""
     call = instance.data
     if not isinstance(call, Call):
         call = instance.data = Call()
@@ -103,7 +111,7 @@ def call_of(instance: Instance) -> Call:
 
 
 def invoke(instance: Instance, export: str, call: Call) -> Any:
-    """Call the export with these inputs; return its result."""
+    """Call the export with these inputs, and return its result."""
     instance.data = call
     value = instance.call(export)
     forget_output(instance)
@@ -119,5 +127,5 @@ def forget_output(instance: Instance) -> None:
 
 
 def go_json(value: object) -> bytes:
-    """Encode as compact JSON with sorted keys, as Go's encoder does."""
+    """Encode a value as compact JSON with sorted keys, as Go's encoder does."""
     return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode("utf-8", "replace")

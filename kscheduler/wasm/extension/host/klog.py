@@ -1,7 +1,6 @@
-"""`k8s.io/klog`: a guest's log messages, in the log of the scheduler.
+"""The module `k8s.io/klog`, which writes a guest's log messages to the log of the scheduler.
 
-Messages that are at least as severe as the threshold are written. Guests can ask for the threshold and skip the
-others themselves.
+Messages at or above the severity threshold are written. Guests can read the threshold and skip the others themselves.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Klog:
             self._write(severity, take_start(instance, message, size, MAX_BYTES), "")
 
     def logs(self, instance: Instance, severity: int, message: int, size: int, pairs: int, pairs_size: int) -> None:
-        """Log a message with keys and values, each of them ended by a NUL."""
+        """Log a message with keys and values, each of which ends with a NUL byte."""
         if self._is_wanted(instance, severity):
             text = take_start(instance, pairs, pairs_size, MAX_BYTES) or ""
             words = text.split("\0")[:-1] if text.endswith("\0") else text.split("\0")

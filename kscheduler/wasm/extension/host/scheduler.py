@@ -1,4 +1,6 @@
-"""`k8s.io/api` and `k8s.io/scheduler`: nodes, the inputs of a call, its answers beside its result, and actions."""
+"""The modules `k8s.io/api` and `k8s.io/scheduler`: nodes, the inputs and answers of a call, and actions
+such as Events.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,10 @@ class SchedulerFunctions:
         return give(instance, self._world.pod(call_of(instance).target), buffer, limit)
 
     def current_node_name(self, instance: Instance, buffer: int, limit: int) -> int:
-        """Write the node's name as `give` does, inlined: guests call this for each node."""
+        """Write the node's name to the guest's buffer.
+
+        `give` is inlined here, because guests call this for each node.
+        """
         call = instance.data
         if not isinstance(call, Call):
             return 0
@@ -87,7 +92,9 @@ class SchedulerFunctions:
         call_of(instance).events = take(instance, address, size, MAX_CLUSTER_EVENTS, "cluster events")
 
     def node_names(self, instance: Instance, address: int, size: int) -> None:
-        """Take the node names of PreFilter, each ended by a NUL; bytes after the last NUL are ignored."""
+        """Read the node names that PreFilter returns, each ended by a NUL byte; bytes after the last NUL
+        are ignored.
+        """
         names = take(instance, address, size, MAX_LIST, "node names").split(b"\0")[:-1]
         call_of(instance).node_names = [name.decode("utf-8", "replace") for name in names if name]
 
@@ -126,7 +133,10 @@ class SchedulerFunctions:
         call.act(record)
 
     def reject_waiting_pod(self, instance: Instance, uid: int, size: int, buffer: int, limit: int) -> None:
-        """Reject a pod that waits at Permit; write 1 as int64 if it was waiting, else 0. `limit` is not meaningful."""
+        """Reject a pod that waits at Permit; write 1 as int64 if it was waiting, else 0.
+
+        `limit` has no meaning here.
+        """
         waiting = self._waiting_pods.get(take_text(instance, uid, size, MAX_NAME, "a uid"))
         if waiting is not None:
             call_of(instance).act(partial(waiting.reject, self._plugin, "removed"))
@@ -142,7 +152,7 @@ class SchedulerFunctions:
 
 
 class _Reference(msgspec.Struct, frozen=True):
-    """An ObjectReference in JSON. Its keys are the names of Go's fields."""
+    """An ObjectReference in JSON. Its keys are the names of Go's struct fields."""
 
     kind: str = msgspec.field(default="", name="Kind")
     api_version: str = msgspec.field(default="", name="APIVersion")

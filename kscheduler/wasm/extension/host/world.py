@@ -1,4 +1,4 @@
-"""The cluster as guests see it: encoded pods, and encoded nodes of the table."""
+"""The pods and nodes of the cluster, encoded for guests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class World:
         self._list: tuple[list[Node], bytes] = [], b""  # all nodes and their bytes, replaced as a pair: threads read it
 
     def whole(self, pod: Pod) -> Pod | PodDocument:
-        """Return the pod's complete object if it is kept, otherwise the pod as given."""
+        """Return the pod's complete object if it is stored, otherwise the pod as given."""
         return self._encoder.whole(pod)
 
     def pod(self, pod: Pod | PodDocument | None) -> bytes:
@@ -33,11 +33,13 @@ class World:
 
     @property
     def node_changes(self) -> int:
-        """The number of node changes so far, in the fields that decisions read."""
+        """The number of node changes so far, in the fields that scheduling decisions read."""
         return self._table.node_changes.count
 
     def node_object(self, row: int) -> object:
-        """Return the object that the guest sees of this row's node, a new one after a change; None without a node."""
+        """Return the node object of this row of the node table as guests get it, another one after a change; None for
+        no node.
+        """
         info = self._table.find(row)
         return None if info is None else self._encoder.source(info.node)
 
@@ -52,7 +54,9 @@ class World:
             raise GuestFault(FaultKind.HOST, f"node {name} cannot be shown to the guest: {error}") from error
 
     def node_list(self) -> bytes:
-        """Return the encoded list of all nodes, encoded again when one has changed. Raises GuestFault."""
+        """Return the encoded list of all nodes, encoded again if one has changed. Raises GuestFault if it cannot be
+        encoded.
+        """
         nodes = [info.node for info in self._table]
         listed, data = self._list
         if not data or len(nodes) != len(listed) or not all(map(operator.is_, nodes, listed)):
