@@ -31,7 +31,9 @@ class Breaker:
         self.failures = 0  # in a row
 
     def wait_s(self, now: float) -> float:
-        """Return the seconds for which the source must not be polled; an open breaker half-opens when they reach 0."""
+        """Return the seconds for which the source must not be polled. At 0 an open breaker becomes half-open, to probe
+        once.
+        """
         if self.state is not BreakerState.OPEN:
             return 0.0
         left = self._open_until - now

@@ -27,7 +27,7 @@ REMEMBERED = 5  # the last answers; one long gap among them does not move their 
 class Cadence:
     """Estimates how often a metric is updated.
 
-    `interval_s` is the polling interval of the source: the lower bound of the observed update interval.
+    `interval_s` is the polling interval of its source, below which no update interval can be observed.
     """
 
     def __init__(self, interval_s: float) -> None:
@@ -36,7 +36,9 @@ class Cadence:
         self._values: deque[float] = deque(maxlen=REMEMBERED)
 
     def saw(self, samples: Sequence[float], values: Sequence[float]) -> None:
-        """Record one answer: per node, the seconds between its last two samples, and between its last two values."""
+        """Record one answer: for each node, the seconds between its last two samples and between its last two changes
+        of value.
+        """
         for seen, intervals in ((samples, self._samples), (values, self._values)):
             if seen:
                 intervals.append(median(sorted(seen)))
@@ -46,7 +48,9 @@ class Cadence:
         return max(_typical(self._samples), _typical(self._values), self._interval_s)
 
     def max_age_s(self, freshness: Freshness) -> float:
-        """Return the maximum age of a usable sample, in seconds: the configured one, or one adapted to the interval."""
+        """Return the maximum age of a usable sample in seconds: as configured, or adapted to the observed update
+        interval.
+        """
         if freshness.max_age.nanoseconds > 0:
             return freshness.max_age.seconds
         adapted = freshness.cadences * self.seconds

@@ -1,4 +1,6 @@
-"""Bounds for the values of one reading: fixed ones from the configuration, and outlier bounds around the median."""
+"""Bounds for the metric values of one answer: fixed ones from the configuration, and outlier bounds around
+the median.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,10 @@ class Clamping:
         self._outliers = clamp.outliers
 
     def bounds(self, values: Iterable[float]) -> Bounds:
-        """Return the bounds for a reading with these finite values.
+        """Return the bounds for these finite values of one answer.
 
-        If more than half of the values are equal, their deviation says nothing of outliers: the fixed bounds apply.
+        If more than half of the values are equal, their deviation does not show what is an outlier; then only the fixed
+        bounds apply.
         """
         fixed = self._fixed
         if self._outliers is None:

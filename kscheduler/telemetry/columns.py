@@ -1,6 +1,7 @@
-"""The values of a metric up to a maximum age, one for each row of the node table.
+"""The values of a metric up to a maximum age, as a column with one entry per row of the node table, i.e. per node.
 
-Values change only in `refresh`; rows follow the node table by themselves. Callers pass the current time as an argument.
+Values change only in `refresh`, except that rows follow the node table by themselves. Callers pass the current time as
+an argument.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from kscheduler.telemetry.sample_book import SampleBook
 
 
 class BookColumn:
-    """A column over a sample book. With `freshness` None it holds the last good values, whatever their age."""
+    """A column of one metric, filled from its sample book. With `freshness` None, values of any age count."""
 
     def __init__(self, book: SampleBook, rows: NodeRows, freshness: Freshness | None, now: float) -> None:
         self._book = book
@@ -74,7 +75,9 @@ class BookColumn:
     # --- what is written ---
 
     def refresh(self, now: float) -> bool:
-        """Copy the values of the book that are still fresh, and return whether any value or time changed."""
+        """Copy those values of the sample book that are still fresh, and return whether any value or sample time
+        changed.
+        """
         self._rows.follow()
         book = self._book
         oldest = -math.inf if self._freshness is None else now - book.cadence.max_age_s(self._freshness)
@@ -108,7 +111,9 @@ class BookColumn:
         self._version = next(self._rows.versions)
 
     def clear(self, changed: Iterable[int]) -> None:
-        """Clear the values of rows that are new, or whose node was replaced or removed."""
+        """Clear the values of nodes that are new, were replaced or removed; `changed` are their rows in the
+        node table.
+        """
         growth = len(self._rows) - len(self._array)
         if growth:  # not in place: a caller may hold a view of the old array
             self._show(

@@ -38,7 +38,7 @@ class Answer(NamedTuple):
 
 class EndpointClient:
     def __init__(self, config: Endpoint, timeout_s: float) -> None:
-        """Raises ConfigError for a URL that cannot work."""
+        """Create a client; requests time out after `timeout_s` seconds. Raises ConfigError for an unusable URL."""
         self._config = config
         self._url = _checked(config.url)
         self._proxy = environment_proxy(config.url)
@@ -48,7 +48,9 @@ class EndpointClient:
         self._stamp: _Stamp = ()  # the state of the TLS files when the session was made
 
     async def ask(self, path: str, query: Mapping[str, str], limit_bytes: int) -> Answer:
-        """Return the server's response, whatever its status. Raises SourceError for a redirect or a longer body."""
+        """Send a GET request and return the response, whatever its status. Raises SourceError for a redirect or too
+        long a body.
+        """
         try:
             return await self._ask(path, query, limit_bytes)
         except TimeoutError as error:
@@ -90,7 +92,9 @@ class EndpointClient:
         return self._config.url.shown.rstrip("/")
 
     def quoted(self, text: str) -> str:
-        """Return a server's text for a message: secrets are hidden, then it is cut, so that no part of one stays."""
+        """Return a server's text for a message: secrets are hidden before it is shortened, so that no part of one
+        remains.
+        """
         return self._hide_in(text)[:MAX_REASON]
 
     def _hide_in(self, text: str) -> str:
@@ -122,7 +126,7 @@ class EndpointClient:
     # --- the connection ---
 
     async def _open_session(self) -> aiohttp.ClientSession:
-        """Return the HTTP session, made on first use and again when a TLS file has changed."""
+        """Return the HTTP session, created on first use and again when a TLS file has changed."""
         stamp = _stamp_of(self._config.ca_file, self._config.cert_file, self._config.key_file)
         if self._session is not None and stamp != self._stamp:
             await self.close()
@@ -165,7 +169,9 @@ def ssl_context(config: Endpoint) -> ssl.SSLContext:
 
 
 def _stamp_of(*files: str) -> _Stamp:
-    """Return a value that changes when one of the files does, also when a mounted Secret's link points elsewhere."""
+    """Return a value that changes when one of the files does, also when a mounted Secret's symbolic link is
+    switched.
+    """
     stamps = []
     for file in files:
         try:

@@ -1,6 +1,6 @@
-"""Limits on an answer: its size, and how much of it is handled before the event loop runs again.
+"""Limits on an answer of a source: its size, and how many elements are handled before the event loop may run again.
 
-A valid answer has about one element for each node.
+A valid answer has about one element per node.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class AnswerLimits:
         return BASE_ELEMENTS + ELEMENTS_PER_NODE * self._node_count()
 
     async def build(self, elements: list[T], add: Callable[[T, ReadingBuilder], None]) -> ReadingBuilder:
-        """Return a builder to which the elements up to the limit were added; the rest are counted as refused."""
+        """Return a builder with the elements up to the limit, each added by `add`; further ones are counted
+        as refused.
+        """
         builder, most = ReadingBuilder(), self.elements
         if len(elements) > most:
             builder.refuse(TOO_MANY, len(elements) - most)

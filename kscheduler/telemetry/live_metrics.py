@@ -1,4 +1,4 @@
-"""The running parts of live metrics: sources, samples, and the policies that use them."""
+"""Runs live metrics: the sources, the samples, and the policies that use them."""
 
 from __future__ import annotations
 
@@ -31,23 +31,28 @@ from kscheduler.telemetry.telemetry import LiveTelemetry, Tell
 
 
 class LiveMetrics:
-    """Live metrics and policy objects. Runs on every replica, so that a standby that takes over has values already."""
+    """Live metrics and policy objects. It runs on every replica, so that a standby that becomes leader has values
+    already.
+    """
 
     def __init__(self, telemetry: LiveTelemetry, policies: PolicyObjects) -> None:
         self.telemetry = telemetry
         self.policies = policies
 
     async def run(self, nodes_known: asyncio.Event) -> None:
-        """Run until cancelled. Polling starts once the nodes are known: values of unknown nodes are not kept."""
+        """Run until cancelled.
+
+        Polling starts when `nodes_known` is set, because values of unknown nodes are dropped.
+        """
         await run_together(self.policies.run(), self._ask(nodes_known))
 
     async def wait_for_sync(self) -> None:
-        """Wait until policies are listed and each source has answered or failed once, but a few seconds at most."""
+        """Wait until policies are listed and each source has answered or failed once, but only for a few seconds."""
         await self.policies.wait_for_sync()
         await self.telemetry.wait_for_first_answers()
 
     def describe(self) -> dict[str, object]:
-        """Return the state of each source, metric and plan B, for a log."""
+        """Return the state of each source, of each metric and of each plan B (a policy's fallback), for a log."""
         pollers = self.telemetry.pollers.values()
         return {
             "sources": {poller.name: poller.describe() for poller in pollers},
@@ -74,7 +79,7 @@ def build_live_metrics(
     tell: Tell,
     make_source: MakeSource | None = None,
 ) -> LiveMetrics:
-    """Build live metrics. `identity` is the replica's own, and seeds its random numbers."""
+    """Build live metrics. `identity` is the name of this replica, which also seeds its random numbers."""
     # Separate random generators: their draws must not affect the scheduler's tie-breaks.
     policies = PolicyObjects(
         client,

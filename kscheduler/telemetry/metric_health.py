@@ -1,4 +1,4 @@
-"""The health of each metric: consecutive failures, and samples that were refused. Each change is logged once.
+"""Tracks failures of each metric: how many came in a row, and which samples were refused. Each change is logged once.
 
 Callers pass the current time as an argument.
 """
@@ -30,12 +30,12 @@ class MetricHealth:
         return self._failures[metric]
 
     def reason(self, metric: str) -> str:
-        """Return why the last answer had no usable value of the metric; "" if it had."""
+        """Return why the source's last answer had no usable value of the metric; "" if it had one."""
         outage = self._outages.get(metric)
         return "" if outage is None else outage.reason
 
     def refusals(self, metric: str) -> list[str]:
-        """Return the reasons for which samples of the metric's last answer were refused."""
+        """Return the reasons why samples of the metric were refused in the last answer."""
         return sorted(self._refusing.get(metric, ()))
 
     def answered(self, metric: str) -> None:
@@ -50,11 +50,14 @@ class MetricHealth:
         self._set(metric, self._failures[metric] + 1)
 
     def source_failed(self, metric: str, failures: int) -> None:
-        """Record that the metric's source failed, for the `failures`-th time in a row. The caller has logged it."""
+        """Record that the metric's source failed for the `failures`-th time in a row. The caller logs that."""
         self._set(metric, max(failures, self._failures[metric] + 1))
 
     def refused(self, metric: str, refused: Mapping[str, int]) -> None:
-        """Record the refused samples of one answer, by reason. Repeats of a known sample are normal, and not logged."""
+        """Record the refused samples of one answer by reason.
+
+        Repetitions of a known sample are normal and not logged.
+        """
         counts = {reason: times for reason, times in refused.items() if times}
         self._observer.samples_refused(metric, counts)
         now, before = set(counts) - {OLDER}, self._refusing.get(metric, set())

@@ -1,4 +1,4 @@
-"""The rows of nodes, followed as the node table changes. The data of a row is cleared when it gets another node."""
+"""Follows which node each row of the node table holds, so that data of a row are cleared when it gets another node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NOBODY = ("", "")
 
 
 class NodeRows:
-    """The owner of each row. Call `follow` before any use of a row; it is cheap if no node has changed."""
+    """The node in each row of the node table. Call `follow` before using rows; it is cheap if no node has changed."""
 
     def __init__(self, table: NodeTable, on_change: Callable[[list[int]], object]) -> None:
         """`on_change` is called with the rows that are new, or whose node was replaced or removed."""

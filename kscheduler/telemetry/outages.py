@@ -1,7 +1,7 @@
 """The reasons of a continuing failure, and which of them are logged.
 
-A continuing failure is logged once for each new reason, so that an operator who has fixed the first problem sees the
-next. Reasons that differ only in numbers, such as the age of a sample, count as one. Alternating reasons are each
+Each new reason of a continuing failure is logged once, so that an operator who has fixed the first problem sees the
+next one. Reasons that differ only in numbers, such as the age of a sample, count as one. Alternating reasons are each
 logged at most once a minute. Callers pass the current time as an argument.
 """
 
@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
 class Outage:
-    """The outage of one source or metric, from its first failure to its next success."""
+    """The failure of one source or metric, from the first error to the next success."""
 
     def __init__(self) -> None:
         self.reason = ""  # the latest

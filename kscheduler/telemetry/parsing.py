@@ -1,4 +1,4 @@
-"""Reads the parts of sources' answers: numbers, spans of time, and names of nodes.
+"""Parses the parts of sources' answers: numbers, durations, and names of nodes.
 
 Anything but a finite number becomes NaN, which the caller counts.
 """
@@ -29,7 +29,7 @@ def finite(value: object) -> float:
 
 
 def quantity(value: object) -> float:
-    """Return a Kubernetes quantity as a double, 1.5 for "1500m"; NaN if it is none."""
+    """Return a Kubernetes quantity as a double, such as 1.5 for "1500m"; NaN if it is not one."""
     if isinstance(value, str):
         try:
             return parse_double(value)
@@ -49,7 +49,7 @@ def float_text(value: object) -> float:
 
 
 def span_s(text: str) -> float:
-    """Return a duration such as "15s" in seconds; 0 for a negative one, and for a text that is none."""
+    """Return a duration such as "15s" in seconds; 0 if it is negative or not a duration."""
     try:
         return max(Duration.parse(text).seconds, 0.0)
     except ValueError:
@@ -57,7 +57,9 @@ def span_s(text: str) -> float:
 
 
 def node_of(labels: Mapping[str, str], label: str) -> str:
-    """Return the name of the node in the labels, without a port; "" if they name none."""
+    """Return the node's name from this label, or with "" from the usual labels for nodes, without a port; "" if there
+    is none.
+    """
     if label:
         return _without_port(labels.get(label, ""))
     return next((_without_port(labels[known]) for known in NODE_LABELS if labels.get(known)), "")

@@ -1,7 +1,8 @@
-"""All policies over live metrics: those of the configuration, and those of objects in the cluster.
+"""All policies over live metrics: those in the configuration, and the policy objects of the cluster.
 
 A pod that names no policy gets its profile's default. A policy object takes precedence over a policy of the same name
-in the configuration. If an object becomes invalid, its last valid version stays in force. No I/O, no clock.
+in the configuration. If an object becomes invalid, its last valid version stays in force. There is no I/O and no clock
+here.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ TAS_PREFIX = "taspolicy/"  # of names in a PolicyRef: a MetricPolicy of the name
 
 
 class Verdict(NamedTuple):
-    """The result of validating the current version of an object."""
+    """The result of validating the current version of a policy object."""
 
     kind: Kind
     object: PolicyObject
     faults: tuple[str, ...]  # messages with the path of the field; empty: this version is in force
     notes: tuple[str, ...]  # settings of the object that are ignored
-    is_in_force: bool  # this version, or the last valid one
+    is_in_force: bool  # whether this version, or the last valid one, is used
 
 
 class _Entry(NamedTuple):
@@ -45,10 +46,12 @@ OnVerdict = Callable[[Verdict], object]
 
 
 class PolicyBook:
-    """All policies. Informers call `put` and `remove` with the cluster's objects; the telemetry calls the rest."""
+    """All policies. Informers call `put` and `remove` with policy objects of the cluster; the telemetry reads the
+    policies.
+    """
 
     def __init__(self, profiles: Sequence[Profile], on_verdict: OnVerdict) -> None:
-        """`on_verdict` is called with the verdict on every version of an object."""
+        """`on_verdict` is called with the result of validating each version of a policy object."""
         found = {profile.scheduler_name: metric_policy_args(profile) for profile in profiles}
         self._args = {name: args for name, args in found.items() if args is not None}  # scheduler name -> arguments
         self._own = {  # scheduler name -> name of a policy -> policy
@@ -73,11 +76,11 @@ class PolicyBook:
         return any(args.tas_policies for args in self._args.values())
 
     def watch(self, changed: Callable[[], object]) -> None:
-        """Register a function that is called each time `version` has grown."""
+        """Register a function that is called each time a policy changes, i.e. when `version` has grown."""
         self._watchers.append(changed)
 
     def hold(self) -> None:
-        """Collect changes until `release`, which then reports them as one."""
+        """Collect changes until `release`, which then reports them as a single one."""
         self._is_held = True
 
     def release(self) -> None:
@@ -89,7 +92,7 @@ class PolicyBook:
     # --- the policy of a pod ---
 
     def policy_of(self, pod: PodInfo) -> tuple[PolicyRef, PolicySpec] | None:
-        """Return the pod's policy; None without one.
+        """Return the policy that applies to the pod; None if there is none.
 
         Raises LookupError, with name and reason, if the pod names a policy that is not in force.
         """
@@ -99,7 +102,9 @@ class PolicyBook:
     def policy_for(
         self, scheduler_name: str, namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str]
     ) -> tuple[PolicyRef, PolicySpec] | None:
-        """Return what `policy_of` returns, for a pod that may not exist yet. Raises LookupError likewise."""
+        """Return the policy that applies to a pod described by these properties, which may not exist yet. Raises
+        LookupError.
+        """
         args = self._args.get(scheduler_name)
         if args is None:
             return None
@@ -155,7 +160,8 @@ class PolicyBook:
         annotations: Mapping[str, str],
         failures: Callable[[str], int],
     ) -> bool:
-        """Return whether plan B of the policy that applies to such a pod is in force; False without a policy.
+        """Return whether the policy for such a pod has switched to its plan B, the fallback while sources fail; False
+        without one.
 
         `failures` returns the number of consecutive failures of a metric.
         """
@@ -168,14 +174,16 @@ class PolicyBook:
     # --- metrics that objects add ---
 
     def metrics(self) -> tuple[Metric, ...]:
-        """Return the metrics of TASPolicies that are not configured, assigned to the first source of custom metrics."""
+        """Return the metrics of TASPolicies that are not configured; they are read from the first source of custom
+        metrics.
+        """
         names = dict.fromkeys(name for names in self._brought.values() for name in names)
         return tuple(Metric(name=name, source=self._tas_source, metric=name) for name in names)
 
     # --- objects ---
 
     def put(self, item: PolicyObject) -> None:
-        """Add or update an object."""
+        """Add or update a policy object."""
         kind, key = _key(item)
         before = self._entries.get(key)
         entry = self._judge(item)
@@ -190,14 +198,14 @@ class PolicyBook:
             self._changed()
 
     def remove(self, item: PolicyObject) -> None:
-        """Remove an object that was deleted."""
+        """Remove a policy object that was deleted."""
         _, key = _key(item)
         self._brought.pop(key, None)
         if self._entries.pop(key, None) is not None:
             self._changed()
 
     def states(self) -> Mapping[tuple[str, str], int]:
-        """Return (kind, "valid" or "invalid") -> number of objects."""
+        """Return the number of policy objects by (kind, "valid" or "invalid")."""
         return Counter((kind, "invalid" if entry.faults else "valid") for (kind, _, _), entry in self._entries.items())
 
     def _judge(self, item: PolicyObject) -> _Entry:
@@ -226,7 +234,7 @@ class PolicyBook:
 def read_policy(
     document: Any, *, metrics: frozenset[str] | None = None, profiles: frozenset[str] | None = None
 ) -> tuple[list[str], PolicySpec | None]:
-    """Decode and validate the spec of an object: its faults, with field paths, and the policy, None with faults."""
+    """Decode and validate the spec of a policy object. Returns its errors with field paths, and the policy or None."""
     if document is None:
         return [required("spec")], None
     found = Faults()
@@ -238,7 +246,7 @@ def read_policy(
 
 
 def _custom_source(every: Any) -> str:
-    """Return the name of the first source of custom metrics in a profile that follows TASPolicies; "" without one."""
+    """Return the name of the first custom metrics source in a profile whose pods use TASPolicies; "" without one."""
     names = (
         source.name
         for args in every

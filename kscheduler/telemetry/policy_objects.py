@@ -1,4 +1,7 @@
-"""Follows the policy objects of a cluster with informers, whose kinds may not be installed, and fills a PolicyBook."""
+"""Follows the policy objects of a cluster with informers, and passes them to a PolicyBook.
+
+Their CRDs may be missing.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ FIRST_LISTS_S = 5.0  # a start waits this long for policies; without the right t
 
 
 class PolicyObjects:
-    """The informers of policy objects, and the book they fill, which is complete once `wait_for_sync` returns.
+    """The informers of policy objects. Their PolicyBook is complete once `wait_for_sync` returns.
 
     A kind is listed and watched only if a profile enables it.
     """
@@ -54,13 +57,15 @@ class PolicyObjects:
             self._listed.set()
 
     async def run(self) -> None:
-        """Run the informers and reports until cancelled."""
+        """Run the informers, and the task that writes objects' status, until cancelled."""
         if self.informers:
             listening = (informer.run() for informer in self.informers)
             await run_together(self._reports.run(), self._open_book(), *listening)
 
     async def wait_for_sync(self) -> None:
-        """Wait until the objects are listed, but a few seconds at most: pods that name a policy wait for it anyway."""
+        """Wait until the objects are listed, but only for a few seconds: a pod that names a policy waits for it by
+        itself.
+        """
         # The book is opened after FIRST_LISTS_S at the latest; a limit of the same length could end just before.
         await wait_event(self._listed, 2 * FIRST_LISTS_S)
 

@@ -32,7 +32,7 @@ class Records(Protocol):
 
 
 class PolicyReports:
-    """Writes verdicts to policy objects. `run` is a task; `add` queues a verdict and never blocks."""
+    """Writes the result of validation to policy objects. `run` is a task; `add` queues a result and never blocks."""
 
     def __init__(self, client: Client, recorder: Records, clock: Clock, permission: WritePermission) -> None:
         self._client = client
@@ -56,7 +56,7 @@ class PolicyReports:
                 self._work.set()
 
     async def _write_all(self) -> bool:
-        """Write the waiting verdicts, and return whether all of them were written."""
+        """Write the waiting results, and return whether all of them were written."""
         for key in list(self._waiting):
             if not self._permission.may_write():
                 return False
@@ -67,7 +67,7 @@ class PolicyReports:
         return True
 
     async def _write(self, verdict: Verdict) -> bool:
-        """Write one verdict, and return False if it must be written again."""
+        """Write the result for one object, and return False if it must be written again."""
         self._record(verdict)
         item = verdict.object
         if not isinstance(item, MetricPolicyObject):
@@ -88,7 +88,7 @@ class PolicyReports:
         return True
 
     def _record(self, verdict: Verdict) -> None:
-        """Record an Event about new faults or notes, but not if the object's condition has the same message already."""
+        """Record an Event about new errors or notes, unless the object's condition already has the same message."""
         item = verdict.object
         if verdict.faults:
             reason, note = "InvalidPolicy", message_of(verdict)
@@ -106,7 +106,7 @@ class PolicyReports:
 
 
 def status_of(verdict: Verdict, now: str) -> dict[str, object] | None:
-    """Return the status to merge into the object's; None if the object's condition is up to date."""
+    """Return what to merge into the object's status; None if the object's condition is up to date."""
     item = verdict.object
     before = _condition(item)
     condition: dict[str, object] = {

@@ -1,6 +1,6 @@
-"""Polls one source periodically: never twice at once, never longer than its timeout, and rarely while it fails.
+"""Polls one source periodically: one request at a time, each limited by a timeout, and rarely while the source fails.
 
-Passes the readings to a listener, which interprets them.
+The answers are passed to a listener, which interprets them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_REASONS = 3  # reasons of metrics quoted in one line
 
 class Listener(Protocol):
     def wanted(self, source: str) -> Sequence[Metric]:
-        """Return the metrics to request from the source."""
+        """Return the metrics to request from the source at the next poll."""
         ...
 
     def answered(self, source: str, readings: Readings) -> Awaitable[None]: ...
@@ -63,7 +63,7 @@ class Poller:
         self._timeout_s = config.timeout.seconds or self._interval_s
 
     def describe(self) -> str:
-        """Return the state of the source as a text for people."""
+        """Return the state of the source as a text for logs."""
         if not self.last_error:
             return "answers" if self.first_answer.is_set() else "not asked yet"
         state = self.breaker.state.name.lower().replace("_", "-")
@@ -85,7 +85,7 @@ class Poller:
             await self._source.close()
 
     async def poll(self) -> None:
-        """Poll once. With a half-open breaker request one metric first, and all of them if that succeeded."""
+        """Poll once. If the breaker is half-open, request one metric first, and all of them if that succeeds."""
         metrics = self._listener.wanted(self.name)
         if not metrics or self.breaker.wait_s(self._clock.now()) > 0:
             return
@@ -99,7 +99,7 @@ class Poller:
             await self._listener.answered(self.name, readings)
 
     async def _ask(self, metrics: Sequence[Metric]) -> Readings | None:
-        """Fetch the metrics. Return None if that failed, which the listener has been informed of."""
+        """Fetch the metrics. If that fails, report it to the listener and return None."""
         started = self._clock.now()
         reason, readings = "", None
         try:
@@ -131,7 +131,7 @@ class Poller:
             self._listener.failed(self.name, breaker.failures)
 
     def _log_change(self, reason: str, before: BreakerState) -> None:
-        """Log each change of state, and each new reason, once."""
+        """Log each change of the breaker's state, and each new reason of a failure, once."""
         fields = {"source": self.name, "failures": self.breaker.failures}
         if not reason:
             self._outage = Outage()
@@ -145,7 +145,7 @@ class Poller:
 
 
 def _why(failed: Mapping[str, str]) -> str:
-    """Return the reason why all metrics failed; if reasons differ, with the names of the metrics."""
+    """Return the reason why all metrics failed; if there are several, with the names of the metrics."""
     reasons = dict.fromkeys(failed.values())
     if len(reasons) < 2:
         return next(iter(reasons), "an empty answer")

@@ -1,7 +1,7 @@
-"""The newest sample of one metric for each node: its value and when it was taken.
+"""The newest sample of one metric for each node: its value, and when it was taken.
 
-A sample that is not a number, older than the known one, or of an unknown node is refused and counted. Values are
-clamped, then smoothed. A sample stays until a newer one comes or the node is removed; the reader decides which are too
+A sample is refused and counted if it is not a number, older than the known one, or of an unknown node. Values are
+clamped, then smoothed. A sample stays until a newer one arrives or the node is removed; readers decide which are too
 old. Callers pass the current time as an argument.
 """
 
@@ -65,16 +65,18 @@ class SampleBook:
         return self._window_s or self._said_window_s
 
     def bounds(self, reading: Reading) -> Bounds:
-        """Return the bounds for all values of a reading, and remember the reading's window."""
+        """Return the bounds for all values of one answer, and remember the window over which its values are
+        averages.
+        """
         self._said_window_s = reading.window_s
         return self._clamping.bounds(sample.value for sample in reading.samples.values() if math.isfinite(sample.value))
 
     def take(
         self, samples: Iterable[tuple[str, Sample]], bounds: Bounds, now: float, wall: float, refused: Counter[str]
     ) -> int:
-        """Store some samples of a reading that arrived now, and return how many were new.
+        """Store some samples of an answer that arrived at `now`, and return how many were new.
 
-        `wall` is now in Unix seconds. Samples that are not stored are counted in `refused`, by reason.
+        `wall` is the same moment in Unix seconds. Samples that are not stored are counted in `refused`, by reason.
         """
         rows, smoothing = self._rows, self._smoothing
         rows.follow()
@@ -107,13 +109,13 @@ class SampleBook:
         return taken
 
     def complete(self, now: float) -> None:
-        """Finish a reading that arrived now, after all its samples were stored: update the cadence."""
+        """Update the observed update interval after all samples of an answer that arrived at `now` were stored."""
         self._last_at = now
         self.cadence.saw(self._sampled_after, self._changed_after)
         self._sampled_after, self._changed_after = [], []
 
     def _note_pace(self, row: int, value: float, now: float) -> None:
-        """Measure the time between a node's last two samples, and between its last two changes of value."""
+        """Measure the time between the last two samples of a node, and between the last two changes of its value."""
         if self._steady_since <= self._came_at[row] < now and len(self._sampled_after) < NODES_TIMED:
             self._sampled_after.append(now - self._came_at[row])
         self._came_at[row] = now
@@ -123,7 +125,7 @@ class SampleBook:
             self._read[row], self._changed_at[row] = value, now
 
     def steps(self, row: int, now: float) -> SampleSteps | None:
-        """Return the steps from the value as read to the stored one, and its age; None if the row has no value."""
+        """Return a node's value as read, clamped and smoothed, and its age; None if the row has no value."""
         self._rows.follow()
         if row >= len(self.values) or math.isnan(self.values[row]):
             return None

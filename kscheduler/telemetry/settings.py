@@ -1,4 +1,4 @@
-"""The metric sources and metrics of all profiles together, with those implied by the arguments of Trimaran's plugins.
+"""Collects the metric sources and metrics of all profiles, and those implied by the arguments of Trimaran's plugins.
 
 The implied ones are those of load-watcher's own library: averages and deviations over 15 minutes from recording rules
 of the node exporter's mixin, or the latest usage from the metrics server, polled every 30 seconds.
@@ -37,7 +37,7 @@ PERCENT = Clamp(min=0)
 class TelemetrySettings:
     sources: tuple[Source, ...]
     metrics: tuple[Metric, ...]
-    is_wanted: bool  # does a profile enable a plugin that reads metrics?
+    is_wanted: bool  # whether a profile enables a plugin that reads live metrics
 
 
 def telemetry_settings(config: SchedulerConfig) -> TelemetrySettings:
@@ -63,7 +63,10 @@ class Implied:
 
 
 def implied_sources(config: SchedulerConfig) -> Implied:
-    """Return the sources and metrics implied by the profiles. Raises ConfigError for an unknown metric provider."""
+    """Return the sources and metrics that Trimaran's plugins imply.
+
+    Raises ConfigError for an unknown metric provider.
+    """
     implied = Implied()
     for profile in config.profiles:
         for plugin, kind in OWN_ARGS.items():
@@ -73,9 +76,9 @@ def implied_sources(config: SchedulerConfig) -> Implied:
 
 
 def idle_arguments(config: SchedulerConfig) -> list[tuple[str, str]]:
-    """Return (scheduler name, plugin) for arguments of plugins that their profile does not enable.
+    """Return (scheduler name, plugin) for arguments of plugins that the profile does not enable.
 
-    kube-scheduler's own plugins are left out: kube-scheduler accepts such arguments silently.
+    kube-scheduler's own plugins are left out, because kube-scheduler accepts such arguments silently.
     """
     return [
         (profile.scheduler_name, entry.name)
@@ -146,7 +149,7 @@ def _of_prometheus(names: TrimaranMetrics) -> list[Metric]:
 
 
 def _of_metrics_server(names: TrimaranMetrics) -> list[Metric]:
-    """Return the metrics of the metrics server, which provides no deviations."""
+    """Return the metrics of the metrics server, which provides no standard deviations."""
     return [
         Metric(name=names.cpu, source=names.source, resource="cpu", clamp=PERCENT),
         Metric(name=names.memory, source=names.source, resource="memory", clamp=PERCENT),

@@ -1,6 +1,6 @@
-"""The interface of a metric source, and what one fetch returns.
+"""The interface of a metric source, and the result of one fetch: for each metric, values by node with their times.
 
-That is for each metric the nodes' values, with the time they were taken. Fetches are made in the background.
+Fetches are made in the background.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kscheduler.errors import KSchedulerError
 # Why a sample is not used; the label `reason` of the metric that counts them.
 NOT_A_NUMBER = "nan"  # NaN, infinite, no number at all, or below zero where that cannot be
 OLDER = "older"  # than the known sample, or of the same time
-DUPLICATE = "duplicate"  # two different values for one node in one answer: neither is taken
+DUPLICATE = "duplicate"  # one answer has two different values for a node: neither is used
 UNKNOWN_NODE = "unknown_node"
 TOO_MANY = "too_many"  # beyond the limit on elements of one answer
 
@@ -30,7 +30,7 @@ class Sample(NamedTuple):
 
 @dataclass(slots=True)
 class Reading:
-    """The part of an answer about one metric."""
+    """The values of one metric in an answer."""
 
     samples: dict[str, Sample] = field(default_factory=dict)  # node name -> sample
     window_s: float = 0.0  # the time a value is an average over, if the source says so
@@ -40,14 +40,14 @@ class Reading:
 
 @dataclass(slots=True)
 class Readings:
-    """The readings of all requested metrics; each metric is in exactly one of the two dicts."""
+    """The values of all requested metrics in an answer; each metric is in exactly one of the two dicts."""
 
     by_metric: dict[str, Reading] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)  # metric -> why there is no reading of it
 
 
 def why_useless(reading: Reading) -> str:
-    """Return why a reading had no usable value for any node, for the author of the query."""
+    """Return why an answer had no usable value of a metric for any node, for the author of the query."""
     if reading.samples:
         some = next(iter(reading.samples))[:MAX_LABELS]
         return f"expected the names of nodes, got {some!r} for one"
@@ -59,14 +59,17 @@ def why_useless(reading: Reading) -> str:
 
 
 class ReadingBuilder:
-    """Builds a reading from the elements of an answer, one by one."""
+    """Collects the values of one metric from the elements of an answer."""
 
     def __init__(self) -> None:
         self._reading = Reading()
         self._contradicted: set[str] = set()  # nodes with two different values in this answer
 
     def add(self, node: str, value: float, stamp: float | None = None) -> None:
-        """Add a node's value. A repeated equal value is counted and ignored; a different one voids both."""
+        """Add a node's value.
+
+        A second value for the node is counted and ignored if equal; otherwise neither is used.
+        """
         samples, refused = self._reading.samples, self._reading.refused
         if node in self._contradicted:
             refused[DUPLICATE] += 1
@@ -85,7 +88,7 @@ class ReadingBuilder:
         self._reading.refused[reason] += times
 
     def refuse_nameless(self, labels: Iterable[str], expected: str) -> None:
-        """Refuse an element whose labels name no node. The labels of the first one are kept for a message."""
+        """Count an element whose labels name no node. The labels of the first one are kept for a message."""
         self.refuse(UNKNOWN_NODE)
         if not self._reading.nameless:
             found = ", ".join(sorted(labels))[:MAX_LABELS] or "none"
@@ -97,16 +100,19 @@ class ReadingBuilder:
 
 
 class SourceError(KSchedulerError):
-    """The source gave no answer, or none that can be used."""
+    """A metric source gave no answer, or none that can be used."""
 
 
 class MetricSource(Protocol):
     async def fetch(self, metrics: Sequence[Metric]) -> Readings:
-        """Fetch the metrics; cancelled at the timeout. Raises SourceError if no metric can be read at all."""
+        """Fetch the metrics; the caller cancels it at the timeout.
+
+        Raises SourceError if no metric can be read at all.
+        """
         ...
 
     async def close(self) -> None:
-        """Close all connections; sources without their own inherit this."""
+        """Close all connections. Sources that have none of their own inherit this."""
         return
 
 

@@ -1,9 +1,9 @@
-"""Translates the TASPolicy objects of telemetry-aware scheduling to rules of a metric policy.
+"""Translates the TASPolicy objects of telemetry-aware scheduling to the rules of a metric policy.
 
-- `scheduleonmetric` orders nodes by its first rule and becomes a score rule. Telemetry-aware scheduling gave ranks from
-  10 down; here values are scaled between the least and the most of all nodes. A node without a value scores 0.
+- `scheduleonmetric` orders nodes by its first rule and becomes a score rule. Telemetry-aware scheduling ranked nodes
+  from 10 down; here values are scaled between the lowest and the highest of all nodes. A node without a value scores 0.
 - `dontschedule` lists conditions that must not hold and becomes negated filter rules. A node without a value passes.
-- `deschedule` and `labeling` are not about placing pods, and ignored.
+- `deschedule` and `labeling` do not concern the placement of pods and are ignored.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Translation(NamedTuple):
 
 
 def translate(document: Any) -> Translation:
-    """Translate the spec of a TASPolicy."""
+    """Translate the spec of a TASPolicy to a metric policy."""
     found = Faults()
     spec = decode(TASSpec, document, "spec", faults=found)
     faults = [*found.wrong, *found.unknown]
@@ -77,7 +77,7 @@ def _scores(strategy: TASStrategy) -> tuple[ScoreRule, ...]:
 
 
 def _filters(strategy: TASStrategy) -> tuple[FilterRule, ...]:
-    """Return filter rules that reject a node if any rule of the strategy holds, or with allOf if all do."""
+    """Return filter rules that reject a node if any rule of the strategy holds or, with allOf, if all hold."""
     rules = tuple(
         FilterRule(metric=rule.metricname, operator=_NEGATED[rule.operator], value=rule.target)
         for rule in strategy.rules

@@ -1,4 +1,4 @@
-"""Live metrics while the scheduler runs: polls sources, keeps samples, and updates the columns.
+"""Live metrics while the scheduler runs: polls sources, stores samples, and updates the columns that plugins read.
 
 Plugins read them through `framework.telemetry.Telemetry`, and never wait. Values change only when an answer arrives,
 when values become too old, and when a node is added or removed.
@@ -42,11 +42,11 @@ Tell = Callable[[PodInfo, str, str], None]  # pod, reason, note
 
 
 class MetricState(NamedTuple):
-    """The freshness of one metric's samples at one moment."""
+    """How many nodes have a fresh, a stale or no sample of one metric at one moment."""
 
     metric: str
     age_s: float | None  # of the newest sample; None: no sample yet
-    fresh: int  # nodes with a fresh sample; likewise stale and absent
+    fresh: int  # number of nodes with a fresh sample; `stale` and `absent` likewise
     stale: int
     absent: int
 
@@ -140,7 +140,9 @@ class LiveTelemetry(Telemetry):
         await run_together(self._expire(), *(poller.run() for poller in self.pollers.values()))
 
     async def wait_for_first_answers(self) -> None:
-        """Wait until each source has answered or failed once, but no longer than FIRST_ANSWERS_S over all calls."""
+        """Wait until each source has answered or failed once, but at most FIRST_ANSWERS_S seconds in total over all
+        calls.
+        """
         until = self._patience_ends = min(self._patience_ends, self._clock.now() + FIRST_ANSWERS_S)
         for poller in self.pollers.values():
             await wait_event(poller.first_answer, max(until - self._clock.now(), 0.0))
@@ -178,7 +180,7 @@ class LiveTelemetry(Telemetry):
         self._notify()
 
     async def _take(self, book: SampleBook, reading: Reading) -> None:
-        """Store a reading slice by slice; columns see the new samples when all of them are stored."""
+        """Store the samples of an answer in slices; columns are updated once all of them are stored."""
         bounds, now, wall = book.bounds(reading), self._clock.now(), self._clock.wall()
         refused = reading.refused
         taken = 0
@@ -194,7 +196,7 @@ class LiveTelemetry(Telemetry):
         self._sooner.set()
 
     def _why_useless(self, book: SampleBook, taken: int, reading: Reading, now: float) -> str:
-        """Return why a source's answer had no usable value of the metric; "" if it had."""
+        """Return why a source's answer had no usable value of the metric; "" if it had one."""
         if not self._rows.node_count:
             return ""
         if not taken and not reading.refused[OLDER]:
@@ -204,7 +206,7 @@ class LiveTelemetry(Telemetry):
         return ""
 
     def _patience_s(self, book: SampleBook) -> float:
-        """Return the greatest maximum age among the metric's readers, in seconds; without readers the default."""
+        """Return the greatest maximum age in seconds that any policy allows for the metric; without one the default."""
         asked = [freshness for metric, freshness in self._columns if metric == book.name and freshness is not None]
         return max(map(book.cadence.max_age_s, asked or [Freshness()]))
 
@@ -217,7 +219,10 @@ class LiveTelemetry(Telemetry):
             self._notify()
 
     def _log_plans_b(self) -> None:
-        """Log each plan B that has come into force or ended. Cheap: only policies of pods seen so far are checked."""
+        """Log each policy that has switched to its plan B (its fallback while sources fail) or back.
+
+        It is cheap, because only policies of pods seen so far are checked.
+        """
         now = {ref for ref, spec in self._plan_b.items() if spec.is_in_plan_b(self.failures)}
         for ref in now - self._in_plan_b:
             plan = self._plan_b[ref].plan_b
@@ -249,7 +254,9 @@ class LiveTelemetry(Telemetry):
         self._notify()
 
     def _choose_metrics(self) -> None:
-        """Choose the metrics to read, those of the configuration and of policies, and adjust books and columns."""
+        """Choose the metrics to read, i.e. those of the configuration and of policies, and add or drop their samples
+        and columns.
+        """
         chosen = {metric.name: metric for metric in self._configured}
         brought = [metric for metric in self._policies.metrics() if metric.name not in chosen]
         if len(brought) > MAX_METRICS_OF_POLICIES:
@@ -270,7 +277,7 @@ class LiveTelemetry(Telemetry):
     # --- for people ---
 
     def states(self) -> Iterator[MetricState]:
-        """Yield each metric's state, by the greatest maximum age among its readers; without readers, by the default."""
+        """Yield the state of each metric. A sample is stale beyond the greatest maximum age that any policy allows."""
         self._rows.follow()
         now, nodes = self._clock.now(), self._rows.node_count
         for name, book in self._books.items():
@@ -282,9 +289,10 @@ class LiveTelemetry(Telemetry):
             yield MetricState(name, age_s, fresh, known - fresh, nodes - known)
 
     def describe(self) -> list[dict[str, object]]:
-        """Return each metric's state and faults, for a log.
+        """Return the state and the errors of each metric, for a log.
 
-        `fresh_for_s` is the maximum age of a value, adapted to the metric's cadence; `err` the latest failure, or "".
+        `fresh_for_s` is the maximum age of a value, adapted to the observed update interval; `err` is the latest
+        failure, or "".
         """
         found: list[dict[str, object]] = []
         for state in self.states():
@@ -301,5 +309,7 @@ class LiveTelemetry(Telemetry):
         return found
 
     def plans_b(self) -> dict[str, bool]:
-        """Return policy -> whether its plan B is in force, for the policies of pods seen so far."""
+        """Return for each policy of the pods seen so far whether its plan B, the fallback while sources fail, is in
+        force.
+        """
         return {str(ref): spec.is_in_plan_b(self.failures) for ref, spec in self._plan_b.items()}

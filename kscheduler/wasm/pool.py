@@ -1,8 +1,8 @@
 """The instances of one plugin: lent for a call, or to a pod for its binding cycle; discarded after any fault.
 
-    idle -- run --> lent -- no fault --> idle      hold(uid) ... run(work, uid) ... release(uid): the instance is
-                     |                             the pod's from Reserve to PostBind, so that the guest's data about the
-                     +-- fault --> closed          pod stays in its memory; then it is idle again, unless broken
+    idle -- run --> lent -- no fault --> idle      hold(uid) ... run(work, uid) ... release(uid): a pod has an instance
+                     |                             from Reserve to PostBind, so that the guest's data about the pod
+                     +-- fault --> closed          stays in its memory; then that is idle again, unless broken
 
 Any thread may call; an instance is lent to one at a time. The observer is called by the thread that called the pool.
 """

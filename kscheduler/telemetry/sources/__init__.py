@@ -1,1 +1,1 @@
-"""The kinds of metric sources, one module each. Between two fetches they keep hardly more than their connections."""
+"""The kinds of metric sources, one module each. Between two fetches they store little more than their connections."""

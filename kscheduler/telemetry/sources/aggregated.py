@@ -1,4 +1,6 @@
-"""Aggregated APIs, served through the scheduler's own apiserver and called with the scheduler's credentials."""
+"""Reads aggregated APIs such as metrics.k8s.io through the scheduler's own apiserver, with the scheduler's
+credentials.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,13 @@ MAX_REASON = 200
 
 
 class AggregatedAPI(Protocol):
-    """The part of an apiserver client that reads aggregated APIs."""
+    """The method of an apiserver client that reads aggregated APIs."""
 
     async def get_aggregated(self, path: str, *, limit_bytes: int) -> bytes: ...
 
 
 class Items(msgspec.Struct, Generic[T], frozen=True):
-    """A List of an aggregated API."""
+    """A list as aggregated APIs return it."""
 
     items: list[T] = []
 
@@ -53,14 +55,16 @@ class Asker:
 
 
 def path_of(*parts: str, **query: str) -> str:
-    """Return a percent-encoded path; empty query parameters are left out. "*" stands for all objects."""
+    """Return a percent-encoded path with a query; empty query parameters are left out. "*" as a part stands for all
+    objects.
+    """
     given = {name: value for name, value in query.items() if value}
     path = "/" + "/".join(quote(part, safe="*") for part in parts)
     return f"{path}?{urlencode(given)}" if given else path
 
 
 async def read_one_by_one(metrics: Sequence[Metric], read: Callable[[Metric], Awaitable[Reading]]) -> Readings:
-    """Read the metrics one after another; the failure of one does not affect the others."""
+    """Read the metrics one after another with `read`; the failure of one does not affect the others."""
     readings = Readings()
     for metric in metrics:
         try:
@@ -71,7 +75,7 @@ async def read_one_by_one(metrics: Sequence[Metric], read: Callable[[Metric], Aw
 
 
 def add_value(node: str, value: str | int | float | None, timestamp: str | None, builder: ReadingBuilder) -> None:
-    """Add a node's value, a quantity, with its timestamp if there is one. Refuse it if either cannot be parsed."""
+    """Add a node's value, a quantity, with its timestamp if it has one. Refuse it if either cannot be parsed."""
     number = quantity(value)
     stamp = unix_seconds(timestamp) if timestamp else None
     if math.isnan(number) or (stamp is not None and math.isnan(stamp)):

@@ -1,4 +1,7 @@
-"""custom.metrics.k8s.io: values that describe nodes. One request per metric, to v1beta2, or to v1beta1 without it."""
+"""Source custom.metrics.k8s.io: values that describe nodes.
+
+One request per metric, to v1beta2 or, if missing, v1beta1.
+"""
 
 from __future__ import annotations
 
@@ -56,9 +59,9 @@ class CustomMetricsSource(MetricSource):
         return builder.reading(float(max(window_s, 0)))
 
     async def _ask(self, metric: Metric) -> Items[_Value]:
-        """Read a metric from the first version that has it. A missing metric is a 404 like an API version not served.
+        """Read a metric from the first API version that has it. Raises SourceError if no version has it.
 
-        Raises SourceError if no version has it.
+        Each version is tried, because a missing metric is a 404 just like an API version that is not served.
         """
         refusals: dict[str, str] = {}  # version -> why not
         for version in sorted(VERSIONS, key=lambda version: version != self._version):
@@ -76,7 +79,7 @@ class CustomMetricsSource(MetricSource):
 
 
 def _joined(refusals: Mapping[str, str]) -> str:
-    """Return the versions' refusals as one text: only they show which lacks the metric and which is not served."""
+    """Return the errors of all API versions as one text, since only together they show what is missing."""
     if len(set(refusals.values())) == 1:
         return next(iter(refusals.values()))
     return "; ".join(f"{version}: {reason}" for version, reason in sorted(refusals.items()))

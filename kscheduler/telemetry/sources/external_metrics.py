@@ -1,4 +1,7 @@
-"""external.metrics.k8s.io: values of things outside the cluster, joined to nodes by a label. One request per metric."""
+"""Source external.metrics.k8s.io: values from outside the cluster, matched to nodes by a label.
+
+One request per metric.
+"""
 
 from __future__ import annotations
 

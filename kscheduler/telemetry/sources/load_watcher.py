@@ -1,4 +1,4 @@
-"""load-watcher: the utilisation of all nodes, in percent, in one response."""
+"""Source load-watcher: the utilisation of all nodes, in percent, in one response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels and annotations of watched nodes as metric values: quantities, or times, whose age in seconds is the value."""
+"""Uses labels and annotations of nodes as metrics: quantities, or times, of which the age in seconds is the value."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Prometheus and compatible servers: one query per metric, whose answer has an element for each node.
+"""Source Prometheus, or a compatible server: one query per metric, whose answer has one element per node.
 
-The time of a sample is the time at which the query was evaluated, which exposes a server that is stuck, or that serves
-cached answers.
+The time of a sample is the time at which the query was evaluated, which reveals a server that hangs or answers from a
+cache.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class PrometheusSource:
 
 
 def _vector(answer: Answer, quote: Quote) -> list[msgspec.Raw]:
-    """Return the elements of an answer. Raises SourceError if it is not a vector."""
+    """Return the elements of a query's answer. Raises SourceError if it is not a vector."""
     try:
         decoded = _decode(answer.body)
         if decoded.status == "success" and decoded.data is not None and answer.status == 200:
@@ -106,7 +106,7 @@ def _no_answer(error: Exception, quote: Quote) -> SourceError:
 
 
 def _add(label: str, quote: Quote, raw: msgspec.Raw, builder: ReadingBuilder) -> None:
-    """Add an element to the reading. Raises DecodeError."""
+    """Decode one element of an answer and add its value. `label` names the node's label. Raises DecodeError."""
     element = _decode_element(raw)
     node = node_of(element.metric, label)
     if not node:

@@ -1,4 +1,4 @@
-"""metrics.k8s.io: the nodes' usage of cpu and memory, as a share of allocatable or capacity. One request for all."""
+"""Source metrics.k8s.io: nodes' usage of cpu and memory, as a share of allocatable or capacity. One request for all."""
 
 from __future__ import annotations
 
@@ -49,7 +49,11 @@ _decode = json_decoder(Items[_Node])
 
 
 class ResourceMetricsSource(MetricSource):
-    """Settings: `per` is the value of a fully used node, 1, or 100 for percent; `of` is allocatable, or capacity."""
+    """Reads the usage of nodes from metrics.k8s.io.
+
+    `per` is the value of a fully used node: 1, or 100 for percent. `of` is what the share is taken of: allocatable or
+    capacity.
+    """
 
     def __init__(self, config: Source, api: AggregatedAPI, table: NodeTable, limits: AnswerLimits) -> None:
         self._asker = Asker(api, limits)
