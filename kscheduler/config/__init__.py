@@ -1,1 +1,3 @@
-"""KubeSchedulerConfiguration v1: read strictly, completed and validated as kube-scheduler does. Knows no cluster."""
+"""KubeSchedulerConfiguration v1: read strictly, with kube-scheduler's defaults and validation. It does not need a
+cluster.
+"""

@@ -1,7 +1,7 @@
-"""Validates the arguments of kube-scheduler's plugins: its refusals, in its words and order.
+"""Validates the arguments of kube-scheduler's plugins, with kube-scheduler's error messages in kube-scheduler's order.
 
-Each validator takes the path of the arguments and returns all faults. NodeResourcesFit's has no path: kube-scheduler
-runs it only when it builds the plugin.
+Each validator takes the field path of the arguments and returns all errors. The one of NodeResourcesFit takes no path,
+because kube-scheduler runs it only when it builds the plugin.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def _validate_constraint(path: str, constraint: TopologySpreadConstraint) -> lis
 
 
 def validate_node_affinity_args(path: str, args: NodeAffinityArgs) -> list[str]:
-    """An empty affinity is accepted, as is one without terms."""
+    """Return the errors of NodeAffinity's arguments. An empty affinity is valid, and so is one without terms."""
     affinity = args.added_affinity
     if affinity is None:
         return []
@@ -253,12 +253,14 @@ def _validate_comparison(path: str, values: Sequence[str]) -> list[str]:
 
 
 def _is_integer(text: str) -> bool:
-    """Return True for a text that Go reads as an integer of 64 bits."""
+    """Return True for a text that Go parses as a 64-bit integer."""
     return re.fullmatch(r"[+-]?[0-9]+", text) is not None and -(2**63) <= int(text) < 2**63
 
 
 def _validate_field(path: str, requirement: SelectorRequirement) -> list[str]:
-    """A field selector takes one value; kube-scheduler does not look at which field it names."""
+    """Return the errors of a field selector requirement. It takes one value; as in kube-scheduler any field may be
+    named.
+    """
     operator, values = requirement.operator, requirement.values
     if operator not in ("In", "NotIn"):
         return [not_supported(f"{path}.operator", operator, ("In", "NotIn"))]
@@ -270,7 +272,7 @@ def _validate_field(path: str, requirement: SelectorRequirement) -> list[str]:
 
 
 def _no_values(path: str, detail: str) -> str:
-    """Return the fault of an absent list, which Go's messages call null."""
+    """Return the error for a missing list, which Go's messages call null."""
     return invalid(path, None, detail)
 
 

@@ -1,8 +1,8 @@
-"""Decodes a plain document to configuration values, strictly, and reports every fault by its path at once.
+"""Decodes a plain document to configuration values, strictly, and reports all errors at once, each with its field path.
 
-msgspec alone would stop at the first fault and speak of `$`; so the document is first walked beside the type. An
-unknown field is `strict decoding error: unknown field "a.b"`, in kube-scheduler's words; a wrong type says what was
-expected and what came. `null` means absent.
+msgspec alone would stop at the first error and call the document `$`, so the document is first compared with the type
+here. An unknown field is `strict decoding error: unknown field "a.b"`, as in kube-scheduler; a wrong type is reported
+with what was expected and what was found. `null` counts as absent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_DEPTH = 32  # the deepest legal document has 9 levels; a YAML alias to itsel
 
 @dataclass(slots=True)
 class Faults:
-    """The faults found in a document: unknown fields, and values of a wrong type."""
+    """The errors found in a document: unknown fields, and values of a wrong type."""
 
     unknown: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Faults:
 
 
 def aggregate(messages: list[str]) -> str:
-    """Join messages as Kubernetes prints them: each once, in brackets if there is more than one."""
+    """Join messages as Kubernetes prints them: without duplicates, and in brackets if there is more than one."""
     distinct = list(dict.fromkeys(messages))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
@@ -47,9 +47,9 @@ def strict_error(messages: list[str]) -> str:
 
 
 def decode(kind: type[T], document: Any, path: str = "", *, faults: Faults | None = None) -> T | None:
-    """Read `document` as a `kind`; faults go to `faults`, and None is returned if a value was of a wrong type.
+    """Decode `document` to a `kind`. Errors are added to `faults`, and None is returned if a value has a wrong type.
 
-    Without `faults` any fault raises ConfigError instead.
+    Without `faults` any error raises ConfigError instead.
     """
     found = Faults()
     cleaned = _walk(_type_info(kind), document, path, found)
@@ -84,7 +84,7 @@ def _decode_custom(kind: type[Any], value: Any) -> Any:
 
 
 def _walk(info: inspect.Type, value: Any, path: str, faults: Faults, depth: int = 0) -> Any:
-    """Return `value` without nulls and unknown fields; faults are noted, never raised."""
+    """Return `value` without nulls and unknown fields; errors are added to `faults` instead of raised."""
     if depth > MAX_DEPTH:
         faults.wrong.append(f"{path}: nested more than {MAX_DEPTH} levels deep")
         return None
@@ -106,7 +106,7 @@ def _walk(info: inspect.Type, value: Any, path: str, faults: Faults, depth: int 
 
 
 def _without_none(info: inspect.Type) -> inspect.Type:
-    """Return the type X of `X | None`, since null is dropped before; annotations such as names are dropped too."""
+    """Return the type X of `X | None`, since nulls are removed before; annotations are removed, too."""
     while isinstance(info, inspect.Metadata):
         info = info.type
     if isinstance(info, inspect.UnionType):
@@ -153,7 +153,7 @@ def _walk_dict(item_type: inspect.Type, value: Any, path: str, faults: Faults, d
 
 
 def _mismatch(info: inspect.Type, value: Any) -> str:
-    """Return what was expected in place of `value`, or "" if it is right."""
+    """Return what was expected instead of `value`, or "" if `value` is of the right type."""
     if isinstance(info, inspect.BoolType):
         return "" if isinstance(value, bool) else "true or false"
     if isinstance(info, inspect.IntType):
@@ -190,7 +190,7 @@ def _check_custom(value: str, path: str, faults: Faults) -> None:
 
 
 def _shown(info: inspect.Type, value: Any) -> str:
-    """Return the found value for a message; only its kind where a secret was expected, or a value that holds one."""
+    """Return a wrong value for a message; only its kind if it is or may contain a secret."""
     return describe_kind(value) if _holds_secrets(info, frozenset()) else describe(value)
 
 
@@ -209,7 +209,7 @@ def _holds_secrets(info: inspect.Type, above: frozenset[type]) -> bool:
 
 
 def describe_kind(value: Any) -> str:
-    """Return the kind of a value that may be a secret, for a message."""
+    """Return the kind of a value that may be a secret, such as "a string", for a message."""
     if isinstance(value, str):
         return "a string"
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -218,7 +218,9 @@ def describe_kind(value: Any) -> str:
 
 
 def describe(value: Any) -> str:
-    """Return a value for a message: its kind, and itself if that is short; a URL without its secrets."""
+    """Return a value's kind for a message, with the value itself if that is short; a URL is shown without
+    its secrets.
+    """
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,6 +1,6 @@
-"""Fills in kube-scheduler's defaults before validation: zero values, the default profile, plugin lists and arguments.
+"""Sets kube-scheduler's defaults before validation: for zero values, the default profile, plugin lists and arguments.
 
-The plugin list is completed to kube-scheduler's own whatever is implemented here; `profiles` decides what of it runs.
+The plugin list is completed to all of kube-scheduler's, even those not implemented here; `profiles` decides which run.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ DEFAULT_PLUGINS: tuple[Plugin, ...] = tuple(
 
 
 def apply_defaults(config: SchedulerConfig) -> SchedulerConfig:
-    """Return the configuration with every default written out. Applying it twice changes nothing more."""
+    """Return the configuration with every default written out. Applying it again changes nothing."""
     profiles = config.profiles or (Profile(scheduler_name=DEFAULT_SCHEDULER_NAME),)
     return msgspec.structs.replace(
         config,
@@ -84,7 +84,7 @@ def apply_defaults(config: SchedulerConfig) -> SchedulerConfig:
 
 
 def _default_profile(profile: Profile) -> Profile:
-    """Complete multiPoint and the arguments; the lists of the other extension points stay as the profile has them."""
+    """Complete multiPoint and the arguments of a profile; the lists of other extension points stay as they are."""
     multi_point = merge_plugin_set(DEFAULT_PLUGINS, profile.plugins.multi_point)
     plugins = msgspec.structs.replace(profile.plugins, multi_point=multi_point)
     configured = {entry.name for entry in profile.plugin_config}
@@ -95,9 +95,9 @@ def _default_profile(profile: Profile) -> Profile:
 
 
 def merge_plugin_set(defaults: tuple[Plugin, ...], custom: PluginSet) -> PluginSet:
-    """Return the defaults not disabled, each replaced in place by the entry of its name; then the other entries.
+    """Return the default plugins that are not disabled, each replaced by an entry of its name; then the other entries.
 
-    A list that holds its defaults already is returned unchanged.
+    A list that already contains its defaults is returned unchanged.
     """
     disabled = {plugin.name for plugin in custom.disabled}
     last = {plugin.name: index for index, plugin in enumerate(custom.enabled)}  # name -> the entry that counts

@@ -1,4 +1,4 @@
-"""Reads a configuration file as a plain document: YAML or JSON, one mapping, no key twice."""
+"""Reads a configuration file as a plain document: YAML or JSON with one mapping, and without duplicate keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_BYTES = 1 << 20  # an etcd object ends here too; a longer file is not a conf
 
 
 def read_document(path: str) -> dict[str, Any]:
-    """Return the mapping in the file at `path`. Raises ConfigError, naming the file, if it holds none."""
+    """Return the mapping in the file at `path`. Raises ConfigError with the file's name if there is none."""
     try:
         data = read_input(path, MAX_BYTES + 1)
     except OSError as error:
@@ -22,7 +22,10 @@ def read_document(path: str) -> dict[str, Any]:
 
 
 def parse_document(data: bytes, source: str) -> dict[str, Any]:
-    """Return the mapping in `data`, which came from `source`. Raises ConfigError if it is none."""
+    """Return the mapping in `data`; `source` names its origin in messages.
+
+    Raises ConfigError if it is not a mapping.
+    """
     if len(data) > MAX_BYTES:
         raise ConfigError(f"{source}: expected a configuration of at most {MAX_BYTES} bytes")
     try:

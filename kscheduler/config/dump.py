@@ -1,6 +1,7 @@
-"""Writes a configuration as a document: for /configz, `config show` and --write-config-to.
+"""Writes a configuration as a document, for /configz, `config show` and --write-config-to.
 
-Secrets are shown as `<hidden>` unless they are asked for: then the document can be used, and is for its owner only.
+Secrets are shown as `<hidden>` unless they are requested. With them the document can be used as a configuration file,
+but must only be shown to its owner.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from kscheduler.input.yaml_documents import write_yaml
 
 
 def to_v1(config: SchedulerConfig, *, with_secrets: bool = False) -> dict[str, Any]:
-    """Return plain values under the API's names; with secrets, `load.decode_config` reads an equal configuration back.
+    """Return plain values under the API's names; with secrets, `load.decode_config` reads an equal configuration from
+    them.
 
-    Without secrets they still read as a configuration, whose `<hidden>` values authenticate nobody.
+    Without secrets they can still be read as a configuration, but the `<hidden>` values do not work as credentials.
     """
     document: dict[str, Any] = msgspec.to_builtins(config, enc_hook=_encode_all if with_secrets else _encode)
     for profile, source in zip(document["profiles"], config.profiles, strict=True):

@@ -1,6 +1,6 @@
-"""Durations as Go writes them: "15s", "1m30s", "1.5h", "300ms". Exact to the nanosecond, like the original.
+"""Durations in Go's notation: "15s", "1m30s", "1.5h", "300ms". They are exact to the nanosecond, as in Go.
 
-A number without a unit is refused, as kube-scheduler refuses it; "0" alone is allowed.
+A number without a unit is refused, as in kube-scheduler; only "0" is allowed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _WHOLE = re.compile(rf"[+-]?(?:{_PART.pattern})+", re.ASCII)
 
 @total_ordering
 class Duration:
-    """A duration; `str()` gives Go's normal form ("90s" reads back as "1m30s"). Immutable.
+    """An immutable duration. `str()` gives Go's normal form, e.g. "1m30s" for "90s".
 
-    No dataclass: msgspec would write it as a mapping, and a duration is a string in the file.
+    It is not a dataclass, because msgspec would then encode it as a mapping, while a duration is a string in the file.
     """
 
     __slots__ = ("_nanoseconds",)
@@ -42,7 +42,7 @@ class Duration:
 
     @classmethod
     def parse(cls, text: str) -> Duration:
-        """Read Go's notation. Raises ValueError that says what is wrong with `text`."""
+        """Parse Go's notation. Raises ValueError, which tells what is wrong with `text`."""
         if text in ("0", "+0", "-0"):
             return cls(0)
         if not _WHOLE.fullmatch(text):
@@ -81,14 +81,18 @@ class Duration:
 
 
 def _nanoseconds(number: str, unit: str) -> int:
-    """Return the whole nanoseconds of "1.5" and "h"; finer fractions are cut, as Go cuts them."""
+    """Return the whole nanoseconds of a number and a unit such as "1.5" and "h"; smaller fractions are cut off, as in
+    Go.
+    """
     whole, _, fraction = number.partition(".")
     scale = NANOSECONDS[unit]
     return int(whole or "0") * scale + (int(fraction) * scale // 10 ** len(fraction) if fraction else 0)
 
 
 def _magnitude(ns: int) -> str:
-    """Return Go's normal form of a duration that is not negative: below a second in one small unit, else h, m and s."""
+    """Return Go's normal form of a non-negative duration: in one unit if below a second, else in hours, minutes and
+    seconds.
+    """
     if ns == 0:
         return "0s"
     for unit in ("ns", "µs", "ms"):

@@ -1,7 +1,7 @@
-"""The extension points of a scheduling cycle, and the points at which each in-tree plugin of kube-scheduler runs.
+"""The extension points of the scheduling framework, and those that each in-tree plugin of kube-scheduler implements.
 
-The table holds all in-tree plugins of kube-scheduler 1.36, implemented here or not, so that a configuration that
-names one is judged as kube-scheduler judges it.
+The table has all in-tree plugins of kube-scheduler 1.36, whether implemented here or not, so that a configuration that
+names one is validated as by kube-scheduler.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 
 class ExtensionPoint(enum.StrEnum):
-    """An extension point; values are the keys of `plugins` in the configuration file."""
+    """An extension point; the values are the keys of `plugins` in the configuration file."""
 
     PRE_ENQUEUE = "preEnqueue"
     QUEUE_SORT = "queueSort"
@@ -33,17 +33,17 @@ class ExtensionPoint(enum.StrEnum):
 
     @property
     def label(self) -> str:
-        """The value of the metric label `extension_point`: "PreFilter"."""
+        """The value of the metric label `extension_point`, such as "PreFilter"."""
         return self.value[0].upper() + self.value[1:]
 
     @property
     def interface(self) -> str:
-        """The name in kube-scheduler's messages: "PreFilterPlugin"."""
+        """The name of the Go interface in kube-scheduler's messages, such as "PreFilterPlugin"."""
         return f"{self.label}Plugin"
 
     @property
     def field(self) -> str:
-        """The attribute of `types.Plugins`: "pre_filter"."""
+        """The name of the attribute of `types.Plugins`, such as "pre_filter"."""
         return self.name.lower()
 
 

@@ -1,7 +1,7 @@
 """The feature gates that kube-scheduler 1.36's scheduling code reads, and whether kscheduler implements them.
 
 Names and stages are those of `kubernetes_feature_enabled` on kube-scheduler's /metrics. `is_on` differs from
-kube-scheduler's default where pods that need the feature are refused here: dynamic resource allocation.
+kube-scheduler's default for dynamic resource allocation, because pods that need it are refused here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ALPHA: Final = "ALPHA"
 
 
 class FeatureGate(NamedTuple):
-    """A gate, its stage in the release, and whether its behaviour is implemented and in force."""
+    """A feature gate, its stage in Kubernetes 1.36, and whether its behaviour is implemented and enabled."""
 
     name: str
     stage: str

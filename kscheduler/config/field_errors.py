@@ -1,4 +1,4 @@
-"""Field errors in the words of Kubernetes: `path: Invalid value: "x": detail`."""
+"""Formats field errors as Kubernetes does: `path: Invalid value: "x": detail`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def required(path: str, detail: str = "") -> str:
 
 
 def wrong_name(path: str, name: str) -> list[str]:
-    """Return the faults of a required field that must be a DNS-1123 subdomain, as an object's name is."""
+    """Return the errors of a required field that must be a DNS-1123 subdomain, such as an object's name."""
     return [invalid(path, name, message) for message in subdomain_faults(name)] if name else [required(path)]
 
 

@@ -1,7 +1,14 @@
-"""Loads a file to a checked `SchedulerConfig`.
+"""Loads a configuration file to a validated `SchedulerConfig`.
 
-1. Read the document.  2. Check apiVersion and kind.  3. Decode strictly, plugin arguments by the plugin's name.
-4. Fill in defaults.  5. Validate.  6. Try to build the profiles.  A step with faults reports all of them and ends it.
+The steps are:
+1. Read the document.
+2. Check apiVersion and kind.
+3. Decode strictly; plugin arguments are decoded by the plugin's name.
+4. Set defaults.
+5. Validate.
+6. Try to expand the profiles.
+
+A step that finds errors reports all of them, and is the last one.
 """
 
 from __future__ import annotations
@@ -34,9 +41,9 @@ FindPlugins = Callable[[SchedulerConfig], PointMap]
 
 
 def load_config(path: str, *, find_plugins: FindPlugins | None = None) -> SchedulerConfig:
-    """Return the configuration in a YAML or JSON file, complete and valid.
+    """Return the configuration of a YAML or JSON file, with defaults and validated.
 
-    Without `find_plugins` profiles may name kube-scheduler's plugins only. ConfigError names the file and, in
+    Without `find_plugins` profiles may only use kube-scheduler's plugins. ConfigError names the file and, in
     kube-scheduler's notation, every field that is wrong.
     """
     return _checked(read_document(path), path, find_plugins)
@@ -45,12 +52,12 @@ def load_config(path: str, *, find_plugins: FindPlugins | None = None) -> Schedu
 def parse_config(
     text: str, source: str = "configuration", *, find_plugins: FindPlugins | None = None
 ) -> SchedulerConfig:
-    """Parse a text as `load_config` does a file."""
+    """Parse a configuration as `load_config` does, but from a text; `source` names its origin in messages."""
     return _checked(parse_document(text.encode(), source), source, find_plugins)
 
 
 def default_config() -> SchedulerConfig:
-    """Return the meaning of an empty configuration file."""
+    """Return the configuration that an empty file stands for."""
     return apply_defaults(SchedulerConfig())
 
 
@@ -64,14 +71,14 @@ def _checked(document: dict[str, Any], source: str, find_plugins: FindPlugins | 
 
 
 def check_config(config: SchedulerConfig, find_plugins: FindPlugins | None = None) -> None:
-    """Raise ConfigError with all faults of a decoded configuration with its defaults."""
+    """Raise ConfigError with all errors of a decoded configuration whose defaults are set."""
     if faults := validate(config):
         raise ConfigError(aggregate(faults))
     check_profiles(config, find_plugins(config) if find_plugins else None)
 
 
 def decode_config(document: dict[str, Any]) -> SchedulerConfig:
-    """Return the typed form of a document: no defaults beyond absent fields, no validation."""
+    """Return a document as typed values: with defaults only for absent fields, and without validation."""
     _check_kind(document)
     faults = Faults()
     config = decode(SchedulerConfig, _name_single_profile(document), faults=faults)
@@ -100,7 +107,7 @@ def _check_kind(document: dict[str, Any]) -> None:
 
 
 def _name_single_profile(document: dict[str, Any]) -> dict[str, Any]:
-    """Name a single profile without a name `default-scheduler`; an empty name stays, and is refused later."""
+    """Name the only profile `default-scheduler` if it has no name field; an empty name stays, and is refused later."""
     profiles = document.get("profiles")
     if isinstance(profiles, list) and len(profiles) == 1:
         profile = profiles[0] if profiles[0] is not None else {}
@@ -142,7 +149,7 @@ _ARGS_KINDS = frozenset(kind.__name__ for kind in ALL_ARGS.values())
 
 
 def _args_kind_fault(plugin: str, version: Any, kind: Any) -> str:
-    """Return why arguments with this apiVersion and kind are not the plugin's, or "". Both may be left out."""
+    """Return why this apiVersion and kind do not belong to the plugin's arguments, or "". Both may be absent."""
     expected = f"{plugin}Args"
     if version not in (None, "", API_VERSION):
         return f'args for plugin {plugin}: apiVersion: expected "{API_VERSION}", got {describe(version)}'

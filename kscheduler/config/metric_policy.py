@@ -1,8 +1,8 @@
 """The arguments of the plugin MetricPolicy, which places pods by live metrics: sources, metrics and policies.
 
-The arguments hold all three; an object of our kind MetricPolicy (kscheduler.io/v1alpha1)
-holds one policy as its `spec`. Numbers are Kubernetes quantities. `metric_policy_validation` checks the values.
-Enumerations stay text, so that a wrong one is reported with the allowed values beside all other faults.
+An object of the kind MetricPolicy (kscheduler.io/v1alpha1) has one such policy as its `spec`. Numbers are Kubernetes
+quantities. `metric_policy_validation` checks the values. Enumerations are decoded as text, so that a wrong one is
+reported with the allowed values, together with all other errors.
 """
 
 from __future__ import annotations
@@ -38,19 +38,21 @@ class Endpoint(ConfigStruct, frozen=True):
 
 
 class Breaker(ConfigStruct, frozen=True):
-    """After so many failures in a row the source is not polled for a time, then probed."""
+    """After `failures` failures in a row, the source is not polled for the time `open_for`, and then probed."""
 
     failures: Int32 = 3
     open_for: Duration = Duration.of_seconds(30)
 
 
 class Source(ConfigStruct, frozen=True):
-    """A source of metrics: exactly one of the kinds. The aggregated APIs are those of the scheduler's own apiserver."""
+    """A source of metrics, with exactly one of the kinds set. Aggregated APIs are read from the scheduler's own
+    apiserver.
+    """
 
     name: str = ""
     prometheus: Endpoint | None = None
     load_watcher: Endpoint | None = None
-    resource_metrics: dict[str, Any] | None = None  # metrics.k8s.io; {} is all there is to say
+    resource_metrics: dict[str, Any] | None = None  # metrics.k8s.io; {}, as it has no settings
     custom_metrics: dict[str, Any] | None = None  # custom.metrics.k8s.io
     external_metrics: dict[str, Any] | None = None  # external.metrics.k8s.io
     node_fields: dict[str, Any] | None = None  # labels and annotations of nodes
@@ -60,7 +62,10 @@ class Source(ConfigStruct, frozen=True):
 
 
 class Clamp(ConfigStruct, frozen=True):
-    """Values outside are replaced by the bound. `outliers`: so many median deviations from the median, on each side."""
+    """Bounds for values; a value outside is replaced by the bound.
+
+    `outliers` adds bounds at so many median absolute deviations from the median, on each side.
+    """
 
     min: Quantity | None = None
     max: Quantity | None = None
@@ -68,7 +73,7 @@ class Clamp(ConfigStruct, frozen=True):
 
 
 class Metric(ConfigStruct, frozen=True):
-    """A metric with one number for each node. The kind of the source decides which fields apply."""
+    """A metric with one number per node. The kind of its source decides which fields apply."""
 
     name: str = ""
     source: str = ""
@@ -78,11 +83,11 @@ class Metric(ConfigStruct, frozen=True):
     selector: str = ""  # custom and external: label selector of the metric
     namespace: str = ""  # external
     operator: str = ""  # load watcher: AVG, STD or Latest
-    resource: str = ""  # resource metrics: cpu or memory, as a share of what the node has to give
+    resource: str = ""  # resource metrics: cpu or memory, as a share of the node's allocatable or capacity
     label: str = ""  # node fields: the key of a label
     annotation: str = ""  # node fields: the key of an annotation
     is_time: bool = False  # node fields: an RFC 3339 time, of which the age in seconds is the value
-    window: Duration = Duration(0)  # the time a value is an average over; zero: as the source reports, or a moment
+    window: Duration = Duration(0)  # the time over which a value is an average; zero: as reported, or no average
     clamp: Clamp = Clamp()
     smoothing: float = 0.0  # weight of the past, 0..1, in an exponential average; 0: none
 
@@ -91,7 +96,9 @@ class Metric(ConfigStruct, frozen=True):
 
 
 class Freshness(ConfigStruct, frozen=True):
-    """The maximum age of a sample. Zero `maxAge` adapts: so many times the interval at which values changed."""
+    """The maximum age of a sample. A zero `maxAge` means `cadences` times the interval at which values were seen to
+    change.
+    """
 
     max_age: Duration = Duration(0)
     cadences: float = 3.0
@@ -100,14 +107,14 @@ class Freshness(ConfigStruct, frozen=True):
 
 
 class Range(ConfigStruct, frozen=True):
-    """The values that mean 0 and 100 points."""
+    """The metric values that correspond to 0 and to 100 points."""
 
     min: Quantity = 0
     max: Quantity = 1
 
 
 class Deviation(ConfigStruct, frozen=True):
-    """The metric with the standard deviation of a LowRisk rule's metric, and its weight, as in Trimaran."""
+    """The standard deviation of a LowRisk rule's metric: which metric it is, and its weight, as in Trimaran."""
 
     metric: str = ""
     margin: float = 1.0
@@ -115,10 +122,10 @@ class Deviation(ConfigStruct, frozen=True):
 
 
 class SelfLoad(ConfigStruct, frozen=True):
-    """The load that pods placed since the sample add to the value, before any sample can show it.
+    """The load added to a node's value for pods placed since its sample was taken, which the sample cannot contain.
 
-    `resource`: their request of it, times `factor`, as a share of the node's allocatable (times `per`, 100 for
-    a metric in percent). `perPod`: a fixed amount for each pod. Exactly one of the two.
+    Exactly one of two is set. With `resource` it is their request of it times `factor`, as a share of the node's
+    allocatable, times `per` (100 for a metric in percent). `perPod` is a fixed amount per pod.
     """
 
     resource: str = ""
@@ -128,13 +135,13 @@ class SelfLoad(ConfigStruct, frozen=True):
 
 
 class ScoreRule(ConfigStruct, frozen=True):
-    """Points from 0 to 100 for a node; a policy's score is the mean of its rules, by weight."""
+    """A rule that gives a node 0 to 100 points; a policy's score is the weighted mean of its rules."""
 
     metric: str = ""
     goal: str = "Minimize"  # Minimize, Maximize, Target, LowRisk
-    target: Quantity | None = None  # for Target: up to it more is better, past it less
+    target: Quantity | None = None  # for Target: below it a higher value is better, above it a lower one
     deviation: Deviation | None = None  # for LowRisk
-    range: Range | None = None  # None: the least and most of all nodes that have a fresh value
+    range: Range | None = None  # None: from the lowest to the highest fresh value of all nodes
     weight: Int32 = 1
     freshness: Freshness = Freshness()
     fallback: str = "Neutral"  # Neutral, Exclude, LastGood, Requeue
@@ -143,7 +150,7 @@ class ScoreRule(ConfigStruct, frozen=True):
 
 
 class FilterRule(ConfigStruct, frozen=True):
-    """A condition on a node's value; or, with `anyOf` alone, conditions of which one must hold."""
+    """A condition on a node's value; or, if only `anyOf` is set, conditions of which at least one must hold."""
 
     metric: str = ""
     operator: str = ""  # LessThan, LessThanOrEqual, GreaterThan, GreaterThanOrEqual, Equals, NotEquals
@@ -155,7 +162,7 @@ class FilterRule(ConfigStruct, frozen=True):
 
     @property
     def conditions(self) -> tuple[FilterRule, ...]:
-        """The conditions of which one must hold: the rule itself, if it is one."""
+        """The conditions of which at least one must hold; for a single condition, the rule itself."""
         return self.any_of or (self,)
 
 
@@ -165,7 +172,9 @@ class Loosening(ConfigStruct, frozen=True):
 
 
 class Relaxation(ConfigStruct, frozen=True):
-    """One step, taken when no node is left to a pod and it has waited so long. Steps add up, in their order."""
+    """A step that weakens a policy for a pod that has waited for the time `after` and has no feasible node. Steps add
+    up.
+    """
 
     after: Duration = Duration(0)
     loosen: tuple[Loosening, ...] = ()
@@ -174,7 +183,7 @@ class Relaxation(ConfigStruct, frozen=True):
 
 
 class PlanB(ConfigStruct, frozen=True):
-    """The fallback while a source that the policy needs has failed so often in a row: no policy, or another profile."""
+    """What replaces a policy while a source that it needs keeps failing: no policy, or another profile."""
 
     after_failures: Int32 = 5
     action: str = "Drop"  # Drop: as if there were no policy; Profile: decide as `profile` would
@@ -185,18 +194,23 @@ class PolicySpec(ConfigStruct, frozen=True):
     score: tuple[ScoreRule, ...] = ()
     filter: tuple[FilterRule, ...] = ()  # all must hold
     relaxation: tuple[Relaxation, ...] = ()
-    decision_deadline: Duration = Duration(0)  # so long a pod waits for metrics (Requeue, Exclude); zero: no limit
+    decision_deadline: Duration = Duration(0)  # how long a pod may wait for metrics (Requeue, Exclude); zero: no limit
     plan_b: PlanB | None = None
 
     def metrics(self) -> list[str]:
-        """Return the metrics that the rules read, each once: those of score rules, then those of filter rules."""
+        """Return the metrics that the rules read, without duplicates: those of score rules, then those of
+        filter rules.
+        """
         names = [rule.metric for rule in self.score]
         names += [rule.deviation.metric for rule in self.score if rule.deviation is not None]
         names += [one.metric for rule in self.filter for one in rule.conditions]
         return list(dict.fromkeys(names))
 
     def is_in_plan_b(self, failures: Callable[[str], int]) -> bool:
-        """Return True if plan B is in force. `failures` returns the number of consecutive failures of a metric."""
+        """Return True if plan B replaces the policy.
+
+        `failures` returns the number of consecutive failures of a metric.
+        """
         plan = self.plan_b
         return plan is not None and any(failures(metric) >= plan.after_failures for metric in self.metrics())
 
@@ -206,15 +220,16 @@ class NamedPolicy(PolicySpec, frozen=True):
 
 
 class MetricPolicyArgs(PluginArgs, frozen=True):
-    """A pod names its policy in the label or annotation kscheduler.io/metric-policy, or gets the default.
+    """The arguments of the plugin MetricPolicy.
 
-    An object MetricPolicy in the pod's namespace comes before a policy of that name here. A label telemetry-policy
-    names a TASPolicy in the pod's namespace.
+    A pod names its policy in the label or annotation kscheduler.io/metric-policy, or gets the default. A MetricPolicy
+    object in the pod's namespace takes precedence over a policy of that name here. A label telemetry-policy names a
+    TASPolicy in the pod's namespace.
     """
 
     sources: tuple[Source, ...] = ()
     metrics: tuple[Metric, ...] = ()
     policies: tuple[NamedPolicy, ...] = ()
     default_policy: str = ""
-    policy_objects: bool = False  # follow objects MetricPolicy of all namespaces
-    tas_policies: bool = False  # follow objects TASPolicy; their metrics come from the first customMetrics source
+    policy_objects: bool = False  # watch MetricPolicy objects in all namespaces
+    tas_policies: bool = False  # watch TASPolicy objects; their metrics come from the first customMetrics source

@@ -1,7 +1,8 @@
-"""Validates profiles that use live metrics together: one name is one source, metric or policy, and no ring of plan B.
+"""Validates the live metrics of all profiles together: a name must mean one source, metric or policy in all of them.
 
-All profiles share the columns of values, so two of them cannot mean different things by a name. A pod under plan B is
-decided as another profile would; a ring of such profiles would decide nothing.
+All profiles share the columns of values, so two of them cannot use one name for different things. While a policy's plan
+B is in force (its fallback when sources fail), another profile may decide its pods; a cycle of such profiles is an
+error, because none of them would decide.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _SAME = "must be the same in all profiles that have one of this name"
 
 
 def validate_metric_profiles(profiles: Sequence[Profile]) -> list[str]:
-    """Return the faults of all profiles' arguments of MetricPolicy taken together."""
+    """Return the errors in the MetricPolicy arguments of all profiles, taken together."""
     return _validate_same(profiles) + _validate_plans(profiles)
 
 
@@ -29,7 +30,7 @@ def metric_policy_args(profile: Profile) -> MetricPolicyArgs | None:
 
 
 def _args(profiles: Sequence[Profile]) -> Iterator[tuple[str, Profile, MetricPolicyArgs]]:
-    """Yield (path of the arguments, profile, arguments) of the profiles that have some."""
+    """Yield (field path, profile, arguments) for each profile that has arguments of MetricPolicy."""
     for index, profile in enumerate(profiles):
         for position, entry in enumerate(profile.plugin_config):
             if entry.name == PLUGIN and isinstance(entry.args, MetricPolicyArgs):
@@ -71,5 +72,5 @@ def _validate_plans(profiles: Sequence[Profile]) -> list[str]:
 
 
 def _reaches(plans: Mapping[str, set[str]], start: str, end: str) -> bool:
-    """Return True if plans B lead from one profile to the other. `plans` has no ring, so this ends."""
+    """Return True if following plans B from profile `start` leads to `end`. `plans` has no cycle, so this ends."""
     return start == end or any(_reaches(plans, next_one, end) for next_one in plans.get(start, ()))

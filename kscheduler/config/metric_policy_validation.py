@@ -1,7 +1,7 @@
-"""Validates a policy over live metrics, by field. The CRD's schema refuses the same, in the apiserver.
+"""Validates a policy over live metrics, by field. The apiserver refuses the same by the CRD's schema.
 
-`validate_policy` looks at one policy; the names that it refers to (metrics, schedulers) are checked if the caller
-passes the existing ones. Sources and metrics are in `metric_source_validation`.
+`validate_policy` checks a single policy; the names that it refers to (metrics, schedulers) are checked if the caller
+passes the existing ones. Sources and metrics are validated in `metric_source_validation`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MAX_INT64 = 2**63 - 1
 
 
 class _References:
-    """The names that a policy may use; None allows any."""
+    """The names that a policy may refer to; None allows any."""
 
     def __init__(self, metrics: Collection[str] | None, profiles: Collection[str] | None) -> None:
         self._metrics = metrics
@@ -67,7 +67,7 @@ def validate_policy(
     metrics: Collection[str] | None = None,
     profiles: Collection[str] | None = None,
 ) -> list[str]:
-    """Return all faults; `metrics` and `profiles` are the existing names, None to accept any."""
+    """Return all errors of a policy; `metrics` and `profiles` are the existing names, None to accept any."""
     known = _References(metrics, profiles)
     faults = too_many(f"{path}.score", policy.score, MAX_RULES) + too_many(f"{path}.filter", policy.filter, MAX_RULES)
     for index, score in enumerate(policy.score):
@@ -275,7 +275,7 @@ def quantity_faults(path: str, value: Quantity) -> list[str]:
 
 
 def in_range(path: str, value: float, low: float, high: float) -> list[str]:
-    """Return the fault of a value outside the bounds, which are included. NaN is in no range."""
+    """Return the error of a value below `low` or above `high`. NaN is in no range."""
     return [] if low <= value <= high else [invalid(path, value, f"not in valid range [{low}, {high}]")]
 
 
@@ -292,7 +292,9 @@ def too_many(path: str, items: Sequence[object], most: int) -> list[str]:
 
 
 def _comparable(value: Quantity) -> Fraction:
-    """Return a quantity as the apiserver compares it: to the next billionth away from zero, capped like an integer."""
+    """Return a quantity as the apiserver compares it: rounded to billionths away from zero, and capped like
+    an integer.
+    """
     exact = parse_exact(value)
     nano = -(-abs(exact) * _NANO // 1)
     size = min(Fraction(nano, _NANO), Fraction(_MAX_INT64))

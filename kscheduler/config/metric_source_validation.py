@@ -1,4 +1,4 @@
-"""Validates the arguments of the plugin MetricPolicy, by field: sources, metrics, and the policies on them."""
+"""Validates the arguments of the plugin MetricPolicy, by field: sources, metrics, and the policies that use them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def validate_metric_policy_args(path: str, args: MetricPolicyArgs) -> list[str]:
 
 
 def kind_of(source: Source) -> str:
-    """Return the field of a source's only kind; "" if it has none, or several."""
+    """Return the name of the one field that sets a source's kind; "" if none or several are set."""
     given = [field for field in KINDS if getattr(source, field) is not None]
     return given[0] if len(given) == 1 else ""
 
@@ -83,7 +83,7 @@ def _once(path: str, names: Sequence[str]) -> list[str]:
 
 
 def _validate_default(path: str, args: MetricPolicyArgs) -> list[str]:
-    """Validate the default policy; with policy objects it may be one that only some namespaces have."""
+    """Return the errors of the default policy; with policy objects it may exist in some namespaces only."""
     name = args.default_policy
     if not name or args.policy_objects or name in {policy.name for policy in args.policies}:
         return []
@@ -258,7 +258,7 @@ def _one_of(path: str, value: str, allowed: Collection[str]) -> list[str]:
 
 
 def _path_segment(path: str, value: str) -> list[str]:
-    """Return the faults of a name that becomes a part of a URL's path."""
+    """Return the errors of a name that becomes a part of a URL's path."""
     if not value:
         return [required(path)]
     if value in (".", "..") or "/" in value or "%" in value:

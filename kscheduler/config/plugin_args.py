@@ -1,4 +1,4 @@
-"""The argument types by plugin: kube-scheduler's, and those of the plugins that only this scheduler has."""
+"""The argument types by plugin name: those of kube-scheduler's plugins, and of plugins that only this scheduler has."""
 
 from __future__ import annotations
 

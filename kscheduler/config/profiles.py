@@ -1,8 +1,9 @@
-"""Expands the plugin sets of a profile to the plugins that run at each extension point, in order, with weights.
+"""Expands the plugin sets of a profile to the plugins that run at each extension point, in order and with weights.
 
-kube-scheduler's rules. At a point run, in this order: (1) plugins enabled both at the point and in multiPoint, as the
-point orders them, (2) the rest of multiPoint, (3) plugins enabled at the point only. What a point disables (by name
-or "*") multiPoint does not bring back. Weight: the point's entry, else multiPoint's, else 1; 0 means 1.
+The rules are kube-scheduler's. At each point run, in this order: (1) plugins enabled both at the point and in
+multiPoint, in the point's order, (2) the other plugins of multiPoint, (3) plugins enabled at the point only. A plugin
+that a point disables (by name or "*") does not run there even if multiPoint has it. The weight is that of the point's
+entry, else multiPoint's, else 1; 0 means 1.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ WeightedPlugin = tuple[str, int]  # plugin name, weight; weights count at Score 
 
 
 def effective_plugins(profile: Profile, known: PointMap) -> dict[ExtensionPoint, list[WeightedPlugin]]:
-    """Return the plugins of `known` that the profile runs at each point; every point is a key.
+    """Return the plugins of `known` that the profile runs at each extension point; every point is a key.
 
-    A plugin of kube-scheduler that is not in `known` is left out (see `unimplemented_plugins`). ConfigError, in
-    kube-scheduler's words, for a name that exists nowhere, a point a plugin does not answer, a plugin enabled twice,
-    and a profile without exactly one queue sort plugin or without a bind plugin.
+    A plugin of kube-scheduler that is not in `known` is left out (see `unimplemented_plugins`). Raises ConfigError,
+    worded as in kube-scheduler, for an unknown plugin, for one that does not implement the point or is enabled twice,
+    and for a profile without a bind plugin or without exactly one queue sort plugin.
     """
     registry = {**KNOWN_PLUGINS, **known}
     for point in CONSTRUCTION_ORDER:  # before any multiPoint list, as kube-scheduler does
@@ -39,10 +40,10 @@ def effective_plugins(profile: Profile, known: PointMap) -> dict[ExtensionPoint,
 
 
 def check_profiles(config: SchedulerConfig, extra: PointMap | None = None) -> None:
-    """Raise ConfigError if a profile cannot be built from kube-scheduler's plugins and `extra` ones.
+    """Raise ConfigError if a profile cannot be built from kube-scheduler's plugins and the `extra` ones.
 
-    The first fault is reported, in the order in which kube-scheduler meets them: a profile's plugins are made before
-    their extension points are looked at, and all of a profile comes before the next one.
+    Only the first error is reported, in kube-scheduler's order: it makes a profile's plugins before it checks their
+    extension points, and finishes one profile before the next.
     """
     known = {**KNOWN_PLUGINS, **(extra or {})}
     first: tuple[str, object] | None = None  # queue sort plugin of the first profile, and its arguments
@@ -64,7 +65,7 @@ def check_profiles(config: SchedulerConfig, extra: PointMap | None = None) -> No
 
 
 def _misnamed(profile: Profile, known: PointMap) -> str:
-    """Return a hint, for a message about an unknown plugin, at a guest's arguments that may have been meant for it."""
+    """Return a hint for the error about an unknown plugin, if a wasm plugin's arguments may have been meant for it."""
     enabled = profile.plugins.enabled_names()
     if enabled <= known.keys():
         return ""
@@ -74,7 +75,7 @@ def _misnamed(profile: Profile, known: PointMap) -> str:
 
 
 def unimplemented_plugins(config: SchedulerConfig, known: PointMap) -> list[str]:
-    """Return the plugins of kube-scheduler that a profile enables and `known` lacks, sorted."""
+    """Return, sorted, the plugins of kube-scheduler that a profile enables but `known` does not have."""
     everything = {**KNOWN_PLUGINS, **known}
     enabled = {
         name
@@ -86,7 +87,9 @@ def unimplemented_plugins(config: SchedulerConfig, known: PointMap) -> list[str]
 
 
 def _check_fit_args(profile: Profile) -> None:
-    """Refuse wrong arguments of NodeResourcesFit if a point enables it: kube-scheduler looks when it makes a plugin."""
+    """Raise ConfigError for wrong NodeResourcesFit arguments if the plugin is enabled, as kube-scheduler checks only
+    then.
+    """
     args = profile.raw_args("NodeResourcesFit")
     needed = "NodeResourcesFit" in profile.plugins.enabled_names()
     if needed and isinstance(args, NodeResourcesFitArgs) and (faults := validate_fit_args(args)):
@@ -114,7 +117,9 @@ def _check_explicit(enabled: tuple[Plugin, ...], point: ExtensionPoint, registry
 
 
 def _expand_multi_point(profile: Profile, point: ExtensionPoint, registry: PointMap) -> Mapping[str, Plugin]:
-    """Return name -> entry of the multiPoint plugins that run at this point and are not disabled there, in order."""
+    """Return, by name and in order, the multiPoint plugins that run at this extension point and are not
+    disabled there.
+    """
     explicit = getattr(profile.plugins, point.field)
     disabled = {plugin.name for plugin in explicit.disabled}
     if "*" in disabled:

@@ -1,7 +1,7 @@
-"""Kubernetes quantities as doubles: the notation of bounds, targets and ranges of metrics.
+"""Kubernetes quantities as doubles, for bounds, targets and ranges of metrics.
 
-What pods ask for is counted exactly, in `kscheduler.api.quantity`; a metric is a double anyway. Bounded in length and
-exponent, so that every quantity is a finite double. The CRD's schema has the same pattern.
+`kscheduler.api.quantity` parses the requests of pods exactly; a metric is a double anyway. Length and exponent are
+limited, so that every quantity is a finite double. The CRD's schema has the same pattern.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}  # power 
 
 
 def parse_double(quantity: str | int | float) -> float:
-    """Return the nearest double. Raises ValueError for a text that is no quantity."""
+    """Return the nearest double. Raises ValueError for a text that is not a quantity."""
     return float(parse_exact(quantity))
 
 
 def parse_exact(quantity: str | int | float) -> Fraction:
-    """Return the exact number. Raises ValueError for a text that is no quantity."""
+    """Return the exact number. Raises ValueError for a text that is not a quantity."""
     if isinstance(quantity, int) and not isinstance(quantity, bool) and abs(quantity) <= _MAX_INT64:
         return Fraction(quantity)
     if isinstance(quantity, float) and math.isfinite(quantity):
@@ -44,5 +44,5 @@ def parse_exact(quantity: str | int | float) -> Fraction:
 
 
 def _completed(number: str) -> str:
-    """Complete "1." to a text that older Pythons read as a fraction."""
+    """Add a zero to a number like "1.", so that older Python versions can parse it as a fraction."""
     return number + "0" if number.endswith(".") else number

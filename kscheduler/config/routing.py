@@ -1,6 +1,6 @@
-"""RoutingConfiguration: rules for the scheduler of new pods, applied by an optional admission webhook.
+"""RoutingConfiguration: rules that set the schedulerName of new pods, applied by an optional admission webhook.
 
-The first rule that matches a pod decides. A pod that asks for another scheduler than those in `replaces` is left alone.
+The first rule that matches a pod decides. A pod whose schedulerName is not in the rule's `replaces` is left unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 class RoutingRule(ConfigStruct, frozen=True):
-    """All given conditions must match; a rule without namespaces and selectors matches every pod."""
+    """A rule that matches a pod if all given conditions match; without namespaces and selectors it matches
+    every pod.
+    """
 
     name: str = ""
     namespaces: tuple[str, ...] = ()  # any of these
@@ -36,7 +38,7 @@ class RoutingRule(ConfigStruct, frozen=True):
     pod_selector: LabelSelector | None = None
     replaces: tuple[str, ...] = (DEFAULT_SCHEDULER_NAME,)  # scheduler names that may be changed
     scheduler_name: str = ""
-    plan_b: str = ""  # the scheduler name given instead while plan B of the pod's metric policy is in force
+    plan_b: str = ""  # the scheduler name set while plan B (the fallback) of the pod's metric policy is in force
 
 
 class RoutingConfig(ConfigStruct, frozen=True):
@@ -50,9 +52,9 @@ class RoutingConfig(ConfigStruct, frozen=True):
 
 
 def load_routing(path: str, profiles: Sequence[Profile] | None = None) -> RoutingConfig:
-    """Return the configuration in a YAML or JSON file, complete and valid; checked against `profiles`, if given.
+    """Return the routing configuration of a YAML or JSON file, with defaults; validated against `profiles`, if given.
 
-    ConfigError names the file and every fault.
+    Raises ConfigError with the file's name and all errors.
     """
     document = read_document(path)
     for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
@@ -93,7 +95,9 @@ def _validate_routing(config: RoutingConfig) -> list[str]:
 
 
 def _validate_plans_b(config: RoutingConfig, profiles: Sequence[Profile]) -> list[str]:
-    """Refuse rules for plan B where no profile has metric policies, from which plan B follows."""
+    """Return errors for rules with a plan B if no profile has metric policies, because they are what can switch to plan
+    B.
+    """
     known = {profile.scheduler_name for profile in profiles if metric_policy_args(profile) is not None}
     detail = "schedulerName must be a profile of this scheduler with arguments of the plugin MetricPolicy"
     return [

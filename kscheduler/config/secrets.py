@@ -1,8 +1,8 @@
-"""Hides secrets in the arguments of plugins of other authors, which are plain documents without types for secrets.
+"""Hides secrets in the arguments of out-of-tree plugins, which are plain documents without types for secrets.
 
-Hidden is every value under a name that suggests a secret, every value that only a guest reads (its configuration and
-its command line: a sandbox has no other way to be given a secret), and user info, query and fragment of every URL. All
-other secrets of a configuration have the types of `redaction`, and hide themselves.
+Hidden are: every value under a name that suggests a secret; every value that only a wasm plugin reads (its
+configuration and its command line, because it can get secrets in no other way); and user info, query and fragment of
+every URL. All other secrets of a configuration have the types of `redaction`, which hide themselves.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ADDRESS_NAME = re.compile("ur[il]$|address$|endpoint$|server$|host$|proxy$")
 
 
 def shown_arguments(document: Any) -> Any:
-    """Return the document for a message or a page; its shape and its names stay."""
+    """Return the document with secrets hidden, for a message or a page; its structure and its keys stay."""
     is_guest = isinstance(document, dict) and any(str(key).lower() == GUEST_URL.lower() for key in document)
     if not is_guest:
         return _shown(document)
@@ -36,7 +36,7 @@ def shown_arguments(document: Any) -> Any:
 
 
 def secret_texts(document: Any) -> set[str]:
-    """Return the texts that `shown_arguments` hides, to be hidden in a plugin's messages too."""
+    """Return the values that `shown_arguments` hides, so that they can be hidden in a plugin's messages, too."""
     return _differing(document, shown_arguments(document))
 
 

@@ -1,4 +1,4 @@
-"""Label selectors as one line of text: "app=web,tier in (a,b),!canary,disk>10"."""
+"""Parses label selectors in one line of text: "app=web,tier in (a,b),!canary,disk>10"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REQUIREMENT = re.compile(
 
 
 def selector_text_fault(text: str) -> str:
-    """Return the fault of a selector's text, or ""; an empty text selects all."""
+    """Return what is wrong with the text of a selector, or "". An empty text is valid and selects everything."""
     position = 0
     if text.rstrip().endswith(","):
         return "must not end with a comma"

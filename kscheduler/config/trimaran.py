@@ -1,7 +1,7 @@
-"""Arguments of Trimaran's plugins, under the names and with the defaults that scheduler-plugins documents.
+"""The arguments of Trimaran's plugins, with the names and defaults that scheduler-plugins documents.
 
-A value that Trimaran replaces by its default (a target of zero, a negative margin) is replaced here too; a fault that
-it finds only when it runs, or never, is refused in `trimaran_validation`.
+A value that Trimaran replaces by its default (a target of zero, a negative margin) is replaced here, too. An error that
+Trimaran finds only while it runs, or never, is refused in `trimaran_validation`.
 """
 
 from __future__ import annotations
@@ -30,20 +30,22 @@ class MetricProvider(ConfigStruct, frozen=True):
     type: str = ""  # KubernetesMetricsServer if there is no watcherAddress either
     address: SecretURL = SecretURL()
     token: Secret = Secret()
-    token_file: str = ""  # ours: instead of a token that stands in the configuration
+    token_file: str = ""  # only in kscheduler: a file with the token, instead of the token itself
     insecure_skip_verify: bool | None = None  # true for Prometheus
 
 
 class TrimaranArgs(PluginArgs, frozen=True):
-    """The source of utilisations: a load watcher if its address is given, else the provider."""
+    """The common arguments: where utilisation comes from, i.e. a load watcher if its address is set, else a metric
+    provider.
+    """
 
     metric_provider: MetricProvider = MetricProvider()
     watcher_address: SecretURL | None = None
 
 
 class TargetLoadPackingArgs(TrimaranArgs, frozen=True):
-    default_requests: dict[str, Quantity] | None = None  # of containers that state neither requests nor limits
-    default_requests_multiplier: str = "1.5"  # requests of containers without limits count so many times
+    default_requests: dict[str, Quantity] | None = None  # for containers that have neither requests nor limits
+    default_requests_multiplier: str = "1.5"  # factor for the requests of containers without limits
     target_utilization: Int64 = DEFAULT_TARGET  # percent of CPU
 
 
@@ -83,9 +85,9 @@ def _default_provider(args: TrimaranArgs) -> MetricProvider:
 
 @dataclass(frozen=True, slots=True)
 class TrimaranMetrics:
-    """The names of a plugin's metrics, all in percent of a node.
+    """The names of the metrics that a plugin reads, all in percent of a node.
 
-    `source` gives all four; a deviation has no values where the provider knows none.
+    `source` provides all four; a deviation has no values if the metric provider has none.
     """
 
     source: str
@@ -96,7 +98,7 @@ class TrimaranMetrics:
 
 
 def trimaran_metrics(args: TrimaranArgs) -> TrimaranMetrics:
-    """Return the names for a plugin's arguments; those that name the same provider share its metrics."""
+    """Return the metric names for a plugin's arguments; plugins with the same metric provider share its metrics."""
     args = default_trimaran_args(args)
     provider = args.metric_provider
     if args.watcher_address:

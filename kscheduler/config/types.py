@@ -1,8 +1,9 @@
-"""KubeSchedulerConfiguration, kubescheduler.config.k8s.io/v1, as values.
+"""KubeSchedulerConfiguration, kubescheduler.config.k8s.io/v1, as Python values.
 
-Field names are the API's in snake case; `rename="camel"` gives the names in the file. A default that stands here is
-what an absent field means; what depends on other fields is in `defaults`, and what is allowed in `validation`.
-Enumerations stay text, so that a wrong one is reported with the allowed values beside all other faults.
+Field names are the API's in snake case; `rename="camel"` gives the names in the file. A default given here is what an
+absent field means. Defaults that depend on other fields are in `defaults`, and the allowed values in `validation`.
+Enumerations are decoded as text, so that a wrong one is reported with the allowed values, together with all other
+errors.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ ArgsT = TypeVar("ArgsT", bound="PluginArgs")
 
 
 class ConfigStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """Base of all configuration values."""
+    """The base class of all configuration values."""
 
 
 # --- general part -----------------------------------------------------------------------------------------------
 
 
 class ClientConnection(ConfigStruct, frozen=True):
-    """The connection to the apiserver; `qps` and `burst` of 0 mean the defaults, a negative `qps` no limit."""
+    """The connection to the apiserver. For `qps` and `burst` 0 means the default; a negative `qps` means no limit."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""
@@ -45,7 +46,7 @@ class ClientConnection(ConfigStruct, frozen=True):
 
 class LeaderElection(ConfigStruct, frozen=True):
     leader_elect: bool = True
-    lease_duration: Duration = Duration(0)  # zero and "" become the defaults of `defaults`
+    lease_duration: Duration = Duration(0)  # here and below, `defaults` replaces zero and ""
     renew_deadline: Duration = Duration(0)
     retry_period: Duration = Duration(0)
     resource_lock: str = ""
@@ -58,7 +59,7 @@ class LeaderElection(ConfigStruct, frozen=True):
 
 class Plugin(ConfigStruct, frozen=True):
     name: str = ""
-    weight: Int32 = 0  # 0 means 1; only Score reads it
+    weight: Int32 = 0  # 0 means 1; only Score uses it
 
 
 class PluginSet(ConfigStruct, frozen=True):
@@ -67,7 +68,7 @@ class PluginSet(ConfigStruct, frozen=True):
 
 
 class Plugins(ConfigStruct, frozen=True):
-    """The plugins by extension point; `multi_point` stands for every point a plugin can answer."""
+    """The plugins by extension point; `multi_point` stands for every point that a plugin implements."""
 
     pre_enqueue: PluginSet = PluginSet()
     queue_sort: PluginSet = PluginSet()
@@ -91,28 +92,28 @@ class Plugins(ConfigStruct, frozen=True):
 
 
 class PluginArgs(ConfigStruct, frozen=True):
-    """Base of the arguments of plugins that are read by their name; kind is the class name."""
+    """The base class of arguments that are decoded by the plugin's name; `kind` is the class name."""
 
 
 class PluginConfig(ConfigStruct, frozen=True):
-    """Arguments of one plugin: a `PluginArgs` for kube-scheduler's plugins, the plain document for all others."""
+    """The arguments of one plugin: a `PluginArgs` for kube-scheduler's plugins, a plain document for all others."""
 
     name: str = ""
     args: Any = None
 
     def __repr__(self) -> str:
-        """Leave the arguments out: any value of a plain document may be a secret."""
+        """Return a text without the arguments, since any value of a plain document may be a secret."""
         return f"PluginConfig(name={self.name!r}, args={self.args if isinstance(self.args, PluginArgs) else ...!r})"
 
 
 class Profile(ConfigStruct, frozen=True):
     scheduler_name: str = ""
-    percentage_of_nodes_to_score: Int32 | None = None  # None: the global value holds
+    percentage_of_nodes_to_score: Int32 | None = None  # None: the global value applies
     plugins: Plugins = Plugins()
     plugin_config: tuple[PluginConfig, ...] = ()
 
     def args(self, plugin: str, kind: type[ArgsT]) -> ArgsT:
-        """Return the arguments of a plugin, or its defaults. Raises ConfigError if they are of another kind."""
+        """Return the arguments of a plugin, or its defaults. Raises ConfigError if they are not of the type `kind`."""
         for entry in self.plugin_config:
             if entry.name == plugin:
                 if not isinstance(entry.args, kind):
@@ -123,7 +124,7 @@ class Profile(ConfigStruct, frozen=True):
         return kind()
 
     def raw_args(self, plugin: str) -> Any:
-        """Return the file's arguments of a plugin that is not kube-scheduler's; None without any."""
+        """Return the arguments in the file for a plugin that is not kube-scheduler's; None if there are none."""
         return next((entry.args for entry in self.plugin_config if entry.name == plugin), None)
 
 
@@ -136,7 +137,7 @@ class ExtenderTLSConfig(ConfigStruct, frozen=True):
     cert_file: str = ""
     key_file: str = ""
     ca_file: str = ""
-    cert_data: str = ""  # base64 in the file, as Go writes bytes
+    cert_data: str = ""  # base64, as Go encodes bytes
     key_data: Secret = Secret()
     ca_data: str = ""
 
@@ -205,7 +206,7 @@ class PreferredSchedulingTerm(ConfigStruct, frozen=True):
 
 
 class NodeAffinity(ConfigStruct, frozen=True):
-    """The same fields as a pod's; read strictly here, so a misspelt one is an error."""
+    """A node affinity with the fields of a pod's. It is decoded strictly here, so that a misspelt field is an error."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
@@ -266,7 +267,7 @@ class PodTopologySpreadArgs(PluginArgs, frozen=True):
 
 class VolumeBindingArgs(PluginArgs, frozen=True):
     bind_timeout_seconds: Int64 = 600
-    shape: tuple[UtilizationShapePoint, ...] | None = None  # refused, even empty: its feature gate is off
+    shape: tuple[UtilizationShapePoint, ...] | None = None  # must be absent, because its feature gate is off
 
 
 PLUGIN_ARGS: dict[str, type[PluginArgs]] = {  # plugin name -> its arguments; other plugins of kube-scheduler have none
@@ -292,7 +293,7 @@ class SchedulerConfig(ConfigStruct, frozen=True):
     client_connection: ClientConnection = ClientConnection()
     enable_profiling: bool = True
     enable_contention_profiling: bool = True
-    percentage_of_nodes_to_score: Int32 = 0  # 0: chosen by the size of the cluster
+    percentage_of_nodes_to_score: Int32 = 0  # 0: depends on the size of the cluster
     pod_initial_backoff_seconds: Int64 = 1
     pod_max_backoff_seconds: Int64 = 10
     delay_cache_until_active: bool = False

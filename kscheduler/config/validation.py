@@ -1,6 +1,6 @@
-"""Validates a complete configuration in kube-scheduler's words and order: the general part and the profiles.
+"""Validates a complete configuration with kube-scheduler's error messages and order: the general part and the profiles.
 
-Each function returns the messages of all faults it finds. Plugin arguments are in `args_validation`.
+Each function returns the messages of all errors it finds. Plugin arguments are validated in `args_validation`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GC
 
 
 def validate(config: SchedulerConfig) -> list[str]:
-    """Return all faults of a configuration whose defaults are filled in; [] if it is valid."""
+    """Return all errors of a configuration whose defaults are set; [] if it is valid."""
     faults = validate_client_connection(config.client_connection)
     faults += validate_leader_election(config.leader_election)
     if config.parallelism <= 0:
@@ -50,7 +50,7 @@ def validate_client_connection(value: ClientConnection) -> list[str]:
 
 
 def validate_leader_election(value: LeaderElection) -> list[str]:
-    """Return the faults of leader election; none while it is off."""
+    """Return the errors of the leader election settings; none if leader election is off."""
     if not value.leader_elect:
         return []
     path = "leaderElection"
@@ -142,7 +142,7 @@ def _validate_plugin_config(path: str, profile: Profile, version: str) -> list[s
 
 
 def validate_queue_sort(profiles: Sequence[Profile]) -> list[str]:
-    """Return the faults of the queue sort plugins: profiles share one queue, so they must sort it in one order."""
+    """Return the errors of the queue sort plugins: all profiles share one queue, so they must use the same one."""
     first = profiles[0].plugins.queue_sort
     faults = []
     if len(first.enabled) > 1:
@@ -193,7 +193,9 @@ def validate_extenders(extenders: Sequence[Extender]) -> list[str]:
 
 
 def _extended_resource(path: str, name: str) -> list[str]:
-    """Return the faults of an extended resource's name: it needs a domain, not kubernetes.io, and is no quota."""
+    """Return the errors of an extended resource's name: it must have a domain other than kubernetes.io, and no quota
+    prefix.
+    """
     messages = qualified_name_faults(name)
     if messages:
         return [invalid(path, name, message) for message in messages]
