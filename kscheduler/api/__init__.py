@@ -1,1 +1,1 @@
-"""The Kubernetes objects a scheduler reads: immutable, decoded once, with only the fields that matter here."""
+"""The Kubernetes objects that a scheduler reads: immutable, decoded once, with only the fields that matter to it."""

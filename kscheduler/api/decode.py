@@ -1,8 +1,8 @@
-"""Decodes JSON from the apiserver to typed objects; an unreadable object is refused by itself, with its name and field.
+"""Decodes JSON from the apiserver to typed objects; an object that cannot be decoded does not affect the others.
 
-null means absent, as it does in Go: an object that holds one where its type has no room for it is read again without.
-An object whose JSON is sound may still hold nonsense (`cpu: abc`, `operator: Foo`): `check_pod`
-finds that out at once, rather than in the middle of a decision.
+null means absent, as in Go: an object with a null that its type does not allow is decoded again without the nulls.
+Valid JSON may still have meaningless values (`cpu: abc`, `operator: Foo`); `check_pod` finds them at once, rather than
+in the middle of a scheduling cycle.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class StatusDetails(APIStruct, frozen=True):
 
 
 class APIStatus(APIStruct, frozen=True):
-    """metav1.Status: the form in which the apiserver reports a failure."""
+    """A metav1.Status, with which the apiserver reports a failure."""
 
     code: int = 0
     reason: str = ""
@@ -57,7 +57,7 @@ class DecodedList(msgspec.Struct, Generic[T], frozen=True):
 
 
 class DecodedEvent(msgspec.Struct, Generic[T], frozen=True):
-    """A line of a watch. `object` is None for BOOKMARK and ERROR, and for an unreadable object."""
+    """A line of a watch. `object` is None for BOOKMARK and ERROR, and for an object that cannot be decoded."""
 
     type: str
     object: T | None
@@ -92,7 +92,7 @@ class _Identified(APIStruct, frozen=True):
 
 @functools.cache
 def decoder(kind: Any) -> Callable[[decoding.Raw], Any]:
-    """Return the decoder of a kind, which raises DecodeError only; made once."""
+    """Return the function that decodes a kind and raises only DecodeError; it is created once per kind."""
     return decoding.json_decoder(kind)
 
 
@@ -100,10 +100,10 @@ def decoder(kind: Any) -> Callable[[decoding.Raw], Any]:
 
 
 def decode_object(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """Decode one object. Raises DecodeError naming the object, the field, what was expected and what came.
+    """Decode one object. Raises DecodeError, naming the object, the field, what was expected and what was found.
 
-    A byte that is no UTF-8 is refused wherever it stands. An apiserver writes none, so the object was damaged on its
-    way, and in a key, `nodeName` say, it would make the field look absent.
+    A byte that is not UTF-8 is refused wherever it occurs. An apiserver writes none, so the object was damaged on its
+    way, and in a key such as `nodeName` it would make the field look absent.
     """
     try:
         decoding.check_utf8(bytes(raw))
@@ -129,7 +129,9 @@ def _decode_slowly(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
 
 
 def convert_object(document: object, kind: type[T]) -> T:
-    """Convert an object from JSON or YAML that was read into dicts and lists. Raises as `decode_object`."""
+    """Convert an object that was parsed from JSON or YAML into dicts and lists. Raises DecodeError as `decode_object`
+    does.
+    """
     try:
         document = without_nulls(document)
         return decoding.convert(document, kind)
@@ -147,7 +149,7 @@ def without_nulls(document: object) -> object:
 
 
 def key_of(document: object) -> str:
-    """Return `namespace/name`, or `name`, of a document that may be anything."""
+    """Return `namespace/name`, or `name`, of a document that may have any structure."""
     metadata = document.get("metadata") if isinstance(document, dict) else None
     if not isinstance(metadata, dict):
         return UNNAMED
@@ -156,9 +158,10 @@ def key_of(document: object) -> str:
 
 
 def explain(error: Exception, document: object) -> str:
-    """Return `spec.priority: expected int, got "high"` for msgspec's message, which has the type but not the value.
+    """Return an error such as `spec.priority: expected int, got "high"`; msgspec's own message has the type but not the
+    value.
 
-    A list or mapping is not shown: it may hold a whole container, with the values of its environment.
+    A list or mapping is not shown: it could be a whole container, with the values of its environment variables.
     """
     match = _VALIDATION.fullmatch(str(error))
     what, path = (match.group(1), match.group(2) or "") if match else (str(error), "")
@@ -171,7 +174,7 @@ def explain(error: Exception, document: object) -> str:
 
 
 def _value_at(document: object, path: str) -> object:
-    """Return the value at msgspec's path; _UNKNOWN where the path does not say (`labels[...]`)."""
+    """Return the value at msgspec's path; _UNKNOWN if the path does not identify it (`labels[...]`)."""
     for name, index, anything in _STEP.findall(path):
         try:
             if anything:
@@ -190,14 +193,14 @@ def _cut(text: str) -> str:
 
 
 def decode_list(raw: bytes, kind: type[T], on_bad: OnBad) -> DecodedList[T]:
-    """Decode a page of a list, without unreadable objects. Raises DecodeError if it is no list at all."""
+    """Decode a page of a list, leaving out objects that cannot be decoded. Raises DecodeError if it is not a list."""
     page = decode_object(raw, _RawList)
     items = [item for part in page.items or () if (item := decode_or_report(part, kind, on_bad)) is not None]
     return DecodedList(items, page.metadata.resource_version, page.metadata.continue_token)
 
 
 def decode_watch_line(raw: bytes, kind: type[T], on_bad: OnBad) -> DecodedEvent[T]:
-    """Decode a line of a watch. Raises DecodeError if it is no event at all."""
+    """Decode a line of a watch. Raises DecodeError if it is not a watch event."""
     event = decode_object(raw, _RawEvent)
     if event.type == "ERROR":
         return DecodedEvent(event.type, None, "", decode_object(event.object, APIStatus))
@@ -209,7 +212,7 @@ def decode_watch_line(raw: bytes, kind: type[T], on_bad: OnBad) -> DecodedEvent[
 
 
 def decode_or_report(raw: msgspec.Raw, kind: type[T], on_bad: OnBad) -> T | None:
-    """Decode one object of a list or watch; call `on_bad` and return None if it cannot be read."""
+    """Decode one object of a list or watch; if it cannot be decoded, call `on_bad` and return None."""
     try:
         return decode_object(raw, kind)
     except DecodeError as error:
@@ -219,7 +222,7 @@ def decode_or_report(raw: msgspec.Raw, kind: type[T], on_bad: OnBad) -> T | None
 
 
 def _identity(raw: msgspec.Raw) -> _Identity:
-    """Return as much of an object's metadata as can be read."""
+    """Return those parts of an object's metadata that can be decoded."""
     try:
         return decode_object(raw, _Identified).metadata
     except DecodeError:
@@ -230,7 +233,7 @@ def _identity(raw: msgspec.Raw) -> _Identity:
 
 
 def check_pod(pod: Pod) -> None:
-    """Raise DecodeError, with the path of the field, if a decision could not read a value of the pod."""
+    """Raise DecodeError, with the field's path, for a value of the pod that scheduling could not interpret."""
     pod_resources(pod)
     compile_preferred_terms(pod)
     if pod.spec.affinity is not None:
@@ -242,7 +245,7 @@ def check_pod(pod: Pod) -> None:
 
 
 def _check_required_terms(affinity: NodeAffinity | None) -> None:
-    """Check each term; a decision would ignore the malformed ones."""
+    """Check each required node affinity term; in scheduling, malformed ones would be ignored."""
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     for i, term in enumerate(required.node_selector_terms if required else ()):
         compile_node_selector_term(term, f"{REQUIRED_PATH}.nodeSelectorTerms[{i}]")

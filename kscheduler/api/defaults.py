@@ -1,9 +1,12 @@
-"""The defaults that an apiserver fills in when an object is created, as far as a scheduler reads them, for simulations.
+"""The defaults that an apiserver sets when an object is created, as far as a scheduler reads them, for simulations.
 
-Requests follow from limits, pod-level requests from pod-level limits, pod-level limits of huge pages from those of the
-containers, host ports from a host network, allocatable from capacity, priority from the two built-in priority classes;
-disks get the kind and the pool that they do not name, and a namespace the label with its name. Left out: what depends
-on other objects (LimitRange, RuntimeClass, other priority classes), and the tolerations that only delay an eviction.
+- Requests follow from limits, pod-level requests from pod-level limits, and pod-level limits of huge pages from those
+  of the containers.
+- Host ports follow from a host network, allocatable from capacity, priority from the two built-in priority classes.
+- Azure disks get their default kind, RBD images their default pool, and a namespace the label with its name.
+
+Defaults that depend on other objects (LimitRange, RuntimeClass, other priority classes) are left out, and so are the
+tolerations that only delay an eviction.
 """
 
 from __future__ import annotations
@@ -35,7 +38,9 @@ BUILT_IN_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-cr
 
 
 def with_defaults(pod: Pod) -> Pod:
-    """Return the pod as an apiserver would store it. Raises DecodeError for unreadable quantities that are needed."""
+    """Return the pod as an apiserver would store it. Raises DecodeError for a malformed quantity that a default depends
+    on.
+    """
     spec = pod.spec
     priority = BUILT_IN_PRIORITIES.get(spec.priority_class_name, 0) if spec.priority is None else spec.priority
     spec = replace(
@@ -67,7 +72,7 @@ def namespace_with_defaults(namespace: Namespace) -> Namespace:
 
 
 def azure_disk_with_defaults(disk: AzureDisk | None) -> AzureDisk | None:
-    """Return a disk of a pod or a persistent volume as an apiserver would store it."""
+    """Return an Azure disk of a pod or a PersistentVolume as an apiserver would store it."""
     return disk if disk is None or disk.kind is not None else replace(disk, kind=SHARED_DISK)
 
 
@@ -99,7 +104,7 @@ def _host_port(port: ContainerPort) -> ContainerPort:
 
 
 def _with_pod_level_huge_pages(spec: PodSpec) -> PodSpec:
-    """Give a pod with its own resources its containers' limits of huge pages, where it names neither amount."""
+    """Add missing pod-level limits of huge pages, the sum of the containers', to a pod with pod-level resources."""
     resources = spec.resources
     if resources is None or not (resources.limits or resources.requests):
         return spec
@@ -111,7 +116,7 @@ def _with_pod_level_huge_pages(spec: PodSpec) -> PodSpec:
 
 
 def _huge_pages_of_containers(spec: PodSpec) -> QuantityMap:
-    """Return the limits of huge pages of all containers together; they add up as requests do."""
+    """Return the limits of huge pages of all containers, added up as requests are."""
     containers, init_containers = _huge_page_limits(spec.containers), _huge_page_limits(spec.init_containers or [])
     everyone = [each.resources for each in (*containers, *init_containers) if each.resources]
     named = {name for resources in everyone for name in resources.requests or ()}
@@ -121,7 +126,7 @@ def _huge_pages_of_containers(spec: PodSpec) -> QuantityMap:
 
 
 def _huge_page_limits(containers: list[Container]) -> list[Container]:
-    """Return the containers with requests for their limits of huge pages and for nothing else."""
+    """Return the containers with their limits of huge pages as requests, and without any other requests."""
     limits = [container.resources.limits or {} if container.resources else {} for container in containers]
     return [
         replace(
@@ -135,7 +140,9 @@ def _huge_page_limits(containers: list[Container]) -> list[Container]:
 
 
 def _with_pod_level_requests(spec: PodSpec) -> PodSpec:
-    """Add missing pod-level requests where there are limits: what containers request, or else the limit."""
+    """Add missing pod-level requests for resources with pod-level limits: the containers' requests, or else
+    the limit.
+    """
     resources = spec.resources
     if resources is None or not resources.limits:
         return spec
@@ -149,7 +156,7 @@ def _with_pod_level_requests(spec: PodSpec) -> PodSpec:
 
 
 def _asked_by_containers(spec: PodSpec) -> QuantityMap:
-    """Return cpu and memory as all containers together request them; a resource that none names is absent."""
+    """Return the cpu and memory that all containers request, added up; a resource that none requests is absent."""
     everyone = [*spec.containers, *(spec.init_containers or ())]
     named = {name for container in everyone if container.resources for name in container.resources.requests or ()}
     bare = replace(spec, resources=None, overhead=None)

@@ -1,4 +1,4 @@
-"""Complete nodes and pods, as extenders receive them: fields that no decision reads are kept as they came."""
+"""Complete nodes and pods, as extenders receive them: fields that scheduling does not use are kept unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class WholeOwner(OwnerReference, frozen=True):
 
 
 class WholeMeta(ObjectMeta, frozen=True):
-    """All of an object's metadata but managedFields."""
+    """All of an object's metadata except managedFields."""
 
     owner_references: list[WholeOwner] | None = None  # type: ignore[assignment]
     generate_name: str = ""
@@ -27,7 +27,7 @@ class WholeMeta(ObjectMeta, frozen=True):
 
 
 class _Document(APIStruct, frozen=True):
-    """An object with its spec and status as JSON."""
+    """An object whose spec and status are kept as JSON."""
 
     metadata: WholeMeta = WholeMeta()
     spec: msgspec.Raw = _EMPTY
@@ -47,12 +47,12 @@ class PodDocument(_Document, frozen=True):
 
 
 def node_document(node: Node) -> NodeDocument:
-    """Return a complete node made from the fields that decisions read."""
+    """Return a node with the types of a complete one, made from the fields that scheduling uses."""
     return NodeDocument(*_parts(node))
 
 
 def pod_document(pod: Pod) -> PodDocument:
-    """Return a complete pod made from the fields that decisions read."""
+    """Return a pod with the types of a complete one, made from the fields that scheduling uses."""
     return PodDocument(*_parts(pod))
 
 

@@ -1,11 +1,11 @@
 """Node selectors and label selectors, compiled once and matched often.
 
-Rules: a requirement NotIn or DoesNotExist also matches an object without the label; Gt and Lt compare integers and
-never match a label that is none. The requirements of a term are ANDed, the terms of a selector are ORed, and a term
-without requirements matches nothing. A label selector without requirements matches everything, an absent one nothing.
+NotIn and DoesNotExist also match an object without the label; Gt and Lt compare integers, and never match a label that
+is not one. The requirements of a term are ANDed, the terms of a selector are ORed, and a term without requirements
+matches nothing. A label selector without requirements matches everything, an absent one nothing.
 
-Compiled values are equal if their requirements are, and hashable: they serve as keys of memos. What is malformed
-raises DecodeError with the path of the field and the value found.
+Compiled values are equal if their requirements are equal, and hashable, so that they can be keys of caches. A malformed
+selector raises DecodeError with the path of the field and the value found.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class NameRequirement:
-    """A condition on the node's name."""
+    """A condition on the node's name: equal to `name` or, if not `is_wanted`, different from it."""
 
     name: str
     is_wanted: bool
@@ -84,7 +84,7 @@ class NameRequirement:
 
 @dataclass(frozen=True, slots=True)
 class NodeTerm:
-    """Requirements on a node, ANDed; a term without any matches no node."""
+    """A node selector term: requirements on a node, ANDed; a term without requirements matches no node."""
 
     expressions: tuple[Requirement, ...] = ()
     names: tuple[NameRequirement, ...] = ()
@@ -111,14 +111,16 @@ class NodeTerm:
 
 @dataclass(frozen=True, slots=True)
 class RequiredNodeAffinity:
-    """A pod's node selector AND its required terms, which are ORed; `terms` is None if it states none."""
+    """A pod's node selector ANDed with its required node affinity terms, which are ORed; `terms` is None if it has
+    none.
+    """
 
     selector: tuple[tuple[str, str], ...] = ()  # (label, value), sorted
     terms: tuple[NodeTerm, ...] | None = None
     label_keys: frozenset[str] = field(init=False, compare=False)
     node_names: frozenset[str] | None = field(
         init=False, compare=False
-    )  # the only nodes it can match, if all terms say
+    )  # the only nodes it can match, if all terms name some
 
     def __post_init__(self) -> None:
         keys = {key for key, _ in self.selector}
@@ -141,7 +143,7 @@ class RequiredNodeAffinity:
 
 @dataclass(frozen=True, slots=True)
 class CompiledLabelSelector:
-    """A label selector; `requirements` is None if there was none, which matches nothing."""
+    """A label selector. `requirements` is None for an absent selector, which matches nothing."""
 
     requirements: tuple[Requirement, ...] | None
 
@@ -155,7 +157,7 @@ class CompiledLabelSelector:
         return all(requirement.matches(labels) for requirement in self.requirements)
 
     def narrowings(self) -> list[list[Token]]:
-        """Return lists of labels; each matching object has at least one label of each list. For index look-ups."""
+        """Return lists of (label, value) for look-ups in an index: a matching object has at least one of each list."""
         if self.requirements is None:
             return [[]]
         return [
@@ -169,9 +171,9 @@ class CompiledLabelSelector:
 
 
 def compile_required_node_affinity(pod: Pod) -> RequiredNodeAffinity | None:
-    """Compile the pod's node selector and required node affinity; None if it may go anywhere.
+    """Compile the pod's node selector and required node affinity; None if it has neither.
 
-    Raises DecodeError if malformed terms leave none that could match.
+    Raises DecodeError if terms are malformed and no other term is left.
     """
     selector = tuple(sorted(pod.spec.node_selector.items())) if pod.spec.node_selector else ()
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
@@ -183,8 +185,10 @@ def compile_required_node_affinity(pod: Pod) -> RequiredNodeAffinity | None:
 
 
 def _compile_lenient(terms: Sequence[NodeSelectorTerm], path: str) -> tuple[NodeTerm, ...]:
-    """Compile terms; a malformed one matches nothing, as in kube-scheduler: the apiserver lets some
-    through (Gt with text). Raises its fault if no other term is left.
+    """Compile terms. As in kube-scheduler a malformed one matches nothing; the apiserver accepts some, such as Gt with
+    text.
+
+    Raises the error of a malformed term if no other term is left.
     """
     compiled: list[NodeTerm] = []
     fault: DecodeError | None = None
@@ -205,7 +209,9 @@ def _of_selector(selector: tuple[tuple[str, str], ...]) -> RequiredNodeAffinity:
 
 
 def compile_preferred_terms(pod: Pod) -> tuple[tuple[int, NodeTerm], ...]:
-    """Return (weight, term), without terms that can add nothing (no weight, no requirements), as in kube-scheduler."""
+    """Return (weight, term) of preferred node affinity, as in kube-scheduler without terms that have no weight or
+    requirements.
+    """
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else None
     return tuple(
@@ -216,7 +222,7 @@ def compile_preferred_terms(pod: Pod) -> tuple[tuple[int, NodeTerm], ...]:
 
 
 def compile_node_selector_term(term: NodeSelectorTerm, path: str) -> NodeTerm:
-    """Compile one term of a node selector; `path` is its field, for messages."""
+    """Compile one term of a node selector; `path` is its field path, for messages."""
     return NodeTerm(
         tuple(
             _requirement(expression, _OF_NODES, f"{path}.matchExpressions[{i}]")
@@ -230,7 +236,7 @@ def compile_node_selector_term(term: NodeSelectorTerm, path: str) -> NodeTerm:
 
 
 def compile_label_selector(selector: LabelSelector | None, path: str) -> CompiledLabelSelector:
-    """Compile a selector of objects by label; `path` is its field, for messages."""
+    """Compile a label selector; `path` is its field path, for messages."""
     if selector is None:
         return CompiledLabelSelector(None)
     exact = [
@@ -289,6 +295,6 @@ def _shown(values: Sequence[str]) -> str:
 
 
 def _parse_int64(text: str) -> int | None:
-    """Return a decimal integer of at most 64 bits; None for anything else."""
+    """Parse a decimal integer of at most 64 bits; None for anything else."""
     number = int(text) if _INTEGER.fullmatch(text) else None
     return number if number is not None and -_MAX_INT64 - 1 <= number <= _MAX_INT64 else None

@@ -1,9 +1,9 @@
-"""Pods, nodes, storage and metric policies from files, as kubectl prints them.
+"""Reads pods, nodes, storage objects and metric policies from files, as kubectl prints them.
 
-YAML (any number of documents) or JSON, lists or not: `kubectl get nodes,pods -A -o json` is read as it is. Objects of
-other kinds are counted and left out. Everything but a policy's spec is checked on the way in, and the first fault is
-reported with file, document, item, object, field and value. Nothing is defaulted here. Large clusters should be
-saved as JSON: it is read some forty times faster than YAML.
+The file may be YAML (any number of documents) or JSON, with or without lists, such as the output of `kubectl get
+nodes,pods -A -o json`. Objects of other kinds are counted and left out. Everything but a policy's spec is checked, and
+the first error is reported with file, document, item, object, field and value. No defaults are set here. Large clusters
+should be saved as JSON, which is read some forty times faster than YAML.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Manifests:
     nodes: tuple[Node, ...]
     others_skipped: dict[str, int]  # kind -> how many
     storage: tuple[StorageObject, ...] = ()  # in the order of the file
-    policies: tuple[PolicyObject, ...] = ()  # the same
+    policies: tuple[PolicyObject, ...] = ()  # in the order of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class _Found:
 
 
 def load_manifests(path: str | Path) -> Manifests:
-    """Return the objects in a file. Raises ConfigError if it is unreadable or holds a malformed object."""
+    """Return the objects in a file. Raises ConfigError if it cannot be read or has a malformed object."""
     pods: list[Pod] = []
     nodes: list[Node] = []
     storage: list[StorageObject] = []
@@ -116,7 +116,7 @@ def _objects(path: Path) -> Iterator[_Found]:
 
 
 def _unfold(document: object, place: str, kind: str, api_version: str) -> Iterator[_Found]:
-    """Yield an object, or those in a list; items of a PodList need not repeat their kind."""
+    """Yield an object, or those in a list; the items of a list such as PodList may omit their kind."""
     if not isinstance(document, dict):
         raise ConfigError(f"{place}: expected a Kubernetes object, got {_cut(document)}")
     kind, api_version = document.get("kind", kind), document.get("apiVersion", api_version)

@@ -1,4 +1,4 @@
-"""The difference between two versions of a node: found once for the cache, the queue and the node classes."""
+"""The difference between two versions of a node, computed once for the cache, the queue and the node classes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from kscheduler.api.objects import Node
 
 
 class NodeChange(NamedTuple):
-    """True for each part that differs; absent and empty parts are equal.
+    """Which parts of a node differ between two versions; absent and empty parts are equal.
 
-    Quantities are compared as text: the kubelet writes one form, and another spelling only costs a needless look.
+    Quantities are compared as text: the kubelet always writes the same form, and another spelling only costs time.
     """
 
     allocatable: bool
@@ -21,7 +21,7 @@ class NodeChange(NamedTuple):
     uncordoned: bool
     images: bool
     declared_features: bool
-    conditions: bool  # types and statuses; times and texts in a condition change with every heartbeat
+    conditions: bool  # their types and statuses; other fields change with every heartbeat
 
     @classmethod
     def between(cls, old: Node, new: Node) -> NodeChange:
@@ -40,12 +40,14 @@ class NodeChange(NamedTuple):
 
     @property
     def alters_class(self) -> bool:
-        """True if the node belongs to another node class now."""
+        """True if the change moves the node to another node class, i.e. the nodes that are equal to all
+        static filters.
+        """
         return self.labels or self.taints or self.cordoned or self.uncordoned
 
     @property
     def is_seen_by_plugins(self) -> bool:
-        """True if more than conditions changed, which no plugin reads."""
+        """True if anything besides the conditions changed, which no plugin reads."""
         return any(self[:-1])
 
 

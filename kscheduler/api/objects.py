@@ -1,9 +1,9 @@
-"""Kubernetes objects as the scheduler reads them.
+"""Kubernetes objects with the fields that the scheduler reads.
 
-Field names are the API's, in snake case; `rename="camel"` gives the wire names. Fields that no decision reads are
-absent and cost nothing to decode. Quantities stay the text the API gave until `api.resources` parses them, so that
-a malformed one is reported with its path instead of failing the whole list. Everything is frozen: an object is
-shared by cache, queue, plugins and the simulator without copies. Trees of frozen values hold no cycles, hence gc=False.
+Field names are the API's in snake case; `rename="camel"` gives the names in JSON. Fields that scheduling does not use
+are absent and cost nothing to decode. Quantities stay text until `api.resources` parses them, so that a malformed one
+is reported with its path instead of failing the whole list. Everything is frozen: cache, queue, plugins and the
+simulator share an object without copies. Trees of frozen values have no reference cycles, hence gc=False.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Labels = dict[str, str]
 
 
 class APIStruct(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """Base of all API values."""
+    """The base class of all API values."""
 
 
 # --- metadata ---------------------------------------------------------------------------------------------------
@@ -47,22 +47,22 @@ class ObjectMeta(APIStruct, frozen=True):
 
 
 class APIObject(APIStruct, frozen=True):
-    """Base of the kinds without a namespace."""
+    """The base class of cluster-scoped kinds."""
 
     metadata: ObjectMeta = ObjectMeta()
 
     @property
     def key(self) -> str:
-        """The object as users and events write it."""
+        """The object's name, by which logs and Events identify it."""
         return self.metadata.name
 
 
 class NamespacedObject(APIObject, frozen=True):
-    """Base of the kinds with a namespace."""
+    """The base class of namespaced kinds."""
 
     @property
     def key(self) -> str:
-        """`namespace/name`, as users and events write it."""
+        """The object's `namespace/name`, by which logs and Events identify it."""
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
@@ -70,7 +70,7 @@ class NamespacedObject(APIObject, frozen=True):
 
 
 class SelectorRequirement(APIStruct, frozen=True):
-    """A node selector or label selector requirement; the operator is checked by `api.labels`."""
+    """A requirement of a node selector or label selector; `api.labels` checks the operator."""
 
     key: str = ""
     operator: str = ""
@@ -116,7 +116,7 @@ class WeightedPodAffinityTerm(APIStruct, frozen=True):
 
 
 class PodAffinity(APIStruct, frozen=True):
-    """Pod affinity; anti-affinity has the same shape."""
+    """The pod affinity of a pod, or its anti-affinity, which has the same fields."""
 
     required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
     preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] | None = None
@@ -185,7 +185,7 @@ class PodResourceClaim(APIStruct, frozen=True):
 
 
 class PodSchedulingGroup(APIStruct, frozen=True):
-    """The PodGroup a pod is to be scheduled with, all or nothing."""
+    """The PodGroup with which a pod must be scheduled, all pods or none."""
 
     pod_group_name: str | None = None
 
@@ -248,7 +248,7 @@ class RBD(APIStruct, frozen=True):
 
 
 class CSIVolumeSource(APIStruct, frozen=True):
-    """A volume of a CSI driver that lives and dies with its pod."""
+    """An ephemeral volume of a CSI driver, which exists as long as its pod."""
 
     driver: str = ""
 
@@ -269,13 +269,13 @@ class PersistentVolumeClaimTemplate(APIStruct, frozen=True):
 
 
 class EphemeralVolumeSource(APIStruct, frozen=True):
-    """A claim of the pod's own, made for it by a controller."""
+    """The template of a PersistentVolumeClaim that a controller creates for the pod."""
 
     volume_claim_template: PersistentVolumeClaimTemplate | None = None
 
 
 class Volume(APIStruct, frozen=True):
-    """The volume kinds that bind a pod to a place; the scheduler ignores all others."""
+    """A volume of a pod, with only those kinds that restrict the pod to certain nodes; others are ignored."""
 
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
@@ -313,7 +313,7 @@ class PodSpec(APIStruct, frozen=True):
     volumes: list[Volume] | None = None
     host_network: bool = False
     host_users: bool | None = None
-    termination_grace_period_seconds: int | None = None  # the simulator's kubelets obey it
+    termination_grace_period_seconds: int | None = None  # used by the simulator's kubelets
 
 
 class PodCondition(APIStruct, frozen=True):
@@ -327,7 +327,7 @@ class PodCondition(APIStruct, frozen=True):
 
 
 class ContainerStatus(APIStruct, frozen=True):
-    """The resources that the kubelet has actuated: read for pods resized in place."""
+    """A container's resources as the kubelet has applied them, for pods that are resized in place."""
 
     name: str = ""
     resources: ResourceRequirements | None = None
@@ -391,7 +391,7 @@ class Node(APIObject, frozen=True):
 
 
 class Namespace(APIObject, frozen=True):
-    """A namespace, of which only the metadata are read."""
+    """A namespace, of which only the metadata is read."""
 
 
 # --- what groups pods -------------------------------------------------------------------------------------------
@@ -406,7 +406,7 @@ class Service(NamespacedObject, frozen=True):
 
 
 class ReplicationController(NamespacedObject, frozen=True):
-    """A ReplicationController; its selector is plain labels, as a Service's."""
+    """A ReplicationController, whose selector is a map of labels like a Service's."""
 
     spec: ServiceSpec = ServiceSpec()
 
@@ -426,10 +426,10 @@ class PodDisruptionBudgetSpec(APIStruct, frozen=True):
 
 
 class PodDisruptionBudgetStatus(APIStruct, frozen=True):
-    """Written by the disruption controller; a new budget allows no disruption until it has a status."""
+    """The status that the disruption controller writes; a budget without a status allows no disruption."""
 
     disruptions_allowed: int = 0
-    disrupted_pods: dict[str, str] | None = None  # name of a pod whose eviction is under way -> since when
+    disrupted_pods: dict[str, str] | None = None  # name of a pod that is being evicted -> since when
 
 
 class PodDisruptionBudget(NamespacedObject, frozen=True):
@@ -453,14 +453,14 @@ class ConfigMap(NamespacedObject, frozen=True):
 
 
 class MetricPolicyObject(NamespacedObject, frozen=True):
-    """kscheduler.io/v1alpha1 MetricPolicy."""
+    """A MetricPolicy of kscheduler.io/v1alpha1."""
 
     spec: Any = None
     status: Any = None
 
 
 class TASPolicyObject(NamespacedObject, frozen=True):
-    """telemetry.intel.com/v1alpha1 TASPolicy. Nobody writes its status, and it is not read."""
+    """A TASPolicy of telemetry.intel.com/v1alpha1, without its status, which nothing writes."""
 
     spec: Any = None
 
@@ -477,7 +477,7 @@ class LeaseSpec(APIStruct, frozen=True):
     acquire_time: str | None = None  # MicroTime: RFC 3339 with six decimals
     renew_time: str | None = None
     lease_transitions: int | None = None
-    strategy: str | None = None  # of coordinated leader election; carried through an update, never read
+    strategy: str | None = None  # of coordinated leader election; only kept so that an update preserves it
     preferred_holder: str | None = None
 
 

@@ -1,12 +1,12 @@
 """The terms of pod affinity and anti-affinity, compiled once and matched often.
 
-Rules: a term speaks of pods by label selector and namespace. Its namespaces are those it lists and those its
-namespace selector matches; with neither it means the namespace of the pod that states it, and an empty namespace
-selector means all namespaces. An absent label selector matches no pod, an empty one every pod. matchLabelKeys and
-mismatchLabelKeys are not read: the apiserver merges them into the label selector when the pod is created.
+A term selects pods by label selector and namespace. Its namespaces are those it lists and those that its namespace
+selector matches. With neither, it is the namespace of the pod that has the term; an empty namespace selector selects
+all namespaces. An absent label selector matches no pod, an empty one every pod. matchLabelKeys and mismatchLabelKeys
+are not read, because the apiserver merges them into the label selector when the pod is created.
 
-Compiled terms are equal if they mean the same pods and topology key, and hashable: they serve as keys of counters.
-A term that cannot be read takes all terms of its list with it, as in kube-scheduler; `fault` keeps the reason.
+Compiled terms are equal if they select the same pods and have the same topology key, and are hashable, so that they can
+be keys of counters. As in kube-scheduler, a malformed term invalidates all terms of its list; `fault` has the reason.
 """
 
 from __future__ import annotations
@@ -38,13 +38,15 @@ T = TypeVar("T", bound=Hashable)
 
 
 def namespace_token(name: str) -> Token:
-    """Return a namespace in the form of a label; no label has an empty key."""
+    """Return a namespace in the form of a (label, value) pair with an empty label key, which no real label has."""
     return "", name
 
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """A set of pods, and a topology: nodes with the same value of the label `topology_key` are one domain."""
+    """A pod affinity term: it selects pods, and nodes with equal values of the label `topology_key` are one topology
+    domain.
+    """
 
     selector: CompiledLabelSelector
     namespaces: frozenset[str]
@@ -61,9 +63,9 @@ class AffinityTerm:
         return self._hash
 
     def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str] | None) -> bool:
-        """Return True if the term means a pod of this namespace with these labels.
+        """Return True if the term selects a pod of this namespace with these labels.
 
-        `namespace_labels` None: there is no such namespace, so that only a selector of all namespaces matches it.
+        `namespace_labels` is None if the namespace does not exist; then only a term for all namespaces selects the pod.
         """
         return self.matches_namespace(namespace, namespace_labels) and self.selector.matches(labels)
 
@@ -78,22 +80,24 @@ class AffinityTerm:
 
     @property
     def selects_namespaces(self) -> bool:
-        """True if the term depends on the labels of namespaces."""
+        """True if the term has a namespace selector that depends on the labels of namespaces."""
         return bool(self.namespace_selector.requirements)
 
     def narrowings(self) -> list[list[Token]]:
-        """Return lists of tokens; a pod that the term means has at least one of each list. For index look-ups."""
+        """Return lists of (label, value) tokens for look-ups in an index: a selected pod has at least one
+        of each list.
+        """
         narrowings = self.selector.narrowings()
         if self.namespace_selector.requirements is None:
             narrowings.append([namespace_token(name) for name in self.namespaces])
         return narrowings
 
     def with_namespaces(self, selected: frozenset[str]) -> AffinityTerm:
-        """Return the term with the names of the namespaces in place of their selector."""
+        """Return the term with these namespaces, those its selector matches, instead of the selector."""
         return AffinityTerm(self.selector, self.namespaces | selected, NO_NAMESPACES, self.topology_key)
 
     def of_all_namespaces(self) -> AffinityTerm:
-        """Return the term without regard to namespaces."""
+        """Return the term extended to the pods of all namespaces."""
         return AffinityTerm(self.selector, self.namespaces, ALL_NAMESPACES, self.topology_key)
 
 
@@ -105,7 +109,10 @@ class TermKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class HeldTerm:
-    """A term of pods on nodes. `weight` is a preferred term's, negative for anti-affinity; 0 for required ones."""
+    """A pod affinity term of pods that are on nodes.
+
+    `weight` is that of a preferred term, negative for anti-affinity; it is 0 for required terms.
+    """
 
     kind: TermKind
     term: AffinityTerm
@@ -121,17 +128,17 @@ class HeldTerm:
 
 @dataclass(frozen=True, slots=True)
 class PodAffinityTerms:
-    """All terms of one pod, in the order it states them."""
+    """All pod affinity and anti-affinity terms of one pod, in the order in which it lists them."""
 
     required_affinity: tuple[AffinityTerm, ...] = ()
     required_anti_affinity: tuple[AffinityTerm, ...] = ()
-    preferred: tuple[tuple[int, AffinityTerm], ...] = ()  # (weight, term); anti-affinity weighs negative
+    preferred: tuple[tuple[int, AffinityTerm], ...] = ()  # (weight, term); the weight is negative for anti-affinity
     fault: DecodeError | None = None  # why some terms are missing here
     _held: tuple[tuple[HeldTerm, int], ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def held_counts(self) -> tuple[tuple[HeldTerm, int], ...]:
-        """(term, how often it is stated); computed once for all pods that share this."""
+        """Each term with the number of times that the pod has it; computed once for all pods that share this object."""
         if self._held is None:
             object.__setattr__(self, "_held", tuple(Counter(self.held()).items()))
         return self._held or ()
@@ -157,7 +164,7 @@ def has_preferred_terms(pod: Pod) -> bool:
 
 
 def compile_pod_affinity(pod: Pod) -> PodAffinityTerms:
-    """Return the pod's terms. Raises nothing: see `PodAffinityTerms.fault`."""
+    """Return the pod's terms. Malformed ones raise nothing: see `PodAffinityTerms.fault`."""
     affinity = pod.spec.affinity
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
@@ -165,7 +172,7 @@ def compile_pod_affinity(pod: Pod) -> PodAffinityTerms:
 
 
 class _Stated:
-    """Terms as pods state them, as a key: pods made from one template share what is compiled from them."""
+    """The uncompiled terms of a pod as a cache key, so that pods with equal terms share the compiled ones."""
 
     __slots__ = ("affinity", "anti_affinity", "key", "namespace")
 
@@ -191,7 +198,7 @@ def _compile(stated: _Stated) -> PodAffinityTerms:
 
 
 class _Compiling:
-    """The compilation of one pod's terms, which goes on after a fault."""
+    """Compiles the terms of one pod, and continues after an error."""
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
@@ -200,7 +207,7 @@ class _Compiling:
     def both(
         self, affinity: PodAffinity | None, path: str, sign: int
     ) -> tuple[tuple[AffinityTerm, ...], tuple[tuple[int, AffinityTerm], ...]]:
-        """Return (required terms, preferred terms with weight · `sign`)."""
+        """Compile affinity or anti-affinity: return (required terms, preferred terms with weight · `sign`)."""
         if affinity is None:
             return (), ()
         required = affinity.required_during_scheduling_ignored_during_execution or ()
@@ -231,14 +238,20 @@ class _Compiling:
 
 
 def _weight(weight: int, path: str) -> int:
-    """Check a weight: the apiserver wants 1..100; what the API's type cannot hold would overflow counters."""
+    """Check the weight of a preferred term.
+
+    The apiserver accepts 1 to 100; a much larger one would overflow counters.
+    """
     if not -(1 << 31) < weight < 1 << 31:
         raise DecodeError(f"{path}: expected 1..100, got {weight}")
     return weight
 
 
 def compile_affinity_term(term: PodAffinityTerm, namespace: str, path: str) -> AffinityTerm:
-    """Compile one term of a pod in `namespace`; `path` is its field. Raises DecodeError for a bad selector."""
+    """Compile one term of a pod in `namespace`; `path` is its field path.
+
+    Raises DecodeError for a malformed selector.
+    """
     own = not term.namespaces and term.namespace_selector is None
     return _interned(
         AffinityTerm(
@@ -251,7 +264,7 @@ def compile_affinity_term(term: PodAffinityTerm, namespace: str, path: str) -> A
 
 
 def _interned(value: T) -> T:
-    """Return one object for equal values, so that looking one up compares identities."""
+    """Return one object for all equal values, so that dict look-ups succeed by identity."""
     return _kept(value)  # type: ignore[return-value]
 
 

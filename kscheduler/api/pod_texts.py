@@ -1,9 +1,10 @@
-"""Reads pods from a watch's lines by their texts: of pods whose texts are equal only the first is decoded.
+"""Reads pods from the lines of a watch by their JSON text: of pods with equal texts only the first is decoded.
 
-The pods of a template differ in their names, uids and versions, in the node that they are bound to, and in the name of
-the volume with their service account's token, which nobody reads. So only the outline of a line is decoded; the parts
-come from an earlier pod whose text was equal byte by byte, but for the names of node and volume in the same places.
-A line with anything unusual is left to the ordinary decoder, which also says what is wrong with it.
+Pods of one template differ in their names, uids and resource versions, in the node that they are bound to, and in the
+name of the volume with their service account's token, which the scheduler ignores. So only the outline of a line is
+decoded. The parts are taken from an earlier pod whose text was equal byte by byte, except for the names of node and
+volume in the same places. A line with anything unusual is left to the ordinary decoder, which also reports what is
+wrong with it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _NODE = b'"nodeName":"'
 _BOUND = b"\x01"  # no JSON holds this byte
 _CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
 _NONE = msgspec.Raw(b"")
-_UNKNOWABLE: PodParts = ()  # of a text whose parts are not the same for all pods with it
+_UNKNOWABLE: PodParts = ()  # stored for a text with which pods may still have different parts
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -65,7 +66,7 @@ _decode_status = json_decoder(PodStatus)
 
 
 class PodTexts:
-    """The texts of pods that were read. One instance serves one informer, whose `sharing` it uses."""
+    """The JSON texts of pods that were read. One instance serves one informer, whose `sharing` it uses."""
 
     def __init__(self, sharing: PodSharing, max_bytes: int = MAX_TEXT_BYTES) -> None:
         self._sharing = sharing
@@ -76,9 +77,10 @@ class PodTexts:
         self._passing_over = 0  # lines
 
     def read(self, line: bytes) -> tuple[str, Pod] | None:
-        """Return a line's event type and its pod as `PodSharing.keep` returns it; None to have the line decoded.
+        """Return a watch line's event type and its pod, made smaller by `PodSharing.keep`; None if the line must be
+        decoded.
 
-        The line must be sound UTF-8.
+        The line must be valid UTF-8.
         """
         if len(line) > MAX_LINE_BYTES:
             return None
@@ -128,7 +130,7 @@ class PodTexts:
         )
 
     def _learn(self, key: bytes, line: bytes, node_name: str, token: bytes) -> PodParts:
-        """Decode a line whole, and keep its parts for the next with this text. Raises DecodeError."""
+        """Decode a whole line, and store the pod's parts for further lines with an equal text. Raises DecodeError."""
         self._luck -= 1
         if self._luck < 0:
             self._luck = MOST_LUCK // 2

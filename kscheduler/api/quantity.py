@@ -1,8 +1,9 @@
 """Kubernetes quantities ("100m", "2Gi", "1e3") as exact integers.
 
-A quantity is kept to a thousandth and rounded away from zero, as the apiserver does with every amount it stores, so
-that asking for a little is never asking for nothing. Beyond 2^63 - 1 it is capped. The sign stays: whether a negative
-amount makes sense is for the reader of the field to say. White space around the text is ignored, as Kubernetes does.
+A quantity has a precision of a thousandth and is rounded away from zero, as the apiserver does with every amount it
+stores, so that a tiny request does not become none. Above 2^63 - 1 it is capped. A negative amount stays negative;
+whether that is valid is decided by the code that reads the field. White space around the text is ignored, as in
+Kubernetes.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ _CACHE_SIZE = 32_768
 
 
 def parse_milli(quantity: str | int | float, field: str) -> int:
-    """Return thousandths, rounded up (away from zero). Raises DecodeError naming `field`."""
+    """Return thousandths, rounded away from zero. Raises DecodeError naming `field`."""
     milli = parse_uncapped_milli(quantity, field)
     return max(-MAX_INT64, min(milli, MAX_INT64))
 
 
 def parse_units(quantity: str | int | float, field: str) -> int:
-    """Return whole units, rounded up (away from zero). Raises DecodeError naming `field`."""
+    """Return whole units, rounded away from zero. Raises DecodeError naming `field`."""
     return milli_to_units(parse_uncapped_milli(quantity, field))
 
 
 def parse_uncapped_milli(quantity: str | int | float, field: str) -> int:
-    """Return thousandths, for sums that are rounded and capped at their end. Raises DecodeError naming `field`."""
+    """Return thousandths, for sums that are only rounded and capped at the end. Raises DecodeError naming `field`."""
     milli = _parse(quantity)
     if milli is None:
         shown = str(quantity)
@@ -50,14 +51,14 @@ def parse_uncapped_milli(quantity: str | int | float, field: str) -> int:
 
 
 def milli_to_units(milli: int) -> int:
-    """Return whole units, rounded away from zero and capped."""
+    """Convert thousandths to whole units, rounded away from zero and capped."""
     units = -(-milli // 1000) if milli >= 0 else milli // 1000
     return max(-MAX_INT64, min(units, MAX_INT64))
 
 
 @functools.lru_cache(maxsize=_CACHE_SIZE)
 def _parse(quantity: str | int | float) -> int | None:
-    """Return thousandths, capped at those of 2^63 - 1 units; None if the text is no quantity."""
+    """Return thousandths, capped at those of 2^63 - 1 units; None if the text is not a quantity."""
     text = str(quantity).strip() if len(str(quantity)) <= _MAX_LENGTH else ""
     match = _FORM.fullmatch(text)
     if match is None:
@@ -70,7 +71,7 @@ def _parse(quantity: str | int | float) -> int | None:
 
 
 def _scale(digits: int, places: int, suffix: str) -> int:
-    """Return digits / 10^places with the suffix applied, in thousandths, rounded up."""
+    """Return digits / 10^places times the suffix, in thousandths, rounded up."""
     power_of_two = _BINARY.get(suffix)
     if power_of_two is not None:
         return _times_power_of_ten(digits << power_of_two, _MILLI - places)

@@ -1,14 +1,15 @@
 """The requests of pods and the allocatable resources of nodes, as integers.
 
-The arithmetic is kube-scheduler 1.36's (k8s.io/component-helpers/resource.PodRequests and its callers):
+The arithmetic is that of kube-scheduler 1.36 (k8s.io/component-helpers/resource.PodRequests and its callers):
 
-    containers and sidecars are summed; each init container needs its own request on top of the sidecars before it;
-    the pod needs the greater of both, for each resource. Pod-level requests then replace cpu, memory and hugepages,
-    and overhead is added last. A container resized in place counts what was asked, granted or is in use, whichever
-    is more; if the resize is known to be infeasible, what was asked does not count.
+- Containers and sidecars are added up. Each init container needs its own request on top of the sidecars before it. The
+  pod needs the greater of both, for each resource.
+- Pod-level requests then replace cpu, memory and hugepages, and overhead is added last.
+- For a container that is resized in place, the greatest of the requested, granted and used amounts counts. If the
+  resize is known to be infeasible, the requested amount does not count.
 
-cpu is in thousandths, everything else in whole units, rounded up once, at the end. Results are remembered by the
-amounts they follow from, so the pods of one workload cost one look-up each and share one PodResources.
+cpu is in thousandths, everything else in whole units, rounded up once, at the end. Results are cached by the amounts
+that they depend on, so that the pods of one workload cost one look-up each and share one PodResources.
 """
 
 from __future__ import annotations
@@ -47,17 +48,19 @@ _NO_SCALARS: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """cpu in thousandths, memory and ephemeral storage in bytes; other resources by name in whole units."""
+    """Amounts of resources: cpu in thousandths, memory and ephemeral storage in bytes, others by name in
+    whole units.
+    """
 
     cpu_milli: int = 0
     memory: int = 0
     ephemeral_storage: int = 0
-    scalars: Mapping[str, int] = field(default_factory=lambda: _NO_SCALARS, hash=False)  # name -> amount, by name
+    scalars: Mapping[str, int] = field(default_factory=lambda: _NO_SCALARS, hash=False)  # name -> amount, in name order
 
 
 @dataclass(frozen=True, slots=True)
 class PodResources:
-    """All that decisions read of a pod's requests."""
+    """A pod's requests in the forms that scheduling uses."""
 
     total: Resources  # what Filter and the accounting on a node use
     containers_only: Resources  # without pod-level requests: what the Fit score uses for the pod being scheduled
@@ -68,7 +71,7 @@ class PodResources:
 
     @property
     def requests(self) -> dict[str, int]:
-        """Return `total` by resource name, cpu in thousandths; resources asked for with zero may be absent."""
+        """Return `total` by resource name, cpu in thousandths; resources with a request of zero may be absent."""
         named = {CPU: self.total.cpu_milli, MEMORY: self.total.memory, EPHEMERAL_STORAGE: self.total.ephemeral_storage}
         return {name: amount for name, amount in named.items() if amount} | dict(self.total.scalars)
 
@@ -96,7 +99,7 @@ def pod_resources(pod: Pod) -> PodResources:
 
 
 def node_allocatable(node: Node) -> NodeAllocatable:
-    """Return a node's allocatable resources, or its capacity if it states none, as the apiserver does.
+    """Return a node's allocatable resources, or its capacity if it has none, as the apiserver does.
 
     Raises DecodeError, naming field and value, for malformed or negative amounts.
     """
@@ -107,7 +110,9 @@ def node_allocatable(node: Node) -> NodeAllocatable:
 
 @functools.lru_cache(maxsize=_NAMES)
 def is_scalar(name: str) -> bool:
-    """Return True for a resource that is counted by name. Other unknown resources are ignored, as in kube-scheduler."""
+    """Return True for a resource that is counted by name, such as an extended one. kube-scheduler ignores other unknown
+    names.
+    """
     return (
         name.startswith((HUGEPAGES_PREFIX, ATTACHABLE_VOLUMES_PREFIX)) or "kubernetes.io/" in name or is_extended(name)
     )
@@ -117,7 +122,7 @@ def is_extended(name: str) -> bool:
     """Return True for an extended resource: a qualified name with a domain other than *kubernetes.io."""
     if "/" not in name or "kubernetes.io/" in name or name.startswith(_QUOTA_PREFIX):
         return False
-    return is_qualified_name(_QUOTA_PREFIX + name)  # a quota has to be able to speak of it
+    return is_qualified_name(_QUOTA_PREFIX + name)  # the form in which a ResourceQuota names it
 
 
 # --- shapes: everything a pod's requests follow from, and nothing else ------------------------------------------
@@ -126,7 +131,7 @@ _Items = tuple[tuple[str, RawQuantity], ...]  # resource name, quantity
 
 
 class _Actual(NamedTuple):
-    """The resources in the status of a container, or of a pod, that can be resized in place."""
+    """The resources in the status of a container or a pod that can be resized in place."""
 
     position: int  # in the list of statuses, for messages
     in_use: _Items
@@ -178,12 +183,12 @@ def _requests(container: Container) -> _Items:
 
 
 def _is_sidecar(container: Container) -> bool:
-    """Return True for an init container that keeps running."""
+    """Return True for an init container that keeps running, i.e. with restartPolicy Always."""
     return container.restart_policy == "Always"
 
 
 def _statuses(statuses: Iterable[ContainerStatus] | None) -> dict[str, _Actual]:
-    """Return the statuses by container name, without those that say nothing about resources."""
+    """Return the statuses by container name, without those that have no resources."""
     return {
         status.name: _Actual(index, _items(status.resources.requests), _items(status.allocated_resources))
         for index, status in enumerate(statuses or ())
@@ -239,7 +244,7 @@ _DEFAULTS: _Amounts = {CPU: DEFAULT_CPU_MILLI, MEMORY: DEFAULT_MEMORY * 1000}
 
 
 class _Part(NamedTuple):
-    """A container's amounts: as specified, and as they count once statuses are read."""
+    """A container's requests: as in its spec, and as they count after its status was taken into account."""
 
     specified: _Amounts
     effective: _Amounts
@@ -308,7 +313,7 @@ def _parts(
 
 
 def _pod_level(shape: _PodShape) -> _Amounts:
-    """Return pod-level requests: cpu, memory and hugepages only."""
+    """Return pod-level requests, which exist for cpu, memory and hugepages only."""
     requested = {
         name: amount
         for name, amount in _parse(shape.pod_level, "spec.resources.requests").items()
@@ -338,7 +343,9 @@ def _parse(items: _Items, path: str) -> _Amounts:
 
 
 def _sum(containers: list[_Amounts], init_containers: list[tuple[_Amounts, bool]]) -> _Amounts:
-    """Return the sum of containers and sidecars, or the most that any init container needs, whichever is more."""
+    """Return for each resource the sum of containers and sidecars, or the most that any init container needs if that is
+    more.
+    """
     running: _Amounts = {}
     for amounts in containers:
         _add(running, amounts)
@@ -363,7 +370,7 @@ def _add(to: _Amounts, amounts: _Amounts) -> None:
 
 
 def _raise_to(floor: _Amounts, amounts: _Amounts) -> None:
-    """Set each resource to the greater of both."""
+    """Raise each resource in `floor` to at least its amount in `amounts`."""
     for name, amount in amounts.items():
         floor[name] = max(floor.get(name, 0), amount)
 

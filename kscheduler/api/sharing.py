@@ -1,16 +1,15 @@
-"""Makes pods and nodes small before they are kept: equal parts become one object, unread fields are left out.
+"""Makes pods and nodes smaller before they are stored: equal parts become one object, unread fields are left out.
 
-A cluster's pods come from few templates, so their containers, tolerations, labels and owners are kept once
-for all of them. Objects are frozen, hence free to share; parts that are shared also compare at a glance. Everything a
-decision, an out-of-tree plugin or a later write may read stays. Left out is only:
+A cluster's pods come from few templates, so their containers, tolerations, labels and owners are stored once for all of
+them. Objects are frozen, so that they can be shared; shared parts are also compared quickly, by identity. All that
+scheduling, an out-of-tree plugin or a later write may read is kept. Only these are left out:
 
-- volumes that no field of `Volume` describes, such as a service account's token, whose name is different in each pod;
-- for a pod with a node, the times and texts in conditions that the kubelet and the scheduler keep up to date (but for
-  the time of a recent binding, where live metrics need it), and the statuses of containers without
-  resources;
+- volumes of kinds that `Volume` does not have, such as a service account's token, whose name is different in each pod;
+- for a pod with a node, the times and texts of conditions that the kubelet and the scheduler update (except the time of
+  a recent binding, if live metrics need it), and the statuses of containers without resources;
 - annotations that repeat the whole object for kubectl.
 
-The memory for finding equal parts is bounded in bytes; parts that were not met for long are forgotten.
+The memory for finding equal parts is limited in bytes; parts that were not used for long are forgotten.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Shared(Generic[T]):
-    """Keeps one object for all equal ones. Two values are equal when their msgpack is."""
+    """Stores one object for all equal ones. Two values are equal if their msgpack encodings are equal."""
 
     def __init__(self, max_key_bytes: int = MAX_KEY_BYTES) -> None:
         self._most = max_key_bytes
@@ -86,7 +85,7 @@ class Shared(Generic[T]):
         self.young, self._old, self._bytes = {}, {}, 0
 
     def get(self, value: T) -> T:
-        """Return the object that stands for all equal to this one."""
+        """Return the stored object that is equal to this one, or store this one."""
         try:
             key = _encode(value)
         except _NO_KEY:
@@ -99,9 +98,10 @@ class Shared(Generic[T]):
 
 
 class Strings(dict[str, str]):
-    """Keeps one object for equal texts, such as names of nodes and of namespaces: `strings[text]` returns it.
+    """Stores one object for equal strings, such as names of nodes and namespaces: `strings[text]` returns it.
 
-    A dict of the young ones, so that finding one is no call; those before them are forgotten unless asked for in time.
+    It is a dict of recently used strings, so that finding one needs no call; older ones are forgotten if not used
+    again.
     """
 
     def __init__(self, most: int = _MAX_STRINGS) -> None:
@@ -136,10 +136,10 @@ PodParts = tuple[Any, ...]  # labels, annotations, owners, the spec without a no
 
 
 class PodSharing:
-    """Makes pods share equal parts, to save memory: `keep` returns such a pod. One instance serves one informer."""
+    """Makes equal parts of pods shared, to save memory: `keep` returns such a pod. One instance serves one informer."""
 
     def __init__(self, max_key_bytes: int = MAX_KEY_BYTES, *, bound_since: Callable[[], str] | None = None) -> None:
-        """`bound_since`: the RFC 3339 time, in UTC, from which on a pod's time of binding is kept."""
+        """`bound_since` returns an RFC 3339 time in UTC. For pods bound since then, the time of binding is kept."""
         self._bound_since = bound_since
         self._templates: Shared[PodParts] = Shared(max_key_bytes)
         self._statuses: Shared[PodStatus] = Shared(max_key_bytes)
@@ -169,7 +169,7 @@ class PodSharing:
         )
 
     def template(self, meta: ObjectMeta, spec: PodSpec) -> PodParts:
-        """Return the parts of a pod that others of its template share."""
+        """Return the parts that a pod shares with others of its template."""
         of_spec = _spec_parts(spec)
         if of_spec[_VOLUMES]:
             # A volume that equals its name alone says nothing more.
@@ -194,7 +194,7 @@ class PodSharing:
         return self._parts.get(part) if isinstance(part, (list, dict, msgspec.Struct)) else part
 
     def share_status(self, status: PodStatus, is_bound: bool) -> PodStatus:
-        """Share the whole status; a started pod has its own start time, which is kept apart."""
+        """Return the status as a shared object, except for the start time, which is different in each started pod."""
         if status == _NEW:
             return _NEW
         started = status.start_time
@@ -253,7 +253,7 @@ def _of_resources(statuses: list[ContainerStatus]) -> list[ContainerStatus] | No
 
 
 class NodeSharing:
-    """Makes nodes share equal amounts, conditions and images, to save memory: `keep` returns such a node."""
+    """Makes equal amounts, conditions and images of nodes shared, to save memory: `keep` returns such a node."""
 
     def __init__(self) -> None:
         self._parts: Shared[Any] = Shared()
@@ -290,7 +290,9 @@ class NodeSharing:
         return None if part is None else self._parts.get(part)
 
     def _values(self, pairs: Labels | None) -> Labels | None:
-        """Share the values of labels: the labels as a whole are the node's own, most values are not."""
+        """Share the values of a node's labels: most values also occur on other nodes, though the labels as a whole do
+        not.
+        """
         texts = self.strings
         return None if pairs is None else {texts[name]: texts[value] for name, value in pairs.items()}
 
@@ -301,7 +303,9 @@ C = TypeVar("C", Service, ReplicationController, Workload)
 
 
 def keep_selector(controller: C) -> C:
-    """Keep only the selector of a controller. A Deployment leaves ten old ReplicaSets, with annotations and labels."""
+    """Keep only the selector of a controller; each Deployment has up to ten old ReplicaSets, with annotations and
+    labels.
+    """
     meta = controller.metadata
     identity = ObjectMeta(meta.name, meta.namespace, meta.uid, meta.resource_version)
     return structs.replace(controller, metadata=identity)

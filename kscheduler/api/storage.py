@@ -1,7 +1,7 @@
-"""The storage kinds of the API, as the scheduler reads them: claims, volumes, classes, drivers, capacities.
+"""The storage kinds that the scheduler reads: claims, volumes, classes, drivers and capacities.
 
-As in `api.objects`, fields that no decision reads are absent, and quantities stay text. The claim's
-spec lives there too, since a pod may carry one as a template.
+As in `api.objects`, fields that scheduling does not use are absent, and quantities stay text. The spec of
+PersistentVolumeClaim is there, because a pod may have one as a template.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class CSINodeSpec(APIStruct, frozen=True):
 
 
 class CSINode(APIObject, frozen=True):
-    """The drivers installed on a node; it has the node's name."""
+    """The CSI drivers installed on the node of the same name."""
 
     spec: CSINodeSpec = CSINodeSpec()
 
@@ -161,7 +161,10 @@ class CSIDriver(APIObject, frozen=True):
 
 
 class CSIStorageCapacity(NamespacedObject, frozen=True):
-    """How much a driver can still provide, for one class, to the nodes the selector matches (None: to none)."""
+    """How much storage a CSI driver can still provide for one storage class to the nodes that the selector matches.
+
+    None as the selector matches no nodes.
+    """
 
     node_topology: LabelSelector | None = None
     storage_class_name: str = ""
@@ -199,7 +202,9 @@ StorageObject = (
 
 
 def claim_name_of(pod: Pod, volume: Volume) -> tuple[str, bool]:
-    """Return (name of the claim behind a pod's volume, whether it is made for this pod alone), or ("", False)."""
+    """Return (name of the claim for a pod's volume, whether it is created for this pod), or ("", False) for other
+    volumes.
+    """
     if volume.persistent_volume_claim is not None:
         return volume.persistent_volume_claim.claim_name, False
     if volume.ephemeral is not None:
@@ -208,7 +213,7 @@ def claim_name_of(pod: Pod, volume: Volume) -> tuple[str, bool]:
 
 
 def is_made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:
-    """Return True for the claim of this very pod's ephemeral volume, not one that has its name by chance."""
+    """Return True if the claim was created for the pod's ephemeral volume, and does not just have its name."""
     owners = claim.metadata.owner_references or ()
     controller = next((owner for owner in owners if owner.controller), None)
     return (
@@ -219,7 +224,7 @@ def is_made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:
 
 
 def class_of(item: PersistentVolumeClaim | PersistentVolume) -> str:
-    """Return the name of the storage class, "" for none."""
+    """Return the name of the claim's or volume's StorageClass, "" for none."""
     beta = (item.metadata.annotations or {}).get(BETA_STORAGE_CLASS)
     return beta if beta is not None else item.spec.storage_class_name or ""
 
@@ -230,7 +235,7 @@ def class_of(item: PersistentVolumeClaim | PersistentVolume) -> str:
 
 
 def check_storage(item: APIObject) -> None:
-    """Raise DecodeError, with the path of the field, if a decision could not read a value of the object."""
+    """Raise DecodeError, with the field's path, for a value of the object that scheduling could not interpret."""
     if isinstance(item, PersistentVolume):
         _check_volume(item)
     elif isinstance(item, PersistentVolumeClaim):

@@ -1,4 +1,4 @@
-"""Matches tolerations with taints by the API's rules; Lt and Gt, which are off by default in 1.36, never match."""
+"""Matches tolerations and taints by the API's rules; the operators Lt and Gt, off by default in 1.36, never match."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ PREFER_NO_SCHEDULE = "PreferNoSchedule"
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Return True if the toleration matches the taint. An empty effect or key matches any; no operator means Equal."""
+    """Return True if the toleration matches the taint. An empty effect or key matches any; an empty operator means
+    Equal.
+    """
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -35,7 +37,7 @@ def find_untolerated(
 def count_intolerable_prefer_no_schedule(
     taints: Iterable[Taint] | None, tolerations: Iterable[Toleration] | None
 ) -> int:
-    """Count the PreferNoSchedule taints that no toleration for this effect, or for any, matches."""
+    """Count the PreferNoSchedule taints that no toleration, with that effect or with none, matches."""
     preferring = [taint for taint in taints or () if taint.effect == PREFER_NO_SCHEDULE]
     if not preferring:
         return 0
