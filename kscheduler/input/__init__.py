@@ -1,1 +1,1 @@
-"""Reads JSON, YAML and files that come from outside, and hides the secrets in them from every text."""
+"""Reads JSON, YAML and files from outside, and hides the secrets in them from every text."""

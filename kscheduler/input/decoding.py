@@ -1,9 +1,9 @@
-"""Decodes bytes and documents from outside to typed values: the only module that calls msgspec's decoders.
+"""Decodes bytes and documents from outside to typed values. It is the only module that calls msgspec's decoders.
 
-They fail in more ways than msgspec names: a byte that is no UTF-8 is a UnicodeDecodeError, nesting without end a
-RecursionError, a number of any length may be an OverflowError. All of them become a DecodeError here, so that
-no input ends the process. Its text says what was expected and what came, or at which byte reading ended,
-and quotes none of the bytes: an answer may hold a token. A MemoryError passes.
+They fail in more ways than msgspec documents: a byte that is not UTF-8 raises UnicodeDecodeError, very deep nesting
+RecursionError, and a very long number may raise OverflowError. All of them become a DecodeError here, so that no input
+ends the process. Its text has what was expected and what was found, or at which byte decoding stopped, but quotes none
+of the bytes, because an answer may contain a token. A MemoryError is not caught.
 
 `ruff` refuses these functions of msgspec, and of `json`, elsewhere (`banned-api` in pyproject.toml).
 """
@@ -40,9 +40,10 @@ def json_decoder(kind: object, *, as_go: bool = False) -> Callable[[Raw], Any]: 
 
 
 def json_decoder(kind: Any, *, as_go: bool = False) -> Callable[[Raw], Any]:
-    """Return a function that decodes JSON as `kind`, and raises DecodeError only. Make it once: it is expensive.
+    """Return a function that decodes JSON to `kind`, and raises only DecodeError. Create it once, because it is
+    expensive.
 
-    `as_go`: a text that cannot be read is read once more `with_unicode`.
+    With `as_go`, a text that cannot be decoded is tried again after `with_unicode` has replaced invalid characters.
     """
     decode: Callable[[Raw], Any] = msgspec.json.Decoder(kind).decode
 
@@ -67,7 +68,7 @@ def msgpack_decoder(kind: object) -> Callable[[bytes], Any]: ...
 
 
 def msgpack_decoder(kind: Any) -> Callable[[bytes], Any]:
-    """Return a function that decodes msgpack as `kind`, and raises DecodeError only."""
+    """Return a function that decodes msgpack to `kind`, and raises only DecodeError."""
     decode: Callable[[bytes], Any] = msgspec.msgpack.Decoder(kind).decode
 
     def decode_msgpack(raw: bytes) -> Any:
@@ -80,9 +81,9 @@ def msgpack_decoder(kind: Any) -> Callable[[bytes], Any]:
 
 
 def check_utf8(raw: bytes) -> None:
-    """Raise DecodeError for a byte that is no UTF-8, wherever it stands.
+    """Raise DecodeError for a byte that is not UTF-8, wherever it occurs.
 
-    A decoder looks only at texts that it keeps: a damaged key or value that it skips would pass unseen.
+    A decoder only checks texts that it keeps: a damaged key or value that it skips would not be noticed.
     """
     if raw.isascii():
         return
@@ -93,7 +94,7 @@ def check_utf8(raw: bytes) -> None:
 
 
 def with_unicode(raw: Raw) -> bytes:
-    """Replace bytes that are no UTF-8, and escapes that are half a surrogate pair, by U+FFFD, as Go does."""
+    """Replace bytes that are not UTF-8, and escapes of half a surrogate pair, by U+FFFD, as Go does."""
     return _ESCAPE.sub(_mend_escape, bytes(raw).decode("utf-8", "replace").encode())
 
 
@@ -114,7 +115,7 @@ def convert(
 ) -> T:
     """Convert dicts and lists, or an object of another class, to `kind`.
 
-    Raises DecodeError; and what `dec_hook` raises, unless that is a ValueError.
+    Raises DecodeError; an exception of `dec_hook` other than ValueError passes through.
     """
     try:
         return msgspec.convert(document, kind, dec_hook=dec_hook, from_attributes=from_attributes)
@@ -123,7 +124,7 @@ def convert(
 
 
 def decode_loosely(text: str | bytes) -> Any:
-    """Decode JSON as Python's own library does, NaN included: for answers of this program that people look at."""
+    """Decode JSON as Python's own library does, including NaN. For output of this program that is shown to people."""
     try:
         return json.loads(text)
     except _FAULTS as error:
@@ -131,7 +132,7 @@ def decode_loosely(text: str | bytes) -> Any:
 
 
 def _fault(error: Exception) -> str:
-    """Describe a decoder's exception without quoting the text; msgspec's messages ("Expected `int` ...") stay."""
+    """Describe a decoder's exception without quoting the input; messages of msgspec ("Expected `int` ...") are kept."""
     if isinstance(error, UnicodeDecodeError):
         return f"expected UTF-8, got a byte {error.object[error.start]:#04x}"
     if isinstance(error, RecursionError):

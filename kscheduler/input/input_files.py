@@ -1,7 +1,7 @@
-"""Reads whole files that users name, without hanging on a pipe without a writer or an endless device.
+"""Reads whole files that users name, without hanging on a pipe that nobody writes to or on an endless device.
 
-Files that are read while the scheduler runs (certificates, tokens) must be regular, as nothing may wait there. Those
-read once, at the start, may come through a pipe (`--config <(envsubst < template)`), which is waited for a while.
+Files that are read while the scheduler runs (certificates, tokens) must be regular files, because nothing may wait
+then. Those read once at start may be pipes (`--config <(envsubst < template)`), for which it waits a limited time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_PIPED_BYTES = 1 << 28  # where there is no other limit: a device never ends
 
 
 def read_file(path: str | os.PathLike[str], max_bytes: int | None = None) -> bytes:
-    """Return the contents of a regular file, cut after `max_bytes`. Raises OSError with a `strerror` for users."""
+    """Return the contents of a regular file, at most `max_bytes`. Raises OSError with a `strerror` for users."""
     with _opened(path) as descriptor:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise _not_regular(path, os.fstat(descriptor).st_mode)
@@ -26,7 +26,10 @@ def read_file(path: str | os.PathLike[str], max_bytes: int | None = None) -> byt
 
 
 def read_input(path: str | os.PathLike[str], max_bytes: int | None = None) -> bytes:
-    """Read as `read_file`, also from a pipe or a device; TimeoutError after ten seconds in which nobody writes."""
+    """Return the contents of a file, pipe or device, at most `max_bytes`.
+
+    Raises OSError, and TimeoutError after ten seconds in which no data arrives.
+    """
     with _opened(path) as descriptor:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISREG(mode):
@@ -37,7 +40,7 @@ def read_input(path: str | os.PathLike[str], max_bytes: int | None = None) -> by
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
-    """Raise OSError unless it is a regular file: for libraries that open it themselves, and would wait there."""
+    """Raise OSError unless this is a regular file. For libraries that open the file themselves and might hang."""
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
         raise _not_regular(path, mode)
@@ -45,7 +48,7 @@ def check_regular(path: str | os.PathLike[str]) -> None:
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[int]:
-    """Open a file without ever waiting for it. A path that holds a NUL counts as missing."""
+    """Open a file without ever waiting for it. A path that contains a NUL counts as missing."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Kubernetes' rules for names: of labels and resources (`[prefix/]name`), of values of labels, and of objects."""
+"""Kubernetes' rules for names: of labels and resources (`[prefix/]name`), of label values, and of objects."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def is_label_value(text: str) -> bool:
 
 
 def label_value_faults(value: str) -> list[str]:
-    """Return why `value` is no label value; [] if it is one."""
+    """Return why `value` is not a valid label value; [] if it is."""
     faults = []
     if len(value.encode()) > MAX_NAME:
         faults.append(f"must be no more than {MAX_NAME} bytes")
@@ -53,7 +53,7 @@ def label_value_faults(value: str) -> list[str]:
 
 
 def qualified_name_faults(value: str) -> list[str]:
-    """Return why `value` is no `[prefix/]name`, in Kubernetes' words; [] if it is one."""
+    """Return why `value` is not a valid `[prefix/]name`, in Kubernetes' words; [] if it is."""
     parts = value.split("/")
     if len(parts) > 2:
         return [
@@ -71,7 +71,7 @@ def qualified_name_faults(value: str) -> list[str]:
 
 
 def subdomain_faults(value: str) -> list[str]:
-    """Return why `value` is no name of an object; [] if it is one."""
+    """Return why `value` is not a valid object name; [] if it is."""
     faults = []
     if len(value.encode()) > MAX_SUBDOMAIN:
         faults.append(f"must be no more than {MAX_SUBDOMAIN} bytes")

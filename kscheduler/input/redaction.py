@@ -1,11 +1,11 @@
 """Secret values, which can be used but are never shown in any text.
 
-`Secret` is any such text, `SecretURL` a URL that may hold one: in its user info, its query or its fragment. str, repr,
-format, logging, msgspec, json and yaml give the shown form or fail; pickling fails. The value itself comes only from
-`reveal`, so that every place which uses one is found by that word.
+`Secret` is any secret text; `SecretURL` is a URL that may contain one in its user info, query or fragment. str, repr,
+format, logging, msgspec, json and yaml give a form without the secret, or fail; pickling fails. Only `reveal` returns
+the value itself, so that every use of a secret can be found by searching for that name.
 
-A text in place of a URL that is none (no scheme) is shown if it plainly is the path of a file, or a host with its
-port; anything else could be a token that was pasted into the wrong field.
+A text without a scheme where a URL is expected is shown only if it clearly is a file path or a host with a port;
+anything else could be a token that was pasted into the wrong field.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SHORT = 4  # characters; what is shorter is looked for as a whole word only
 
 
 class Secret:
-    """A text that may be used and never shown; "" is no secret, and shown as it is."""
+    """A text that may be used but never shown. "" counts as no secret, and is shown."""
 
     __slots__ = ("_value",)
 
@@ -47,16 +47,16 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """Return the value itself: for the request or the file that it is meant for, and for no message."""
+        """Return the secret itself. Use it only for the request or file that needs it, never for a message."""
         return self._value
 
     @property
     def shown(self) -> str:
-        """Return the form that people may see."""
+        """Return the form without the secret, which people may see."""
         return HIDDEN if self._value else ""
 
     def hide_in(self, text: str) -> str:
-        """Return a text of somebody else, such as a library or a server, without the value."""
+        """Return a text, such as a library's or a server's message, with the secret removed."""
         return hide_parts(text, [self._value])
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ class Secret:
 
 
 class SecretURL(Secret):
-    """A URL of which user info, query and fragment are never shown."""
+    """A URL whose user info, query and fragment are never shown."""
 
     __slots__ = ()
 
@@ -100,23 +100,27 @@ class SecretURL(Secret):
         return hide_urls(hide_parts(text, _secret_parts(self._value)))
 
     def __truediv__(self, part: str) -> SecretURL:
-        """Return the URL with a slash and `part` appended, whatever it ends with, as Go's extenders are addressed."""
+        """Return the URL with a slash and `part` appended, even if it ends with a slash, as Go does for extenders."""
         return SecretURL(f"{self._value.rstrip('/')}/{part}")
 
 
 def hide_urls(text: str) -> str:
-    """Return a text with every URL in its shown form; URLs without secrets stay as they are."""
+    """Return a text in which every URL is replaced by its form without secrets."""
     return _URL_IN_TEXT.sub(_shown_match, text) if "://" in text else text
 
 
 def _shown_match(found: re.Match[str]) -> str:
-    """Return a found URL's shown form; punctuation that follows a URL in a sentence is no part of it."""
+    """Return the URL that was found, without secrets; punctuation that follows it in a sentence does not count as part
+    of it.
+    """
     url = found[0].rstrip(".,;:!)'`")
     return _shown_url(url) + found[0][len(url) :]
 
 
 def hide_parts(text: str, parts: Iterable[str]) -> str:
-    """Return a text without these values, in upper or lower case: libraries write hosts and escapes in lower case."""
+    """Return a text with these values removed regardless of case, since libraries write hosts and escapes in lower
+    case.
+    """
     for part in sorted({part for part in parts if part}, key=len, reverse=True):
         pattern = re.escape(part)
         if len(part) < _SHORT:
@@ -126,7 +130,9 @@ def hide_parts(text: str, parts: Iterable[str]) -> str:
 
 
 def _shown_url(url: str) -> str:
-    """Return the shown form. An invalid URL must not show the password either: in doubt more is hidden."""
+    """Return a URL without its secrets. Of an invalid URL more is hidden in case of doubt, so that no password is
+    shown.
+    """
     prefix, rest = _without_scheme(url)
     before_fragment, has_fragment, _ = rest.partition("#")
     place, has_query, _ = before_fragment.partition("?")
@@ -148,19 +154,19 @@ def _shown_url(url: str) -> str:
 
 
 def _shown_path(path: str) -> str:
-    """Return the shown form of a file's path; people write user and password before a host there too."""
+    """Return a file path without secrets, as people also write user and password in front of a host there."""
     before, at, rest = path.rpartition("@")
     return f"{HIDDEN}@{rest}" if at and (":" in before or "/" not in before) else path
 
 
 def _without_scheme(url: str) -> tuple[str, str]:
-    """Split off the scheme with its "://"; ("", url) for a text without one."""
+    """Split off a URL's scheme with "://"; ("", url) if it has none."""
     scheme, slashes, rest = url.partition("://")
     return (scheme + slashes, rest) if slashes and _SCHEME.fullmatch(scheme) else ("", url)
 
 
 def _secret_parts(url: str) -> set[str]:
-    """Return the parts of a URL that must not appear in a text, in the forms that libraries write them in."""
+    """Return the secret parts of a URL, in all forms in which libraries write them."""
     prefix, rest = _without_scheme(url)
     before_fragment, _, fragment = rest.partition("#")
     place, _, query = before_fragment.partition("?")

@@ -1,11 +1,11 @@
-"""Reads YAML as Kubernetes does (sigs.k8s.io/yaml, on its way to JSON), within safe limits.
+"""Reads YAML as Kubernetes does (sigs.k8s.io/yaml, which converts it to JSON), within safe limits.
 
-Numbers are Go's (0x10, 0o17, 017, 0b11, 1_000, 1e3; never 1:30, which is text), `y` and `n` are booleans, dates and
-unknown tags are text, `=` is nothing special, and a key that is no text becomes text. A merge (`<<`) sets keys where it
-stands. A document that nests too deeply, names itself, or expands too much by aliases (Go's own rule) is refused
-before anything walks through it.
+Numbers follow Go (0x10, 0o17, 017, 0b11, 1_000, 1e3; 1:30 is text), `y` and `n` are booleans, dates and unknown tags
+are text, `=` has no special meaning, and a key that is not text becomes text. A merge (`<<`) sets its keys at its
+position in the mapping. A document that nests too deeply, contains itself, or expands too much by aliases (by Go's own
+rule) is refused before any other code processes it.
 
-Documents are built from the parser's events with an explicit stack: no depth of nesting is a depth of calls.
+Documents are built from the parser's events with an explicit stack, so that deep nesting causes no deep recursion.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 class YAMLDocument(NamedTuple):
     value: Any  # of what JSON has: dict[str, ...], list, str, int, float, bool, None
-    repeated: list[str]  # what is wrong where a key is set a second time; the last one counts
+    repeated: list[str]  # an error for each key that is set a second time; the last value counts
 
 
 def read_yaml(data: str | bytes, *, is_large: bool = False) -> Iterator[YAMLDocument]:
     """Yield the documents in a text, one after the other; an empty text has none.
 
-    Raises DecodeError that names line and column, and quotes nothing of the text: it may be a password.
-    `is_large`: use libyaml, where there is one, ten times faster; its messages are a little shorter.
+    Raises DecodeError with line and column, but without quoting the text, which may be a password. `is_large` uses
+    libyaml if it is installed, which is ten times faster but has slightly shorter messages.
     """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader) if is_large else yaml.SafeLoader
     try:
@@ -79,7 +79,10 @@ def read_yaml(data: str | bytes, *, is_large: bool = False) -> Iterator[YAMLDocu
 
 
 def read_one_yaml(data: str | bytes) -> YAMLDocument:
-    """Return the only document in a text, None if it is empty. Raises DecodeError, for a second document too."""
+    """Return the only document in a text; None if it is empty.
+
+    Raises DecodeError, also if there is a second document.
+    """
     documents = read_yaml(data)
     found = next(documents, YAMLDocument(None, []))
     if next(documents, None) is not None:
@@ -88,7 +91,7 @@ def read_one_yaml(data: str | bytes) -> YAMLDocument:
 
 
 def write_yaml(document: Any) -> str:
-    """Write plain values as YAML that Go reads back: texts that look like a number or a boolean are quoted."""
+    """Encode plain values as YAML that Go can read: texts that look like a number or a boolean are quoted."""
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, default_flow_style=False, width=120)
 
 
@@ -115,17 +118,17 @@ def _text(data: str | bytes) -> str:
 
 @dataclass(slots=True)
 class _Open:
-    """A list or a mapping whose end has not come."""
+    """A list or mapping whose end has not been read yet."""
 
     value: list[Any] | dict[str, Any]
-    start: int  # nodes read before it
+    start: int  # number of YAML nodes read before this one
     anchor: str | None
     key: Any = _NO_KEY
 
 
 @dataclass(slots=True)
 class _Builder:
-    """Builds one document. Lists and mappings that aliases name are shared, not copied."""
+    """Builds one document from the parser's events. Lists and mappings that aliases refer to are shared, not copied."""
 
     value: Any = None
     repeated: list[str] = field(default_factory=list)
@@ -200,7 +203,7 @@ class _Builder:
         mapping[key] = value
 
     def _merge(self, mapping: dict[str, Any], value: Any, event: Any) -> None:
-        """Merge mappings into one; of several with one key the first counts."""
+        """Add the keys of a merge (`<<`) to a mapping; if several merged mappings have a key, the first counts."""
         merged = value if isinstance(value, list) else [value]
         if not all(isinstance(each, dict) for each in merged):
             raise _marked(event, "map merge requires map or sequence of maps as the value")
@@ -233,7 +236,7 @@ def _scalar(event: Any) -> Any:
 
 
 def _resolved(text: str) -> Any:
-    """Return the value that an unquoted text means."""
+    """Return the value of an unquoted YAML text: null, a boolean, a number or the text itself."""
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if not text or text[0] not in "+-.0123456789":
@@ -257,7 +260,7 @@ def _integer(sign: str, hexadecimal: str | None, octal: str | None, binary: str 
 
 
 def _number(value: Any, event: Any) -> Any:
-    """Return a number as JSON has it: 1e3 becomes 1000. Raises DecodeError for infinity."""
+    """Return a number as in JSON, where 1e3 becomes 1000. Raises DecodeError for infinity."""
     if not isinstance(value, float):
         return value
     if not math.isfinite(value):
@@ -278,7 +281,7 @@ def _key(value: Any, event: Any) -> str:
 
 
 def _whole(event: Any) -> str:
-    """Return the text of a scalar, with two escapes of 16 bits joined to the one character that JSON means."""
+    """Return the text of a scalar, with two 16-bit escapes of a surrogate pair joined to one character, as in JSON."""
     text: str = event.value
     if _SURROGATE.search(text) is None:
         return text
@@ -296,7 +299,9 @@ def _marked(event: Any, problem: str) -> yaml.MarkedYAMLError:
 
 
 def _fault(error: Exception) -> str:
-    """Describe a parser's error and its place, without quoting: a password may begin like an alias or a tag."""
+    """Describe a parser's error and its position without quoting the text, since a password may look like an alias or a
+    tag.
+    """
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         problem = _QUOTED.sub(HIDDEN, error.problem or error.context or "malformed")
