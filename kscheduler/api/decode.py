@@ -129,8 +129,9 @@ def _decode_slowly(raw: bytes | msgspec.Raw, kind: type[T]) -> T:
 
 
 def convert_object(document: object, kind: type[T]) -> T:
-    """Convert an object that was parsed from JSON or YAML into dicts and lists. Raises DecodeError as `decode_object`
-    does.
+    """Convert an object that was parsed from JSON or YAML into dicts and lists.
+
+    Raises DecodeError as `decode_object` does.
     """
     try:
         document = without_nulls(document)
@@ -158,8 +159,7 @@ def key_of(document: object) -> str:
 
 
 def explain(error: Exception, document: object) -> str:
-    """Return an error such as `spec.priority: expected int, got "high"`; msgspec's own message has the type but not the
-    value.
+    """Return an error such as `spec.priority: expected int, got "high"`; msgspec's own message lacks the value.
 
     A list or mapping is not shown: it could be a whole container, with the values of its environment variables.
     """

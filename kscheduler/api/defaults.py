@@ -38,8 +38,9 @@ BUILT_IN_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-cr
 
 
 def with_defaults(pod: Pod) -> Pod:
-    """Return the pod as an apiserver would store it. Raises DecodeError for a malformed quantity that a default depends
-    on.
+    """Return the pod as an apiserver would store it.
+
+    Raises DecodeError for a malformed quantity that a default depends on.
     """
     spec = pod.spec
     priority = BUILT_IN_PRIORITIES.get(spec.priority_class_name, 0) if spec.priority is None else spec.priority
@@ -140,9 +141,7 @@ def _huge_page_limits(containers: list[Container]) -> list[Container]:
 
 
 def _with_pod_level_requests(spec: PodSpec) -> PodSpec:
-    """Add missing pod-level requests for resources with pod-level limits: the containers' requests, or else
-    the limit.
-    """
+    """Add missing pod-level requests where there are pod-level limits: the containers' requests, or else the limit."""
     resources = spec.resources
     if resources is None or not resources.limits:
         return spec

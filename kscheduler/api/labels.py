@@ -111,8 +111,8 @@ class NodeTerm:
 
 @dataclass(frozen=True, slots=True)
 class RequiredNodeAffinity:
-    """A pod's node selector ANDed with its required node affinity terms, which are ORed; `terms` is None if it has
-    none.
+    """A pod's node selector ANDed with its required node affinity terms, which are ORed; `terms` is None
+    without any.
     """
 
     selector: tuple[tuple[str, str], ...] = ()  # (label, value), sorted
@@ -185,10 +185,9 @@ def compile_required_node_affinity(pod: Pod) -> RequiredNodeAffinity | None:
 
 
 def _compile_lenient(terms: Sequence[NodeSelectorTerm], path: str) -> tuple[NodeTerm, ...]:
-    """Compile terms. As in kube-scheduler a malformed one matches nothing; the apiserver accepts some, such as Gt with
-    text.
+    """Compile terms. A malformed one, such as Gt with text, matches nothing, as in kube-scheduler.
 
-    Raises the error of a malformed term if no other term is left.
+    The apiserver accepts some of these. Raises the error of a malformed term if no other term is left.
     """
     compiled: list[NodeTerm] = []
     fault: DecodeError | None = None
@@ -209,8 +208,9 @@ def _of_selector(selector: tuple[tuple[str, str], ...]) -> RequiredNodeAffinity:
 
 
 def compile_preferred_terms(pod: Pod) -> tuple[tuple[int, NodeTerm], ...]:
-    """Return (weight, term) of preferred node affinity, as in kube-scheduler without terms that have no weight or
-    requirements.
+    """Return (weight, term) of preferred node affinity, without terms that have no weight or no requirements.
+
+    kube-scheduler ignores these, too.
     """
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else None

@@ -40,9 +40,7 @@ class NodeChange(NamedTuple):
 
     @property
     def alters_class(self) -> bool:
-        """True if the change moves the node to another node class, i.e. the nodes that are equal to all
-        static filters.
-        """
+        """True if the change moves the node to another node class, i.e. a set of nodes equal to all static filters."""
         return self.labels or self.taints or self.cordoned or self.uncordoned
 
     @property

@@ -44,9 +44,7 @@ def namespace_token(name: str) -> Token:
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """A pod affinity term: it selects pods, and nodes with equal values of the label `topology_key` are one topology
-    domain.
-    """
+    """A pod affinity term: the pods that it selects, and the label `topology_key` by which nodes form domains."""
 
     selector: CompiledLabelSelector
     namespaces: frozenset[str]
@@ -84,9 +82,7 @@ class AffinityTerm:
         return bool(self.namespace_selector.requirements)
 
     def narrowings(self) -> list[list[Token]]:
-        """Return lists of (label, value) tokens for look-ups in an index: a selected pod has at least one
-        of each list.
-        """
+        """Return lists of (label, value) for look-ups in an index: a selected pod has at least one of each list."""
         narrowings = self.selector.narrowings()
         if self.namespace_selector.requirements is None:
             narrowings.append([namespace_token(name) for name in self.namespaces])

@@ -77,8 +77,7 @@ class PodTexts:
         self._passing_over = 0  # lines
 
     def read(self, line: bytes) -> tuple[str, Pod] | None:
-        """Return a watch line's event type and its pod, made smaller by `PodSharing.keep`; None if the line must be
-        decoded.
+        """Return a watch line's event type and its pod, made smaller by `PodSharing.keep`; None if it must be decoded.
 
         The line must be valid UTF-8.
         """

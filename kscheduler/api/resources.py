@@ -48,9 +48,7 @@ _NO_SCALARS: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Amounts of resources: cpu in thousandths, memory and ephemeral storage in bytes, others by name in
-    whole units.
-    """
+    """Amounts of resources: cpu in thousandths, memory and ephemeral storage in bytes, others in whole units."""
 
     cpu_milli: int = 0
     memory: int = 0
@@ -110,9 +108,7 @@ def node_allocatable(node: Node) -> NodeAllocatable:
 
 @functools.lru_cache(maxsize=_NAMES)
 def is_scalar(name: str) -> bool:
-    """Return True for a resource that is counted by name, such as an extended one. kube-scheduler ignores other unknown
-    names.
-    """
+    """Return True for a resource that is counted by name, such as an extended one. Other unknown names are ignored."""
     return (
         name.startswith((HUGEPAGES_PREFIX, ATTACHABLE_VOLUMES_PREFIX)) or "kubernetes.io/" in name or is_extended(name)
     )
@@ -343,9 +339,7 @@ def _parse(items: _Items, path: str) -> _Amounts:
 
 
 def _sum(containers: list[_Amounts], init_containers: list[tuple[_Amounts, bool]]) -> _Amounts:
-    """Return for each resource the sum of containers and sidecars, or the most that any init container needs if that is
-    more.
-    """
+    """Return, for each resource, the greater of the containers' sum with sidecars and any init container's need."""
     running: _Amounts = {}
     for amounts in containers:
         _add(running, amounts)

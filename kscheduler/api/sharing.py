@@ -290,9 +290,7 @@ class NodeSharing:
         return None if part is None else self._parts.get(part)
 
     def _values(self, pairs: Labels | None) -> Labels | None:
-        """Share the values of a node's labels: most values also occur on other nodes, though the labels as a whole do
-        not.
-        """
+        """Share the values of a node's labels: most also occur on other nodes, though the labels as a whole do not."""
         texts = self.strings
         return None if pairs is None else {texts[name]: texts[value] for name, value in pairs.items()}
 
@@ -303,9 +301,7 @@ C = TypeVar("C", Service, ReplicationController, Workload)
 
 
 def keep_selector(controller: C) -> C:
-    """Keep only the selector of a controller; each Deployment has up to ten old ReplicaSets, with annotations and
-    labels.
-    """
+    """Keep only the selector of a controller; a Deployment has up to ten old ReplicaSets, with all their labels."""
     meta = controller.metadata
     identity = ObjectMeta(meta.name, meta.namespace, meta.uid, meta.resource_version)
     return structs.replace(controller, metadata=identity)

@@ -202,9 +202,7 @@ StorageObject = (
 
 
 def claim_name_of(pod: Pod, volume: Volume) -> tuple[str, bool]:
-    """Return (name of the claim for a pod's volume, whether it is created for this pod), or ("", False) for other
-    volumes.
-    """
+    """Return (name of the claim for a pod's volume, whether it is created for the pod), or ("", False) without one."""
     if volume.persistent_volume_claim is not None:
         return volume.persistent_volume_claim.claim_name, False
     if volume.ephemeral is not None:

@@ -12,8 +12,9 @@ PREFER_NO_SCHEDULE = "PreferNoSchedule"
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Return True if the toleration matches the taint. An empty effect or key matches any; an empty operator means
-    Equal.
+    """Return True if the toleration matches the taint.
+
+    An empty effect or key matches any; an empty operator means Equal.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False

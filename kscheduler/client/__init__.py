@@ -1,3 +1,1 @@
-"""Talks to the apiserver. Only this package knows that it speaks HTTP; all others see the protocol
-`client.protocol.Client`.
-"""
+"""Talks to the apiserver. Only this package knows that it speaks HTTP; others use `client.protocol.Client`."""

@@ -29,9 +29,7 @@ _FLOOR_DRIFT = 0.01  # of the distance, each round
 
 
 class AdaptiveLimit:
-    """A limit on the number of concurrent requests, in `value`; it adapts to the server's latency and never exceeds
-    `ceiling`.
-    """
+    """A limit on concurrent requests, in `value`; it adapts to the server's latency and never exceeds `ceiling`."""
 
     def __init__(self, ceiling: int) -> None:
         self.ceiling = ceiling

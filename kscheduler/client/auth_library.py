@@ -67,9 +67,7 @@ def _collect() -> AuthLibrary:
 
 
 class _Shell(ModuleType):
-    """An empty stand-in for a package of the library: it has a search path and the names that its modules import from
-    it.
-    """
+    """An empty stand-in for a package of the library, with a search path and the names that its modules import."""
 
     Configuration: Any
     ApiClient: Any

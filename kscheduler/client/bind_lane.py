@@ -25,9 +25,7 @@ DEFAULT_LIMIT = 100
 
 
 class _Period:
-    """The time from one call of `BindLane.cancel` to the next; callbacks of bindings from an earlier period are not
-    called.
-    """
+    """The time from one call of `BindLane.cancel` to the next. Bindings from an earlier period call no callbacks."""
 
     __slots__ = ("is_over",)
 
@@ -74,9 +72,7 @@ class BindLane:
 
     @property
     def backlog(self) -> int:
-        """The number of bindings that the lane should hold: those under way and as many again waiting, at most the
-        limit.
-        """
+        """The number of bindings that the lane should hold: those under way and as many waiting, at most the limit."""
         return self._limit if self._direct is None else min(self._limit, 2 * self._direct.limit)
 
     @property
@@ -176,9 +172,7 @@ class _Submitted(msgspec.Struct, eq=False):
         return not self.period.is_over and self.lane.permission.may_write()
 
     def on_overdue(self) -> None:
-        """Let the `Binder` write the binding again while the first try is still open; a late answer to the first still
-        counts.
-        """
+        """Let the `Binder` write the binding again. The first try stays open, and a late answer to it still counts."""
         if not self.period.is_over and self.first_try is None:
             self.set_aside()
             self._hand_over().is_late()
@@ -197,9 +191,7 @@ class _Submitted(msgspec.Struct, eq=False):
             self.lane.note_overdue()
 
     def on_answer(self, error: APIError | None) -> None:
-        """Take the outcome of the first try: finish the binding if it is certain, else leave the binding to the
-        `Binder`.
-        """
+        """Take the outcome of the first try: finish the binding if it is certain, else leave it to the `Binder`."""
         if self.first_try is not None:
             self.first_try.ended(error)
         elif self.period.is_over:

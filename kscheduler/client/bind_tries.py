@@ -16,9 +16,7 @@ class Overdue:
 
 
 class Bug(APIError):
-    """The outcome of a try that an unexpected exception in this program ended; the apiserver may have
-    carried it out.
-    """
+    """The outcome of a try that a bug in this program ended; the apiserver may have carried it out."""
 
 
 OVERDUE = Overdue()

@@ -76,8 +76,9 @@ class BindingWriter:
             waiting.popleft()
 
     def _has_token(self) -> bool:
-        """Return True if a rate-limit token is held, and ask for one otherwise. A token is kept until there is a slot
-        as well.
+        """Return True if a rate-limit token is held, and ask for one otherwise.
+
+        A token is kept until there is a slot as well.
         """
         if self._tokens:
             return True
@@ -124,9 +125,7 @@ class _Sent(Carrier):
         self._request.on_overdue()
 
     def _give_up(self) -> None:
-        """Abandon a request that hangs although its binding is decided; otherwise it would count as overdue until its
-        timeout.
-        """
+        """Abandon a request that hangs although its binding is decided, so that it no longer counts as overdue."""
         if not self._has_ended:
             self._has_ended = True
             self.abandon()

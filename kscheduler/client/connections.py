@@ -35,9 +35,7 @@ OnOutcome = Callable[[Answer | Exception], None]
 
 
 class Carrier:
-    """Knows which connection carries one request, so that the caller can exclude that connection from reuse or close
-    it.
-    """
+    """Knows which connection carries one request, so that the caller can close it or exclude it from reuse."""
 
     # Defaults of the class rather than an __init__, which would be a call for each request.
     _connection: Connection | None = None
@@ -49,9 +47,7 @@ class Carrier:
         connection.is_trusted = not self._is_distrusted
 
     def distrust(self) -> None:
-        """Exclude the request's connection from reuse: its server may hang, and a new connection may lead to another
-        server.
-        """
+        """Exclude the request's connection from reuse: its server may hang, and a new one may lead to another."""
         self._is_distrusted = True
         if self._connection is not None:
             self._connection.is_trusted = False
@@ -64,8 +60,9 @@ class Carrier:
 
 
 class ConnectionPool:
-    """Keeps as many connections as there are concurrent requests. It reuses the most recently used, so that spare ones
-    expire.
+    """Keeps as many connections as there are concurrent requests.
+
+    It reuses the most recently used, so that spare ones expire.
     """
 
     def __init__(
@@ -230,10 +227,9 @@ class Connection(asyncio.BufferedProtocol):
             raise
 
     def send(self, request: bytes, timeout_s: float, on_outcome: OnOutcome, carrier: Carrier | None = None) -> None:
-        """Send a request. `on_outcome` is called once, from the event loop, with the answer or an error, which ends the
-        connection.
+        """Send a request, and call `on_outcome` once from the event loop, with the answer or an error.
 
-        `carrier`, if given, records that its request travels on this connection.
+        An error closes the connection. `carrier`, if given, records that its request travels on this connection.
         """
         if carrier is not None:
             carrier.take(self)

@@ -56,9 +56,7 @@ class Endpoint:
 
     @property
     def path(self) -> str:
-        """The prefix of every request's path, for example "/k8s/clusters/c" behind a proxy that serves several
-        clusters.
-        """
+        """The prefix of every request's path, such as "/k8s/clusters/c" behind a proxy that serves several clusters."""
         return urlsplit(self.host).path.rstrip("/")
 
 
@@ -90,9 +88,7 @@ class Credentials:
 
     @property
     def stale(self) -> bool:
-        """True if the header must be read again by awaiting `authorization`; otherwise `header` may be used
-        as it is.
-        """
+        """True if the header must be read again by awaiting `authorization`; otherwise `header` may be used."""
         return self._clock.now() >= self.fresh_until
 
     def hide_in(self, text: str) -> str:
@@ -146,8 +142,7 @@ class Credentials:
 async def load_credentials(
     clock: Clock, *, kubeconfig: str = "", context: str = "", environ: Mapping[str, str] = os.environ
 ) -> Credentials:
-    """Load credentials from the first that exists: `kubeconfig`, $KUBECONFIG, the pod's service account,
-    ~/.kube/config.
+    """Load credentials from the first of `kubeconfig`, $KUBECONFIG, the pod's service account, ~/.kube/config.
 
     Raises ConfigError.
     """

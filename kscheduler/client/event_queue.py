@@ -55,10 +55,10 @@ class EventQueue(Generic[T]):
         return len(self._waiting[worth])
 
     def push(self, item: T, *, held_elsewhere: int = 0) -> T | None:
-        """Add an Event that is not queued yet. Returns the Event that a full queue dropped, which may be the new one,
-        or None.
+        """Add an Event that is not queued yet.
 
-        `held_elsewhere` is a number of Events outside the queue that count against its capacity.
+        Returns the Event that a full queue dropped, which may be the new one, or None. `held_elsewhere` is a number of
+        Events outside the queue that count against its capacity.
         """
         dropped = self.make_room(item.worth) if self.size + held_elsewhere >= self._capacity else None
         if self.size + held_elsewhere >= self._capacity:

@@ -56,11 +56,10 @@ class FaultLog:
 
 
 def report_fault(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log an exception from a callback as the event loop does by default, except for a reset connection already
-    reported.
+    """Log an exception in a callback as the event loop does by default, except for a reset that a reader gets anyway.
 
     When a connection is reset while TLS still has bytes to send, uvloop closes it, writes the bytes nevertheless and
-    reports its own RuntimeError as fatal (uvloop 0.23, `SSLProtocol._do_read`). The reader gets the reset in any case.
+    reports its own RuntimeError as fatal (uvloop 0.23, `SSLProtocol._do_read`).
     """
     error = context.get("exception")
     is_of_tls = str(context.get("message", "")).startswith("Fatal error on SSL protocol")

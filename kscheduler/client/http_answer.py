@@ -165,9 +165,7 @@ def _join_chunks(buffer: bytes, at: int) -> tuple[bytes, int] | None:
 
 
 def _skip_trailers(buffer: bytes, at: int, parts: list[bytes]) -> tuple[bytes, int] | None:
-    """Return the joined parts, and the position after the trailers that follow the last chunk; None while some are
-    missing.
-    """
+    """Return the joined parts and the position after the trailers behind the last chunk; None if some are missing."""
     while True:
         line_end = buffer.find(b"\r\n", at)
         if line_end < 0:

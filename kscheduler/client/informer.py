@@ -1,5 +1,4 @@
-"""A local copy of all objects of one kind, kept current by list and watch, with a handler that is called for each
-change.
+"""A local copy of all objects of one kind, kept current by list and watch; a handler is called for each change.
 
 The handler is called for each object in the order add, update..., delete, and always with the version that it received
 last as the old one, even if changes were missed in between. A complete list decides which objects exist. A watch
@@ -90,9 +89,7 @@ class KeepNewest(Generic[T]):
 
 
 class VersionWentBack(APIError):
-    """The apiserver returned a state older than a previous one, as a restored backup or a stale apiserver
-    replica does.
-    """
+    """The apiserver returned a state older than a previous one, as a restored backup or a stale replica does."""
 
 
 class UnreadableChange(APIError):
@@ -273,9 +270,7 @@ class Informer(Generic[T]):
         self._advanced()
 
     async def _page(self, token: str) -> Page[T]:
-        """Read one page of a list. Raises Gone for an expired continue token; a 410 to the first page is an ordinary
-        failure.
-        """
+        """Read one page of a list. Raises Gone for an expired continue token, but not for a 410 to the first page."""
         try:
             return await self._client.list_page(
                 self.resource, field_selector=self._field_selector, limit=self._page_size, continue_token=token
@@ -402,8 +397,9 @@ class Informer(Generic[T]):
     # --- store and handler --------------------------------------------------------------------------------------
 
     def _put(self, key: str, obj: T, *, is_kept: bool = False) -> None:
-        """Store an object. If `keep` raises DecodeError, change nothing and raise it. With `is_kept` the object has
-        passed `keep`.
+        """Store an object.
+
+        If `keep` raises DecodeError, nothing changes. With `is_kept` the object has passed `keep`.
         """
         if self._keep is not None and not is_kept:
             try:
@@ -464,8 +460,9 @@ class Informer(Generic[T]):
         self._pauses.succeeded()
 
     def _relist_delay_s(self) -> float:
-        """Return the pause in seconds before the next list. The first has none, because the apiserver has just
-        answered.
+        """Return the pause in seconds before the next list.
+
+        The first has none, because the apiserver has just answered.
         """
         is_first = self._relists.failures == 0
         delay_s = min(self._relists.next_s(), max(LONGEST_RELIST_S, RELIST_TIMES_TOOK * self._list_took_s))
@@ -519,9 +516,7 @@ _metadata: Callable[[Any], Any] = attrgetter("metadata")
 
 
 def is_older(version: str, than: str) -> bool:
-    """Return True if `version` is a smaller number than `than`; a resource version that is not a number is
-    never older.
-    """
+    """Return True if `version` is a smaller number than `than`; a version that is not a number is never older."""
     if len(version) == len(than):  # nearly always, and digits of one length compare as text
         return version < than and version.isdecimal() and than.isdecimal()
     return version.isdecimal() and than.isdecimal() and int(version) < int(than)

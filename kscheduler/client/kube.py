@@ -486,9 +486,7 @@ def _with_query(path: str, query: dict[str, str]) -> str:
 
 
 def status_patch_body(uid: str, patch: PodStatusPatch) -> bytes:
-    """Return a strategic merge patch of a pod's status: conditions merge by type, and the uid makes it fail for another
-    pod.
-    """
+    """Return a strategic merge patch of a pod's status; conditions merge by type, and another uid makes it fail."""
     status: dict[str, object] = {}
     if patch.condition is not None:
         status["conditions"] = [_condition(patch.condition)]
@@ -498,8 +496,9 @@ def status_patch_body(uid: str, patch: PodStatusPatch) -> bytes:
 
 
 def _condition(condition: PodCondition) -> dict[str, object]:
-    """Return all fields of a condition, so that no old reason or message remains. Times that are not given stay
-    unchanged.
+    """Return all fields of a condition, so that no old reason or message remains.
+
+    Times that are not given stay unchanged.
     """
     fields: dict[str, object] = {
         "type": condition.type,

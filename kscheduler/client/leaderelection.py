@@ -92,8 +92,9 @@ class LeaderElector:
         confirm: Callable[[], Coroutine[Any, Any, None]] = _at_once,
         has_ended: Callable[[str], Coroutine[Any, Any, bool]] | None = None,
     ) -> None:
-        """`on_started` is called when this replica begins to lead; it must not block. Leading ends before `run` returns
-        or raises.
+        """`on_started` is called when this replica begins to lead; it must not block.
+
+        Leading ends before `run` returns or raises.
 
         `may_try` returns whether to take another replica's Lease now. `confirm` is awaited while the Lease is held;
         leading begins when it returns, and does not if it raises APIError. `has_ended` returns True for the identity of
@@ -136,8 +137,9 @@ class LeaderElector:
     # --- life ---------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Acquire the Lease, lead, and return after `stop`. Raises LeadershipLost. If cancelled, it leaves the Lease as
-        it is.
+        """Acquire the Lease, lead, and return after `stop`.
+
+        Raises LeadershipLost. If cancelled, it leaves the Lease as it is.
         """
         try:
             if not await self._acquire():
@@ -176,8 +178,9 @@ class LeaderElector:
         return False
 
     def _try_limit_s(self) -> float:
-        """Return the timeout in seconds of one try to acquire. The first is short: it must not outlast the Lease by
-        far.
+        """Return the timeout in seconds of one try to acquire.
+
+        The first is short: it must not outlast the Lease by far.
         """
         return min(self._config.renew_deadline_s, self._config.retry_period_s * (1 + self._failed_tries))
 
@@ -249,8 +252,9 @@ class LeaderElector:
     # --- one attempt --------------------------------------------------------------------------------------------
 
     async def _try_once(self, deadline: float | None = None) -> bool:
-        """Try to acquire or renew until `deadline`, by default one renew deadline from now. Returns False on any
-        failure.
+        """Try to acquire or renew until `deadline`, by default one renew deadline from now.
+
+        Returns False on any failure.
         """
         limit_s = self._config.renew_deadline_s if deadline is None else max(0.0, deadline - self._clock.now())
         try:
@@ -268,8 +272,9 @@ class LeaderElector:
         return held
 
     async def _acquire_or_renew(self) -> bool:
-        """Acquire or renew, and return False if another replica holds the Lease. Raises APIError when the apiserver
-        cannot tell.
+        """Acquire or renew, and return False if another replica holds the Lease.
+
+        Raises APIError when the apiserver cannot tell.
         """
         start = self._clock.now()
         # 1. The holder writes without reading: nobody else may have written.
@@ -410,8 +415,9 @@ class LeaderElector:
     # --- waking up ----------------------------------------------------------------------------------------------
 
     async def _watch_lease(self) -> None:
-        """Watch the Lease while this replica is a candidate, and wake `_acquire` when it is released. Errors are
-        ignored.
+        """Watch the Lease while this replica is a candidate, and wake `_acquire` when it is released.
+
+        Errors are ignored.
         """
         backoff = Backoff(self._rng, initial_s=self._config.retry_period_s, maximum_s=30.0)
         resource = LEASES.within(self._config.namespace)

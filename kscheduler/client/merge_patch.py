@@ -24,9 +24,7 @@ def patched(item: T, patch: dict[str, object]) -> T:
 
 
 def merge(target: object, patch: dict[str, object]) -> dict[str, object]:
-    """Return the target with its members replaced by the patch's: None removes a member, and nested objects
-    are merged.
-    """
+    """Return the target with the members of the patch: None removes a member, and nested objects are merged."""
     result: dict[str, object] = dict(target) if isinstance(target, dict) else {}
     for name, value in patch.items():
         if value is None:

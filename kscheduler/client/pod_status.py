@@ -61,8 +61,9 @@ class PodStatusLane:
         self._wait(pod, PodStatusPatch(None if is_written else condition, nomination))
 
     async def nominate(self, pod: Pod, node_name: str) -> None:
-        """Write now to which node a pod is about to be bound. A failure or a late answer is logged, and binding
-        continues.
+        """Write now to which node a pod is about to be bound.
+
+        A failure or a late answer is logged, and binding continues.
         """
         uid = pod.metadata.uid
         if self._knows_nomination(pod, node_name):

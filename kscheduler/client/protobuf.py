@@ -46,8 +46,9 @@ def _bytes(field: int, data: bytes) -> bytes:
 
 
 def _text(field: int, text: str) -> bytes:
-    """Encode a string field, or nothing if it is empty. The code of `_bytes` is repeated here to save a call per
-    string.
+    """Encode a string field, or nothing if it is empty.
+
+    The code of `_bytes` is repeated here to save a call per string.
     """
     if not text:
         return b""
@@ -61,9 +62,7 @@ def _number(field: int, value: int) -> bytes:
 
 
 def _envelope(api_version: str, kind: str) -> bytes:
-    """Return everything before the object: the magic bytes and the TypeMeta{apiVersion=1, kind=2} in
-    Unknown.typeMeta=1.
-    """
+    """Return everything before the object: the magic bytes, and Unknown.typeMeta=1: TypeMeta{apiVersion=1, kind=2}."""
     return MAGIC + _bytes(1, _text(1, api_version) + _text(2, kind))
 
 

@@ -157,8 +157,9 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """One page of a list. Objects that cannot be decoded are logged and left out, at the latest while `items` is
-    iterated.
+    """One page of a list.
+
+    Objects that cannot be decoded are logged and left out, at the latest by iterating `items`.
     """
 
     items: Collection[T]  # read it once: a big page is decoded while it is read
@@ -262,11 +263,10 @@ class SendsEvents(Protocol):
         ...
 
     def send_event(self, event: Event, slot: EventSlot, on_answer: OnAnswered) -> bool:
-        """Send an Event on this slot, once; `on_answer` is called once, from the event loop, with any answer, even a
-        401.
+        """Send an Event on this slot, once.
 
-        Returns False, and leaves the slot to the caller, if this is not possible now: behind a proxy, or while the
-        token is read again.
+        `on_answer` is called once, from the event loop, with any answer, even a 401. Returns False, and leaves the slot
+        to the caller, if this is not possible now: behind a proxy, or while the token is read again.
         """
         ...
 
@@ -304,8 +304,7 @@ class Client(Protocol):
     def watch(
         self, resource: Resource[T], *, resource_version: str, field_selector: str = "", timeout_s: float = 300.0
     ) -> AsyncIterator[list[WatchEvent[T]]]:
-        """Yield the changes after `resource_version`, in order, in the batches in which they arrived, including
-        bookmarks.
+        """Yield the changes after `resource_version` and bookmarks, in order, in the batches in which they arrived.
 
         The watch ends normally when the server closes it after about `timeout_s` seconds. Raises Gone when the version
         is too old, and Unreachable when the connection breaks or is silent for too long.
@@ -324,8 +323,9 @@ class Client(Protocol):
         ...
 
     async def get_pod_document(self, namespace: str, name: str) -> PodDocument:
-        """Read the pod from the apiserver with all its fields, including those that the scheduler ignores. Raises
-        NotFound.
+        """Read the pod from the apiserver with all its fields, including those that the scheduler ignores.
+
+        Raises NotFound.
         """
         ...
 
@@ -344,8 +344,9 @@ class Client(Protocol):
         ...
 
     async def annotate_pod(self, namespace: str, name: str, uid: str, annotations: Mapping[str, str]) -> None:
-        """Set these annotations of the pod with this uid. Raises NotFound, or Conflict if the pod of this name has
-        another uid.
+        """Set these annotations of the pod with this uid.
+
+        Raises NotFound, or Conflict if the pod of this name has another uid.
         """
         ...
 
@@ -354,16 +355,18 @@ class Client(Protocol):
         ...
 
     async def patch_volume(self, name: str, resource_version: str, patch: dict[str, object]) -> PersistentVolume:
-        """Apply a merge patch to this version of a PersistentVolume. Raises NotFound, or Conflict if it has changed
-        since.
+        """Apply a merge patch to this version of a PersistentVolume.
+
+        Raises NotFound, or Conflict if it has changed since.
         """
         ...
 
     async def patch_claim(
         self, namespace: str, name: str, resource_version: str, patch: dict[str, object]
     ) -> PersistentVolumeClaim:
-        """Apply a merge patch to this version of a PersistentVolumeClaim. Raises NotFound, or Conflict if it has
-        changed since.
+        """Apply a merge patch to this version of a PersistentVolumeClaim.
+
+        Raises NotFound, or Conflict if it has changed since.
         """
         ...
 
@@ -437,8 +440,9 @@ class DirectBinds(Protocol):
         ...
 
     def write(self, request: BindRequest) -> bool:
-        """Write the binding once, when its turn comes. Returns False, and does nothing, if only `Client.bind` can be
-        used now.
+        """Write the binding once, when its turn comes.
+
+        Returns False, and does nothing, if only `Client.bind` can be used now.
         """
         ...
 

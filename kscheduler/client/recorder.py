@@ -169,9 +169,7 @@ class EventRecorder:
         self._enqueue(series)
 
     def record_past_binding(self, pod: Pod, wall_s: float) -> None:
-        """Write the Scheduled Event of a pod that an earlier leader bound at `wall_s`, Unix seconds, unless
-        it exists.
-        """
+        """Write the Scheduled Event, if missing, of a pod that an earlier leader bound at `wall_s`, Unix seconds."""
         meta = pod.metadata
         note = f"Successfully assigned {meta.namespace}/{meta.name} to {pod.spec.node_name}"
         key = _Key(Regarding.pod(pod), "Normal", SCHEDULED, "Binding", None)
@@ -259,8 +257,9 @@ class EventRecorder:
             await cancel_and_wait(*self._tasks)
 
     async def drain(self, timeout_s: float) -> bool:
-        """Wait up to `timeout_s` seconds until all Events are written; False if some are not. `run` must still be
-        running.
+        """Wait up to `timeout_s` seconds until all Events are written; False if some are not.
+
+        `run` must still be running.
         """
         for series in self._series.values():
             if series.count > series.written_count and series.failures == 0:
@@ -291,8 +290,9 @@ class EventRecorder:
                 await self._wait_for_apiserver(error)
 
     def _send(self, series: _Series, slot: EventSlot) -> bool:
-        """Send a new Event with a callback for its answer, which is cheaper. Returns False if a task must write it
-        instead.
+        """Send a new Event with a callback for its answer, which is cheaper.
+
+        Returns False if a task must write it instead.
         """
         if self._direct is None or series.count > 1:
             return False
@@ -395,9 +395,7 @@ class EventRecorder:
     # --- repeating ----------------------------------------------------------------------------------------------
 
     def _keep(self, series: _Series, error: APIError) -> None:
-        """Schedule a failed write for later, so that a webhook that fails in one namespace does not block
-        other Events.
-        """
+        """Schedule a failed write for later, so that a webhook that fails in one namespace does not block others."""
         if series.is_queued:  # counted once more meanwhile: it goes again anyway
             return
         # New Events find room even if all writes fail: at most half of it is for repeats.

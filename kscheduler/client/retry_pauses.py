@@ -34,9 +34,7 @@ class Backoff:
         self.failures = 0  # since the last success
 
     def next_s(self, at_least_s: float | None = None) -> float:
-        """Count one more failure and return the delay in seconds: at least `at_least_s`, the server's Retry-After if it
-        sent one.
-        """
+        """Count one more failure and return the delay in seconds, at least `at_least_s` (the server's Retry-After)."""
         self.failures += 1
         delay = self._next_s * self._rng.uniform(0.5, 1.0)
         self._next_s = min(2.0 * self._next_s, self._maximum_s)
@@ -103,9 +101,7 @@ class RetryPauses:
 
 
 class SuccessObserver:
-    """A RequestObserver that reports successful requests to the pauses and passes all requests on to
-    another observer.
-    """
+    """A RequestObserver that reports successes to the pauses, and passes all requests on to another observer."""
 
     def __init__(self, pauses: RetryPauses, observer: RequestObserver) -> None:
         self._pauses = pauses

@@ -66,9 +66,7 @@ class _Turn(asyncio.Future[None]):
 
 
 class _Kind:
-    """The latency of requests that should take about equally long: bindings and their repetitions, status patches, or
-    Events.
-    """
+    """The latency of similar requests: bindings and their repetitions, status patches, or Events."""
 
     __slots__ = ("answered_sent_s", "is_stalled", "usual_s")
 
@@ -143,8 +141,7 @@ class Slots:
     def taken(
         self, priority: Priority, on_overdue: Callable[[], None] | None = None, *, is_held: bool = False
     ) -> Taken:
-        """Return a context manager that holds a slot for its `async with` block, and learns from the exception that
-        ends it.
+        """Return a context manager that holds a slot in an `async with` block, and learns from the error that ends it.
 
         With `is_held` the caller has already taken the slot, and the block gives it back.
         """

@@ -55,8 +55,7 @@ class RequestObserver(Protocol):
         sent_bytes: int | None = None,
         received_bytes: int | None = None,
     ) -> None:
-        """Record one request. `verb` is the HTTP method; `code` is the HTTP status, or "<error>" if there was no
-        answer.
+        """Record one request: `verb` is the HTTP method, `code` the HTTP status, or "<error>" if there was no answer.
 
         `sent_bytes` and `received_bytes` are the sizes of the bodies. The first is None for a watch, whose size does
         not count; the second is None if there was no answer.

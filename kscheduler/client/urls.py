@@ -76,11 +76,10 @@ def environment_proxy(url: SecretURL) -> SecretURL | None:
 
 
 def checked_proxy(given: SecretURL, where: str) -> SecretURL:
-    """Return the proxy's URL; host and port alone mean http, as in Go's clients. Raises ConfigError for an unusable
-    one.
+    """Return the proxy's URL; host and port alone mean http, as in Go's clients.
 
-    A host without a port is refused, because it could be a token by mistake and would be looked up as a name. A scheme
-    without a default port would make aiohttp fail with an AssertionError.
+    Raises ConfigError for an unusable one. A host without a port is refused, because it could be a token by mistake and
+    would be looked up as a name. A scheme without a default port would make aiohttp fail with an AssertionError.
     """
     has_scheme = "://" in given.reveal()
     url = given if has_scheme else SecretURL(f"http://{given.reveal()}")

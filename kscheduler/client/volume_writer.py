@@ -1,5 +1,4 @@
-"""Writes the patches of PersistentVolumes and claims that a pod needs before it is bound, only while this replica
-leads.
+"""Writes the patches of PersistentVolumes and claims that a pod needs before it is bound, while this replica leads.
 
 Unlike a binding, a patch is not repeated here: it is made for one version of its object, and the plugin must decide
 again when that version is outdated.

@@ -1,6 +1,4 @@
-"""Decides whether this replica may write to the cluster: always without leader election, else only while it
-is leader.
-"""
+"""Decides whether this replica may write to the cluster: always without leader election, else only as leader."""
 
 from __future__ import annotations
 

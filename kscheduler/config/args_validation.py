@@ -258,8 +258,9 @@ def _is_integer(text: str) -> bool:
 
 
 def _validate_field(path: str, requirement: SelectorRequirement) -> list[str]:
-    """Return the errors of a field selector requirement. It takes one value; as in kube-scheduler any field may be
-    named.
+    """Return the errors of a field selector requirement.
+
+    It takes one value; as in kube-scheduler any field may be named.
     """
     operator, values = requirement.operator, requirement.values
     if operator not in ("In", "NotIn"):

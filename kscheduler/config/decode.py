@@ -218,9 +218,7 @@ def describe_kind(value: Any) -> str:
 
 
 def describe(value: Any) -> str:
-    """Return a value's kind for a message, with the value itself if that is short; a URL is shown without
-    its secrets.
-    """
+    """Return a value's kind for a message, and the value itself if it is short; a URL is shown without secrets."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -18,8 +18,7 @@ from kscheduler.input.yaml_documents import write_yaml
 
 
 def to_v1(config: SchedulerConfig, *, with_secrets: bool = False) -> dict[str, Any]:
-    """Return plain values under the API's names; with secrets, `load.decode_config` reads an equal configuration from
-    them.
+    """Return plain values under the API's names; with secrets, `load.decode_config` reads an equal object from them.
 
     Without secrets they can still be read as a configuration, but the `<hidden>` values do not work as credentials.
     """

@@ -81,18 +81,14 @@ class Duration:
 
 
 def _nanoseconds(number: str, unit: str) -> int:
-    """Return the whole nanoseconds of a number and a unit such as "1.5" and "h"; smaller fractions are cut off, as in
-    Go.
-    """
+    """Return the whole nanoseconds of a number and a unit such as "1.5" and "h"; smaller fractions are cut off."""
     whole, _, fraction = number.partition(".")
     scale = NANOSECONDS[unit]
     return int(whole or "0") * scale + (int(fraction) * scale // 10 ** len(fraction) if fraction else 0)
 
 
 def _magnitude(ns: int) -> str:
-    """Return Go's normal form of a non-negative duration: in one unit if below a second, else in hours, minutes and
-    seconds.
-    """
+    """Return Go's normal form of a non-negative duration: one unit below a second, else hours, minutes and seconds."""
     if ns == 0:
         return "0s"
     for unit in ("ns", "µs", "ms"):

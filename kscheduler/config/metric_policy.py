@@ -45,8 +45,9 @@ class Breaker(ConfigStruct, frozen=True):
 
 
 class Source(ConfigStruct, frozen=True):
-    """A source of metrics, with exactly one of the kinds set. Aggregated APIs are read from the scheduler's own
-    apiserver.
+    """A source of metrics, with exactly one of the kinds set.
+
+    Aggregated APIs are read from the scheduler's own apiserver.
     """
 
     name: str = ""
@@ -96,8 +97,9 @@ class Metric(ConfigStruct, frozen=True):
 
 
 class Freshness(ConfigStruct, frozen=True):
-    """The maximum age of a sample. A zero `maxAge` means `cadences` times the interval at which values were seen to
-    change.
+    """The maximum age of a sample.
+
+    A zero `maxAge` means `cadences` times the interval at which values were seen to change.
     """
 
     max_age: Duration = Duration(0)
@@ -172,8 +174,9 @@ class Loosening(ConfigStruct, frozen=True):
 
 
 class Relaxation(ConfigStruct, frozen=True):
-    """A step that weakens a policy for a pod that has waited for the time `after` and has no feasible node. Steps add
-    up.
+    """A step that weakens a policy for a pod that has waited for the time `after` and has no feasible node.
+
+    Steps add up.
     """
 
     after: Duration = Duration(0)
@@ -198,9 +201,7 @@ class PolicySpec(ConfigStruct, frozen=True):
     plan_b: PlanB | None = None
 
     def metrics(self) -> list[str]:
-        """Return the metrics that the rules read, without duplicates: those of score rules, then those of
-        filter rules.
-        """
+        """Return the metrics that the rules read, without duplicates: of score rules first, then of filter rules."""
         names = [rule.metric for rule in self.score]
         names += [rule.deviation.metric for rule in self.score if rule.deviation is not None]
         names += [one.metric for rule in self.filter for one in rule.conditions]

@@ -292,9 +292,7 @@ def too_many(path: str, items: Sequence[object], most: int) -> list[str]:
 
 
 def _comparable(value: Quantity) -> Fraction:
-    """Return a quantity as the apiserver compares it: rounded to billionths away from zero, and capped like
-    an integer.
-    """
+    """Return a quantity as the apiserver compares it: rounded to billionths away from zero, and capped."""
     exact = parse_exact(value)
     nano = -(-abs(exact) * _NANO // 1)
     size = min(Fraction(nano, _NANO), Fraction(_MAX_INT64))

@@ -87,9 +87,7 @@ def unimplemented_plugins(config: SchedulerConfig, known: PointMap) -> list[str]
 
 
 def _check_fit_args(profile: Profile) -> None:
-    """Raise ConfigError for wrong NodeResourcesFit arguments if the plugin is enabled, as kube-scheduler checks only
-    then.
-    """
+    """Raise ConfigError for wrong NodeResourcesFit arguments, if it is enabled; kube-scheduler checks only then."""
     args = profile.raw_args("NodeResourcesFit")
     needed = "NodeResourcesFit" in profile.plugins.enabled_names()
     if needed and isinstance(args, NodeResourcesFitArgs) and (faults := validate_fit_args(args)):
@@ -117,9 +115,7 @@ def _check_explicit(enabled: tuple[Plugin, ...], point: ExtensionPoint, registry
 
 
 def _expand_multi_point(profile: Profile, point: ExtensionPoint, registry: PointMap) -> Mapping[str, Plugin]:
-    """Return, by name and in order, the multiPoint plugins that run at this extension point and are not
-    disabled there.
-    """
+    """Return, by name and in order, the multiPoint plugins that run at this point and are not disabled there."""
     explicit = getattr(profile.plugins, point.field)
     disabled = {plugin.name for plugin in explicit.disabled}
     if "*" in disabled:

@@ -28,9 +28,7 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 class RoutingRule(ConfigStruct, frozen=True):
-    """A rule that matches a pod if all given conditions match; without namespaces and selectors it matches
-    every pod.
-    """
+    """A rule that matches a pod if all given conditions do; one without namespaces and selectors matches every pod."""
 
     name: str = ""
     namespaces: tuple[str, ...] = ()  # any of these
@@ -95,9 +93,7 @@ def _validate_routing(config: RoutingConfig) -> list[str]:
 
 
 def _validate_plans_b(config: RoutingConfig, profiles: Sequence[Profile]) -> list[str]:
-    """Return errors for rules with a plan B if no profile has metric policies, because they are what can switch to plan
-    B.
-    """
+    """Return errors for rules with a plan B if no profile has metric policies, which alone can switch to plan B."""
     known = {profile.scheduler_name for profile in profiles if metric_policy_args(profile) is not None}
     detail = "schedulerName must be a profile of this scheduler with arguments of the plugin MetricPolicy"
     return [

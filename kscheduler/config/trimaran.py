@@ -35,9 +35,7 @@ class MetricProvider(ConfigStruct, frozen=True):
 
 
 class TrimaranArgs(PluginArgs, frozen=True):
-    """The common arguments: where utilisation comes from, i.e. a load watcher if its address is set, else a metric
-    provider.
-    """
+    """The common arguments: utilisation comes from a load watcher if its address is set, else from a provider."""
 
     metric_provider: MetricProvider = MetricProvider()
     watcher_address: SecretURL | None = None

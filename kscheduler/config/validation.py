@@ -193,9 +193,7 @@ def validate_extenders(extenders: Sequence[Extender]) -> list[str]:
 
 
 def _extended_resource(path: str, name: str) -> list[str]:
-    """Return the errors of an extended resource's name: it must have a domain other than kubernetes.io, and no quota
-    prefix.
-    """
+    """Return the errors of an extended resource's name: it must not be of kubernetes.io, nor have a quota's prefix."""
     messages = qualified_name_faults(name)
     if messages:
         return [invalid(path, name, message) for message in messages]

@@ -40,10 +40,10 @@ def json_decoder(kind: object, *, as_go: bool = False) -> Callable[[Raw], Any]: 
 
 
 def json_decoder(kind: Any, *, as_go: bool = False) -> Callable[[Raw], Any]:
-    """Return a function that decodes JSON to `kind`, and raises only DecodeError. Create it once, because it is
-    expensive.
+    """Return a function that decodes JSON to `kind`, and raises only DecodeError.
 
-    With `as_go`, a text that cannot be decoded is tried again after `with_unicode` has replaced invalid characters.
+    Create it once, because it is expensive. With `as_go`, a text that cannot be decoded is tried again after
+    `with_unicode` has replaced invalid characters.
     """
     decode: Callable[[Raw], Any] = msgspec.json.Decoder(kind).decode
 

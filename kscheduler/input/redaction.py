@@ -110,17 +110,13 @@ def hide_urls(text: str) -> str:
 
 
 def _shown_match(found: re.Match[str]) -> str:
-    """Return the URL that was found, without secrets; punctuation that follows it in a sentence does not count as part
-    of it.
-    """
+    """Return the URL that was found, without secrets; punctuation behind it does not count as part of it."""
     url = found[0].rstrip(".,;:!)'`")
     return _shown_url(url) + found[0][len(url) :]
 
 
 def hide_parts(text: str, parts: Iterable[str]) -> str:
-    """Return a text with these values removed regardless of case, since libraries write hosts and escapes in lower
-    case.
-    """
+    """Return a text with these values removed in any case, since libraries write hosts and escapes in lower case."""
     for part in sorted({part for part in parts if part}, key=len, reverse=True):
         pattern = re.escape(part)
         if len(part) < _SHORT:
@@ -130,8 +126,9 @@ def hide_parts(text: str, parts: Iterable[str]) -> str:
 
 
 def _shown_url(url: str) -> str:
-    """Return a URL without its secrets. Of an invalid URL more is hidden in case of doubt, so that no password is
-    shown.
+    """Return a URL without its secrets.
+
+    Of an invalid URL more is hidden in case of doubt, so that no password is shown.
     """
     prefix, rest = _without_scheme(url)
     before_fragment, has_fragment, _ = rest.partition("#")

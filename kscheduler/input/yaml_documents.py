@@ -299,9 +299,7 @@ def _marked(event: Any, problem: str) -> yaml.MarkedYAMLError:
 
 
 def _fault(error: Exception) -> str:
-    """Describe a parser's error and its position without quoting the text, since a password may look like an alias or a
-    tag.
-    """
+    """Describe a parser's error and position without quoting the text: a password may look like an alias or a tag."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         problem = _QUOTED.sub(HIDDEN, error.problem or error.context or "malformed")

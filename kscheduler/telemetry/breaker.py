@@ -31,8 +31,9 @@ class Breaker:
         self.failures = 0  # in a row
 
     def wait_s(self, now: float) -> float:
-        """Return the seconds for which the source must not be polled. At 0 an open breaker becomes half-open, to probe
-        once.
+        """Return the seconds for which the source must not be polled.
+
+        At 0 an open breaker becomes half-open, to probe once.
         """
         if self.state is not BreakerState.OPEN:
             return 0.0

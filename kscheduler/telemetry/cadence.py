@@ -36,9 +36,7 @@ class Cadence:
         self._values: deque[float] = deque(maxlen=REMEMBERED)
 
     def saw(self, samples: Sequence[float], values: Sequence[float]) -> None:
-        """Record one answer: for each node, the seconds between its last two samples and between its last two changes
-        of value.
-        """
+        """Record one answer: the seconds between the last two samples, and the last two values, of some nodes."""
         for seen, intervals in ((samples, self._samples), (values, self._values)):
             if seen:
                 intervals.append(median(sorted(seen)))
@@ -48,9 +46,7 @@ class Cadence:
         return max(_typical(self._samples), _typical(self._values), self._interval_s)
 
     def max_age_s(self, freshness: Freshness) -> float:
-        """Return the maximum age of a usable sample in seconds: as configured, or adapted to the observed update
-        interval.
-        """
+        """Return the maximum age of a usable sample in seconds: as configured, or adapted to the update interval."""
         if freshness.max_age.nanoseconds > 0:
             return freshness.max_age.seconds
         adapted = freshness.cadences * self.seconds

@@ -1,6 +1,4 @@
-"""Bounds for the metric values of one answer: fixed ones from the configuration, and outlier bounds around
-the median.
-"""
+"""Bounds for the metric values of one answer: fixed ones of the configuration, and outlier bounds around the median."""
 
 from __future__ import annotations
 

@@ -75,8 +75,8 @@ class BookColumn:
     # --- what is written ---
 
     def refresh(self, now: float) -> bool:
-        """Copy those values of the sample book that are still fresh, and return whether any value or sample time
-        changed.
+        """Copy the values of the sample book that are still fresh, and return whether a value or sample
+        time changed.
         """
         self._rows.follow()
         book = self._book
@@ -111,9 +111,7 @@ class BookColumn:
         self._version = next(self._rows.versions)
 
     def clear(self, changed: Iterable[int]) -> None:
-        """Clear the values of nodes that are new, were replaced or removed; `changed` are their rows in the
-        node table.
-        """
+        """Clear the values of these rows of the node table, whose node is new, was replaced or was removed."""
         growth = len(self._rows) - len(self._array)
         if growth:  # not in place: a caller may hold a view of the old array
             self._show(

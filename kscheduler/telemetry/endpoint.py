@@ -48,8 +48,9 @@ class EndpointClient:
         self._stamp: _Stamp = ()  # the state of the TLS files when the session was made
 
     async def ask(self, path: str, query: Mapping[str, str], limit_bytes: int) -> Answer:
-        """Send a GET request and return the response, whatever its status. Raises SourceError for a redirect or too
-        long a body.
+        """Send a GET request and return the response, whatever its status.
+
+        Raises SourceError for a redirect or too long a body.
         """
         try:
             return await self._ask(path, query, limit_bytes)
@@ -92,9 +93,7 @@ class EndpointClient:
         return self._config.url.shown.rstrip("/")
 
     def quoted(self, text: str) -> str:
-        """Return a server's text for a message: secrets are hidden before it is shortened, so that no part of one
-        remains.
-        """
+        """Return a server's text for a message: secrets are hidden before it is cut, so that no part of one remains."""
         return self._hide_in(text)[:MAX_REASON]
 
     def _hide_in(self, text: str) -> str:
@@ -169,9 +168,7 @@ def ssl_context(config: Endpoint) -> ssl.SSLContext:
 
 
 def _stamp_of(*files: str) -> _Stamp:
-    """Return a value that changes when one of the files does, also when a mounted Secret's symbolic link is
-    switched.
-    """
+    """Return a value that changes when one of the files does, also when a mounted Secret's link is switched."""
     stamps = []
     for file in files:
         try:

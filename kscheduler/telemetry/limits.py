@@ -37,9 +37,7 @@ class AnswerLimits:
         return BASE_ELEMENTS + ELEMENTS_PER_NODE * self._node_count()
 
     async def build(self, elements: list[T], add: Callable[[T, ReadingBuilder], None]) -> ReadingBuilder:
-        """Return a builder with the elements up to the limit, each added by `add`; further ones are counted
-        as refused.
-        """
+        """Return a builder to which `add` added the elements up to the limit; further ones are counted as refused."""
         builder, most = ReadingBuilder(), self.elements
         if len(elements) > most:
             builder.refuse(TOO_MANY, len(elements) - most)

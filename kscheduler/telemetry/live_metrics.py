@@ -31,8 +31,9 @@ from kscheduler.telemetry.telemetry import LiveTelemetry, Tell
 
 
 class LiveMetrics:
-    """Live metrics and policy objects. It runs on every replica, so that a standby that becomes leader has values
-    already.
+    """Live metrics and policy objects.
+
+    It runs on every replica, so that a standby that becomes leader has values already.
     """
 
     def __init__(self, telemetry: LiveTelemetry, policies: PolicyObjects) -> None:

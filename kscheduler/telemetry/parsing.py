@@ -57,9 +57,7 @@ def span_s(text: str) -> float:
 
 
 def node_of(labels: Mapping[str, str], label: str) -> str:
-    """Return the node's name from this label, or with "" from the usual labels for nodes, without a port; "" if there
-    is none.
-    """
+    """Return the node's name from this label, or from the usual ones if `label` is "", without a port; "" for none."""
     if label:
         return _without_port(labels.get(label, ""))
     return next((_without_port(labels[known]) for known in NODE_LABELS if labels.get(known)), "")

@@ -46,9 +46,7 @@ OnVerdict = Callable[[Verdict], object]
 
 
 class PolicyBook:
-    """All policies. Informers call `put` and `remove` with policy objects of the cluster; the telemetry reads the
-    policies.
-    """
+    """All policies. Informers `put` and `remove` the cluster's policy objects; the telemetry reads the policies."""
 
     def __init__(self, profiles: Sequence[Profile], on_verdict: OnVerdict) -> None:
         """`on_verdict` is called with the result of validating each version of a policy object."""
@@ -102,8 +100,9 @@ class PolicyBook:
     def policy_for(
         self, scheduler_name: str, namespace: str, labels: Mapping[str, str], annotations: Mapping[str, str]
     ) -> tuple[PolicyRef, PolicySpec] | None:
-        """Return the policy that applies to a pod described by these properties, which may not exist yet. Raises
-        LookupError.
+        """Return the policy that applies to a pod described by these properties, which may not exist yet.
+
+        Raises LookupError.
         """
         args = self._args.get(scheduler_name)
         if args is None:
@@ -160,10 +159,9 @@ class PolicyBook:
         annotations: Mapping[str, str],
         failures: Callable[[str], int],
     ) -> bool:
-        """Return whether the policy for such a pod has switched to its plan B, the fallback while sources fail; False
-        without one.
+        """Return whether the policy for such a pod has switched to its plan B, the fallback while sources fail.
 
-        `failures` returns the number of consecutive failures of a metric.
+        `failures` returns the number of consecutive failures of a metric. Without a policy the answer is False.
         """
         try:
             found = self.policy_for(scheduler_name, namespace, labels, annotations)
@@ -174,9 +172,7 @@ class PolicyBook:
     # --- metrics that objects add ---
 
     def metrics(self) -> tuple[Metric, ...]:
-        """Return the metrics of TASPolicies that are not configured; they are read from the first source of custom
-        metrics.
-        """
+        """Return the metrics of TASPolicies that are not configured; the first custom metrics source provides them."""
         names = dict.fromkeys(name for names in self._brought.values() for name in names)
         return tuple(Metric(name=name, source=self._tas_source, metric=name) for name in names)
 

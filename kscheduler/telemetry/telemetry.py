@@ -140,9 +140,7 @@ class LiveTelemetry(Telemetry):
         await run_together(self._expire(), *(poller.run() for poller in self.pollers.values()))
 
     async def wait_for_first_answers(self) -> None:
-        """Wait until each source has answered or failed once, but at most FIRST_ANSWERS_S seconds in total over all
-        calls.
-        """
+        """Wait until each source has answered or failed once, but at most FIRST_ANSWERS_S seconds over all calls."""
         until = self._patience_ends = min(self._patience_ends, self._clock.now() + FIRST_ANSWERS_S)
         for poller in self.pollers.values():
             await wait_event(poller.first_answer, max(until - self._clock.now(), 0.0))
@@ -254,9 +252,7 @@ class LiveTelemetry(Telemetry):
         self._notify()
 
     def _choose_metrics(self) -> None:
-        """Choose the metrics to read, i.e. those of the configuration and of policies, and add or drop their samples
-        and columns.
-        """
+        """Choose the metrics of the configuration and of policies to read, and add or drop samples and columns."""
         chosen = {metric.name: metric for metric in self._configured}
         brought = [metric for metric in self._policies.metrics() if metric.name not in chosen]
         if len(brought) > MAX_METRICS_OF_POLICIES:
@@ -309,7 +305,5 @@ class LiveTelemetry(Telemetry):
         return found
 
     def plans_b(self) -> dict[str, bool]:
-        """Return for each policy of the pods seen so far whether its plan B, the fallback while sources fail, is in
-        force.
-        """
+        """Return whether plan B (the fallback while sources fail) is in force, by policy of the pods seen so far."""
         return {str(ref): spec.is_in_plan_b(self.failures) for ref, spec in self._plan_b.items()}

@@ -68,9 +68,7 @@ class WasmArguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_wasm(document: Any) -> bool:
-    """Return whether a plugin's arguments have the key `guestURL`; the misspelling `guesturl` counts, to be reported
-    later.
-    """
+    """Return whether a plugin's arguments have the key `guestURL`, or the misspelling `guesturl`, reported later."""
     return isinstance(document, Mapping) and any(str(key).lower() == GUEST_URL.lower() for key in document)
 
 

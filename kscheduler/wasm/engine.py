@@ -63,9 +63,7 @@ DEFAULT_LIMITS = Limits()
 
 
 def patience_s(deadline_s: float) -> float:
-    """Return the wall-clock seconds after which a call is ended even if it used little CPU time, as it may wait
-    forever.
-    """
+    """Return the wall-clock seconds after which a call is ended even if it used little CPU time."""
     return max(2.0, 10 * deadline_s)
 
 
@@ -168,8 +166,9 @@ class Output:
 
 
 class Instance(Protocol):
-    """A running guest with its own memory, for one thread at a time. Calls release the GIL, so instances run in
-    parallel.
+    """A running guest with its own memory, for one thread at a time.
+
+    Calls release the GIL, so instances run in parallel.
     """
 
     deadline_s: float  # CPU time of the next calls; initially limits.deadline_s
@@ -200,8 +199,9 @@ class Instance(Protocol):
         ...
 
     def prepare(self, export: str) -> Callable[..., int | float | None]:
-        """Return a function that calls the export, which is faster for frequent calls. It is valid as long as the
-        instance.
+        """Return a function that calls the export, which is faster for frequent calls.
+
+        It is valid as long as the instance.
         """
         ...
 
@@ -255,7 +255,8 @@ class Engine(Protocol):
     def compile(self, wasm: bytes) -> Module: ...
 
     def load(self, serialized: bytes) -> Module:
-        """Load a module from what `serialize` returned. That is native code: only pass bytes of kscheduler, checked by
-        digest.
+        """Load a module from what `serialize` returned.
+
+        That is native code: only pass bytes of kscheduler, checked by digest.
         """
         ...

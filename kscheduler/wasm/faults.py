@@ -1,6 +1,4 @@
-"""Creates the GuestFaults of failed calls: an exceeded deadline, a trap with the engine's text, or a host function's
-error.
-"""
+"""Creates the GuestFaults of failed calls: exceeded deadlines, traps with the engine's text, host function errors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Links a module to the host, for every engine: finds host functions for its imports, and reads the types of its
-exports.
-"""
+"""Links a module to the host, for every engine: finds host functions for imports, and reads the types of exports."""
 
 from __future__ import annotations
 
@@ -39,9 +37,7 @@ class Link:
         return kind.params, kind.results
 
     def start(self, guest: Any) -> None:
-        """Call the export that initialises the guest: `_initialize` of a library or `_start` of a program, if there is
-        one.
-        """
+        """Call the export that initialises the guest, if any: `_initialize` of a library or `_start` of a program."""
         export = next((each for each in ("_initialize", "_start") if self.exports.get(each) == FuncType("", "")), None)
         if export is None:
             return

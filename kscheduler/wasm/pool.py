@@ -56,9 +56,7 @@ class PoolObserver(Protocol):
     """Receives what happens in a pool, for metrics and Events."""
 
     def wasm_called(self, plugin: str, seconds: float, fault: str) -> None:
-        """Record the duration of a call and the kind of its fault: "" for none, "unavailable" if the guest was not
-        called.
-        """
+        """Record how long a call took and its kind of fault: "" for none, "unavailable" if the guest was not called."""
         ...
 
     def wasm_sizes(self, plugin: str, instances: int, memory_pages: int) -> None:
@@ -122,8 +120,9 @@ class Pool:
         self._put_back(self._take(None), None)
 
     def run(self, work: Callable[[Instance], T], uid: str | None = None) -> T:
-        """Run `work` on an instance, or on the one that `uid` holds, and report the outcome. Raises GuestFault or
-        Unavailable.
+        """Run `work` on an instance, or on the one that `uid` holds, and report the outcome.
+
+        Raises GuestFault or Unavailable.
         """
         outcome = self.attempt(work, uid)
         self.report(outcome)
@@ -132,8 +131,9 @@ class Pool:
         return outcome.value  # type: ignore[return-value]  # without a fault it is what `work` returned
 
     def hold(self, uid: str) -> None:
-        """Reserve an instance for a pod's binding until `release`; may be called twice. Raises Unavailable if none is
-        free.
+        """Reserve an instance for a pod's binding until `release`; may be called twice.
+
+        Raises Unavailable if none is free.
         """
         if uid in self._held:
             return
@@ -183,8 +183,9 @@ class Pool:
     # --- one run, in two halves: the first on any thread, the second on the caller's ---
 
     def attempt(self, work: Callable[[Instance], T], uid: str | None = None) -> Outcome[T]:
-        """Run `work` and return its outcome without reporting it. Raises exceptions other than GuestFault and
-        Unavailable.
+        """Run `work` and return its outcome without reporting it.
+
+        Raises exceptions other than GuestFault and Unavailable.
         """
         outcome: Outcome[T] = Outcome()
         begin = time.perf_counter()
@@ -217,8 +218,9 @@ class Pool:
     # --- instances ---
 
     def _take(self, uid: str | None) -> Instance:
-        """Take an instance for one thread: the one that `uid` holds, an idle or a new one. Raises Unavailable or
-        GuestFault.
+        """Take an instance for one thread: the one that `uid` holds, an idle or a new one.
+
+        Raises Unavailable or GuestFault.
         """
         with self._lock:
             if uid is not None and uid in self._held:

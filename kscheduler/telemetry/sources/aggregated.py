@@ -1,6 +1,4 @@
-"""Reads aggregated APIs such as metrics.k8s.io through the scheduler's own apiserver, with the scheduler's
-credentials.
-"""
+"""Reads aggregated APIs such as metrics.k8s.io through the scheduler's own apiserver, with its credentials."""
 
 from __future__ import annotations
 
@@ -55,8 +53,9 @@ class Asker:
 
 
 def path_of(*parts: str, **query: str) -> str:
-    """Return a percent-encoded path with a query; empty query parameters are left out. "*" as a part stands for all
-    objects.
+    """Return a percent-encoded path with a query; empty query parameters are left out.
+
+    "*" as a part stands for all objects.
     """
     given = {name: value for name, value in query.items() if value}
     path = "/" + "/".join(quote(part, safe="*") for part in parts)

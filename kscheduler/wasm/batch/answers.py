@@ -84,8 +84,9 @@ def _decode(packed: bytes, function: str) -> _Answer:
 
 
 def status_of(answer: PodAnswer, point: Point) -> Status | None:
-    """Return the plugin status of one pod; None for success. Raises GuestError if the guest reports an error for the
-    pod.
+    """Return the plugin status of one pod; None for success.
+
+    Raises GuestError if the guest reports an error for the pod.
     """
     if answer.error is not None:
         raise GuestError(_cut(answer.error))
@@ -95,8 +96,9 @@ def status_of(answer: PodAnswer, point: Point) -> Status | None:
 
 
 def reasons_of(answer: PodAnswer) -> list[Status]:
-    """Return the statuses that Filter's marks refer to. A mark is one number per node: k refers to the status at index
-    k - 1.
+    """Return the statuses that Filter's marks refer to.
+
+    A mark is one number per node: k refers to the status at index k - 1.
     """
     if len(answer.reasons) > MAX_MARKS:
         raise bad_answer(Point.FILTER, f"reasons: expected at most {MAX_MARKS}, got {len(answer.reasons)}")
@@ -115,9 +117,7 @@ def wait_of(answer: PodAnswer) -> float:
 
 
 def read_marks(answer: PodAnswer, rows: int) -> tuple[bytes, list[Status]]:
-    """Return a mark (0: feasible) for each row, i.e. node, of the question, and the statuses that other
-    marks refer to.
-    """
+    """Return a mark (0: feasible) for each node of the question, and the statuses that other marks refer to."""
     marks, reasons = answer.verdicts, reasons_of(answer)
     if marks is None:
         return bytes(rows), reasons
@@ -130,8 +130,9 @@ def read_marks(answer: PodAnswer, rows: int) -> tuple[bytes, list[Status]]:
 
 
 def read_scores(answer: PodAnswer, rows: int) -> array[int]:
-    """Return a score for each row, i.e. node, of the question. Their range is not checked, as it matters for feasible
-    nodes only.
+    """Return a score for each row, i.e. node, of the question.
+
+    Their range is not checked, as it matters for feasible nodes only.
     """
     return array("q", packed_scores(answer, rows))
 

@@ -132,11 +132,10 @@ class Asker:
         turn: Turn,
         **more: Any,
     ) -> T:
-        """Call an extension point for a pod in its binding cycle on another thread; like `ask`, with the instance of
-        `holder`.
+        """Call an extension point for a pod in its binding cycle on another thread; `holder` has an own instance.
 
         `turn` belongs to that holder. The changes of nodes are encoded on the caller's thread, which alone may read the
-        node table.
+        node table. Arguments and errors are otherwise those of `ask`.
         """
         message = _encode({"pods": [self.view.show(pod, state)], **more})
         self.pool.hold(holder)
@@ -166,8 +165,9 @@ class Asker:
         return Question(self.view.show(pod, state))
 
     def ask_rows(self, point: Point, question: Question, rows: bytes | None, read: Callable[[PodAnswer, int], T]) -> T:
-        """Call Filter or Score with a prepared question, for these packed rows of nodes or, with None, for all;
-        otherwise as `ask`.
+        """Call Filter or Score with a prepared question, for these packed rows of nodes or, with None, for all nodes.
+
+        `read` and the errors are as in `ask`.
         """
         message, count = question.about(rows), self._columns.rows if rows is None else len(rows) // 4
 

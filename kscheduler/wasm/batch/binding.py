@@ -30,9 +30,7 @@ _numbers = itertools.count()  # numbers of bindings, for the names of holders
 
 
 class BindingPoint(BatchPlugin):
-    """Reserve, Unreserve and PostBind, which every plugin with a binding point has, to reserve and release the pod's
-    instance.
-    """
+    """Reserve, Unreserve and PostBind: a plugin with a binding point needs them to reserve and release instances."""
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         def work() -> Status | None:
@@ -71,9 +69,7 @@ class BindingPoint(BatchPlugin):
         read: Callable[[PodAnswer, int], T],
         instead: T,
     ) -> T:
-        """Call the guest on another thread, if there are any; return `instead` if it does not have the
-        extension point.
-        """
+        """Call the guest on another thread, if there are any; return `instead` if it lacks the extension point."""
         cycle, threads = self._binding(state, pod), self.around.threads
         await cycle.turn.wait()
         if threads is None or point not in self._described.points:
@@ -103,9 +99,7 @@ class BindingPoint(BatchPlugin):
         return cycle
 
     def _place(self, node_name: str) -> dict[str, Any]:
-        """Return the fields of a question that identify the node: its name, and its row in the node table if it has
-        one.
-        """
+        """Return the fields of a question that identify the node: its name, and its row in the node table if any."""
         row = self._table.row_of(node_name)
         return {"node": node_name} if row is None else {"node": node_name, "row": row}
 

@@ -81,19 +81,18 @@ class FilterPoint(BatchPlugin):
 
 
 class Measuring(BatchPlugin):
-    """Adds, to the plugin of a guest that reads live metrics, the method of a framework FollowingPlugin."""
+    """The FollowingPlugin's method, for plugins whose guest reads live metrics."""
 
     def follow(self) -> int:
-        """Take over new metric values. Returns a number that grows if values changed, so that pod classes must be built
-        again.
+        """Take over new metric values.
+
+        Returns a number that grows if values changed, so that pod classes must be built again.
         """
         return self._asker.metrics.follow(self._table.columns.rows)
 
 
 class FarSighted(BatchPlugin):
-    """Adds, to the plugin of a guest that reads pod fields that the scheduler ignores, the method of a
-    FarSightedPlugin.
-    """
+    """The FarSightedPlugin's method, for plugins whose guest reads pod fields that the scheduler ignores."""
 
     def look_beyond(self, pod: PodInfo) -> bytes:
         return self._asker.view.beyond(pod)
@@ -181,8 +180,9 @@ class GuestNormalizing(ScorePoint):
         return row
 
     def _normalized(self, state: CycleState, pod: PodInfo, raw: Mapping[int, int]) -> Mapping[int, int]:
-        """Call the guest's NormalizeScore. `raw` and the result map a node's row in the node table to its score, in row
-        order.
+        """Call the guest's NormalizeScore.
+
+        `raw` and the result map a node's row in the node table to its score, in row order.
         """
 
         def read(answer: PodAnswer, rows: int) -> Mapping[int, int]:

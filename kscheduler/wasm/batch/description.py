@@ -51,9 +51,7 @@ class _Described(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A guest's extension points and the data that it reads. plugins/abi/README.md explains the fields and
-    their words.
-    """
+    """A guest's extension points and the data that it reads. plugins/abi/README.md explains fields and words."""
 
     name: str
     points: frozenset[Point]

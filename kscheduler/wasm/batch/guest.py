@@ -21,8 +21,9 @@ _32_BITS = 0xFFFFFFFF
 
 
 class BatchGuest:
-    """A guest in one wasm instance, stored as the instance's `data`. Call `open` first, and do not use it after a
-    GuestFault.
+    """A guest in one wasm instance, stored as the instance's `data`.
+
+    Call `open` first, and do not use it after a GuestFault.
     """
 
     def __init__(self, instance: Instance, context: CallContext) -> None:
@@ -34,8 +35,9 @@ class BatchGuest:
         self.description: Description | None = None
 
     def open(self, config: str) -> Description:
-        """Configure the started guest and return its description of itself. Raises GuestError if it refuses the
-        configuration.
+        """Configure the started guest and return its description of itself.
+
+        Raises GuestError if it refuses the configuration.
         """
         version = self._run(BATCH_MARK)
         if version != ABI_VERSION:
@@ -57,10 +59,9 @@ class BatchGuest:
                 raise GuestFault(FaultKind.BAD_ANSWER, str(error)) from error
 
     def ask_one(self, point: Point, question: bytes, rows: int, pod: PodInfo | None) -> PodAnswer:
-        """Call an extension point about one pod and return the answer. `pod` is the pod that the guest's Events are
-        about.
+        """Call an extension point about one pod and return the answer.
 
-        Raises GuestError if the guest reports an error.
+        `pod` is the pod that the guest's Events are about. Raises GuestError if the guest reports an error.
         """
         self.context.begin(pod)
         limit = BASE_ANSWER_BYTES + BYTES_PER_ROW * rows

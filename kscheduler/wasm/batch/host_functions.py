@@ -1,6 +1,4 @@
-"""The host functions that a guest of the batch ABI may import: log a line, record an Event about its pod, read the
-time.
-"""
+"""Host functions that a guest of the batch ABI may import: log a line, record an Event about its pod, read the time."""
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@ SPARE_VALUES = 1_024  # values without a row that are kept, beyond the number of
 
 
 class IndexedColumn:
-    """A column with a value per node of the node table. Values are only added, so a guest that has the first n gets the
-    rest.
+    """A column with a value per node of the node table.
+
+    Values are only added, so a guest that has the first n gets the rest.
     """
 
     def __init__(self) -> None:
@@ -42,9 +43,7 @@ class IndexedColumn:
         return len(self.values) > 2 * len(self._rows) + SPARE_VALUES
 
     def write(self, known: int, rows: Sequence[int] | None) -> dict[str, Any]:
-        """Return these rows of the column, None for all, for a guest that already has the first `known` distinct
-        values.
-        """
+        """Return these rows of the column, None for all, for a guest that has the first `known` distinct values."""
         picked = self._rows if rows is None else array("i", [self._rows[row] for row in rows])
         written: dict[str, Any] = {"n": known} if known else {}
         return written | {"v": self.values[known:], "i": picked.tobytes()}

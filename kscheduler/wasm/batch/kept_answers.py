@@ -1,9 +1,8 @@
-"""Caches a guest's answers that depend on the pod and the node alone, by the pod's look, i.e. all that the guest reads
-of it.
+"""Caches a guest's answers that depend on the pod and the node alone.
 
-For a pod with a known look, the guest is called about changed nodes only. Both lanes of the scheduler use the cache:
-the general lane, and the pod classes (pods with equal specs) of the compiled lane, which read the same marks and
-scores.
+The key is the pod's look, i.e. all that the guest reads of the pod. For a pod with a known look, the guest is called
+about changed nodes only. Both lanes of the scheduler use the cache: the general lane, and the pod classes (pods with
+equal specs) of the compiled lane, which read the same marks and scores.
 """
 
 from __future__ import annotations
@@ -33,9 +32,7 @@ class OutOfReasons(PluginError):
 
 
 class KeptAnswer:
-    """A guest's cached marks (why a node is rejected) and scores of all nodes, for pods in which the guest reads equal
-    data.
-    """
+    """Cached marks (why nodes are rejected) and scores of all nodes, for pods that are equal to the guest."""
 
     __slots__ = ("_asker", "_limits", "_question", "_table", "marks", "reasons", "scores", "seen")
 
@@ -94,8 +91,9 @@ class KeptAnswers:
         follows_pods: bool,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        """`limits` is the range of raw scores. `follows_pods`: answers also depend on the requests of the pods on a
-        node.
+        """`limits` is the range of raw scores.
+
+        `follows_pods`: answers also depend on the requests of the pods on a node.
         """
         self._asker = asker
         self._table = table
@@ -121,9 +119,7 @@ class KeptAnswers:
         return found
 
     def find(self, pod: PodInfo, look: Hashable, state: bytes | None) -> KeptAnswer:
-        """Return the cached answer for a pod with changed nodes marked as outdated; refresh its marks or scores before
-        use.
-        """
+        """Return the cached answer for a pod, with changed nodes marked as outdated; refresh it before use."""
         found = self._of(pod, look, state)
         nodes, metrics = self._table.node_changes, self._asker.metrics
         now = nodes.count, metrics.follow(self._table.columns.rows)

@@ -25,14 +25,13 @@ class LiveColumns(Protocol):
     """Provides live metrics as columns over the node table. They do not change while a pod is decided."""
 
     def version(self, name: str) -> int:
-        """Return a number that changes when a value or a node's row may have changed; NOBODYS if there is no such
-        metric.
-        """
+        """Return a number that changes when a value or a node's row may have changed; NOBODYS for no such metric."""
         ...
 
     def values(self, name: str) -> array[float] | memoryview | None:
-        """Return a double per row of the node table, NaN for no value; None for no such metric. Valid until the next
-        change.
+        """Return a double per row of the node table, NaN for no value; None for no such metric.
+
+        Valid until the next change.
         """
         ...
 
@@ -48,9 +47,7 @@ class NoColumns:
 
 
 class TelemetryColumns:
-    """Live metrics from the scheduler's own metric sources; samples that exceed the default maximum age do
-    not count.
-    """
+    """Live metrics from the scheduler's own metric sources, without samples above the default maximum age."""
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry

@@ -1,5 +1,4 @@
-"""Presents a guest of the batch ABI as a plugin of the framework: the common part of such plugins, and their pod
-classes.
+"""Presents a guest of the batch ABI as a plugin of the framework: the common part of such plugins.
 
 A guest's answer is checked before any of it is used. A fault ends the pod's cycle with a status that names the plugin,
 or is ignored if the plugin's failure policy is to do so. A pod class is a set of pods that all plugins treat equally.
@@ -103,8 +102,7 @@ class BatchPlugin:
         return self._asker.view.look(pod) if self._is_steady else None
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """Add the guest's answers to a pod class: one per class of equal nodes if the guest is pure, otherwise one per
-        node.
+        """Add the guest's answers to a pod class: one per class of equal nodes for a pure guest, else one per node.
 
         Returns False if that is not possible for this pod.
         """
@@ -181,9 +179,7 @@ class BatchPlugin:
     def _ask(
         self, point: Point, state: CycleState, pod: PodInfo, read: Callable[[PodAnswer, int], T], **more: Any
     ) -> T:
-        """Call the guest for a pod, return `read(answer, rows)`, and store the state in the answer for the rest of the
-        cycle.
-        """
+        """Call the guest for a pod, return `read(answer, rows)`, and store the answer's state for the pod's cycle."""
         cycle = self._cycle(state)
         asker = cycle.asker or self._asker
         found, kept = asker.ask(point, pod, with_state(read), cycle.state, **more)
@@ -266,8 +262,7 @@ class _Prepared(NamedTuple):
 
 
 def _can_be_compiled(points: Collection[Point], *, is_pure: bool) -> bool:
-    """Return whether answers can be shared between pods, without a call for each at PreFilter, PreScore and
-    NormalizeScore.
+    """Return whether pods can share answers, without a call per pod at PreFilter, PreScore and NormalizeScore.
 
     The state that these points return would be missing at Reserve and later, and is constant for pure guests only.
     """

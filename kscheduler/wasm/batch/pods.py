@@ -117,9 +117,7 @@ class PodView:
         return shown if "uid" in shown else {"uid": pod.uid, **shown}
 
     def look(self, pod: PodInfo) -> Hashable | None:
-        """Return a key that is equal for pods that are equal in all the guest reads; None if the pod is equal to no
-        other.
-        """
+        """Return a key that is equal for pods that are equal in all the guest reads; None for a pod like no other."""
         if self._is_personal or (
             self._has_spec and pod.pod.spec.volumes
         ):  # volumes may have names that are unique to the pod

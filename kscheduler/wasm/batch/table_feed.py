@@ -134,9 +134,7 @@ class TableFeed:
         return [self._pack(mirror, {"metrics": self.metrics.pack(rows)}, rows)]
 
     def _pack_usage(self, mirror: Mirror, rows: bytes) -> bytes:
-        """Return a message with only the usage columns of these packed rows, byte for byte as `_pack` would
-        encode it.
-        """
+        """Return a message with the usage columns of these packed rows only, byte for byte as `_pack` encodes it."""
         mirror.gen += 1
         find = self._table.resources.find
         columns = [-1 if (column := find(name)) is None else column for name in self._wanted.resources]
@@ -235,9 +233,7 @@ _Reader = Callable[[NodeInfo], tuple[Hashable | None, Any]]
 
 
 def _readers(wanted: Description) -> dict[tuple[str, str], _Reader]:
-    """Return for each (part, key) the function that reads the values of its indexed column, as plugins/abi/README.md
-    orders them.
-    """
+    """Return, in the order of plugins/abi/README.md, the reader of each indexed column's values by (part, key)."""
     readers: dict[tuple[str, str], _Reader] = {}
     for key in wanted.labels:
         readers["labels", key] = lambda info, key=key: _text_of(info.labels, key)  # type: ignore[misc]

@@ -65,9 +65,7 @@ class BatchVersion:
 
     @property
     def may_surprise(self) -> bool:
-        """True if the guest imports the clock or Events, so that calls with equal questions may have
-        different effects.
-        """
+        """True if the guest imports the clock or Events, so that equal questions may have different effects."""
         return any(each.module == MODULE and each.name in ("now", "event") for each in self.module.imports)
 
     def _set_up(self, instance: Instance) -> None:

@@ -60,9 +60,7 @@ class GuestSource(Protocol):
 
 
 class ExtensionPlugin:
-    """A guest's plugin without extension points; those are classes in `points`, of which `plugin_class` adds the
-    guest's.
-    """
+    """A guest's plugin without extension points; `plugin_class` adds the guest's, which are classes in `points`."""
 
     name: ClassVar[str] = ""
     guest: ClassVar[GuestSource]
@@ -161,9 +159,7 @@ class ExtensionPlugin:
         return cycle
 
     def _resume(self, pod: PodInfo) -> Cycle | None:
-        """Resume the interrupted search for feasible nodes of the pod's last cycle, with its instance; None if there is
-        none.
-        """
+        """Resume the search for feasible nodes in which the pod's last cycle was interrupted; None if there is none."""
         self._resumed = search = self._searches.take(pod)
         if search is None:
             return None
@@ -175,9 +171,7 @@ class ExtensionPlugin:
         return search.cycle
 
     def _adapt_cycles(self) -> None:
-        """Let every attempt begin with the export `prefilter`, even if the profile does not have the plugin at
-        PreFilter.
-        """
+        """Let every attempt begin with the export `prefilter`, even if the profile lacks the plugin at PreFilter."""
         self._cycles.begins_with = _begin if "prefilter" in self.exports else None
         self._cycles.follows_pods = bool(self.exports & FOLLOWING_EXPORTS)
 
@@ -203,8 +197,7 @@ class ExtensionPlugin:
                 action()
 
     def is_divided(self, export: str) -> bool:
-        """Return whether the nodes of one call may be divided among several instances, by the user's setting if there
-        is one.
+        """Return whether the nodes of one call may be divided among several instances; the user's setting decides.
 
         Without a setting they may if the guest has no export that could read what this export left in memory about a
         node.
@@ -228,9 +221,7 @@ class ExtensionPlugin:
         return found
 
     def _shared_answers(self, export: str, cycle: Cycle, rows: Sequence[int], ends: Ends) -> list[Answer]:
-        """Do what `answers` does, but in parallel: the first rows on the attempt's own instance, the others on further
-        ones.
-        """
+        """Do what `answers` does, in parallel: the first rows on the attempt's own instance, the others on more."""
         pool, parts = cycle.begun(), self._sharing.parts(rows)
         calls, works = self._works(export, cycle, parts, ends)
         first, *others = works
@@ -255,9 +246,7 @@ class ExtensionPlugin:
     def _works(
         self, export: str, cycle: Cycle, parts: Sequence[Sequence[int]], ends: Ends
     ) -> tuple[list[Call], list[Callable[[Instance], list[Answer]]]]:
-        """Return, for each part of the rows, a Call that collects the guest's actions, and the work to do on an
-        instance.
-        """
+        """Return, for each part of the rows, a Call that collects the guest's actions, and the work for an instance."""
         calls = [Call(cycle.shown, later=[]) for _ in parts]
         works: list[Callable[[Instance], list[Answer]]] = [
             partial(ask_rows, export=export, call=call, rows=part, names=self.table.names_at(part), ends=ends)
@@ -266,9 +255,7 @@ class ExtensionPlugin:
         return calls, works
 
     def _begin_and(self, cycle: Cycle, work: Callable[[Instance], list[Answer]], instance: Instance) -> list[Answer]:
-        """Do the work on an instance that is not the attempt's own, after repeating the calls with which the attempt
-        began.
-        """
+        """Do the work on an instance other than the attempt's own, after the calls that began the attempt."""
         if self._cycles.begins_with is not None:
             invoke(instance, "prefilter", Call(cycle.shown, later=[]))
         if cycle.filtered is not None and "prescore" in self.exports:
@@ -312,9 +299,7 @@ class ExtensionPlugin:
         return found
 
     def ask_pre_filter(self, cycle: Cycle) -> PreFiltered:
-        """Call `prefilter`, which begins the attempt, or return a resumed attempt's answer; success if the guest has
-        none.
-        """
+        """Call `prefilter`, or return a resumed attempt's answer; success if the guest does not have the export."""
         if "prefilter" not in self.exports:
             return None, None
         if cycle.is_resumed:  # another `prefilter` would make the guest forget its later answers
@@ -356,9 +341,7 @@ def exports_of(module: Module) -> frozenset[str]:
 
 
 def sees_all_nodes(module: Module) -> bool:
-    """Return whether a guest's answer about one node may depend on other nodes, since it imports functions that list
-    them.
-    """
+    """Return whether a guest's answer about one node may depend on others, as it imports functions that list them."""
     return any(each.name in ("nodeList", "nodeImageStates") for each in module.imports)
 
 

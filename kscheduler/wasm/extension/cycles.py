@@ -164,8 +164,9 @@ class Cycle:
             self._cycles.forget(self)
 
     def release(self) -> None:
-        """Release the instance; may be called twice. If another thread uses it, that thread releases it when it is
-        done.
+        """Release the instance; may be called twice.
+
+        If another thread uses it, that thread releases it when it is done.
         """
         with self._cycles.lock:
             pool, self._pool = self._pool, None
@@ -223,9 +224,7 @@ class Cycles:
         cycle.hold(self.pool)
 
     def make_room(self, cycle: Cycle) -> None:
-        """Register an attempt. Releases instances of attempts that were garbage-collected, and of the oldest beyond the
-        limit.
-        """
+        """Register an attempt, and release instances of collected attempts and of the oldest beyond the limit."""
         while self.dropped:
             pool, key = self.dropped.popleft()
             self._open.pop(key, None)

@@ -56,8 +56,9 @@ class KeptAnswer:
         self.seen_marks = self.seen_scores = _NEVER  # number of node changes that they contain
 
     def put_marks(self, rows: Sequence[int], rejected: Sequence[tuple[int, Status]], row_count: int) -> bool:
-        """Store Filter's results for these rows of nodes. If there are too many different statuses, drop all and return
-        False.
+        """Store Filter's results for these rows of nodes.
+
+        If there are too many different statuses, drop all and return False.
         """
         self.marks.extend(bytes(row_count - len(self.marks)))
         for row in rows:

@@ -79,8 +79,9 @@ class FilterPoint(ExtensionPlugin):
             verdicts.reject(row, code, detail)
 
     def judge(self, cycle: Cycle, rows: Sequence[int]) -> Judged:
-        """Call `filter` for these rows of nodes. If the guest fails and its failure policy is `ignore`, no node is
-        rejected.
+        """Call `filter` for these rows of nodes.
+
+        If the guest fails and its failure policy is `ignore`, no node is rejected.
         """
         try:
             answers = self.answers("filter", cycle, rows, _is_no_verdict)
@@ -113,9 +114,7 @@ class FilterPoint(ExtensionPlugin):
 
 
 class SearchingFilterPoint(FilterPoint):
-    """Filter of guests whose answers are not cached: calls `filter` for as few nodes as needed, if slow on other
-    threads.
-    """
+    """Filter of guests without cached answers: calls `filter` for as few nodes as needed, if slow on other threads."""
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         rows = verdicts.feasible_rows()
@@ -159,9 +158,7 @@ class SearchingFilterPoint(FilterPoint):
             verdicts.reject(row, code, detail)
 
     def _may_interrupt(self, state: CycleState, search: Search, rows: int) -> None:
-        """Raise AnswersToCome, to make the calls on other threads, if calls for `rows` nodes would block the event
-        loop.
-        """
+        """Raise AnswersToCome, to use other threads, if calls for `rows` nodes would block the event loop for long."""
         threads = self.surroundings.filter_threads
         if not state.may_wait or threads is None or search.interruptions >= MAX_INTERRUPTIONS:
             return

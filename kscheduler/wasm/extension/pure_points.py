@@ -36,8 +36,9 @@ class PurePoint(ExtensionPlugin):
     _answers: KeptAnswers | None = None  # None until the first use, and after a new version of the guest
 
     def replace(self, version: Version) -> None:
-        """Switch to this version of the guest, drop the cached answers and have pod classes built again. Implements
-        `Follower`.
+        """Switch to this version of the guest, drop the cached answers and have pod classes built again.
+
+        Implements `Follower`.
         """
         super().replace(version)
         self._answers = None
@@ -45,9 +46,7 @@ class PurePoint(ExtensionPlugin):
             self.table.node_changes.add(0)
 
     def look_beyond(self, pod: PodInfo) -> bytes:
-        """Return a digest of all that the guest reads of the pod, to be part of the pod's signature; b"" if nothing is
-        cached.
-        """
+        """Return a digest of all that the guest reads of the pod, for the pod's signature; b"" if nothing is cached."""
         return b"" if self.exports & _PERSONAL_EXPORTS else look_of(self._world.whole(pod.pod))
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
@@ -68,8 +67,9 @@ class PurePoint(ExtensionPlugin):
         return self._answers
 
     def marked(self, cycle: Cycle, known: KeptAnswer) -> bool:
-        """Bring the cached results of Filter up to date. False if that is not possible. Raises CycleFault if the guest
-        fails.
+        """Bring the cached results of Filter up to date.
+
+        False if that is not possible. Raises CycleFault if the guest fails.
         """
         kept = self._kept
         rows, now = kept.stale(known.seen_marks), kept.now
@@ -83,8 +83,9 @@ class PurePoint(ExtensionPlugin):
         return True
 
     def scored(self, cycle: Cycle, known: KeptAnswer) -> bool:
-        """Bring the cached scores up to date; False if the guest failed and that is ignored. Raises CycleFault if it
-        fails.
+        """Bring the cached scores up to date; False if the guest failed and that is ignored.
+
+        Raises CycleFault if it fails.
         """
         kept = self._kept
         rows, now = kept.stale(known.seen_scores), kept.now
@@ -98,8 +99,9 @@ class PurePoint(ExtensionPlugin):
         return True
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """Add the guest's cached results of Filter and Score to a pod class. False if they cannot be expressed that
-        way.
+        """Add the guest's cached results of Filter and Score to a pod class.
+
+        False if they cannot be expressed that way.
         """
         draft.depends_on(Source.OBJECTS)
         cycle = Cycle(self._cycles, pod, self._world.whole(pod.pod))
@@ -147,8 +149,9 @@ class PurePoint(ExtensionPlugin):
         return known.pre_filtered
 
     def unscored(self, cycle: Cycle, known: KeptAnswer) -> bool:
-        """Return whether PreScore returns Skip; `prescore` is called the first time only. Raises CycleFault if it
-        rejects.
+        """Return whether PreScore returns Skip; `prescore` is called the first time only.
+
+        Raises CycleFault if it rejects.
         """
         if known.is_unscored is None:
             cycle.wants_pre_score = cycle.wants_pre_score or "prescore" in self.exports

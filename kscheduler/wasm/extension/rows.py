@@ -32,9 +32,7 @@ Ends = Callable[[int], bool]  # returns whether this result ends the calls for f
 def ask_rows(
     instance: Instance, export: str, call: Call, rows: Sequence[int], names: Sequence[str], ends: Ends
 ) -> list[Answer]:
-    """Call the export for the node of each row, in order; return answers other than 0, until `ends` is True for a
-    result.
-    """
+    """Call the export for the node of each row, in order; return answers other than 0, until `ends` returns True."""
     instance.data = call
     function = cast(Callable[[], int], instance.prepare(export))
     found: list[Answer] = []
@@ -52,9 +50,7 @@ def ask_rows(
 
 
 class Sharing:
-    """The threads for the calls of one plugin, created when first needed, and the usual time per node of
-    each export.
-    """
+    """The threads for the calls of one plugin, created when first needed, and the usual time per node by export."""
 
     def __init__(self, threads: int | None = None) -> None:
         cores = len(os.sched_getaffinity(0))
@@ -81,8 +77,9 @@ class Sharing:
         return [rows[start : start + size] for start in range(0, len(rows), size)]
 
     def run(self, works: Sequence[Callable[[], T]]) -> list[T]:
-        """Run all functions, the first on this thread, and return their results. Raises an exception when all have
-        ended.
+        """Run all functions, the first on this thread, and return their results.
+
+        Raises an exception when all have ended.
         """
         others = min(self._threads, len(works) - 1)
         if self._executor is None and others > 0:

@@ -56,9 +56,7 @@ class Search:
         self._seen = self._world.node_changes
 
     def next_rows(self) -> list[int]:
-        """Return the rows of nodes to call the guest for next: as many as suffice if all are feasible; none
-        at the end.
-        """
+        """Return the rows of nodes to ask about next: as many as suffice if all are feasible; none at the end."""
         if self._is_over:
             return []
         found: list[int] = []

@@ -1,3 +1,1 @@
-"""Loads guests: reads them from a file or a server, checks and compiles them, and replaces them when the source
-changes.
-"""
+"""Loads guests: reads them from a file or server, checks and compiles them, and replaces them after changes."""

@@ -1,5 +1,4 @@
-"""Tries out a new version of a guest: it decides about a few made-up pods and nodes before it may decide about real
-ones.
+"""Tries out a new version of a guest on a few made-up pods and nodes before it may decide about real ones.
 
 The plugin is made as a profile makes it, with a pool, deadline, memory limit and checks of its own. It has no
 apiserver, no metrics, no Events and no waiting pods. A guest that traps, hangs or violates its ABI in the trial is

@@ -53,9 +53,7 @@ class CompiledCache:
         self._is_usable: bool | None = None  # None: not tried yet
 
     def get(self, key: str) -> bytes | None:
-        """Return the compiled code stored under this key; None if there is none or it is damaged, in which case it is
-        removed.
-        """
+        """Return the compiled code stored under this key, or None. A damaged file is removed."""
         if not self._prepare():
             return None
         path = self._path(key)
@@ -142,8 +140,9 @@ class CompiledCache:
                 excess -= entry.size_bytes
 
     def _entries(self) -> Iterator[_Entry]:
-        """Yield the cache's files, and remove leftovers of interrupted writes. Other files are neither counted nor
-        removed.
+        """Yield the cache's files, and remove leftovers of interrupted writes.
+
+        Other files are neither counted nor removed.
         """
         with os.scandir(self.directory) as found:
             for item in found:
@@ -174,8 +173,9 @@ def default_directory(environment: Mapping[str, str] | None = None) -> Path | No
 
 
 def open_cache(directory: str | None, *, environment: Mapping[str, str] | None = None) -> CompiledCache | None:
-    """Open the cache for a value of `--plugin-cache-dir`. None means the default place, if there is one; "" means no
-    cache.
+    """Open the cache for a value of `--plugin-cache-dir`.
+
+    None means the default place, if there is one; "" means no cache.
     """
     if directory is not None:
         return CompiledCache(directory) if directory else None

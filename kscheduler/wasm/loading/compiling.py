@@ -1,6 +1,4 @@
-"""Turns a guest's bytes into a version that can run: reads its interface, then compiles it or loads it from
-the cache.
-"""
+"""Turns a guest's bytes into a version that can run: reads its interface, and compiles it or uses the cache."""
 
 from __future__ import annotations
 
@@ -27,8 +25,9 @@ class Version:
 
 
 def read_interface(wasm: bytes) -> tuple[Sections, Interface]:
-    """Return the module's imports and exports, and its interface as a plugin. Raises LoadError if it cannot be a
-    plugin.
+    """Return the module's imports and exports, and its interface as a plugin.
+
+    Raises LoadError if it cannot be a plugin.
     """
     try:
         sections = read_sections(wasm)

@@ -75,8 +75,9 @@ class Fetcher:
         return fetched
 
     async def fetch_if_changed(self, mark: Mark) -> Fetched | None:
-        """Return the contents, or None if the source reports no change since `mark`. Returned contents may still be
-        equal.
+        """Return the contents, or None if the source reports no change since `mark`.
+
+        Returned contents may still be equal.
         """
         return await self._fetch(mark)
 

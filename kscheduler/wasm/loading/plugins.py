@@ -44,8 +44,7 @@ class GuestPlugins:
         reloads: bool = True,
         is_trial: bool = False,
     ) -> None:
-        """`cache_dir` is the directory of compiled guests, as `--plugin-cache-dir`: None for the default place, "" for
-        none.
+        """`cache_dir` is the directory of compiled guests, as `--plugin-cache-dir`: None for the default, "" for none.
 
         `hosts`, `engine` and `limits` have defaults if they are None. With `reloads` False guests are never replaced,
         nor called on other threads, as a simulation in virtual time needs. With `is_trial` guests are never quarantined
@@ -142,11 +141,10 @@ class GuestPlugins:
         nodes: Mapping[str, NodeDocument],
         pods: Mapping[str, PodDocument],
     ) -> None:
-        """Connect the plugins of all guests to a scheduler's clock, observer, recorder and objects. Call it on its
-        loop's thread.
+        """Connect the plugins of all guests to a scheduler's clock, observer, recorder and objects.
 
-        `nodes` are complete nodes by name, `pods` complete waiting pods by uid. Both are empty unless a guest needs
-        them.
+        Call it on its loop's thread. `nodes` are complete nodes by name, `pods` complete waiting pods by uid. Both are
+        empty unless a guest needs them.
         """
         if self._lender is not None:
             self._lender.attach(clock=clock, observer=observer, recorder=recorder, nodes=nodes, pods=pods)
@@ -165,9 +163,7 @@ class GuestPlugins:
         return Reloader(guest, observer, canary=canary, recorder=self._lender)
 
     def _host_aside(self, guest: Guest, observer: PoolObserver) -> PluginClass:
-        """Return a function that makes plugin classes for trials: they belong to no scheduler and report to
-        `observer`.
-        """
+        """Return a function that makes plugin classes for trials: without a scheduler, and reporting to `observer`."""
         from kscheduler.wasm.loading.scheduler_link import Lender, host_of
 
         abi = guest.interface.abi

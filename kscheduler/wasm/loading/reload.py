@@ -126,9 +126,7 @@ class Reloader:
         return Outcome.REPLACED, f"sha256 {version.sha256}"
 
     def _check_points(self, version: Version) -> None:
-        """Raise LoadError if the version has another ABI or other extension points than those for which the profile was
-        built.
-        """
+        """Raise LoadError if the version has another ABI or other extension points than those in use by the profile."""
         before, now = self._guest.interface, version.interface
         if (before.abi, before.points) != (now.abi, now.points):
             raise LoadError(

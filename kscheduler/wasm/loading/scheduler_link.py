@@ -55,9 +55,7 @@ class Recorder(Protocol):
 
 
 class Lender:
-    """A scheduler's clock, pool observer, Event recorder and complete objects, which are set when the scheduler
-    attaches itself.
-    """
+    """A scheduler's clock, pool observer, Event recorder and complete objects, once a scheduler has set them."""
 
     def __init__(
         self,

@@ -105,9 +105,7 @@ def _guess(data: bytes) -> str:
 
 
 def printable(name: str, limit: int = 80) -> str:
-    """Return a name from a module, shortened and escaped for messages: it may be long and contain control
-    characters.
-    """
+    """Return a name from a module, shortened and escaped for messages: it may be long or have control characters."""
     shown = "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in name[:limit])
     return shown + "..." if len(name) > limit else shown
 

@@ -44,9 +44,7 @@ Source = FileSource | HTTPSource
 
 
 def parse_source(given: SecretURL, *, allow_insecure: bool = False) -> Source:
-    """Parse a guest's URL. Raises SourceError, worded as in kube-scheduler-wasm-extension where that has the error,
-    too.
-    """
+    """Parse a guest's URL. Raises SourceError, worded as in kube-scheduler-wasm-extension where that has it, too."""
     url = given.reveal()
     if url.startswith(FILE_PREFIX):
         if not url.removeprefix(FILE_PREFIX):

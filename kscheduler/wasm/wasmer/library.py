@@ -38,9 +38,7 @@ def bind_library() -> str:
 
 
 def candidates(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield the paths of possible libraries, and a name for the system's loader; if the environment names a file, only
-    that.
-    """
+    """Yield paths of possible libraries, and a name for the system's loader; only the environment's file if set."""
     named = environment.get(VARIABLE)
     if named:
         yield named
@@ -75,9 +73,7 @@ def _check_is_whole(path: str) -> None:
 
 
 def _identity(path: str) -> str:
-    """Return the file's size and time, since two builds of one version may compile differently; "" if they
-    are unknown.
-    """
+    """Return the file's size and time, since two builds of one version may compile differently; "" if unknown."""
     try:
         found = os.stat(path)
     except OSError:

@@ -1,6 +1,4 @@
-"""Makes an instance from a module: sets its limits, links its host functions and exports, and runs its
-start section.
-"""
+"""Makes an instance from a module: sets limits, links host functions and exports, and runs the start section."""
 
 from __future__ import annotations
 

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 
 
 def new_engine() -> WasmtimeEngine:
-    """Create the engine. Raises EngineUnavailable without the library or the compiled extension module, or if they
-    differ.
-    """
+    """Create the engine. Raises EngineUnavailable if the library or the extension module is missing, or they differ."""
     if util.find_spec("wasmtime") is None:
         raise EngineUnavailable("engine wasmtime needs the package wasmtime: pip install 'kscheduler[wasm]'")
     try:

@@ -1,6 +1,4 @@
-"""Checks that the compiled extension module matches the installed wasmtime: its version, and the sizes of shared
-structs.
-"""
+"""Checks that the compiled extension module matches the installed wasmtime: the version, and sizes of structs."""
 
 from __future__ import annotations
 

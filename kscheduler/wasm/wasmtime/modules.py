@@ -37,9 +37,7 @@ GUARD_BYTES = 64 * 1024
 
 
 def configuration() -> wasmtime.Config:
-    """Return a configuration that is interruptible, uses little address space, and enables only features toolchains use
-    by default.
-    """
+    """Return a configuration for interruptible guests with little address space and only the usual wasm features."""
     config = wasmtime.Config()
     config.epoch_interruption = True
     config.memory_reservation = RESERVED_BYTES

@@ -29,9 +29,7 @@ _PER_ENTRY = 256  # approximate overhead of an entry, in bytes
 
 
 class WholeObjects(Protocol):
-    """Returns complete pod and node objects with all their fields; None for an object that is not stored,
-    or not yet.
-    """
+    """Returns complete pod and node objects with all fields; None for an object that is not stored, or not yet."""
 
     def pod(self, pod: Pod) -> PodDocument | None: ...
 
@@ -48,8 +46,9 @@ class ObjectEncoder:
         self._nodes: _Kept[str] = _Kept(MAX_NODE_BYTES)  # node name -> its bytes
 
     def whole(self, pod: Pod) -> Pod | PodDocument:
-        """Return the pod's complete object if there is one, else the pod. Callers keep it, as it is stored only while
-        the pod waits.
+        """Return the pod's complete object if there is one, else the pod.
+
+        Callers keep it, as it is stored only while the pod waits.
         """
         return (None if self._whole is None else self._whole.pod(pod)) or pod
 
@@ -104,8 +103,9 @@ class _Kept(Generic[T]):
             return entry[1]
 
     def keep(self, key: T, source: object, data: bytes) -> bytes:
-        """Store the bytes of an object and return them. A different `source` object under the key means another
-        version.
+        """Store the bytes of an object and return them.
+
+        A different `source` object under the key means another version.
         """
         with self._lock:
             replaced = self._entries.pop(key, None)

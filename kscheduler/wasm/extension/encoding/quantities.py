@@ -74,9 +74,7 @@ def _binary(text: str, sign: str, whole: str, places: str, power: int) -> str:
 
 
 def _to_nano(mantissa: int, scale: int) -> tuple[int, int]:
-    """Return (mantissa, scale) with at most nine decimal places, rounded up so that a small amount does not become
-    zero.
-    """
+    """Return (mantissa, scale) with at most nine decimal places, rounded up so that no small amount becomes zero."""
     if scale >= -_NANO:
         return (mantissa * 10**scale, 0) if scale > 0 else (mantissa, scale)
     return -(-mantissa // 10 ** (-_NANO - scale)), -_NANO

@@ -20,8 +20,9 @@ def give(instance: Instance, data: bytes, address: int, limit: int) -> int:
 
 
 def take(instance: Instance, address: int, size: int, most: int, what: str) -> bytes:
-    """Read bytes from the guest's memory. Raises GuestFault for more than `most`, with `what` as their name in its
-    text.
+    """Read bytes from the guest's memory.
+
+    Raises GuestFault for more than `most`, with `what` as their name in its text.
     """
     size &= _U32
     if size > most:

@@ -1,6 +1,4 @@
-"""One call of a guest's export: the inputs that host functions return, and the answers that the guest
-passes to them.
-"""
+"""One call of a guest's export: the inputs that host functions return, and the answers that the guest gives them."""
 
 from __future__ import annotations
 
@@ -17,8 +15,9 @@ log = logging.getLogger(__name__)
 
 
 class Call:
-    """The inputs and answers of one call. Inputs that the export does not use are empty; lists are encoded when they
-    are read.
+    """The inputs and answers of one call.
+
+    Inputs that the export does not use are empty; lists are encoded when they are read.
     """
 
     __slots__ = (
@@ -47,8 +46,7 @@ class Call:
         scores: Mapping[str, int] | None = None,
         later: list[Callable[[], None]] | None = None,
     ) -> None:
-        """`target` is the pod that is added or removed, `filtered` the feasible nodes, `statuses` returns codes by node
-        name.
+        """`target` is the pod added or removed, `filtered` the feasible nodes, `statuses` returns codes by node name.
 
         `later` collects the guest's actions, such as Events, if the calling thread must not do them; None to do them at
         once.
@@ -90,9 +88,7 @@ class Call:
         return self._written("scores", {})
 
     def _written(self, name: str, nothing: object) -> bytes:
-        """Return an input as JSON. It is encoded only once, so that a guest's two calls for its size and its bytes
-        agree.
-        """
+        """Return an input as JSON, encoded only once so that a guest's two calls for its size and its bytes agree."""
         value = self._lists[name]
         if not isinstance(value, bytes):
             if callable(value):

@@ -1,6 +1,4 @@
-"""The modules `k8s.io/api` and `k8s.io/scheduler`: nodes, the inputs and answers of a call, and actions
-such as Events.
-"""
+"""The modules `k8s.io/api` and `k8s.io/scheduler`: nodes, inputs and answers of a call, and actions such as Events."""
 
 from __future__ import annotations
 
@@ -92,9 +90,7 @@ class SchedulerFunctions:
         call_of(instance).events = take(instance, address, size, MAX_CLUSTER_EVENTS, "cluster events")
 
     def node_names(self, instance: Instance, address: int, size: int) -> None:
-        """Read the node names that PreFilter returns, each ended by a NUL byte; bytes after the last NUL
-        are ignored.
-        """
+        """Read the node names that PreFilter returns, each ended by a NUL byte; bytes after the last are ignored."""
         names = take(instance, address, size, MAX_LIST, "node names").split(b"\0")[:-1]
         call_of(instance).node_names = [name.decode("utf-8", "replace") for name in names if name]
 

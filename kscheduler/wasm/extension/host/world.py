@@ -37,9 +37,7 @@ class World:
         return self._table.node_changes.count
 
     def node_object(self, row: int) -> object:
-        """Return the node object of this row of the node table as guests get it, another one after a change; None for
-        no node.
-        """
+        """Return the object that guests get for the node in this row, a new object after a change; None for no node."""
         info = self._table.find(row)
         return None if info is None else self._encoder.source(info.node)
 
@@ -54,8 +52,9 @@ class World:
             raise GuestFault(FaultKind.HOST, f"node {name} cannot be shown to the guest: {error}") from error
 
     def node_list(self) -> bytes:
-        """Return the encoded list of all nodes, encoded again if one has changed. Raises GuestFault if it cannot be
-        encoded.
+        """Return the encoded list of all nodes, encoded again if one has changed.
+
+        Raises GuestFault if it cannot be encoded.
         """
         nodes = [info.node for info in self._table]
         listed, data = self._list
