@@ -163,7 +163,7 @@ class CSIDriver(APIObject, frozen=True):
 class CSIStorageCapacity(NamespacedObject, frozen=True):
     """How much storage a CSI driver can still provide for one storage class to the nodes that the selector matches.
 
-    None as the selector matches no nodes.
+    A selector of None matches no nodes.
     """
 
     node_topology: LabelSelector | None = None

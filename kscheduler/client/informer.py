@@ -63,11 +63,11 @@ class Handler(Protocol[T_contra]):
     def on_add(self, obj: T_contra) -> None: ...
 
     def on_update(self, old: T_contra, new: T_contra) -> None:
-        """`old` is the version that the handler received last."""
+        """Handle a changed object; `old` is the version that the handler received last."""
         ...
 
     def on_delete(self, obj: T_contra) -> None:
-        """`obj` is the version that the handler received last."""
+        """Handle a deleted object, given as the version that the handler received last."""
         ...
 
 

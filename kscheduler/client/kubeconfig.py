@@ -70,7 +70,7 @@ class Kubeconfig:
         return f"kubeconfig {self.paths}: users[{self.user_name}].user.{field}"
 
     def hide_in(self, text: str) -> str:
-        """Return a text of the library without any value of the user's entry, except file names."""
+        """Return a message of the authentication library without any value of the user's entry, except file names."""
         return hide_urls(hide_parts(text, _texts_in(self.user)))
 
     def _check_cluster(self) -> None:

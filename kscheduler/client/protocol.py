@@ -169,7 +169,7 @@ class Page(Generic[T]):
 
 
 class Binding(msgspec.Struct, frozen=True, gc=False):
-    """A pod by its uid, so that no later pod of the same name is meant, and the node to bind it to."""
+    """A pod and the node to bind it to. The pod's uid excludes a later pod of the same name."""
 
     namespace: str
     name: str

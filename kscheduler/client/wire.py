@@ -119,7 +119,7 @@ def decode_page(raw: bytes, resource: Resource[T]) -> Page[T]:
 class LineDecoder(Generic[T]):
     """Decodes the lines of one watch, in order.
 
-    An event that changes nothing for the scheduler has only its version.
+    Of an event that changes nothing for the scheduler, only the resource version is returned.
     """
 
     def __init__(self, resource: Resource[T]) -> None:

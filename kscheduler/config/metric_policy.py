@@ -176,7 +176,7 @@ class Loosening(ConfigStruct, frozen=True):
 class Relaxation(ConfigStruct, frozen=True):
     """A step that weakens a policy for a pod that has waited for the time `after` and has no feasible node.
 
-    Steps add up.
+    Later steps apply in addition to earlier ones.
     """
 
     after: Duration = Duration(0)
@@ -208,7 +208,7 @@ class PolicySpec(ConfigStruct, frozen=True):
         return list(dict.fromkeys(names))
 
     def is_in_plan_b(self, failures: Callable[[str], int]) -> bool:
-        """Return True if plan B replaces the policy.
+        """Return True if the policy is replaced by its plan B because a source that it needs keeps failing.
 
         `failures` returns the number of consecutive failures of a metric.
         """

@@ -16,7 +16,10 @@ from kscheduler.telemetry.sample_book import SampleBook
 
 
 class BookColumn:
-    """A column of one metric, filled from its sample book. With `freshness` None, values of any age count."""
+    """A column of one metric, filled from the newest samples of the nodes.
+
+    A sample older than `freshness` allows does not count; with `freshness` None, samples of any age do.
+    """
 
     def __init__(self, book: SampleBook, rows: NodeRows, freshness: Freshness | None, now: float) -> None:
         self._book = book
@@ -75,9 +78,7 @@ class BookColumn:
     # --- what is written ---
 
     def refresh(self, now: float) -> bool:
-        """Copy the values of the sample book that are still fresh, and return whether a value or sample
-        time changed.
-        """
+        """Copy the values of the sample book that are still fresh, and return whether a value or its time changed."""
         self._rows.follow()
         book = self._book
         oldest = -math.inf if self._freshness is None else now - book.cadence.max_age_s(self._freshness)

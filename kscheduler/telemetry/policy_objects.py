@@ -63,7 +63,7 @@ class PolicyObjects:
             await run_together(self._reports.run(), self._open_book(), *listening)
 
     async def wait_for_sync(self) -> None:
-        """Wait until the objects are listed, but only for seconds: a pod that names a policy waits for it anyway."""
+        """Wait until the objects are listed, a few seconds at most; a pod that names a policy waits for it anyway."""
         # The book is opened after FIRST_LISTS_S at the latest; a limit of the same length could end just before.
         await wait_event(self._listed, 2 * FIRST_LISTS_S)
 

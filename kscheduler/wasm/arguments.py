@@ -1,5 +1,4 @@
-"""The arguments of a wasm plugin in a profile's `pluginConfig[].args`: read strictly, with all errors reported
-together.
+"""The arguments of a wasm plugin in a profile's `pluginConfig[].args`: read strictly, with all errors at once.
 
 `guestURL`, `guestConfig`, `logSeverity` and `Args` are those of kube-scheduler-wasm-extension; the others are
 kscheduler's. An unknown key is an error that lists the known ones. No file is read and no server is called here.

@@ -183,9 +183,9 @@ class Pool:
     # --- one run, in two halves: the first on any thread, the second on the caller's ---
 
     def attempt(self, work: Callable[[Instance], T], uid: str | None = None) -> Outcome[T]:
-        """Run `work` and return its outcome without reporting it.
+        """Run `work` and return its outcome without reporting it. Only GuestFault and Unavailable count as outcomes.
 
-        Raises exceptions other than GuestFault and Unavailable.
+        Other exceptions are raised.
         """
         outcome: Outcome[T] = Outcome()
         begin = time.perf_counter()

@@ -1,6 +1,6 @@
-"""Source custom.metrics.k8s.io: values that describe nodes.
+"""The metric source custom.metrics.k8s.io: values that describe nodes.
 
-One request per metric, to v1beta2 or, if missing, v1beta1.
+One request per metric is sent to v1beta2 or, if that is missing, to v1beta1.
 """
 
 from __future__ import annotations

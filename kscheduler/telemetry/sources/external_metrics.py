@@ -1,6 +1,6 @@
-"""Source external.metrics.k8s.io: values from outside the cluster, matched to nodes by a label.
+"""The metric source external.metrics.k8s.io: values from outside the cluster, matched to nodes by a label.
 
-One request per metric.
+One request is sent per metric.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Source load-watcher: the utilisation of all nodes, in percent, in one response."""
+"""The metric source load-watcher: the utilisation of all nodes, in percent, in one response."""
 
 from __future__ import annotations
 

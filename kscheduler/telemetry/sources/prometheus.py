@@ -1,4 +1,4 @@
-"""Source Prometheus, or a compatible server: one query per metric, whose answer has one element per node.
+"""The metric source Prometheus, or a compatible server: one query per metric, whose answer has one element per node.
 
 The time of a sample is the time at which the query was evaluated, which reveals a server that hangs or answers from a
 cache.

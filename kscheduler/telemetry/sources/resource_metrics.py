@@ -1,4 +1,7 @@
-"""Source metrics.k8s.io: nodes' usage of cpu and memory, as a share of allocatable or capacity. One request for all."""
+"""The metric source metrics.k8s.io: nodes' usage of cpu and memory, as a share of allocatable or capacity.
+
+One request returns all nodes.
+"""
 
 from __future__ import annotations
 

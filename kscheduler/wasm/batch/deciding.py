@@ -86,7 +86,7 @@ class Measuring(BatchPlugin):
     def follow(self) -> int:
         """Take over new metric values.
 
-        Returns a number that grows if values changed, so that pod classes must be built again.
+        Returns a number that grows when pod classes must be built again because of them.
         """
         return self._asker.metrics.follow(self._table.columns.rows)
 

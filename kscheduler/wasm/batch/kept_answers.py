@@ -32,7 +32,7 @@ class OutOfReasons(PluginError):
 
 
 class KeptAnswer:
-    """Cached marks (why nodes are rejected) and scores of all nodes, for pods that are equal to the guest."""
+    """Cached marks (why nodes are rejected) and scores of all nodes, for pods that are equal in all the guest reads."""
 
     __slots__ = ("_asker", "_limits", "_question", "_table", "marks", "reasons", "scores", "seen")
 

@@ -95,7 +95,7 @@ class _Following(BatchPlugin):
 
 
 def check_replacement(old: Description, new: Description) -> None:
-    """Raise PluginError if a plugin of the old version cannot change to the new one."""
+    """Raise PluginError if a plugin of the old version cannot switch to the new one, e.g. for its extension points."""
     for field in ("points", "normalize", "depends", "pod"):  # the plugin's methods and pod signatures depend on them
         before, after = getattr(old, field), getattr(new, field)
         if before != after:

@@ -112,7 +112,7 @@ class PodView:
         return shown
 
     def show_on_node(self, pod: PodInfo) -> Document:
-        """Return the pod for the node table's list of pods on a node, always with its uid."""
+        """Return the pod for the list of pods on a node in the guest's copy of the node table, always with its uid."""
         shown = self.show(pod)
         return shown if "uid" in shown else {"uid": pod.uid, **shown}
 

@@ -114,7 +114,10 @@ class FilterPoint(ExtensionPlugin):
 
 
 class SearchingFilterPoint(FilterPoint):
-    """Filter of guests without cached answers: calls `filter` for as few nodes as needed, if slow on other threads."""
+    """Filter of guests whose answers are not cached.
+
+    It calls `filter` for as few nodes as needed and, if the guest is slow, on other threads.
+    """
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         rows = verdicts.feasible_rows()

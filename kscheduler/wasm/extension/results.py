@@ -48,7 +48,7 @@ def status_of(export: str, code: int, reason: str) -> Status | None:
 def post_filter_result(mode: int, nominated: str) -> PostFilterResult | None:
     """Return PostFilter's result for a nominating mode; None leaves the nomination as it is.
 
-    GuestFault for an unknown mode.
+    Raises GuestFault for an unknown mode.
     """
     if mode == _NOOP:
         return None

@@ -79,7 +79,7 @@ class Sharing:
     def run(self, works: Sequence[Callable[[], T]]) -> list[T]:
         """Run all functions, the first on this thread, and return their results.
 
-        Raises an exception when all have ended.
+        If one raises, its exception is raised when all have ended.
         """
         others = min(self._threads, len(works) - 1)
         if self._executor is None and others > 0:

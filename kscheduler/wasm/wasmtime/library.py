@@ -55,7 +55,7 @@ text_delete = function("wasm_byte_vec_delete", None, pointer)
 
 
 class LibraryError(Exception):
-    """The library refuses the bytes of a module; the message is the library's."""
+    """wasmtime refuses the bytes of a module; the message is wasmtime's."""
 
 
 def new_engine(config: wasmtime.Config) -> int:

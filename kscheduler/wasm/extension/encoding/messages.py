@@ -194,7 +194,7 @@ class _Field:
             raise error.under(f".{self.name}") from error
 
     def _write(self, value: Any, out: list[bytes]) -> None:
-        """Append the field, also if the value is absent; the encoding of an absent value is computed once."""
+        """Append the field, even if the value is absent; the encoding of an absent value is computed once."""
         out.append(self.tag)
         out.append(self._empty if value is None else self.value(value))
 

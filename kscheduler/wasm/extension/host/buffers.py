@@ -1,5 +1,4 @@
-"""Transfers bytes to and from a guest: it passes a buffer, gets the length, and calls again if the buffer was too
-small.
+"""Transfers bytes to and from a guest: it passes a buffer, gets the length, and calls again if that is too small.
 
 An address or a length that points outside the guest's memory stops the guest.
 """
