@@ -111,9 +111,7 @@ class NodeTerm:
 
 @dataclass(frozen=True, slots=True)
 class RequiredNodeAffinity:
-    """A pod's node selector ANDed with its required node affinity terms, which are ORed; `terms` is None
-    without any.
-    """
+    """A pod's node selector ANDed with its required node affinity terms, which are ORed; `terms` None means none."""
 
     selector: tuple[tuple[str, str], ...] = ()  # (label, value), sorted
     terms: tuple[NodeTerm, ...] | None = None

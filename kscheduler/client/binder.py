@@ -133,9 +133,9 @@ class Binder:
             one.ended(None)
 
     async def _judge(self, binding: Binding, error: APIError, tries: Tries, look_s: float) -> Look:
-        """Read the pod after an error that leaves the outcome open, and return what was found.
+        """Decide what a failed request means: return what is known of the pod, read if necessary, or raise the error.
 
-        Raises a definite error.
+        An error is raised if it is definite.
         """
         if isinstance(error, NotLeading):
             raise error

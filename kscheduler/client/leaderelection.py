@@ -185,7 +185,9 @@ class LeaderElector:
         return min(self._config.renew_deadline_s, self._config.retry_period_s * (1 + self._failed_tries))
 
     async def _confirmed(self) -> bool:
-        """Return True if `confirm` permits this replica to lead. The Lease is renewed meanwhile."""
+        """Return True if `confirm` returns in time while this replica still holds the Lease; it is renewed
+        meanwhile.
+        """
         config = self._config
         until = self._clock.now() + CONFIRM_MOST_S
         confirming = asyncio.ensure_future(self._confirm())

@@ -22,9 +22,9 @@ WHOLE = 1.0 - 1e-9  # sums of elapsed time fall short of a whole token by roundi
 
 
 class Priority(enum.IntEnum):
-    """The kind of a request; a lower number goes first. Repeated bindings wait for tokens as first ones do.
+    """The kind of a write; a lower number goes first, except that repeated bindings rank as first ones for tokens.
 
-    They have concurrency slots of their own, however.
+    Repeated bindings also have concurrency slots of their own.
     """
 
     BIND = 0

@@ -193,7 +193,7 @@ class Slots:
             self._serve()
 
     async def wait(self, priority: Priority, waited_s: float = 0.0) -> None:
-        """Wait until a slot has been taken for the caller, even if one is free now."""
+        """Queue for a slot, and return once one has been taken for the caller."""
         loop = asyncio.get_running_loop()
         turn = _Turn(loop=loop)
         turn.since_s = loop.time() - waited_s

@@ -1,4 +1,4 @@
-"""Instances of guests, their deadlines and their memory: the part of the calls that is equal for every engine.
+"""Calls instances of guests, and guards their deadlines and memory: the part that is common to all engines.
 
 Every failure ends in `Link.fail`, which raises; this module only passes it a code, a text and a pending exception.
 """
@@ -26,7 +26,7 @@ from kscheduler.wasm.clocks cimport (
 
 
 cdef class Ticker:
-    """A thread without the GIL that ticks while calls run, to find out whether their time is over; else it sleeps."""
+    """A thread without the GIL that checks periodically (ticks) if running calls are over their time; else it sleeps."""
 
     def __cinit__(self):
         sem_init(&self.wake, 0, 0)
@@ -40,14 +40,14 @@ cdef class Ticker:
         sem_destroy(&self.wake)
 
     def freeze(self, double cpu_s, double wall_s):
-        """For tests: stop the clocks at these times, so that only `advance` ticks."""
+        """Stop the clocks at these times, so that only `advance` checks calls; for tests."""
         self.stop()
         self.times.cpu_ns = <long long>(cpu_s * 1e9)
         self.times.wall_ns = <long long>(wall_s * 1e9)
         self.times.is_frozen = True
 
     def advance(self):
-        """Tick once."""
+        """Check the running calls once."""
         with nogil:
             self.tick()
 
@@ -188,7 +188,7 @@ cdef class Guest:
         return found
 
     cdef HostBinding bind(self, object function, str params, str results):
-        """Make the binding of a host function, and keep it for this instance."""
+        """Create the C callback data of a host function, which lives as long as this instance."""
         cdef HostBinding binding = HostBinding.__new__(HostBinding)
         binding.guest = self
         binding.function = function
@@ -213,7 +213,7 @@ cdef class Guest:
         return 0
 
     cdef int fail(self, str where, str text) except -1:
-        """Raise the fault of a call; `text` is the library's."""
+        """Raise the fault of a call; `text` is the message of the engine's library."""
         self.broken = True
         self.link.fail(self, where, self.spent.verdict or NO_CODE, text, self.take_pending())
         raise RuntimeError("a fault was not raised")
@@ -261,7 +261,7 @@ cdef class Guest:
         return memoryview(view)
 
     cdef uint8_t* at(self, long long address, long long size) except? NULL:
-        """Return a pointer to `size` bytes of the guest's memory. Raises a fault if they are not all inside of it."""
+        """Return a pointer to `size` bytes of the guest's memory. Raises GuestFault if some are outside of it."""
         cdef long long present
         if self.link is None:
             self.check_usable("memory")

@@ -132,7 +132,7 @@ class Asker:
         turn: Turn,
         **more: Any,
     ) -> T:
-        """Call an extension point for a pod in its binding cycle on another thread; `holder` has an own instance.
+        """Call an extension point on another thread for a pod in its binding cycle, on the instance that `holder` has.
 
         `turn` belongs to that holder. The changes of nodes are encoded on the caller's thread, which alone may read the
         node table. Arguments and errors are otherwise those of `ask`.

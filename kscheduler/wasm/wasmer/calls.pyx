@@ -142,7 +142,7 @@ cdef object _bound = None  # the path of the library that `library` was taken fr
 
 
 class LibraryError(Exception):
-    """The library cannot be used, or refuses the bytes of a module; the text is the library's, if it has one."""
+    """libwasmer cannot be used, or refuses the bytes of a module; the message is libwasmer's, if it has one."""
 
 
 def bind(str path not None, int major):
@@ -249,7 +249,7 @@ def compiled(bytes wasm not None) -> Code:
 
 
 def loaded(bytes code not None) -> Code:
-    """Load a result of `Code.serialized`: native code, which is not checked. Raises LibraryError."""
+    """Load what `Code.serialized` returned: native code, which is not checked. Raises LibraryError."""
     return _made(code, True)
 
 
@@ -275,7 +275,7 @@ cdef Code _made(bytes data, bint is_code):
 
 
 def check(bytes wasm not None) -> None:
-    """Raise LibraryError if the bytes are no valid module."""
+    """Raise LibraryError if the bytes are not a valid module."""
     cdef TextC given
     cdef void* engine = library.engine_new()
     cdef void* store
@@ -378,7 +378,7 @@ cdef class Watch(Ticker):
         self._end(watched, call, OVERDUE if is_overdue else STALLED)
 
     cdef void _end(self, WatchedC* watched, long long call, int verdict) noexcept nogil:
-        """End the call of this number, but not a later one that may have begun since."""
+        """End the call with this number, unless it has ended and a later one has begun since."""
         if ks_replace_long(&watched.call, call, -call):
             watched.spent.verdict = verdict
             ks_swap(&watched.page[0], 1)
@@ -439,7 +439,7 @@ cdef inline void _end(WatchedC* watched) noexcept nogil:
 @cython.final
 @cython.no_gc_clear  # the code must be freed after the instance that runs it
 cdef class Linked:
-    """The library's objects of one instance; freed with the last reference, which may be that of a view."""
+    """The objects of libwasmer for one instance; freed with the last reference, which may be that of a view."""
 
     cdef Code code
     cdef void* store
@@ -554,7 +554,7 @@ cdef class Guest(calls.Guest):
         return self._function(export, export, params, results)
 
     def call_hidden(self, str export not None, str name not None) -> None:
-        """Call an export that the instrumentation added, without arguments. `name`: its name in messages."""
+        """Call an export that the instrumentation added, without arguments. `name` is its name in messages."""
         self.invoke(self._function(export, name, "", ""), ())
 
     cdef Function _function(self, str export, str name, str params, str results):
@@ -608,7 +608,7 @@ cdef uint8_t _kind(char letter) noexcept:
 
 
 cdef int _types(PointersC* types, str letters) except -1:
-    """Make a vector of value types, which its receiver frees."""
+    """Create a vector of value types, to be freed by the function that it is passed to."""
     cdef void* made[1000]  # sections.MAX_VALUES
     cdef Py_ssize_t index
     if len(letters) > 1000:

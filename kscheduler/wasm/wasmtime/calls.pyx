@@ -84,7 +84,7 @@ _SYMBOLS = (
 
 
 def bind(size_t handle):
-    """Take the functions from the loaded library (a dlopen handle). Raises LookupError that names a missing one."""
+    """Look up the functions of the loaded library (a dlopen handle). Raises LookupError naming a missing one."""
     cdef void* found
     cdef int index
     for index, name in enumerate(_SYMBOLS):
@@ -96,7 +96,7 @@ def bind(size_t handle):
 
 @cython.final
 cdef class Epoch(Ticker):
-    """The clock of one engine, whose ticks advance the engine's epoch."""
+    """Advances the epoch of one engine periodically; at each step wasmtime checks the deadlines of its guests."""
 
     cdef void* _engine
 
@@ -131,7 +131,7 @@ cdef class Guest(calls.Guest):
         return <size_t>&_tick_came, <size_t>&self._ticked
 
     def begin(self):
-        """Begin to watch the deadline of a call that is made from outside of this class."""
+        """Begin to watch the deadline of a call that is not made by this class."""
         self.ticker.start()
         self.ticker.enter()
         self._begin()
