@@ -66,7 +66,10 @@ _decode_status = json_decoder(PodStatus)
 
 
 class PodTexts:
-    """The JSON texts of pods that were read. One instance serves one informer, whose `sharing` it uses."""
+    """Remembers the JSON texts of pods, so that a pod with an equal text need not be decoded again.
+
+    One instance serves one informer, whose `sharing` it uses.
+    """
 
     def __init__(self, sharing: PodSharing, max_bytes: int = MAX_TEXT_BYTES) -> None:
         self._sharing = sharing

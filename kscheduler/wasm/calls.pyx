@@ -26,7 +26,7 @@ from kscheduler.wasm.clocks cimport (
 
 
 cdef class Ticker:
-    """A thread without the GIL that checks periodically (ticks) if running calls are over their time; else it sleeps."""
+    """A thread without the GIL that checks periodically (ticks) if calls are over their time; else it sleeps."""
 
     def __cinit__(self):
         sem_init(&self.wake, 0, 0)
