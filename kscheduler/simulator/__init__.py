@@ -1,1 +1,1 @@
-"""A cluster in memory, the workloads that meet it, virtual time, and the report of what the scheduler did with them."""
+"""Simulates a cluster in virtual time: pods arrive, a real scheduler places them, and a report shows the outcome."""

@@ -1,7 +1,8 @@
-"""Records what happened to every pod and node, from the cluster's own objects at each change.
+"""Records the life of every pod and the use of every node in a simulation, from the changes of the cluster's objects.
 
-It knows nothing of the scheduler: it listens to the stores of the cluster. At each binding it checks that no node
-holds more than its capacity; a violation is kept and makes the run fail. Amounts are integers, so sums are exact.
+It knows nothing of the scheduler, because it only subscribes to the cluster's stores. At each binding it checks that
+no node holds more than its capacity; a violation is recorded and makes the run fail. Amounts are integers, so sums are
+exact.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ from kscheduler.simulator.amounts import Amounts, node_amounts, pod_amounts
 from kscheduler.simulator.cluster import FINISHED, Cluster
 from kscheduler.simulator.timeline import Sample, Timeline
 
-MAX_VIOLATIONS = 100  # kept in full; more are only counted
-# A new busiest moment must be this much busier than the last one.
+MAX_VIOLATIONS = 100  # recorded with their text; further ones are only counted
+# A sample replaces the busiest one so far only if its load is higher by this factor.
 BUSIER = 1.02
 
 
 class PodRecord:
-    """One pod's life. Times are virtual seconds."""
+    """Records when one pod was created, was bound and left, on which node, and what it requested.
+
+    Times are virtual seconds.
+    """
 
     __slots__ = ("amounts", "bound_s", "created_s", "existing", "key", "last_seen", "left_s", "priority", "row", "uid")
 
@@ -35,18 +39,18 @@ class PodRecord:
         self.bound_s: float | None = None
         self.left_s: float | None = None
         self.row = -1  # of its node, -1 while it has none
-        self.existing = bool(pod.spec.node_name)  # came with a node: nobody scheduled it
-        self.last_seen = pod  # the object as it was when it left unplaced; kept for its reason
+        self.existing = bool(pod.spec.node_name)  # created with a node, so no scheduler placed it
+        self.last_seen = pod  # if the pod left without a node: its last version, whose condition gives the reason
 
 
 @dataclass(slots=True)
 class NodeRow:
-    """One node's amounts, by resource index; a missing index is zero."""
+    """Holds one node's capacity and use, as lists by resource index; a list that is too short has zero there."""
 
     name: str
     capacity: list[int] = field(default_factory=list)
     used: list[int] = field(default_factory=list)
-    integral: list[float] = field(default_factory=list)  # of used over time, until since_s
+    integral: list[float] = field(default_factory=list)  # resource index -> used × seconds, up to since_s
     since_s: float = 0.0
     pods: int = 0
     ever_used: bool = False
@@ -55,7 +59,7 @@ class NodeRow:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """All nodes at one time."""
+    """A snapshot of what is used on all nodes at one time."""
 
     at_s: float
     used: list[list[int]]  # node row -> resource index -> amount
@@ -63,7 +67,7 @@ class Moment:
 
 
 class Accounting:
-    """The record of one cluster. Attach it before anything happens there."""
+    """Keeps the records of all pods and nodes of one cluster. Must be created before the cluster has any object."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._clock = cluster.clock
@@ -81,13 +85,13 @@ class Accounting:
         self.pending = 0
         self.peak_pending = 0
         self.running = 0
-        self.bound = 0  # bindings, those of pods that left since included
+        self.bound = 0  # bindings so far, also of pods that have left
         self.violations: list[str] = []
         self.violation_count = 0
         self._busiest_s: float | None = None
         self._busiest_load = 0.0
-        self.start_s: float | None = None  # first arrival
-        self.now_s = self._clock.now()  # up to when everything is counted: the last change
+        self.start_s: float | None = None  # time of the first arrival
+        self.now_s = self._clock.now()  # time of the last change; integrals are complete up to then
         cluster.store(NODES).subscribe(self._node_changed)
         cluster.store(POD_RESOURCE).subscribe(self._pod_changed)
 
@@ -181,7 +185,7 @@ class Accounting:
             self._add(self.rows[record.row], record, -1)
 
     def _add(self, row: NodeRow, record: PodRecord, sign: int) -> None:
-        """Add the pod's amounts to its node, or with `sign` -1 take them off."""
+        """Add the pod's requests to its node's use, or subtract them if `sign` is -1."""
         self._settle(row)
         used, capacity = row.used, row.capacity
         row.pods += sign
@@ -209,7 +213,10 @@ class Accounting:
     # --- time -----------------------------------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Account for the time since the last change, before the next one is made."""
+        """Add the time since the last change to the cluster's integrals.
+
+        Must be called before each change of use or capacity.
+        """
         now = self._clock.now()
         passed = now - self.now_s
         if passed <= 0:
@@ -233,7 +240,7 @@ class Accounting:
         return Sample(self.now_s, self.pending, self.running, tuple(self.used), tuple(self.capacity))
 
     def _load(self) -> float:
-        """Return the mean utilisation over the resources that pods compete for."""
+        """Return used / capacity, averaged over the resources that some node has, without the number of pods."""
         shares = [
             used / capacity
             for name, used, capacity in zip(self.resources, self.used, self.capacity, strict=True)
@@ -242,7 +249,7 @@ class Accounting:
         return sum(shares) / len(shares) if shares else 0.0
 
     def _settle(self, row: NodeRow) -> None:
-        """Bring a node's integral up to now; call before any change of its amounts."""
+        """Add the time since the node's last change to its integrals; must be called before each change of its use."""
         passed = self.now_s - row.since_s
         row.since_s = self.now_s
         while len(row.integral) < len(row.used):
@@ -252,7 +259,7 @@ class Accounting:
                 row.integral[index] += amount * passed
 
     def close(self) -> None:
-        """Account for the time up to the last change; call once, at the end."""
+        """Complete all integrals and samples up to the last change; call it once, at the end of the simulation."""
         for row in self.rows:
             self._settle(row)
         self.timeline.close(self._state())
@@ -266,7 +273,10 @@ class Accounting:
         return Moment(self.now_s, padded, [row.pods for row in self.rows])
 
     def busiest(self) -> Moment | None:
-        """Return the nodes as they were when they were busiest, None if they never held a pod: read off the records."""
+        """Return a snapshot of the nodes at their busiest time; None if no node was ever used.
+
+        It is computed from the pods' records.
+        """
         at_s = self._busiest_s
         if at_s is None:
             return None
@@ -287,6 +297,6 @@ class Accounting:
 
 
 def _matters(before: Pod, after: Pod) -> bool:
-    """Return True if the pod got a node, or finished; conditions are read when they are asked for."""
+    """Return True if an update of a pod gave it a node or finished it; other updates need no accounting."""
     finished = after.status.phase in FINISHED and before.status.phase not in FINISHED
     return finished or before.spec.node_name != after.spec.node_name

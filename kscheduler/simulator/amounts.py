@@ -1,4 +1,4 @@
-"""Amounts of resources as the simulator counts them: by name, cpu in thousandths, all else in whole units."""
+"""Converts requests of pods and capacities of nodes to integers: CPU in thousandths, other resources in whole units."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Amounts = dict[str, int]  # resource name -> amount
 
 
 def pod_amounts(pod: Pod) -> Amounts:
-    """Return what a pod takes up on its node, itself included. Raises DecodeError for an unreadable quantity."""
+    """Return a pod's requests, with 1 for the resource "pods". Raises DecodeError for an unreadable quantity."""
     return {**_named(pod_resources(pod).total), PODS: 1}
 
 

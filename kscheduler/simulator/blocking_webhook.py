@@ -1,6 +1,6 @@
-"""An extender's endpoint for simulations: requests are sent in real time, and virtual time stands still meanwhile.
+"""Sends requests to extenders from a simulation: they take real time, during which virtual time stands still.
 
-So an answer costs no virtual time, however long it took, and the same extender makes the same simulation.
+An answer therefore costs no virtual time, however slow it was, and the same extender gives the same simulation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ _CHUNK = 1 << 16
 
 
 class BlockingWebhook:
-    """Raises what `Webhook` raises. Each request has a connection of its own."""
+    """Sends each request to an extender on a new connection, and blocks until the answer.
+
+    Raises what `Webhook` raises.
+    """
 
     def __init__(self, config: ExtenderConfig, path: str) -> None:
         self._settings = Webhook(config, path)
@@ -56,7 +59,10 @@ class BlockingWebhook:
             return _read(response, answer_limit(question), deadline, url)
 
     def _path(self, verb: str) -> str:
-        """Return the URL with the verb appended, after its query too, as in kube-scheduler."""
+        """Return the request target for a verb.
+
+        Like kube-scheduler, append the verb to the whole URL, after any query.
+        """
         path, query = self._parts.path, self._parts.query
         return f"{path or '/'}?{query}/{verb}" if query else f"{path}/{verb}"
 

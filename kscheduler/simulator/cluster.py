@@ -1,8 +1,8 @@
-"""An apiserver in memory: pods, nodes, leases and events, with the semantics a scheduler relies on.
+"""Simulates an apiserver in memory, with the semantics that a scheduler relies on.
 
-The methods here are synchronous and without latency; `client()` gives the view of a scheduler,
-with latency, faults and outages. Matched from the real apiserver: one resource version for all kinds, optimistic
-concurrency, binding rules, conditions merged by type, no new version for a patch that changes nothing.
+The methods here are synchronous and have no latency; `client()` returns a client as a scheduler uses it, with latency,
+faults and outages. As in the real apiserver, all kinds share one resource version, updates are checked for conflicts,
+bindings follow its rules, conditions are merged by type, and a patch that changes nothing makes no new version.
 Not modelled: validation, quota, garbage collection, the statuses of disruption budgets, kubelets (a bound pod stays
 Pending until `set_pod_phase`).
 """
@@ -53,17 +53,17 @@ from kscheduler.simulator.store import Store
 T = TypeVar("T", Pod, Node, Lease)
 
 FINISHED = ("Succeeded", "Failed")
-# The kinds that `create_object` creates, by struct; several kinds of workloads share one.
+# The kinds that `create_object` creates. It finds the kind by the object's struct; some kinds of workloads share one.
 OBJECTS = (*GROUPS, *STORAGE, METRIC_POLICIES, TAS_POLICIES)
 _KIND_OF = {resource.type: resource for resource in OBJECTS}
-HISTORY_LIMIT = 100_000  # changes kept per kind
-BOOKMARK_INTERVAL_S = 60.0  # as the apiserver's watch cache sends them to a quiet watch
-DEFAULT_GRACE_S = 30  # what the apiserver gives pods that ask for no other time to end
-MAX_EVENTS = 10_000  # Events kept; older ones are gone, as after their hour in a real cluster
+HISTORY_LIMIT = 100_000  # changes of each kind that watches can start from
+BOOKMARK_INTERVAL_S = 60.0  # how often a watch without events gets a bookmark, as from the apiserver's watch cache
+DEFAULT_GRACE_S = 30  # the apiserver's default of terminationGracePeriodSeconds
+MAX_EVENTS = 10_000  # Events kept; older ones are dropped, as a real cluster drops them after an hour
 
 
 class Cluster:
-    """The objects of one cluster. `clock` gives timestamps; `seed` gives uids."""
+    """Holds the objects of one simulated cluster. `clock` gives timestamps; `seed` determines the uids."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Cluster:
     ) -> None:
         self.clock = clock
         self.bookmark_interval_s = bookmark_interval_s
-        self.version = 0  # of the last change to anything
+        self.version = 0  # resource version of the last change to any object
         self._random = random.Random(seed)
         self._pod_defaults = PodDefaults()
         self._pods: Store[Pod] = Store(PODS, history_limit)
@@ -87,7 +87,7 @@ class Cluster:
         self._events: OrderedDict[str, Event] = OrderedDict()  # namespace/name -> Event, oldest first
         self.event_counts: Counter[str] = Counter()  # reason -> Events created (a series counts once)
         self.is_down = False
-        self.aggregated: dict[str, Callable[[str], bytes]] = {}  # "/apis/GROUP/VERSION" -> what answers paths below it
+        self.aggregated: dict[str, Callable[[str], bytes]] = {}  # "/apis/GROUP/VERSION" -> handler of paths below it
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ class Cluster:
 
     @property
     def pods(self) -> dict[str, Pod]:
-        """The pods by `namespace/name`; to be read, not changed."""
+        """The pods by `namespace/name`. The dictionary is the cluster's own and must not be changed."""
         return self._pods.objects
 
     @property
@@ -129,14 +129,17 @@ class Cluster:
         seed: int = 0,
         by_events: bool = False,
     ) -> ClusterClient:
-        """Return a `client.protocol.Client` on this cluster; several may be attached. `by_events` as for the client."""
+        """Return a client (`client.protocol.Client`) of this cluster; a cluster may have several.
+
+        `by_events` makes bindings and Events cheaper, see `ClusterClient`.
+        """
         source = random.Random(seed)
         return ClusterClient(self, latency or Latency(), faults or Faults(seed), source, by_events=by_events)
 
     # --- outages --------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Stop the apiserver: watches break, requests are not answered. State stays, as in etcd."""
+        """Simulate an apiserver outage: watches break and requests get no answer. Objects are kept, as in etcd."""
         self.is_down = True
         for store in self._stores.values():
             store.cut_watches()
@@ -145,7 +148,10 @@ class Cluster:
         self.is_down = False
 
     def compact(self) -> None:
-        """Forget all history, as etcd does every five minutes: older watches and continue tokens are Gone."""
+        """Drop the history of changes, as etcd does every five minutes.
+
+        Older watches and continue tokens then get 410 Gone.
+        """
         for store in self._stores.values():
             store.compact()
 
@@ -158,11 +164,11 @@ class Cluster:
         return self._existing_pod(f"{namespace}/{name}", "")
 
     def update_pod(self, pod: Pod) -> Pod:
-        """Replace a pod. Raises Conflict when it carries a resource version that is not the current one."""
+        """Replace a pod. Raises Conflict if `pod` carries a resource version other than the stored one."""
         return self._update(self._pods, pod)
 
     def delete_pod(self, key: str, *, uid: str = "", gracefully: bool = False) -> None:
-        """Remove the pod; gracefully, only set its deletion timestamp: a second call removes it."""
+        """Remove the pod at once. If `gracefully`, only set its deletion timestamp; a second call removes it."""
         pod = self._existing_pod(key, uid)
         if gracefully and pod.metadata.deletion_timestamp is None:
             metadata = replace(pod.metadata, deletion_timestamp=rfc3339(self.clock.wall()))
@@ -171,10 +177,11 @@ class Cluster:
         self._remove(self._pods, key)
 
     def terminate_pod(self, key: str, *, uid: str = "") -> None:
-        """Delete as DELETE does: a pod on a node gets its deletion timestamp, and is gone after its grace period.
+        """Delete a pod as the API's DELETE does: a pod on a node only gets a deletion timestamp.
 
-        A kubelet has to see to that: see `grace_s`. Pods without a node, finished ones, and those that ask for no
-        grace are gone at once; a pod that is ending already is left alone.
+        The caller plays the kubelet's part, and removes the pod after its grace period (`grace_s`). Pods without a
+        node, finished pods and pods with a grace period of zero are removed at once; a pod that is already terminating
+        stays as it is.
         """
         pod = self._existing_pod(key, uid)
         if not pod.spec.node_name or pod.status.phase in FINISHED or not grace_s(pod):
@@ -184,13 +191,13 @@ class Cluster:
             self._put(self._pods, replace(pod, metadata=replace(pod.metadata, deletion_timestamp=ends)))
 
     def set_pod_phase(self, key: str, phase: str) -> None:
-        """Set the phase as a kubelet reports it: Running, Succeeded, Failed."""
+        """Set the pod's phase (Running, Succeeded, Failed), as its kubelet would."""
         pod = self._existing_pod(key, "")
         if pod.status.phase != phase:
             self._put(self._pods, replace(pod, status=replace(pod.status, phase=phase)))
 
     def bind(self, binding: Binding) -> None:
-        """POST of pods/binding. As in the apiserver, the node need not exist."""
+        """Bind a pod as POST pods/binding does. As in the apiserver, the node need not exist."""
         pod = self._pods.objects.get(f"{binding.namespace}/{binding.name}")
         if pod is None:
             raise _not_found("pods", binding.name)
@@ -204,7 +211,7 @@ class Cluster:
         self._put(self._pods, replace(pod, spec=replace(pod.spec, node_name=binding.node), status=status))
 
     def patch_pod_status(self, pod: Pod, patch: PodStatusPatch) -> None:
-        """Merge into the status of the pod with this uid; changing nothing makes no new version."""
+        """Merge a patch into the status of the pod with this uid; a patch that changes nothing makes no new version."""
         current = self._existing_pod(pod.key, pod.metadata.uid)
         status = current.status
         if patch.condition is not None:
@@ -215,7 +222,7 @@ class Cluster:
             self._put(self._pods, replace(current, status=status))
 
     def annotate_pod(self, key: str, uid: str, annotations: Mapping[str, str]) -> None:
-        """Merge into the annotations of the pod with this uid; changing nothing makes no new version."""
+        """Add annotations to the pod with this uid; a call that changes nothing makes no new version."""
         current = self._existing_pod(key, uid)
         merged = {**(current.metadata.annotations or {}), **annotations}
         if merged != (current.metadata.annotations or {}):
@@ -237,7 +244,10 @@ class Cluster:
         return self._create(self._nodes, node_with_defaults(node))
 
     def update_node(self, node: Node) -> Node:
-        """Replace spec and status. Raises Conflict when the resource version is not the current one."""
+        """Replace a node's spec and status.
+
+        Raises Conflict if `node` carries a resource version other than the stored one.
+        """
         return self._update(self._nodes, node)
 
     def delete_node(self, name: str) -> None:
@@ -246,26 +256,33 @@ class Cluster:
     # --- groups, storage and policies -------------------------------------------------------------------------------
 
     def create_object(self, item: Any, resource: Resource[Any] | None = None) -> Any:
-        """Create an object of one of OBJECTS: of `resource`, or of the kind that has its struct.
+        """Create an object of one of the kinds in OBJECTS.
 
-        Nothing validates a policy, and a claim stays as it is until a volume controller looks at it.
+        `resource` is needed only if several kinds share the object's struct. Policies are not validated, and a claim
+        stays unbound until a volume controller binds it.
         """
         classes: dict[str, StorageClass] = self.store(STORAGE_CLASSES).objects
         store = self.store(resource or _KIND_OF[type(item)])
         return self._create(store, object_with_defaults(item, classes.values()))
 
     def update_object(self, item: Any, resource: Resource[Any] | None = None) -> Any:
-        """Replace the object. Raises Conflict when the resource version is not the current one."""
+        """Replace the object. Raises Conflict if `item` carries a resource version other than the stored one."""
         return self._update(self.store(resource or _KIND_OF[type(item)]), item)
 
     def delete_object(self, resource: Resource[Any], key: str) -> None:
-        """Delete at once: nothing here protects a volume or claim that is in use."""
+        """Delete an object at once.
+
+        Unlike in a real cluster, no finalizer protects a volume or claim that is in use.
+        """
         if key not in self.store(resource).objects:
             raise _not_found(resource.plural, key.rpartition("/")[2])
         self._remove(self.store(resource), key)
 
     def patch_storage(self, resource: Resource[Any], key: str, resource_version: str, patch: dict[str, object]) -> Any:
-        """Apply a merge patch to that version of an object; changing nothing makes no new version."""
+        """Apply a merge patch to an object, if it still has this resource version.
+
+        Changing nothing makes no new version.
+        """
         store: Store[Any] = self.store(resource)
         current = store.objects.get(key)
         if current is None:
@@ -274,7 +291,7 @@ class Cluster:
         return current if changed == current else self._update(store, changed)
 
     def patch_policy_status(self, key: str, uid: str, status: Mapping[str, object]) -> None:
-        """Apply a merge patch to the status; changing nothing makes no new version."""
+        """Apply a merge patch to a MetricPolicy's status; a patch that changes nothing makes no new version."""
         store: Store[Any] = self.store(METRIC_POLICIES)
         current = store.objects.get(key)
         name = key.rpartition("/")[2]
@@ -319,7 +336,7 @@ class Cluster:
         self._events[key] = event
 
     def series_of(self, event: Event) -> EventSeries | None:
-        """Return the series of an Event as stored."""
+        """Return the `series` field of the stored Event that has this namespace and name; None if it has no series."""
         return self._events[f"{event.namespace}/{event.name}"].series
 
     # --- any object -----------------------------------------------------------------------------------------------
@@ -348,7 +365,7 @@ class Cluster:
         return self._put(store, replace(item, metadata=_kept(item.metadata, current.metadata)))
 
     def _put(self, store: Store[T], item: T, **of_metadata: object) -> T:
-        """Store the object under a new version. `of_metadata`: what else changes in its metadata."""
+        """Store the object under a new resource version. `of_metadata`: further metadata fields to set."""
         self.version = version = self.version + 1
         item = replace(item, metadata=replace(item.metadata, resource_version=str(version), **of_metadata))
         store.commit(item.key, version, item)
@@ -366,13 +383,13 @@ def grace_s(pod: Pod) -> int:
 
 
 def in_order_of_use(storage: Iterable[StorageObject]) -> list[StorageObject]:
-    """Return storage in the order in which to create it: classes before claims, so that the default one is found."""
+    """Sort storage objects so that StorageClasses come before claims, which then get the default class when created."""
     order = {resource.type: number for number, resource in enumerate(STORAGE)}
     return sorted(storage, key=lambda item: order[type(item)])
 
 
 def _kept(new: ObjectMeta, current: ObjectMeta) -> ObjectMeta:
-    """Return metadata in which an update has not changed the object's identity."""
+    """Return an update's metadata with the fields that no update can change: uid, creation and deletion timestamps."""
     return replace(
         new,
         uid=current.uid,
@@ -395,7 +412,7 @@ def _binding_problem(pod: Pod, binding: Binding) -> str:
 
 
 def _with_condition(status: PodStatus, condition: PodCondition, wall_s: float) -> PodStatus:
-    """Return the status with this condition merged in by type; the same object when nothing changes."""
+    """Return the status with a condition merged in by its type; `status` itself if that changes nothing."""
     old = status.conditions or []
     same_type = next((other for other in old if other.type == condition.type), None)
     if condition.last_transition_time is None:

@@ -1,7 +1,7 @@
-"""The client protocol on a cluster in memory, with latency, faults and outages.
+"""Implements the client protocol on a simulated cluster, with latency, faults and outages.
 
-Without latency a request is answered within the same step of the event loop. A watch delivers all events that are
-pending when it wakes, a bookmark when nothing happened for a while, and ends when its time is over.
+Without latency a request is answered within the same step of the event loop. A watch delivers all pending events each
+time it wakes, sends a bookmark if there was no event for a while, and ends after its timeout.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from kscheduler.simulator.store import Store, Watch
 if TYPE_CHECKING:
     from kscheduler.simulator.cluster import Cluster
 
-OVERDUE_S = 1.0  # without an answer, a binding may be written again
+OVERDUE_S = 1.0  # a write without an answer for this long counts as overdue
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -56,17 +56,20 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Seconds a request takes from sent to answered; a write takes effect halfway. Zero does not wait at all."""
+    """The simulated round-trip times of requests in seconds; a write takes effect after half of it.
+
+    Zero means no wait.
+    """
 
     list_s: float = 0.0
-    watch_s: float = 0.0  # from a change to its delivery
+    watch_s: float = 0.0  # from a change to its delivery by a watch
     bind_s: float = 0.0
     write_s: float = 0.0  # any other request for one object
-    jitter: float = 0.0  # sigma of a lognormal factor on each of them
+    jitter: float = 0.0  # sigma of the lognormal factor that each time is multiplied by; 0: none
 
 
 class _AlwaysFree:
-    """An `EventSlot` of a client that limits no writes."""
+    """The `EventSlot` (permission to write an Event) of this client, which never limits writes."""
 
     def give_back(self) -> None:
         pass
@@ -76,24 +79,25 @@ _FREE = _AlwaysFree()
 
 
 class ClusterClient:
-    """The client of a simulated cluster: implements `client.protocol.Client`."""
+    """Accesses a simulated cluster as a scheduler does: implements `client.protocol.Client`."""
 
     def __init__(
         self, cluster: Cluster, latency: Latency, faults: Faults, source: random.Random, *, by_events: bool = False
     ) -> None:
-        """`by_events`: bindings and Events take their time as events of the loop, not as tasks, and no watch ends.
+        """Create a client of `cluster`; `source` draws the jitter of latencies.
 
-        The outcome is the same, but for the order of what happens at one instant. Where there are faults, each has its
-        task all the same.
+        `by_events`: write bindings and Events by timers of the event loop instead of a task each, which is cheaper, and
+        never end or bookmark a watch. Results are equal, except for the order of what happens at the same instant.
+        While there are faults, each write is a task all the same.
         """
         self.faults = faults
-        self.on_success: Callable[[], object] = bool  # is called for each request that reaches the server
+        self.on_success: Callable[[], object] = bool  # called for each request that reaches the server
         self._cluster = cluster
         self._latency = latency
         self._random = source
         self._by_events = by_events
         self._closed = False
-        self._loop: asyncio.AbstractEventLoop | None = None  # once something was sent: looking it up is a system call
+        self._loop: asyncio.AbstractEventLoop | None = None  # set by the first `send`: looking it up is a system call
 
     # --- lists ----------------------------------------------------------------------------------------------------
 
@@ -135,7 +139,7 @@ class ClusterClient:
         version = self._start_version(resource_version)
         watch = Watch(store, store.position_after(version), selector)
         loop = asyncio.get_running_loop()
-        # By events a watch lasts for ever, and is told nothing but news: idle months shall cost nothing.
+        # With `by_events` a watch never ends and sends no bookmarks, so that months without changes cost nothing.
         deadline = math.inf if self._by_events else loop.time() + timeout_s
         bookmark_s = math.inf if self._by_events else self._cluster.bookmark_interval_s
         alarm = Alarm(loop, watch.wake)
@@ -178,7 +182,7 @@ class ClusterClient:
     async def _deliver(
         self, resource: Resource[T], batch: list[WatchEvent[T]], timeout_s: float
     ) -> list[list[WatchEvent[T]]]:
-        """Return the batch, as a fault changes it."""
+        """Return the batches of watch events to deliver: `batch` itself, or what an injected fault makes of it."""
         fault = self.faults.draw(Verb.DELIVER, resource.plural)
         if fault is None:
             return [batch]
@@ -229,7 +233,7 @@ class ClusterClient:
 
     @property
     def sends(self) -> bool:
-        """True if `send` may be used for bindings now: no fault can happen to a request on its way."""
+        """True if requests may be made by `send`, i.e. without a task: no fault or outage can affect them."""
         is_quick = self._by_events or not self._latency.bind_s
         return is_quick and not (self.faults.any or self._closed or self._cluster.is_down)
 
@@ -240,9 +244,9 @@ class ClusterClient:
         on_answer: OnAnswered,
         on_overdue: Callable[[], None] = nothing,
     ) -> None:
-        """Make a request without a task: `on_answer` is called when the answer comes, as `_request` would return it.
+        """Make a request without a task; `on_answer` is called with None or the error when the answer arrives.
 
-        `on_overdue` is called when there is none after OVERDUE_S.
+        `act` carries the request out. `on_overdue` is called if there is no answer after OVERDUE_S.
         """
         there_s = back_s = latency_s / 2
         if self._latency.jitter:
@@ -258,7 +262,7 @@ class ClusterClient:
             loop.call_soon(self._arrive, act, back_s, on_answer)
 
     def _arrive(self, act: Callable[[], object], back_s: float, on_answer: OnAnswered) -> None:
-        """Carry a request out that was sent, and let the answer come back."""
+        """Carry out a request that has arrived at the apiserver, and deliver its answer after `back_s` seconds."""
         if self._closed:
             on_answer(Unreachable("this client is closed"))
             return
@@ -352,7 +356,7 @@ class ClusterClient:
     # --- the way there and back -----------------------------------------------------------------------------------
 
     async def _ask(self, verb: Verb, plural: str, subject: object, act: Callable[[], R]) -> R:
-        """Make a request for one object, with the latency of those."""
+        """Make a request for a single object, with the latency `write_s`; `act` carries it out."""
         return await self._request(verb, plural, subject, self._latency.write_s, act)
 
     async def _request(self, verb: Verb, plural: str, subject: object, latency_s: float, act: Callable[[], R]) -> R:
@@ -370,7 +374,10 @@ class ClusterClient:
         return answer
 
     async def _begin(self, verb: Verb, plural: str, subject: object, latency_s: float) -> Fault | None:
-        """Wait for the way to the server. Returns a fault that does not refuse the request; raises one that does."""
+        """Simulate a request's way to the apiserver.
+
+        Raise the error if it is refused; else return the fault it meets, or None.
+        """
         if self._closed:
             raise Unreachable("this client is closed")
         if latency_s:
@@ -393,7 +400,7 @@ class ClusterClient:
 
 
 class _DirectBinds:
-    """Carries bindings out without a task for each. Where faults can happen to them they go the ordinary way."""
+    """Writes bindings without a task for each; `write` returns False when faults are possible and a task is needed."""
 
     def __init__(self, client: ClusterClient, limit: int) -> None:
         self._client = client
@@ -423,7 +430,7 @@ def _page(store: Store[T], items: list[T], name: str, version: str, start: int, 
     return Page(items[start:end], version, f"{name}:{version}:{end}")
 
 
-# --- objects whole: the store holds no more of them than decisions read -----------------------------------------------
+# --- documents: complete objects, made from the stored ones, which hold only the fields that decisions read -----------
 
 
 _WHOLE: Mapping[type, Callable[[Any], Any]] = {NodeDocument: node_document, PodDocument: pod_document}

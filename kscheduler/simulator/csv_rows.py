@@ -1,4 +1,4 @@
-"""Reads rows of a CSV file with a header, and names every fault by file, line, column and value."""
+"""Reads the rows of a CSV file with a header. Errors name the file, line, column and value."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ NumberT = TypeVar("NumberT", int, float)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row; `where` is `file:line`."""
+    """One row of a CSV file; `where` is `file:line`, for error messages."""
 
     where: str
     fields: dict[str, str]
 
     def text(self, column: str) -> str:
-        """Return a value that must be there."""
+        """Return the value in a column. Raises ConfigError if it is empty."""
         value = self.fields[column].strip()
         if not value:
             raise ConfigError(f"{self.where}: column {column}: expected a value, got nothing")
@@ -32,11 +32,14 @@ class Row:
         return self.fields.get(column, "").strip()
 
     def count(self, column: str) -> int:
-        """Return a whole number of zero or more."""
+        """Return the value in a column as an integer.
+
+        Raises ConfigError unless it is a whole number of zero or more.
+        """
         return self._number(column, int, "a whole number of zero or more")
 
     def seconds(self, column: str) -> float:
-        """Return a number of zero or more."""
+        """Return the value in a column as a float. Raises ConfigError unless it is a number of zero or more."""
         return self._number(column, float, "seconds, a number of zero or more")
 
     def _number(self, column: str, parse: Callable[[str], NumberT], expected: str) -> NumberT:
@@ -53,7 +56,7 @@ class Row:
 
 
 def read_rows(path: str, columns: Sequence[str]) -> Iterator[Row]:
-    """Yield the rows of a file that has at least these columns. Raises ConfigError for other files."""
+    """Yield the rows of a file. Raises ConfigError if the file is unreadable or lacks one of the columns."""
     try:
         with io.TextIOWrapper(io.BytesIO(read_input(path)), encoding="utf-8-sig", newline="") as file:
             yield from _rows(path, csv.reader(file, strict=True), columns)

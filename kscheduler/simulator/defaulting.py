@@ -1,4 +1,4 @@
-"""Applies the apiserver's defaults to objects when they are created; for pods once per spec."""
+"""Applies the apiserver's defaults to objects when they are created."""
 
 from __future__ import annotations
 
@@ -39,13 +39,16 @@ GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 
 
 class PodDefaults:
-    """Generated and traced pods share few specs, so that creating one costs a look-up instead of a new tree."""
+    """Applies defaults to pods, once per distinct spec: generated pods share few specs, so most calls are a look-up."""
 
     def __init__(self) -> None:
         self._specs: dict[int, tuple[PodSpec, PodSpec]] = {}  # id(spec) -> that spec, kept alive, and with defaults
 
     def apply(self, pod: Pod) -> Pod:
-        """Return the pod as stored. Raises DecodeError for unreadable quantities that are needed."""
+        """Return the pod with defaults, as the apiserver would store it.
+
+        Raises DecodeError for an unreadable quantity.
+        """
         metadata = pod.metadata
         if not metadata.namespace:
             metadata = replace(metadata, namespace=DEFAULT_NAMESPACE)
@@ -67,7 +70,10 @@ class PodDefaults:
 
 
 def object_with_defaults(item: Any, classes: Iterable[StorageClass]) -> Any:
-    """Return an object that is no pod or node as stored. A claim without a class gets the default one of `classes`."""
+    """Return an object of any other kind (no pod, no node) with its defaults.
+
+    A PersistentVolumeClaim without a class gets the default one among `classes`.
+    """
     if isinstance(item, Namespace):
         return namespace_with_defaults(item)
     if isinstance(item, StorageClass):
@@ -104,7 +110,9 @@ def _is_default(storage_class: StorageClass) -> bool:
 
 
 def _age(storage_class: StorageClass) -> tuple[str, str]:
-    """Return a sort key: the youngest default class counts; of equals, the last by name."""
+    """Return a sort key whose maximum is the default class to use: the youngest, of equally old ones the last by
+    name.
+    """
     return storage_class.metadata.creation_timestamp or "", storage_class.metadata.name
 
 

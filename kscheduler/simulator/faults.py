@@ -1,7 +1,7 @@
-"""Faults between the scheduler and the apiserver, on demand and repeatable.
+"""Injects faults between the scheduler and a simulated apiserver, repeatably.
 
-A `Fault` says what happens, to which requests, how often. `Faults` holds them and decides for each request, in the
-order they were added; the first that applies wins. Chance comes from the seed alone.
+A `Fault` describes what goes wrong, with which requests, and how often. `Faults` holds them in the order they were
+added; for each request the first fault that applies is used. All randomness comes from the seed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kscheduler.errors import APIError, Conflict, Forbidden, Gone, NotFound, Too
 
 
 class Verb(enum.Enum):
-    """The requests a client makes; DELIVER is each batch of a watch that is already open."""
+    """The kinds of request that a fault can affect; DELIVER is the delivery of a batch of events by an open watch."""
 
     LIST = "list"
     WATCH = "watch"
@@ -38,7 +38,7 @@ class Verb(enum.Enum):
 
 
 class FaultKind(enum.Enum):
-    # For any request; nothing is carried out.
+    # Apply to any request, which is not carried out.
     BAD_REQUEST = "400"
     UNAUTHORIZED = "401"
     FORBIDDEN = "403"
@@ -50,20 +50,20 @@ class FaultKind(enum.Enum):
     UNAVAILABLE = "503"
     UNREADABLE = "an answer that cannot be read"
     NO_SUCH_PATH = "404 of a server without that path"
-    TIMEOUT = "no answer"  # after delay_s
-    # For any write: it is carried out, then the answer is lost.
-    LOST_ANSWER = "answer lost"
-    SLOW = "slow"  # carried out after delay_s more
-    # For LIST.
-    STALE_LIST = "stale list"  # as it was `changes` changes ago
-    # For DELIVER.
+    TIMEOUT = "no answer"  # the request fails after delay_s
+    # Apply to writes.
+    LOST_ANSWER = "answer lost"  # the write is carried out, but fails for the client
+    SLOW = "slow"  # the write is carried out delay_s later
+    # Apply to LIST.
+    STALE_LIST = "stale list"  # the list is that of `changes` changes ago
+    # Apply to DELIVER.
     CUT = "watch cut"
-    SILENT = "watch silent"  # nothing comes for delay_s, then the connection breaks
+    SILENT = "watch silent"  # no event is delivered for delay_s, then the connection breaks
     DUPLICATE = "events twice"
-    DELAYED = "events late"  # by delay_s
+    DELAYED = "events late"  # the events are delivered delay_s later
 
 
-# The errors of faults that refuse a request: type, status and reason.
+# Fault -> the error that answers the request: exception, HTTP status, reason.
 _REFUSALS: dict[FaultKind, tuple[type[APIError], int, str]] = {
     FaultKind.BAD_REQUEST: (APIError, 400, "BadRequest"),
     FaultKind.UNAUTHORIZED: (Forbidden, 401, "Unauthorized"),
@@ -83,16 +83,17 @@ _WATCH_ONLY = {FaultKind.CUT, FaultKind.SILENT, FaultKind.DUPLICATE, FaultKind.D
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault that strikes some requests.
+    """Describes a fault and the requests that it affects.
 
-    `matches` receives the subject of the request: a Binding, Pod, Event, Lease, key, or None for list and watch.
+    `matches`, if given, restricts the fault to some requests; its argument is what the request is about: a Binding,
+    Pod, Event, Lease, or key, and None for list and watch.
     """
 
     kind: FaultKind
     verbs: frozenset[Verb]
-    resource: str = ""  # plural, "" for any
-    count: int | None = None  # at most this many times
-    skip: int = 0  # let this many matching requests pass first
+    resource: str = ""  # plural name such as "pods"; "": any
+    count: int | None = None  # the fault happens at most this often; None: no limit
+    skip: int = 0  # the first so many matching requests are not affected
     probability: float = 1.0
     delay_s: float = 0.0
     retry_after_s: float | None = None
@@ -105,13 +106,13 @@ class Fault:
 
 
 class Faults:
-    """The faults of one client, and how often each has struck."""
+    """Holds the faults to inject into one client's requests, and counts how often each has happened."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
         self._faults: list[Fault] = []
         self._seen: Counter[int] = Counter()  # index into _faults -> matching requests so far
-        self._struck: Counter[int] = Counter()  # index into _faults -> times it happened
+        self._struck: Counter[int] = Counter()  # index into _faults -> how often the fault happened
 
     def add(
         self,
@@ -134,7 +135,7 @@ class Faults:
 
     @property
     def any(self) -> bool:
-        """True if there is a fault, spent ones included."""
+        """True if any fault was added, even if it cannot happen any more."""
         return bool(self._faults)
 
     def clear(self) -> None:
@@ -143,11 +144,11 @@ class Faults:
         self._struck.clear()
 
     def struck(self, kind: FaultKind) -> int:
-        """Return how often a kind of fault has happened."""
+        """Return how often faults of this kind have happened."""
         return sum(count for index, count in self._struck.items() if self._faults[index].kind is kind)
 
     def draw(self, verb: Verb, resource: str, subject: object = None) -> Fault | None:
-        """Return the fault that this request meets, or None."""
+        """Return the fault to inject into this request, and count it; None if no fault applies."""
         for index, fault in enumerate(self._faults):
             if verb in fault.verbs and fault.resource in ("", resource) and self._strikes(index, fault, subject):
                 return fault
@@ -168,7 +169,7 @@ class Faults:
 
 
 def refusal(fault: Fault, verb: Verb) -> APIError | None:
-    """Return the error a request is refused with; None when the fault does not refuse requests."""
+    """Return the error that a fault answers a request with; None if the fault does not make the request fail."""
     if fault.kind not in _REFUSALS:
         return None
     error, status, reason = _REFUSALS[fault.kind]

@@ -1,4 +1,4 @@
-"""Field selectors as the apiserver reads them: `metadata.name=a,status.phase!=Failed`, over the fields it indexes."""
+"""Parses field selectors as the apiserver does: `metadata.name=a,status.phase!=Failed`, for the fields it supports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _METADATA: dict[str, Callable[[Any], str]] = {
     "metadata.name": attrgetter("metadata.name"),
     "metadata.namespace": attrgetter("metadata.namespace"),
 }
-# resource -> the fields the apiserver lets one select by, and how they read
+# plural of a resource -> field that the apiserver supports in selectors -> getter of its value
 _FIELDS: dict[str, dict[str, Callable[[Any], str]]] = {
     PODS.plural: {
         **_METADATA,
@@ -32,9 +32,9 @@ _FIELDS: dict[str, dict[str, Callable[[Any], str]]] = {
 
 
 def parse_field_selector(resource: Resource[Any], text: str) -> Selector | None:
-    """Return a predicate over objects of this resource (in its namespace, if it has one); None selects all.
+    """Return a predicate over objects of this resource, and of its namespace if it has one; None if all are selected.
 
-    Raises APIError 400 for a field the apiserver does not know.
+    Raises APIError 400 for a field that the apiserver does not support for this resource.
     """
     terms = [_parse_term(resource, term) for term in text.split(",") if term]
     if resource.namespace:
@@ -52,7 +52,7 @@ def parse_field_selector(resource: Resource[Any], text: str) -> Selector | None:
 
 
 def _parse_term(resource: Resource[Any], term: str) -> tuple[Callable[[Any], str], str, bool]:
-    """Return how the field reads, a value, and whether the field must equal it."""
+    """Parse one term of a selector: return a getter of the field, the value, and True for `=`, False for `!=`."""
     path, operator, wanted = _split(term)
     read = _FIELDS.get(resource.plural, _METADATA).get(path)
     if read is None:

@@ -1,12 +1,12 @@
-"""Fragmentation: free capacity that the usual pods cannot use where it is.
+"""Computes fragmentation: the share of free capacity on nodes where typical pods do not fit.
 
-For one resource r, at one moment, over the SHAPES most frequent request shapes s that ask for r, weighted by how many
-pods have them:
+A shape is a set of requests that many pods have in common. For one resource r, at one moment, over the SHAPES most
+frequent shapes s that request r, weighted (w_s) by how many pods have them:
 
     fragmentation(r) = sum_s w_s * (free r on nodes where s does not fit) / (free r on all nodes),  sum_s w_s = 1
 
-0: every such pod fits wherever there is room; 1: what is free is of no use to any of them. "Fits" looks at resources
-alone, the number of pods included, not at taints or selectors.
+0: every such pod fits on each node that has room; 1: none of the free capacity is of use to any of them. "Fits"
+considers resources alone, the number of pods included, and neither taints nor selectors.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ Shape = tuple[tuple[str, int], ...]  # (resource, amount), by name
 
 
 def frequent_shapes(records: Iterable[PodRecord], resource: str) -> list[tuple[Shape, int]]:
-    """Return the most frequent shapes that ask for the resource, with the number of pods of each."""
+    """Return the SHAPES most frequent shapes (sets of requests) that request the resource, and how many pods have
+    each.
+    """
     counts: Counter[Shape] = Counter(
         tuple(sorted(record.amounts.items())) for record in records if record.amounts.get(resource)
     )
@@ -44,7 +46,7 @@ def fragmentation(
     rows: Sequence[NodeRow],
     moment: Moment,
 ) -> float | None:
-    """Return the value of the formula above; None when nothing is free, or no pod asks for it."""
+    """Return the fragmentation of one resource (see above); None if nothing of it is free, or no pod requests it."""
     index = {name: position for position, name in enumerate(resources)}
     at = index[resource]
     # Nodes with the same free amounts are one case: a cluster has few of them until it is full.
@@ -65,7 +67,7 @@ def fragmentation(
 
 
 def _free(capacity: Sequence[int], used: Sequence[int], width: int) -> tuple[int, ...]:
-    """Return the free amounts by resource; a resource met late is missing in both lists."""
+    """Return the free amounts of `width` resources; where a list is shorter, its amount is zero."""
     free = [has - taken for has, taken in zip_longest(capacity, used, fillvalue=0)]
     return tuple(free + [0] * (width - len(free)))
 
@@ -75,5 +77,5 @@ def _fits(needs: Sequence[tuple[int, int]], free: tuple[int, ...]) -> bool:
 
 
 def contended(resources: Sequence[str]) -> list[str]:
-    """Return the resources whose fragmentation is reported: all but the number of pods."""
+    """Return the resources whose fragmentation is reported: all except "pods"."""
     return [name for name in resources if name != PODS]

@@ -1,10 +1,8 @@
-"""Builds a scenario from options: nodes and pods each from a number, a trace, or Kubernetes lists, in any mix.
+"""Builds a scenario from the command's options: nodes and pods from a number, a CSV trace, or Kubernetes manifests.
 
-Storage (volumes, claims, classes, drivers' objects) and policies over live metrics are taken from either list; they
-exist from the start.
-
-A flag beats the workload file, the file beats the defaults. Pods of a list that have a node exist from the
-start; the others arrive as `--arrival` says, in the order of the file. A trace brings its own times.
+The workload file gives what the flags leave open, and defaults give the rest. Pods of a manifest that have a node
+exist from the start; the others arrive by the law of `--arrival`, in the order of the file. A trace has its own times.
+Storage objects and policies over live metrics may be in the manifests of nodes or of pods; they exist from the start.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ def seed_of(arguments: SimulateArguments) -> int:
 
 
 def build_scenario(arguments: SimulateArguments) -> Scenario:
-    """Build the scenario. Raises ConfigError, naming flag or file, for unreadable or invalid input."""
+    """Build the scenario. Raises ConfigError, naming the flag or file, for unreadable or invalid input."""
     spec = _spec(arguments)
     nodes, pods = _nodes(arguments, spec), _pods(arguments, spec)
     _check_names(nodes.nodes, pods.arrivals)
@@ -77,7 +75,7 @@ def build_scenario(arguments: SimulateArguments) -> Scenario:
 
 
 def _spec(arguments: SimulateArguments) -> WorkloadSpec:
-    """Return the workload file or the defaults, overridden by flags."""
+    """Return the workload of the workload file, or the default one, with the values of flags in place of its own."""
     spec = default_workload() if arguments.workload is None else read_workload(arguments.workload)
     plan = spec.pods
     if arguments.arrival is not None:
@@ -91,7 +89,7 @@ def _spec(arguments: SimulateArguments) -> WorkloadSpec:
 
 
 def _nodes(arguments: SimulateArguments, spec: WorkloadSpec) -> Scenario:
-    """Return the nodes, as a scenario without pods."""
+    """Return a scenario that has the nodes, and what is in their file, but no pods."""
     source = arguments.nodes
     count = spec.nodes.count if source is None else _count("--nodes", source)
     if count is not None:
@@ -117,7 +115,7 @@ def _nodes(arguments: SimulateArguments, spec: WorkloadSpec) -> Scenario:
 
 
 def _pods(arguments: SimulateArguments, spec: WorkloadSpec) -> Scenario:
-    """Return the pods, as a scenario without nodes."""
+    """Return a scenario that has the pods, and what is in their file, but no nodes."""
     source = arguments.pods
     count = spec.pods.count if source is None else _count("--pods", source)
     if count is not None:
@@ -171,7 +169,10 @@ def _arriving(pods: Iterable[Pod], plan: PodPlan, seed: int) -> list[Arrival]:
 
 
 def _united(*parts: Iterable[NamedT]) -> list[NamedT]:
-    """Return the objects of all parts, each once: both flags may name the same file."""
+    """Merge lists of objects, dropping duplicates, since --nodes and --pods may name the same file.
+
+    Raises ConfigError if two different objects have the same name.
+    """
     found: dict[tuple[type, str], NamedT] = {}
     for part in parts:
         here: set[tuple[type, str]] = set()
@@ -196,7 +197,7 @@ def _kind(item: StorageObject | PolicyObject) -> str:
 
 
 def _check_policies(policies: Iterable[PolicyObject]) -> None:
-    """Refuse what an apiserver would refuse. The scheduler checks whether the configuration has the metrics."""
+    """Raise ConfigError for a policy that is invalid by itself. Its metrics are checked later, by the scheduler."""
     for item in policies:
         faults = read_policy(item.spec)[0] if isinstance(item, MetricPolicyObject) else translate(item.spec)[1]
         if faults:
@@ -207,7 +208,7 @@ def _check_policies(policies: Iterable[PolicyObject]) -> None:
 
 
 def _count(flag: str, source: str) -> int | None:
-    """Return a number of things to generate; None when the source is a file."""
+    """Return how many objects to generate; None if the flag's value names a file. Raises ConfigError."""
     if _is_csv(source) or source.lower().endswith(MANIFEST_SUFFIXES):
         return None
     try:
@@ -225,7 +226,10 @@ def _is_csv(source: str) -> bool:
 
 
 def _skipped(source: str, manifests: Manifests, other: str, others: int) -> list[str]:
-    """Return what a file held besides, for the report."""
+    """Return notes for the report on the kinds of objects in a file that the simulation ignores.
+
+    [] if there are none.
+    """
     left_out = dict(sorted(manifests.others_skipped.items()))
     if others:
         left_out[other] = others

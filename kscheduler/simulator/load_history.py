@@ -1,6 +1,7 @@
-"""How evenly real load lay on the nodes over time: samples for plots, and means over the whole time.
+"""Records how evenly real load (what pods use, not what they request) was spread over the nodes during a simulation.
 
-Samples are taken as in `timeline`: before a change, of the state since the last one; nothing ticks.
+It keeps samples for plots, and means over the whole time. As in `timeline`, samples are taken before changes and
+describe the state since the last one; there is no periodic timer.
 """
 
 from __future__ import annotations
@@ -14,27 +15,27 @@ from kscheduler.simulator.usage import RESOURCES
 
 MAX_SAMPLES = 600
 FIRST_INTERVAL_S = 5.0
-NODES_A_SAMPLE = 500  # a sample looks at every node: with more of them samples are rarer
+NODES_A_SAMPLE = 500  # with more nodes than this, samples are rarer in proportion, since each reads all nodes
 
 
 class Spread(NamedTuple):
-    """One resource over all nodes, as shares of each node's capacity."""
+    """Statistics of one resource over all nodes, as shares of each node's capacity."""
 
-    requested: float  # mean
+    requested: float  # mean over nodes of requested / capacity
     requested_deviation: float
     mean: float
     deviation: float
     max: float
-    over: tuple[float, ...]  # share of nodes above each of LEVELS
+    over: tuple[float, ...]  # for each of LEVELS, the share of nodes above it
 
 
 class LoadSample(NamedTuple):
-    at_s: float  # from then on
-    spreads: tuple[Spread, ...]  # by RESOURCES
+    at_s: float  # the state held from this time on
+    spreads: tuple[Spread, ...]  # in the order of RESOURCES
 
 
 class LoadHistory:
-    """The load of nodes over virtual time. `close` it at the end, then read."""
+    """Samples the real load of all nodes while a simulation runs. Call `close` at the end, before reading results."""
 
     def __init__(self, load: RealLoad) -> None:
         self._load = load
@@ -45,12 +46,12 @@ class LoadHistory:
     def _reset(self) -> None:
         self.samples: list[LoadSample] = []
         self.sampled_s = 0.0  # the time that the integrals cover
-        self.integrals = [[0.0] * 4 for _ in RESOURCES]  # of the first four of a Spread, over time
-        self.highest = [0.0 for _ in RESOURCES]  # of any node in any sample
+        self.integrals = [[0.0] * 4 for _ in RESOURCES]  # integral over time of the first four fields of Spread
+        self.highest = [0.0 for _ in RESOURCES]  # the highest load of any node in any sample
         self._changed_s = self._last_s = self._load.clock.now()
 
     def begin(self) -> None:
-        """Forget everything before the first pod."""
+        """Start recording at the current time: drop samples and sums from before the first pod."""
         self._load.settle()
         self._reset()
         for node in self._load.nodes:
@@ -64,7 +65,7 @@ class LoadHistory:
         self._sample(now)
 
     def over_s(self, resource: int) -> list[float]:
-        """Return the seconds above each of LEVELS, summed over nodes."""
+        """Return, for each of LEVELS, the seconds that nodes spent above it, summed over all nodes."""
         return [sum(node.loads[resource].over_s[level] for node in self._load.nodes) for level in range(len(LEVELS))]
 
     def _before_change(self, now: float) -> None:

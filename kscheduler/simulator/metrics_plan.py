@@ -1,4 +1,4 @@
-"""The behaviour of a simulated cluster's metrics API: how often it samples nodes, and when it fails."""
+"""Describes a simulated cluster's metrics API (metrics.k8s.io): how often it samples nodes, and when it fails."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-UNAVAILABLE = "unavailable"  # it answers 503
-HANG = "hang"  # it does not answer
+UNAVAILABLE = "unavailable"  # requests are answered with 503
+HANG = "hang"  # requests get no answer
 KINDS = (UNAVAILABLE, HANG)
 DEFAULT_INTERVAL_S = 15.0  # metrics-server's --metric-resolution in its own manifests
 
 
 class Outage(msgspec.Struct, frozen=True, rename={"from_s": "from", "until_s": "until"}):
-    """A time without service; seconds since the first arrival."""
+    """A period in which the metrics API fails; times are seconds since the first arrival."""
 
-    kind: str = ""  # one of KINDS
+    kind: str = ""  # UNAVAILABLE or HANG
     from_s: float = 0.0
     until_s: float = 0.0
 
@@ -32,5 +32,5 @@ class MetricsPlan(msgspec.Struct, frozen=True, rename={"interval_s": "interval"}
 
     @property
     def last_outage_s(self) -> float:
-        """Return the end of the last outage."""
+        """The time when the last outage ends, in seconds since the first arrival; 0 without outages."""
         return max((outage.until_s for outage in self.outages), default=0.0)

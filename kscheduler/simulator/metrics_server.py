@@ -1,9 +1,9 @@
-"""metrics.k8s.io/v1beta1 nodes of a simulated cluster, from their real load, as metrics-server computes them.
+"""Serves metrics.k8s.io/v1beta1 for a simulated cluster's nodes, computed from their real load as metrics-server does.
 
-It samples all nodes at an interval. CPU is the mean between the last two samples, memory the value of the last one,
-both at most the node's capacity; the timestamp is that of the last sample. A node is shown after two samples.
-Nodes that exist at the first request are taken to have been constant for a while before.
-Nothing ticks: due samples are taken before a load changes, and when a request comes.
+It samples all nodes at an interval. The reported CPU is the mean between the last two samples, memory the value of the
+last one, both at most the node's capacity; the timestamp is that of the last sample. A node appears after two samples.
+Nodes that exist at the first request are assumed to have had a constant load before it. There is no periodic timer:
+samples that are due are taken before a load changes, and at each request.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from kscheduler.simulator.real_load import RealLoad
 
 API = "/apis/metrics.k8s.io/v1beta1"
 NODES = f"{API}/nodes"
-_NANO = 1_000_000  # in a thousandth
+_NANO = 1_000_000  # billionths in a thousandth (of a core)
 _KIB = 1024
 
 
 class _Look(NamedTuple):
     at_s: float
-    cpu: list[float]  # row -> thousandths × seconds, since the node came
-    memory: list[float]  # row -> bytes
+    cpu: list[float]  # node row -> thousandths of a core × seconds, since the node was created
+    memory: list[float]  # node row -> bytes
 
 
 class MetricsServer:
@@ -44,7 +44,7 @@ class MetricsServer:
         self._answer = b""  # b"": to be written
 
     def answer(self) -> bytes:
-        """Return a NodeMetricsList."""
+        """Return a NodeMetricsList as JSON, with the values of the last sample."""
         load = self._load or self._begin()
         self._catch_up(load.clock.now())
         if not self._answer:
@@ -113,7 +113,10 @@ class MetricsServer:
 def serve_metrics(
     cluster: Cluster, load: Callable[[], RealLoad], plan: MetricsPlan, faults: Faults, played_s: Callable[[], float]
 ) -> None:
-    """Register the API for the cluster's clients. `played_s` returns the time by which outages go."""
+    """Register the metrics API with the cluster, and its outages with `faults`.
+
+    `played_s` returns the seconds since the first arrival, in which outages are given.
+    """
     server = MetricsServer(load, plan.interval_s)
 
     def answer(path: str) -> bytes:

@@ -1,7 +1,7 @@
-"""One node's usage of one resource over time: constant, or rising in straight lines while pods start.
+"""Computes one node's use of one resource over time: constant, or rising linearly while pods start.
 
-Time only goes forward. Sums of pods at their full use are integers, so that pods that come and go leave no trace; the
-mean over a time and the time spent above a level are exact, too.
+Time only moves forward. The use of pods that have finished rising is summed in integers, so that pods that come and go
+leave no rounding error; the mean over a period and the time spent above a level are exact, too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-LEVELS = (0.8, 0.9, 1.0)  # shares of what the node has, above which the time is counted
+LEVELS = (0.8, 0.9, 1.0)  # shares of a node's capacity; the time spent above each is measured
 
 
 class Ramp(NamedTuple):
@@ -30,8 +30,8 @@ class NodeLoad:
         self.over_s = [0.0] * len(LEVELS)  # seconds above each of LEVELS
         self._since_s = since_s
         self._steady = 0
-        self._rising: dict[str, Ramp] = {}  # pod uid -> how it comes to its full use
-        self._integral = 0.0  # amount × seconds, until since_s
+        self._rising: dict[str, Ramp] = {}  # uid of a pod whose use still rises -> its rise
+        self._integral = 0.0  # amount × seconds, up to _since_s
 
     def set_capacity(self, now: float, capacity: int) -> None:
         self.settle(now)
@@ -45,13 +45,13 @@ class NodeLoad:
             self._steady += amount
 
     def remove(self, now: float, uid: str, amount: int) -> None:
-        """Remove the amount that was added for this pod."""
+        """Remove a pod's use; `amount` is what `add` added for it."""
         self.settle(now)
         if self._rising.pop(uid, None) is None:
             self._steady -= amount
 
     def at(self, now: float) -> float:
-        """Return the usage at a time that is not before the last change."""
+        """Return the use at time `now`, which must not be before the last change."""
         if not self._rising:
             return self._steady
         return self._steady + sum(ramp.at(now) for ramp in self._rising.values())
@@ -60,11 +60,14 @@ class NodeLoad:
         return self.at(now) / self.capacity
 
     def integral_until(self, now: float) -> float:
-        """Return amount × seconds, up to a time that is not before the last change."""
+        """Return the integral of use over time (amount × seconds) up to `now`, which is not before the last change."""
         return self._integral + sum(length * (low + high) / 2 for length, low, high in self._pieces(now))
 
     def settle(self, now: float) -> None:
-        """Account for the time up to now; call before anything changes."""
+        """Add the time since the last call to the integral and to the seconds above each level.
+
+        Call it before any change.
+        """
         for length, first, last in self._pieces(now):
             self._integral += length * (first + last) / 2
             for index, level in enumerate(LEVELS if self.capacity else ()):
@@ -74,7 +77,7 @@ class NodeLoad:
             self._steady += self._rising.pop(uid).amount
 
     def _pieces(self, now: float) -> Iterator[tuple[float, float, float]]:
-        """Yield the time since the last change as straight lines: length, usage at its start, usage at its end."""
+        """Yield the linear pieces of the use since the last `settle`: (length in seconds, use at start, use at end)."""
         start_s = self._since_s
         if not self._rising:
             if now > start_s:
@@ -88,7 +91,7 @@ class NodeLoad:
 
 
 def _share_above(bound: float, first: float, last: float) -> float:
-    """Return the share of a straight line that lies above the bound."""
+    """Return the fraction of a linear piece, from use `first` to use `last`, that lies above `bound`."""
     low, high = min(first, last), max(first, last)
     if low > bound:
         return 1.0

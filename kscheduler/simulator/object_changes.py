@@ -1,4 +1,4 @@
-"""Changes of a cluster that a record holds, besides pods that come and go: nodes, groups, storage, edited pods."""
+"""Replays recorded changes on a simulated cluster: of nodes, PodGroups and workloads, storage, and edited pods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FOLLOWS_DECISIONS = frozenset(each.plural for each in STORAGE if each.kind.star
 
 @dataclass(frozen=True, slots=True)
 class ObjectChange:
-    """One change, as the watch reported it."""
+    """One recorded change of an object, as a watch reported it."""
 
     at_s: float
     resource: Resource[Any]
@@ -26,7 +26,10 @@ class ObjectChange:
 
 
 def apply_change(cluster: Cluster, change: ObjectChange) -> None:
-    """Make the change, as far as the cluster is not there yet: what is gone stays gone."""
+    """Create, update or delete the object in the simulated cluster as recorded; deleting a missing one does nothing.
+
+    Updates of volumes and claims are skipped: they follow from decisions, and the simulation makes its own.
+    """
     resource, obj = change.resource, change.object
     if resource is PODS:
         _change_pod(cluster, obj)
@@ -47,7 +50,7 @@ def apply_change(cluster: Cluster, change: ObjectChange) -> None:
 
 
 def _change_pod(cluster: Cluster, recorded: Pod) -> None:
-    """Bring a pod to what its author, its controller or another scheduler made of it; its own node stays."""
+    """Update a pod's spec and metadata to the recorded ones, except that the simulation's own placement is kept."""
     current = cluster.pods.get(recorded.key)
     if current is None or current.metadata.uid != recorded.metadata.uid:
         return

@@ -12,14 +12,14 @@ from kscheduler.simulator.traces import DEFAULT_GPU_RESOURCE
 
 DEFAULT_NODES = "100"
 DEFAULT_PODS = "1000"
-# A binding against a quiet apiserver on its own machine takes a few milliseconds.
+# A binding takes a few milliseconds on an apiserver with a machine of its own and no other load.
 DEFAULT_BIND_LATENCY_S = 0.005
 DEFAULT_BIND_CONCURRENCY = 64
 
 
 @dataclass(frozen=True, slots=True)
 class SimulateArguments:
-    """The arguments; None where the user gave none: the workload file, or else the default, decides."""
+    """The arguments as given; None where the workload file, or else the default, decides."""
 
     record: str | None
     workload: str | None
@@ -118,7 +118,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
 
 
 def read_arguments(namespace: argparse.Namespace) -> SimulateArguments:
-    """Return the options as values. ConfigError names the flag, what was expected and what came."""
+    """Convert the parsed arguments. Raises ConfigError that names the flag, what was expected and what was given."""
     arguments = SimulateArguments(**{name: getattr(namespace, name) for name in SimulateArguments.__slots__})
     _check("--speedup", arguments.speedup, 0.0, above=True)
     _check_record(arguments)

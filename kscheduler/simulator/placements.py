@@ -1,4 +1,4 @@
-"""The placement of each pod as a table: one row a pod, in order of creation."""
+"""Writes each pod's placement as a CSV table: one row per pod, in order of creation."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ COLUMNS = ("pod", "node", "created_s", "bound_s", "left_s", "reason")
 
 
 def to_csv(outcome: Outcome) -> bytes:
-    """Return CSV. Times are virtual seconds; `reason` is why a pod has no node, from its condition PodScheduled.
+    """Return the table as CSV. Times are virtual seconds.
 
-    Pods that came with a node have it too, and are bound when they are created.
+    `reason` is the message of the PodScheduled condition, if False. Pods that were created with a node are included,
+    with their creation as the time of binding.
     """
     books = outcome.accounting
     waiting = {pod.metadata.uid: pod for pod in outcome.cluster.pods.values()}

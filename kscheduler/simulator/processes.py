@@ -1,8 +1,8 @@
-"""Arrivals and durations of pods: small languages for flags and workload files, and their sampling.
+"""Generates the arrival times and durations of pods, from laws written in flags and workload files.
 
-Arrivals:  now | constant:RATE | poisson:RATE | bursts:SIZE/SECONDS     (RATE in pods a second)
+Arrivals:  now | constant:RATE | poisson:RATE | bursts:SIZE/SECONDS     (RATE in pods per second)
 Durations: forever | constant:SECONDS | exp:MEAN | lognormal:MEDIAN,SIGMA
-All chance comes from the `random.Random` that is handed in.
+All randomness comes from the `random.Random` that is passed in.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DURATIONS = "forever, constant:SECONDS, exp:MEAN or lognormal:MEDIAN,SIGMA"
 
 @dataclass(frozen=True, slots=True)
 class ArrivalProcess:
-    """A law of arrivals: `times` yields arrival times without end, never decreasing, from 0 on."""
+    """A law of arrivals. `times` yields arrival times in seconds from 0 on, never decreasing and without end."""
 
     text: str
     times: Callable[[random.Random], Iterator[float]]
@@ -29,14 +29,17 @@ class ArrivalProcess:
 
 @dataclass(frozen=True, slots=True)
 class DurationLaw:
-    """A law of durations: `draw` returns one duration in seconds, None for forever."""
+    """A law of how long pods run. `draw` returns one duration in seconds, or None for forever."""
 
     text: str
     draw: Callable[[random.Random], float | None]
 
 
 def parse_arrival(text: str, where: str) -> ArrivalProcess:
-    """Parse `now`, `constant:RATE`, `poisson:RATE` or `bursts:PODS/SECONDS`. Raises ConfigError, naming `where`."""
+    """Parse `now`, `constant:RATE`, `poisson:RATE` or `bursts:PODS/SECONDS`.
+
+    Raises ConfigError for anything else, with `where` (the flag or field) in its message.
+    """
     kind, _, rest = text.partition(":")
     if text == "now":
         return ArrivalProcess(text, lambda _: repeat(0.0))
@@ -54,7 +57,10 @@ def parse_arrival(text: str, where: str) -> ArrivalProcess:
 
 
 def parse_duration(text: str, where: str) -> DurationLaw:
-    """Parse `forever`, `constant:S`, `exp:MEAN` or `lognormal:MEDIAN,SIGMA`. Raises ConfigError, naming `where`."""
+    """Parse `forever`, `constant:S`, `exp:MEAN` or `lognormal:MEDIAN,SIGMA`.
+
+    Raises ConfigError for anything else, with `where` (the flag or field) in its message.
+    """
     kind, _, rest = text.partition(":")
     if text == "forever":
         return DurationLaw(text, lambda _: None)
@@ -68,7 +74,7 @@ def parse_duration(text: str, where: str) -> DurationLaw:
 
 
 def _numbers(text: str, rest: str, separator: str, expected: int, where: str, forms: str) -> list[float]:
-    """Return `expected` numbers above zero. Raises ConfigError."""
+    """Parse `rest` as `expected` positive numbers. Raises ConfigError that quotes `text` and the accepted `forms`."""
     try:
         numbers = [float(part) for part in rest.split(separator)]
     except ValueError:

@@ -1,4 +1,4 @@
-"""Shows the progress of a simulation: a bar on a terminal, a plain line every few seconds elsewhere. On stderr."""
+"""Shows a simulation's progress on stderr: a bar on a terminal, otherwise a plain line every few seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BAR_PERIOD_S = 0.1
 
 
 class PlainProgress:
-    """A line every few seconds of real time."""
+    """Prints a line of progress every few seconds of real time."""
 
     def __init__(self, total: int, out: TextIO) -> None:
         self._total = total
@@ -43,7 +43,7 @@ class PlainProgress:
 
 
 class BarProgress:
-    """A bar of pods that arrived and got a node."""
+    """Draws a progress bar of pods that have arrived and pods that are bound."""
 
     def __init__(self, total: int, console: Console) -> None:
         self._total = total
@@ -78,7 +78,7 @@ class BarProgress:
 
 
 def progress_on(total: int, out: TextIO | None = None) -> BarProgress | PlainProgress:
-    """Return the kind of progress that suits the stream; stderr unless another is given."""
+    """Return a bar if the stream is a terminal, else plain lines. `out` None: stderr."""
     out = out or sys.stderr
     console = Console(file=out)
     return BarProgress(total, console) if console.is_terminal else PlainProgress(total, out)

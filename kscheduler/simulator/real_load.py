@@ -1,7 +1,7 @@
-"""The real load of a cluster's nodes, as pods and nodes declare it; read off the cluster's objects.
+"""Computes the real load of a simulated cluster's nodes: what pods use, as declared by annotations of pods and nodes.
 
-A pod uses nothing before it is on a node, and nothing once it has finished or is gone. A node's capacity does
-not bound the demand of its pods: a load above 1 means that they do not get it.
+A pod uses nothing before it is on a node, nor once it has finished or is gone. The load may exceed a node's capacity:
+then its pods get less than they demand.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kscheduler.simulator.usage import RESOURCES, Amounts, Usage, node_usage, po
 
 
 class NodeLoads:
-    """One node: a load for each of RESOURCES."""
+    """The real load of one node: a `NodeLoad` for each of RESOURCES (CPU, memory)."""
 
     def __init__(self, name: str, now: float) -> None:
         self.name = name
@@ -28,7 +28,10 @@ class NodeLoads:
 
 
 class RealLoad:
-    """The load of all nodes. Attach it at any time; pods on nodes by then start at that moment."""
+    """Follows the real load of all nodes of a cluster.
+
+    If made late, pods already on nodes count as starting at that moment.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.clock = cluster.clock
@@ -44,7 +47,7 @@ class RealLoad:
         cluster.store(PODS).subscribe(self._pod_changed)
 
     def settle(self) -> None:
-        """Account for the time up to now."""
+        """Bring the integrals of all nodes' loads up to the current time."""
         now = self._now()
         for node in self.nodes:
             for load in node.loads:

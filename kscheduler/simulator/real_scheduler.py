@@ -1,4 +1,4 @@
-"""This program's scheduler under a simulation: no lease, no endpoint, the same decisions."""
+"""Runs this program's scheduler in a simulation: without Lease and endpoint, but with the same decisions."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ class RealScheduler:
 
 
 def real_scheduler(config: SchedulerConfig, options: Options) -> SchedulerFactory:
-    """Return the factory with which `simulate_scenario` makes this program's scheduler."""
+    """Return a factory that builds this program's scheduler for `simulate_scenario`."""
     return lambda client, clock, rng: RealScheduler(client, clock, rng, config, options)

@@ -1,8 +1,8 @@
-"""Makes a scenario of a record: what was there, pods as they came and went, and every other change at its time.
+"""Makes a scenario from a record of a real cluster: pods arrive and leave, and objects change, when they did there.
 
-The simulated scheduler decides about the pods that name it; those of other schedulers are bound when and where the
-record has them bound. Pods leave when they left: one that a preemption ended leaves then even if nothing preempts it
-now.
+The simulated scheduler places the pods that name it as their schedulerName; pods of other schedulers are bound to the
+recorded node at the recorded time. Each pod leaves at its recorded time: a pod that was preempted leaves then, even if
+nothing preempts it in the simulation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NOTE = "Pods leave when they left in the record, even those that were preempted 
 
 @dataclass(slots=True)
 class _Life:
-    """What the record says of one pod."""
+    """One pod in the record: its first and last recorded version, and when it came and left in seconds."""
 
     at_s: float
     first: Pod
@@ -42,13 +42,13 @@ class _Life:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A scenario with the placements of the record."""
+    """A scenario made from a record, and the nodes on which the record has the pods."""
 
     scenario: Scenario
-    placements: dict[str, str]  # uid of a pod of ours that was bound while it was recorded -> its node
+    placements: dict[str, str]  # uid -> node, of pods that the simulation places and that were bound during recording
 
     def compared(self, outcome: Outcome) -> str:
-        """Return in a sentence how many pods are where the record has them."""
+        """Return a sentence that says how many pods the simulation placed on the same node as in the record."""
         books = outcome.accounting
         now = {one.uid: books.rows[one.row].name for one in books.records.values() if one.row >= 0}
         same = sum(now.get(uid) == node for uid, node in self.placements.items())
@@ -57,10 +57,10 @@ class Recorded:
 
 @dataclass(slots=True)
 class _Story:
-    """What was read so far."""
+    """Collects pods, placements and other changes while a record is read."""
 
     schedulers: Container[str]
-    lives: dict[str, _Life] = field(default_factory=dict)  # by uid, in the order in which they came
+    lives: dict[str, _Life] = field(default_factory=dict)  # pod uid -> its life, in order of first appearance
     changes: list[ObjectChange] = field(default_factory=list)
     placements: dict[str, str] = field(default_factory=dict)
 
@@ -75,7 +75,7 @@ class _Story:
         uid = pod.metadata.uid
         life = self.lives.get(uid)
         if life is None:
-            if change.type is not EventType.DELETED:  # else it finished before it was seen
+            if change.type is not EventType.DELETED:  # else it had finished before recording began
                 self.lives[uid] = _Life(change.at_s, pod, pod)
         elif change.type is EventType.DELETED:
             life.leaves_at_s = change.at_s
@@ -95,9 +95,9 @@ class _Story:
 
 
 def read_recorded(path: str, schedulers: Container[str]) -> Recorded:
-    """Read a record. `schedulers`: the names that the simulated scheduler answers to.
+    """Read a record as a scenario. `schedulers`: the schedulerNames of the pods that the simulation is to place.
 
-    Raises ConfigError, naming file and line, for one that cannot be read.
+    Raises ConfigError, naming file and line, if the record cannot be read.
     """
     reader = RecordReader(Path(path))
     story = _Story(schedulers)
@@ -120,7 +120,7 @@ def read_recorded(path: str, schedulers: Container[str]) -> Recorded:
 
 
 def recorded_configuration(path: str) -> str:
-    """Return the configuration in the record, as YAML; "" if it has none. Raises ConfigError."""
+    """Return the scheduler's configuration stored in the record, as YAML; "" if there is none. Raises ConfigError."""
     return RecordReader(Path(path)).header.configuration
 
 
@@ -136,7 +136,7 @@ def _decoded(path: str, entry: Change) -> ObjectChange:
 
 
 def _as_created(pod: Pod) -> Pod:
-    """Return the pod as it was before any scheduler tried it."""
+    """Return the pod as it was created: without the status and metadata that were added to a pending pod later."""
     metadata = replace(pod.metadata, resource_version="", creation_timestamp=None, deletion_timestamp=None)
     if pod.spec.node_name:
         return replace(pod, metadata=metadata)
@@ -144,7 +144,11 @@ def _as_created(pod: Pod) -> Pod:
 
 
 def _asked(pod: Pod, is_ours: bool) -> tuple[object, ...]:
-    """Return what others than the simulated scheduler and the kubelets write to a pod."""
+    """Return the parts of a pod that users, controllers and other schedulers write.
+
+    A change of them has to be replayed. Not among them are what kubelets write, nor the node if the simulated scheduler
+    chooses it (`is_ours`).
+    """
     spec = replace(pod.spec, node_name="") if is_ours else pod.spec
     meta = pod.metadata
     return spec, meta.labels, meta.annotations, bool(meta.deletion_timestamp)

@@ -1,7 +1,8 @@
-"""The report of a simulation, as values: what text, JSON and HTML all show.
+"""Computes the report of a simulation, as values that the text, JSON and HTML forms all show.
 
-Everything but `machine` is a pure function of scenario, settings and scheduler: same seed, same report, byte for
-byte. Shares are fractions of one, times are virtual seconds since the first arrival unless their name says otherwise.
+Everything but `machine` is a function of scenario, settings and scheduler: the same seed gives the same report, byte
+for byte. Shares are fractions of one. Times are virtual seconds since the first arrival unless their name says
+otherwise.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kscheduler.simulator.statistics import deviation, distribution, mean, perce
 
 NumberT = TypeVar("NumberT", int, float)
 
-EXAMPLES = 3  # pods named with each reason
+EXAMPLES = 3  # pods that the report names for each reason
 _UNITS = {CPU: "cores", MEMORY: "bytes", EPHEMERAL_STORAGE: "bytes", PODS: "pods"}
 _FIT_ERROR = re.compile(r"0/\d+ nodes are available: (?P<reasons>.+?)\.(?: preemption: .*)?", re.DOTALL)
 _PART = re.compile(r"(?P<count>\d+) (?P<reason>.+)", re.DOTALL)
@@ -31,11 +32,11 @@ _PER_UNIT = {CPU: 1000}  # cpu is counted in thousandths
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """The cost on this machine: different every time."""
+    """The real time, CPU and memory that the simulation took on this machine; these figures differ from run to run."""
 
     wall_s: float
     cpu_s: float
-    decisions_per_s: float  # scheduling attempts over wall time
+    decisions_per_s: float  # scheduling attempts per second of real time
     placed_per_s: float
     cpu_us_per_placed_pod: float
     virtual_days_per_s: float
@@ -45,11 +46,11 @@ class Machine(msgspec.Struct, frozen=True):
 
 class PodCounts(msgspec.Struct, frozen=True):
     total: int
-    existing: int  # came with a node
-    placed: int  # got one
+    existing: int  # created with a node
+    placed: int  # placed by a scheduler
     unplaced: int  # still waiting at the end
-    left_unplaced: int  # gone before they got one
-    finished: int  # placed, and gone by the end
+    left_unplaced: int  # deleted before they got a node
+    finished: int  # had a node, and were gone by the end
     running: int  # on a node at the end
 
 
@@ -64,15 +65,15 @@ class Unplaced(msgspec.Struct, frozen=True):
 
 class Reason(msgspec.Struct, frozen=True):
     kind: str  # the message without its counts
-    reason: str  # of the condition, such as Unschedulable
+    reason: str  # the PodScheduled condition's reason, such as Unschedulable
     pods: int
     still_waiting: int
-    examples: list[str]  # pods
-    sample: str  # the whole message of the first of them
+    examples: list[str]  # namespace/name of some of the pods
+    sample: str  # the complete message of the first pod
 
 
 class Latency(msgspec.Struct, frozen=True):
-    """The time from creation to binding."""
+    """Statistics of the time from a pod's creation to its binding."""
 
     count: int
     mean_s: float
@@ -95,7 +96,7 @@ class PriorityFigures(msgspec.Struct, frozen=True):
 
 
 class Balance(msgspec.Struct, frozen=True):
-    """Utilisation over the nodes that have the resource."""
+    """Statistics of one resource's utilisation over the nodes that have it: 0 is unused, 1 is full."""
 
     mean: float
     deviation: float
@@ -125,7 +126,7 @@ class NodeCounts(msgspec.Struct, frozen=True):
 
 
 class Series(msgspec.Struct, frozen=True):
-    """A step function: the values that hold from each time on."""
+    """Samples for plots over time: each value holds from its time until the next one's."""
 
     time_s: list[float]
     pending: list[int]
@@ -134,7 +135,10 @@ class Series(msgspec.Struct, frozen=True):
 
 
 class NodeUtilisation(msgspec.Struct, frozen=True):
-    """Per node, in the order of `names`; resources in the order of `resources`; a share, None without capacity."""
+    """The utilisation of each node, at the end, when the cluster was busiest, and on average.
+
+    Nodes are in the order of `names`, resources in the order of `resources`; None for a node without the resource.
+    """
 
     names: list[str]
     resources: list[str]
@@ -168,13 +172,13 @@ class Report(msgspec.Struct, frozen=True):
     series: Series
     node_utilisation: NodeUtilisation
     machine: Machine | None = None
-    real_load: RealLoadReport | None = None  # where pods or nodes declare what they use
+    real_load: RealLoadReport | None = None  # None unless pods or nodes declare what they really use
 
 
 def build_report(
     scenario: Scenario, outcome: Outcome, parameters: dict[str, str], machine: Machine | None = None
 ) -> Report:
-    """Compute all figures of one simulation."""
+    """Compute the report of one simulation. `parameters`: the command's arguments, which the report shows."""
     books = outcome.accounting
     start_s = books.start_s or 0.0
     records = list(books.records.values())
@@ -245,7 +249,7 @@ def _unplaced(outcome: Outcome, start_s: float) -> list[Unplaced]:
 
 
 def _why(outcome: Outcome, record: PodRecord) -> tuple[str, str]:
-    """Return the reason from the pod's condition; else one from the pod itself."""
+    """Return (reason, message) for a pod without a node, from its PodScheduled condition or else from its situation."""
     pod = record.last_seen if record.left_s is not None else outcome.cluster.pods.get(record.key, record.last_seen)
     condition = unscheduled_condition(pod)
     if condition is not None:
@@ -278,10 +282,10 @@ def _reasons(unplaced: Iterable[Unplaced]) -> list[Reason]:
 
 
 def kind_of(message: str) -> str:
-    """Return the message without counts, its parts sorted: messages that differ only in their counts are one kind.
+    """Return a message without its counts, by which pods that are rejected for the same reasons are grouped.
 
-    "0/12 nodes are available: 3 Insufficient cpu, 9 node(s) had untolerated taint(s)." is of the kind
-    "Insufficient cpu; node(s) had untolerated taint(s)". Any other message is a kind of its own.
+    "0/12 nodes are available: 3 Insufficient cpu, 9 node(s) had untolerated taint(s)." becomes
+    "Insufficient cpu; node(s) had untolerated taint(s)", with the parts sorted. Other messages are returned unchanged.
     """
     found = _FIT_ERROR.fullmatch(message)
     if found is None:
@@ -292,7 +296,7 @@ def kind_of(message: str) -> str:
 
 
 def _latencies(records: Iterable[PodRecord]) -> list[float]:
-    """Return the sorted latencies of the pods that a scheduler placed, to the microsecond."""
+    """Return the seconds from creation to binding of all pods that a scheduler placed, sorted, to the microsecond."""
     return sorted(
         round(record.bound_s - record.created_s, 6)
         for record in records
@@ -316,7 +320,7 @@ def _latency(records: Iterable[PodRecord]) -> Latency:
 
 
 def _priorities(records: Sequence[PodRecord]) -> list[PriorityFigures]:
-    """Return the figures of each priority, highest first."""
+    """Return counts and latencies of the pods of each priority, highest priority first."""
     groups: dict[int, list[PodRecord]] = {}
     for record in records:
         groups.setdefault(record.priority, []).append(record)
@@ -341,7 +345,7 @@ def _priorities(records: Sequence[PodRecord]) -> list[PriorityFigures]:
 
 
 def _shown(books: Accounting) -> list[str]:
-    """Return the resources that some node has: the usual ones first, then by name."""
+    """Return the resources to report: those of which some node has any. CPU and memory come first, "pods" last."""
     usual = [CPU, MEMORY]
     have = [name for name, capacity in zip(books.resources, books.capacity, strict=True) if capacity]
     others = sorted(name for name in have if name not in (*usual, PODS))
@@ -378,17 +382,23 @@ def _resources(books: Accounting, records: Sequence[PodRecord], last: Moment, bu
 
 
 def _at(amounts: Sequence[NumberT], index: int) -> NumberT | int:
-    """Return an amount by resource index; a missing index is zero."""
+    """Return amounts[index], or zero if the list is too short."""
     return amounts[index] if index < len(amounts) else 0
 
 
 def _share(used: float, capacity: int) -> float | None:
-    """Return a share with five decimals: a hundredth of a per mille, and a page of 5,000 nodes stays small."""
+    """Return used / capacity, None without capacity.
+
+    It is rounded to five decimals to keep reports of many nodes small.
+    """
     return round(used / capacity, 5) if capacity else None
 
 
 def _shares(books: Accounting, at: int, moment: Moment) -> list[float | None]:
-    """Return the shares by node row; nodes that are gone, or came later than the moment, have None."""
+    """Return each node row's share of one resource used at a moment; None for nodes that did not exist.
+
+    `at`: the resource's index.
+    """
     shares = []
     for row, used in zip(books.rows, moment.used, strict=False):
         shares.append(_share(_at(used, at), _at(row.capacity, at)))
@@ -396,7 +406,10 @@ def _shares(books: Accounting, at: int, moment: Moment) -> list[float | None]:
 
 
 def _averages(books: Accounting, at: int) -> list[float | None]:
-    """Return the means by node row over the time from the first arrival to the end."""
+    """Return each node row's mean use of one resource, from the first arrival to the end, as a share of its capacity.
+
+    `at`: the resource's index.
+    """
     duration_s = books.duration_s
     if not duration_s:
         return _shares(books, at, books.moment())
@@ -425,7 +438,7 @@ def _node_counts(books: Accounting, last: Moment, busiest: Moment) -> NodeCounts
 
 
 def _node_utilisation(books: Accounting, last: Moment, busiest: Moment) -> NodeUtilisation:
-    """Return the utilisation of the nodes that exist at the end, in order of their creation."""
+    """Return the utilisation of every node that exists at the end, in order of creation."""
     shown = _shown(books)
     here = [index for index, row in enumerate(books.rows) if not row.gone]
 

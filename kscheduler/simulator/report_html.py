@@ -1,7 +1,7 @@
-"""The report as one HTML page that needs nothing else: styles, script and data are inside, nothing is fetched.
+"""Formats the report as one HTML page that loads nothing: styles, script and data are in the page.
 
-Tables and summary are written here; plots are drawn by `page/report.js` from the JSON in the page. Each plot has a
-text alternative. A page of 5,000 nodes stays well below 2 MB.
+Tables and summary are written here; `page/report.js` draws the plots from the JSON in the page. Each plot has a text
+alternative. A page of 5,000 nodes stays well below 2 MB.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kscheduler.simulator.units import amount, percent, seconds
 
 TOP_REASONS = 20
 TOP_VIOLATIONS = 10
-SHOWN_RESOURCES = 3  # in the summary, besides pods
+SHOWN_RESOURCES = 3  # resources that the summary shows, besides "pods"
 
 _MODEL_NOTES = (
     "Time is virtual. Requests to the apiserver take the latency given; the scheduler's own decisions take none.",
@@ -35,7 +35,7 @@ _USAGE_KNOWN = (
 
 
 def to_html(report: Report) -> str:
-    """Return the whole page."""
+    """Return the report as a complete HTML page."""
     return Template(_asset("report.html")).substitute(
         title=escape(f"kscheduler simulation: {_headline(report)}"),
         headline=escape(_headline(report)),
@@ -187,7 +187,10 @@ def _tiles(report: Report) -> Iterable[str]:
 
 
 def _tile(name: str, value: str, more: str, bad: bool = False) -> str:
-    """Return one figure of the summary. `value` is HTML of ours."""
+    """Return the HTML of one headline figure.
+
+    `value` is HTML and not escaped; `bad` marks a figure that is a failure.
+    """
     return (
         f'    <div class="tile{" bad" if bad else ""}"><div class="name">{escape(name)}</div>'
         f'<div class="value">{value}</div><div class="more">{escape(more)}</div></div>'
@@ -206,7 +209,7 @@ def _usage_note(load: RealLoadReport | None) -> str:
 
 
 def _load_section(load: RealLoadReport | None) -> str:
-    """Return the section; "" where no load is declared."""
+    """Return the HTML section about real load; "" if no pod or node declares its use."""
     if load is None:
         return ""
     header = [
@@ -247,7 +250,7 @@ def _load_section(load: RealLoadReport | None) -> str:
 
 
 def _table(header: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> str:
-    """Return an HTML table. `header`: (title, class) of each column; the cells are text."""
+    """Return an HTML table. `header`: (title, CSS class) of each column; cells are plain text, and escaped here."""
     head = "".join(f'<th scope="col"{_class(name)}>{escape(title)}</th>' for title, name in header)
     body = "".join(
         "<tr>"

@@ -1,4 +1,7 @@
-"""The part of the report about real load, where pods or nodes declare it. Shares are of a node."""
+"""Computes the report's part about real load (what pods use, not what they request).
+
+Shares are of a node's capacity.
+"""
 
 from __future__ import annotations
 
@@ -12,28 +15,31 @@ from kscheduler.simulator.usage import RESOURCES
 
 
 class LoadFigures(msgspec.Struct, frozen=True):
-    """One resource, over all nodes and the whole time. Deviation is over nodes: how uneven it is at a moment."""
+    """Figures of one resource over all nodes and the whole time. Deviations are between nodes at the same moment."""
 
     name: str
     requested: float
     requested_deviation: float
     mean: float
     deviation: float
-    max: float  # of any node, in any sample
-    over_80_node_s: float  # seconds, added up over nodes
+    max: float  # the highest load of any node in any sample
+    over_80_node_s: float  # seconds that nodes spent above 80 %, summed over nodes
     over_90_node_s: float
     over_100_node_s: float
 
 
 class LoadSeries(msgspec.Struct, frozen=True):
-    """The values that hold from each time of the report's part on."""
+    """Samples of one resource for plots.
 
-    requested: list[float]  # mean over nodes
+    Each value holds from its time in the report's `time_s` until the next one's.
+    """
+
+    requested: list[float]  # mean over nodes of requested / capacity
     requested_deviation: list[float]
     mean: list[float]
     deviation: list[float]
     max: list[float]
-    over_80: list[float]  # share of nodes
+    over_80: list[float]  # share of nodes that are above 80 %
     over_90: list[float]
     over_100: list[float]
 
@@ -41,7 +47,7 @@ class LoadSeries(msgspec.Struct, frozen=True):
 class RealLoadReport(msgspec.Struct, frozen=True):
     resources: list[LoadFigures]
     time_s: list[float]
-    series: dict[str, LoadSeries]  # resource -> by time
+    series: dict[str, LoadSeries]  # resource -> its samples
 
 
 def real_load_report(history: LoadHistory, start_s: float) -> RealLoadReport:

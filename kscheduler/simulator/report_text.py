@@ -1,4 +1,4 @@
-"""The report as plain text for a terminal."""
+"""Formats the report as plain text for a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WIDEST_MESSAGE = 110
 
 
 def to_text(report: Report) -> str:
-    """Return headline figures, resources, reasons; a few dozen lines."""
+    """Return a few dozen lines: headline figures, resources, and the reasons why pods have no node."""
     blocks = [
         _violations(report),
         _pods(report),
@@ -127,7 +127,7 @@ def _cut(message: str) -> str:
 
 
 def _table(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return lines with the first column aligned to the left, all others to the right."""
+    """Return table rows as aligned lines: the first column to the left, all others to the right."""
     listed = list(rows)
     widths = [max(len(cell) for cell in column) for column in zip(*listed, strict=True)]
     return [

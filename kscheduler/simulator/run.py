@@ -1,10 +1,11 @@
-"""One simulation: a cluster in memory, a scheduler on it, and pods that come and go, in virtual time.
+"""Runs one simulation: a cluster in memory, a scheduler for it, and pods that arrive and leave, in virtual time.
 
-    1. Create all that exists from the start.  2. Start the scheduler and wait until it watches.
+    1. Create all objects that exist from the start.  2. Start the scheduler and wait for its informers to sync.
     3. Play arrivals and departures.  4. Stop when nothing can change any more.  5. Check and return the outcome.
 
-The scheduler is anything that runs against a client, a clock and a random source (`SchedulerUnderTest`). Its decisions
-cost no virtual time; requests to the apiserver do, as `Latency` says. Results are read off the cluster's objects.
+Any scheduler that works with a client, a clock and a random source can be simulated (`SchedulerUnderTest`). Its
+decisions take no virtual time; requests to the apiserver take that of `Latency`. Results are computed from the
+cluster's objects.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ from kscheduler.simulator.volume_controller import VolumeController
 
 T = TypeVar("T")
 
-CHUNK = 512  # pods created before others may run: a flood of arrivals meets a scheduler that works
-# A scheduler that has reported nothing new for so long has tried everything: no backoff is longer than 10 s.
+CHUNK = 512  # pods created at once at most: after so many the scheduler runs, even if more arrive at the same instant
+# If no pod has changed for this long, the scheduler has tried all of them: its longest backoff is 10 s.
 QUIET_S = 60.0
-# A pod without any reason by then was forgotten. Longer than the 5 minutes after which waiting pods are tried again.
+# A pod that has no reason after this long was forgotten: all unschedulable pods are retried after 5 minutes.
 FORGOTTEN_S = 900.0
-QUIET_WATCH_S = 3600.0  # between bookmarks: no watch breaks here, and idle months shall cost nothing
-SETTLE_S = 10.0  # for Events and conditions still on their way when the last pod was placed
+QUIET_WATCH_S = 3600.0  # interval of bookmarks; long, so that months without changes cost nothing
+SETTLE_S = 10.0  # time after the last placement for Events and conditions that are still being written
 
 
 class Ending(enum.Enum):
@@ -56,18 +57,18 @@ class Ending(enum.Enum):
 
 
 class SchedulerUnderTest(Protocol):
-    """The interface of a scheduler to a simulation."""
+    """The methods by which a simulation uses a scheduler."""
 
     async def run(self) -> None:
-        """Watch and schedule until cancelled."""
+        """Watch the cluster and schedule its pods until cancelled."""
         ...
 
     async def wait_for_sync(self) -> None:
-        """Wait until it has seen the cluster once."""
+        """Wait until the scheduler has listed all objects once."""
         ...
 
     def attempts(self) -> Mapping[str, int]:
-        """Scheduling attempts so far, by result; empty when it does not count them."""
+        """Return result -> number of scheduling attempts so far; {} if the scheduler does not count them."""
         ...
 
 
@@ -85,27 +86,30 @@ class RunSettings:
     max_time_s: float | None = None
     scheduler_names: frozenset[str] = frozenset(["default-scheduler"])
     faults: Faults | None = None
-    by_events: bool = True  # False: a task for each request, as with a real client; see ClusterClient
+    by_events: bool = True  # write bindings and Events without a task for each, see ClusterClient
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a simulation, a function of scenario, settings and scheduler."""
+    """The result of a simulation: equal for equal scenario, settings and scheduler."""
 
     accounting: Accounting
     cluster: Cluster
     ending: Ending
     attempts: dict[str, int]
-    events: dict[str, int] = field(default_factory=dict)  # Events created, by reason
+    events: dict[str, int] = field(default_factory=dict)  # reason -> number of Events created
     violations: list[str] = field(default_factory=list)
     scheduler_names: frozenset[str] = frozenset()
-    load: LoadHistory | None = None  # where pods or nodes declare what they use
+    load: LoadHistory | None = None  # None unless pods or nodes declare what they really use
 
 
 def simulate_scenario(
     scenario: Scenario, make: SchedulerFactory, settings: RunSettings, progress: Progress | None = None
 ) -> Outcome:
-    """Play the scenario to its end. Invariants that do not hold are in `violations`; reports must show them."""
+    """Run a simulation of the scenario to its end.
+
+    `violations` of the outcome lists broken invariants: it failed if any.
+    """
     return run_virtual(_Simulation(scenario, make, settings, progress).run())
 
 
@@ -117,16 +121,16 @@ class _Simulation:
         self._make = make
         self._settings = settings
         self._progress = progress
-        self._arrived = 0  # of scenario.arrivals
-        self._changed = 0  # of scenario.changes
+        self._arrived = 0  # how many of scenario.arrivals have been created
+        self._changed = 0  # how many of scenario.changes have been carried out
         self._runs_s: dict[str, float] = {}  # pod uid -> how long it runs once bound
         self._departures: list[tuple[float, int, str, str]] = []  # (when, number, key, uid), a heap
         self._number = 0
         self._changed_s = 0.0  # when a pod last changed in any way
         self._poke: asyncio.Future[None] | None = None
-        self._wanted_s = 0.0  # until when the player sleeps, unless poked
+        self._wanted_s = 0.0  # the time until which `_play` sleeps, unless it is woken
         self._started_s = 0.0
-        self._load: RealLoad | None = None  # None until somebody wants to know it
+        self._load: RealLoad | None = None  # created when first used
 
     async def run(self) -> Outcome:
         loop = asyncio.get_running_loop()
@@ -196,7 +200,7 @@ class _Simulation:
     # --- playing --------------------------------------------------------------------------------------------------
 
     def _create_existing(self) -> None:
-        """Create the pods that have a node: they are part of the cluster the scheduler meets."""
+        """Create the pods that already have a node, before the scheduler starts."""
         for arrival in self._scenario.arrivals:
             if arrival.pod.spec.node_name:
                 self._create(arrival, 0.0)
@@ -211,7 +215,7 @@ class _Simulation:
             await self._sleep(until)
 
     def _what_next(self, started_s: float) -> tuple[Ending | None, float]:
-        """Return the reason to stop, or until when to wait."""
+        """Return the reason to stop and the time now, or None and the time to wait for."""
         now = self._clock.now()
         limit = self._settings.max_time_s
         if limit is not None and now >= started_s + limit:
@@ -244,7 +248,7 @@ class _Simulation:
         return min(times) if times else None
 
     async def _play_due(self, started_s: float) -> None:
-        """Play what is due, departures first: what leaves at an instant makes room for what comes."""
+        """Carry out recorded changes, then departures, then arrivals, up to now: departures make room for arrivals."""
         arrivals = self._scenario.arrivals
         now = self._clock.now()
         self._change(now - started_s)
@@ -263,7 +267,7 @@ class _Simulation:
                     await asyncio.sleep(0)
 
     def _change(self, until_s: float) -> None:
-        """Make the changes that are recorded for the time up to now."""
+        """Carry out the scenario's recorded changes up to `until_s`, in seconds since the first arrival."""
         changes = self._scenario.changes
         while self._changed < len(changes) and changes[self._changed].at_s <= until_s:
             apply_change(self._cluster, changes[self._changed])
@@ -331,7 +335,7 @@ class _Simulation:
     # --- checking -------------------------------------------------------------------------------------------------
 
     def _unexplained(self) -> list[str]:
-        """Return the waiting pods of a scheduler whose PodScheduled condition gives no reason."""
+        """Return the pending pods of the simulated scheduler that have no PodScheduled condition with a reason."""
         return [
             pod.key
             for pod in self._cluster.pods.values()
@@ -351,7 +355,7 @@ class _Simulation:
 
 
 def unscheduled_condition(pod: Pod) -> PodCondition | None:
-    """Return the pod's condition about why it has no node."""
+    """Return the pod's condition PodScheduled=False that has a message; None if there is none."""
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
             return condition
@@ -359,7 +363,7 @@ def unscheduled_condition(pod: Pod) -> PodCondition | None:
 
 
 async def _unless_ended(running: asyncio.Future[None], work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `work`; a scheduler that ends meanwhile ends the simulation with its error."""
+    """Return the result of `work`. If the scheduler's task `running` ends first, raise its error, or InternalError."""
     task: asyncio.Future[T] = asyncio.ensure_future(work)
     both: list[asyncio.Future[Any]] = [running, task]
     try:

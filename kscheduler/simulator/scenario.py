@@ -1,4 +1,4 @@
-"""The input of a simulation: nodes, storage and policies that exist from the start, and pods that come and go."""
+"""Defines the input of a simulation: nodes, storage and policies at the start, and pods that arrive and leave."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from kscheduler.simulator.object_changes import ObjectChange
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A pod with its time of creation and, as duration or time, its end; with neither it stays."""
+    """A pod and the time it is created. It leaves after `runs_s` or at `leaves_at_s`; if both are None it stays."""
 
     at_s: float
     pod: Pod
-    runs_s: float | None = None  # it leaves this long after it was bound: work of a known length
-    leaves_at_s: float | None = None  # it leaves at this time, bound or not: as recorded in a trace
+    runs_s: float | None = None  # seconds from its binding until it leaves
+    leaves_at_s: float | None = None  # the time at which it leaves, bound or not, as in a trace
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
     nodes: list[Node] = field(default_factory=list)
-    arrivals: list[Arrival] = field(default_factory=list)  # in time order
-    parameters: dict[str, str] = field(default_factory=dict)  # what it was made from, for the report
-    notes: list[str] = field(default_factory=list)  # what is not modelled, for the report
+    arrivals: list[Arrival] = field(default_factory=list)  # by time
+    parameters: dict[str, str] = field(default_factory=dict)  # what the scenario was made from, for the report
+    notes: list[str] = field(default_factory=list)  # sentences on what is not modelled, for the report
     storage: list[StorageObject] = field(default_factory=list)  # volumes, claims, classes, drivers
     metrics: MetricsPlan = field(default_factory=MetricsPlan)
-    policies: list[PolicyObject] = field(default_factory=list)  # over live metrics
-    changes: list[ObjectChange] = field(default_factory=list)  # in time order; those at 0 are there from the start
+    policies: list[PolicyObject] = field(default_factory=list)  # MetricPolicies and TASPolicies
+    changes: list[ObjectChange] = field(default_factory=list)  # by time; at 0: before the scheduler starts

@@ -1,16 +1,19 @@
-"""Percentiles and deviations of finite samples. Pure arithmetic."""
+"""Computes means, percentiles and deviations of samples."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-# Where a distribution is sampled: every hundredth, and finer at the tail that people look for.
+# The shares at which `distribution` reports values: every hundredth, and finer ones near 1.
 _SHARES = (*(index / 100 for index in range(1, 100)), 0.995, 0.999, 1.0)
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the least value that at least `share` of the sample does not exceed (nearest rank); 0.0 of nothing."""
+    """Return the smallest value such that at least `share` of the sorted sample is not above it.
+
+    0.0 for an empty sample.
+    """
     if not ordered:
         return 0.0
     # 0.95 * 20 is a hair more than 19: round away what no sample is large enough to show.
@@ -18,7 +21,7 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 
 
 def distribution(ordered: Sequence[float]) -> list[tuple[float, float]]:
-    """(value, share of the sample not above it), rising in both, at a hundred shares or fewer."""
+    """Return at most about a hundred points (value, share of the sorted sample at or below it), rising in both."""
     points: list[tuple[float, float]] = []
     for share in _SHARES if ordered else ():
         value = percentile(ordered, share)
@@ -33,7 +36,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def deviation(values: Sequence[float]) -> float:
-    """Return the population standard deviation."""
+    """Return the population standard deviation; 0.0 for an empty sample."""
     if not values:
         return 0.0
     middle = mean(values)
@@ -41,5 +44,5 @@ def deviation(values: Sequence[float]) -> float:
 
 
 def rounded(value: float) -> float:
-    """Round to nine significant digits: more than any figure of a report means, without noise at the end."""
+    """Round to nine significant digits, which removes floating-point noise but no meaningful digit of a report."""
     return float(f"{value:.9g}")

@@ -1,8 +1,8 @@
-"""Objects of one kind, and the log of what changed them.
+"""Stores the objects of one kind of a simulated cluster, and the log of their changes, from which watches read.
 
-The log is the only copy of an event: a watch is a cursor into it (`Watch`), so that a change costs the same however
-many watch. The log is bounded: a watch that starts before its oldest entry, or falls behind it, is Gone.
-Versions come from one counter that all stores of a cluster share. No I/O, no clock.
+A watch (`Watch`) is a position in the log, so that a change costs the same however many watches there are. The log is
+bounded: a watch that starts before the log's oldest entry, or falls behind it, gets 410 Gone. All stores of a cluster
+share one counter of resource versions. Nothing here does I/O or reads a clock.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from kscheduler.simulator.field_selectors import Selector
 T = TypeVar("T")
 Subscriber = Callable[[T | None, T | None], None]
 
-# List snapshots kept for continue tokens; more concurrent paged lists than this make the oldest Gone.
+# Snapshots kept for lists read page by page; with more such lists at once, the oldest one's continue token gets 410.
 MAX_SNAPSHOTS = 16
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """One commit: created when `before` is None, deleted when `after` is None."""
+    """One change of an object: a creation if `before` is None, a deletion if `after` is None."""
 
     version: int
     before: T | None
@@ -35,7 +35,9 @@ class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
 
 class Store(Generic[T]):
-    """Objects by key (`namespace/name`, or `name`), their change log, and the subscribers."""
+    """Holds the objects of one kind by key (`namespace/name` or `name`), the log of their changes, and the
+    subscribers.
+    """
 
     def __init__(self, resource: Resource[T], history_limit: int) -> None:
         self.resource = resource
@@ -52,7 +54,10 @@ class Store(Generic[T]):
     # --- changes --------------------------------------------------------------------------------------------------
 
     def commit(self, key: str, version: int, after: T | None) -> None:
-        """Put (or with None, remove) the object, log it, wake the watches, call the subscribers."""
+        """Store the object, or remove it if `after` is None.
+
+        Log the change, wake the watches and call the subscribers.
+        """
         before = self.objects.get(key)
         if after is None:
             del self.objects[key]
@@ -68,11 +73,11 @@ class Store(Generic[T]):
             subscriber(before, after)
 
     def subscribe(self, subscriber: Subscriber[T]) -> None:
-        """Call `subscriber(before, after)` within each commit."""
+        """Have `subscriber(before, after)` called for each change, synchronously."""
         self._subscribers.append(subscriber)
 
     def compact(self) -> None:
-        """Forget all history: every watch that starts from an older version, and every continue token, is Gone."""
+        """Drop the log, so that older watches and all continue tokens get 410 Gone."""
         self._drop(len(self._log))
         self._snapshots.clear()
 
@@ -86,12 +91,12 @@ class Store(Generic[T]):
     # --- lists ----------------------------------------------------------------------------------------------------
 
     def sorted_objects(self) -> list[T]:
-        """Return all objects in key order, the order in which etcd lists them."""
+        """Return all objects sorted by key, as a list request returns them."""
         objects = self.objects
         return [objects[key] for key in sorted(objects)]
 
     def sorted_objects_at(self, version: int) -> list[T]:
-        """Return the list as of an older version still in the log, by undoing what came later."""
+        """Return the sorted objects as of an older resource version that is still in the log."""
         objects = dict(self.objects)
         for change in reversed(self._log):
             if change.version <= version:
@@ -125,17 +130,20 @@ class Store(Generic[T]):
 
     @property
     def end(self) -> int:
-        """The position of the next change."""
+        """The position that the next change will have in the log."""
         return self._first + len(self._log)
 
     def position_after(self, version: int) -> int:
-        """Return where a watch from this version starts. Raises Gone."""
+        """Return the log position of the first change after a resource version.
+
+        Raises Gone if it is no longer in the log.
+        """
         if version < self._oldest_version:
             raise Gone(f"too old resource version: {version} ({self._oldest_version})", status=410, reason="Expired")
         return self._first + bisect_right(self._log, version, key=lambda change: change.version)
 
     def changes_from(self, position: int) -> list[Change[T]] | None:
-        """Return the changes since; None when the log no longer reaches back that far."""
+        """Return the changes from a log position on; None if some of them were dropped."""
         return self._log[position - self._first :] if position >= self._first else None
 
     def attach(self, watch: Watch[T]) -> None:
@@ -146,14 +154,14 @@ class Store(Generic[T]):
             self._watches.remove(watch)
 
     def cut_watches(self) -> None:
-        """Break every open watch, as a dying apiserver does."""
+        """Break the connections of all open watches, as a stopped apiserver does."""
         for watch in self._watches:
             watch.broken = True
             watch.wake()
 
 
 class Watch(Generic[T]):
-    """One open watch: a cursor, a selector, and an event to set. Used by one reader."""
+    """One open watch: its position in the log, its selector, and the callback `on_wake`. Only one reader may use it."""
 
     def __init__(self, store: Store[T], position: int, selector: Selector | None) -> None:
         self._store = store
@@ -172,7 +180,7 @@ class Watch(Generic[T]):
         return self._position < self._store.end
 
     def take(self) -> list[WatchEvent[T]]:
-        """Return all events since the last call, as this selector sees them."""
+        """Return the events since the last call, restricted to the objects that the selector selects."""
         changes = self._store.changes_from(self._position)
         if changes is None:
             self.lost = True
@@ -192,7 +200,10 @@ def _plain_event(change: Change[T]) -> WatchEvent[T]:
 
 
 def _selected_event(change: Change[T], selector: Selector) -> WatchEvent[T] | None:
-    """Return ADDED for what enters the selection, DELETED (as it last was inside) for what leaves it, or None."""
+    """Return the event that a change is for this selector, None if it is none.
+
+    An object that enters the selection is ADDED, and one that leaves it is DELETED, with its last selected version.
+    """
     was_in = change.before is not None and selector(change.before)
     is_in = change.after is not None and selector(change.after)
     version = str(change.version)
@@ -204,5 +215,5 @@ def _selected_event(change: Change[T], selector: Selector) -> WatchEvent[T] | No
 
 
 def with_version(item: Any, version: int) -> Any:
-    """Return the object with another resource version; any API object has `metadata`."""
+    """Return a copy of an API object with another resource version."""
     return replace(item, metadata=replace(item.metadata, resource_version=str(version)))

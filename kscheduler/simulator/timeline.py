@@ -1,7 +1,7 @@
-"""A step function of virtual time kept in about a thousand samples, however long and busy the run is.
+"""Samples a simulation's state over virtual time, with about a thousand samples however long the run is.
 
-A sample is the state from its time until the next one's. Nothing ticks: idle months cost nothing. When there are too
-many samples, every other one is dropped and the least distance doubles.
+A sample holds from its time until the next one's. Samples are taken at changes only, so idle months cost nothing. When
+there are too many, every other one is dropped and the minimum distance between samples doubles.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Sample(NamedTuple):
     at_s: float
     pending: int
     running: int
-    used: tuple[int, ...]  # by resource, in the order the resources were first met
+    used: tuple[int, ...]  # by resource, in the order in which resources first occurred
     capacity: tuple[int, ...]
 
 
@@ -31,7 +31,7 @@ class Timeline:
         return now - self._last_s >= self._interval_s
 
     def add(self, now: float, sample: Sample) -> None:
-        """Keep the state that held from `sample.at_s` until now."""
+        """Add a sample: the state that held from `sample.at_s` until `now`."""
         self.samples.append(sample)
         self._last_s = now
         if len(self.samples) > self._max:
@@ -39,5 +39,5 @@ class Timeline:
             self._interval_s *= 2
 
     def close(self, sample: Sample) -> None:
-        """Keep the last state, however close in time it is to the sample before."""
+        """Add the final state, even if the last sample was taken only shortly before."""
         self.samples.append(sample)

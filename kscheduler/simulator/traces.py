@@ -1,9 +1,10 @@
-"""Recorded clusters and pods in the openb CSV format of a production GPU cluster.
+"""Reads traces, i.e. recorded nodes and pods, in the openb CSV format of a production GPU cluster.
 
-Nodes: sn, cpu_milli, memory_mib, gpu (devices), model. Pods: name, cpu_milli, memory_mib, num_gpu, gpu_milli (of each
-device), gpu_spec ("A|B": models it accepts), creation_time, deletion_time (seconds; empty: never).
-GPUs become ONE extended resource in thousandths of a device: a node has gpu x 1000, a pod asks num_gpu x gpu_milli.
-That a share must fit into one device is not modelled; nor is the qos class, beyond a label.
+Nodes: sn, cpu_milli, memory_mib, gpu (devices), model. Pods: name, cpu_milli, memory_mib, num_gpu, gpu_milli (per
+device), gpu_spec ("A|B": accepted models), creation_time, deletion_time (seconds; empty: never).
+GPUs become ONE extended resource in thousandths of a device: a node has gpu x 1000, a pod requests num_gpu x
+gpu_milli. It is not modelled that a share of a device must come from a single device, nor the qos class, which only
+becomes a label.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ DEFAULT_GPU_RESOURCE = "alibabacloud.com/gpu-milli"
 MODEL_LABEL = "alibabacloud.com/gpu-model"
 QOS_LABEL = "alibabacloud.com/qos"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
-MILLI = 1000  # of one device
+MILLI = 1000  # thousandths in one device
 
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "creation_time", "deletion_time")
@@ -47,11 +48,11 @@ GPU_NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The settings for playing a trace."""
+    """The settings for replaying a trace."""
 
     gpu_resource: str = DEFAULT_GPU_RESOURCE
-    speedup: float = 1.0  # times are divided by it
-    arrivals_only: bool = False  # nobody leaves
+    speedup: float = 1.0  # all times are divided by this
+    arrivals_only: bool = False  # ignore deletion times: pods stay
 
 
 def read_nodes(path: str, gpu_resource: str = DEFAULT_GPU_RESOURCE) -> list[Node]:
@@ -61,7 +62,10 @@ def read_nodes(path: str, gpu_resource: str = DEFAULT_GPU_RESOURCE) -> list[Node
 
 
 def read_arrivals(path: str, replay: Replay) -> list[Arrival]:
-    """Return the pods of a trace in order of arrival; time starts with the first. ConfigError as for nodes."""
+    """Return the pods of a trace in order of arrival, in seconds since the first one.
+
+    Raises ConfigError that names file, line, column and value.
+    """
     names: set[str] = set()
     specs: dict[tuple[int, int, int, str], PodSpec] = {}
     recorded = [
@@ -115,7 +119,7 @@ def _node(row: Row, name: str, gpu_resource: str) -> Node:
 
 
 def _span(row: Row) -> tuple[float, float | None]:
-    """Return the times of creation and deletion."""
+    """Return a pod's creation and deletion time in seconds; None if it is never deleted."""
     created = row.seconds("creation_time")
     if not row.optional_text("deletion_time"):
         return created, None
@@ -136,7 +140,7 @@ def _pod(row: Row, name: str, replay: Replay, specs: dict[tuple[int, int, int, s
 
 
 def _gpu_milli(row: Row) -> int:
-    """Return thousandths of a device in total."""
+    """Return a pod's total GPU request in thousandths of a device."""
     devices, each = row.count("num_gpu"), row.count("gpu_milli")
     if each > MILLI:
         raise row.wrong("gpu_milli", f"at most {MILLI}, one whole device")

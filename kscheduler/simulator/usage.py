@@ -1,8 +1,8 @@
-"""The real usage of pods and nodes, from their annotations. Without one a pod uses its requests, a node nothing.
+"""Reads what pods and nodes really use from their annotations; by default a pod uses its requests, and a node nothing.
 
-kscheduler.io/usage-cpu: "250m"      a pod: once it is on a node; a node: what it uses beside its pods
+kscheduler.io/usage-cpu: "250m"      on a pod: its use once it is on a node; on a node: use besides that of its pods
 kscheduler.io/usage-memory: 1Gi      likewise
-kscheduler.io/usage-ramp: "60"       a pod: seconds in which it rises from nothing to that, in a straight line
+kscheduler.io/usage-ramp: "60"       on a pod: the seconds in which its use rises linearly from nothing
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ USAGE_MEMORY = "kscheduler.io/usage-memory"
 USAGE_RAMP = "kscheduler.io/usage-ramp"
 KEYS = (USAGE_CPU, USAGE_MEMORY, USAGE_RAMP)
 
-RESOURCES = (CPU, MEMORY)  # those of which use is known; amounts below are in this order
+RESOURCES = (CPU, MEMORY)  # the resources whose real use is modelled; `Amounts` are in this order
 _PARSERS = {USAGE_CPU: parse_milli, USAGE_MEMORY: parse_units}
 
 Amounts = tuple[int, int]  # thousandths of a core, bytes
@@ -38,7 +38,7 @@ def requested(pod: Pod) -> Amounts:
 
 
 def pod_usage(pod: Pod) -> Usage:
-    """Return a pod's usage. Raises ConfigError, naming pod and annotation, for an unreadable value."""
+    """Return what a pod really uses. Raises ConfigError, naming pod and annotation, for an unreadable value."""
     annotations = pod.metadata.annotations
     cpu, memory = requested(pod)
     if not annotations:
@@ -49,7 +49,10 @@ def pod_usage(pod: Pod) -> Usage:
 
 
 def node_usage(node: Node) -> Amounts:
-    """Return the node's usage beside its pods. Raises ConfigError, naming node and annotation."""
+    """Return what a node uses besides its pods.
+
+    Raises ConfigError, naming node and annotation, for an unreadable value.
+    """
     annotations = node.metadata.annotations
     if not annotations:
         return 0, 0
@@ -58,7 +61,7 @@ def node_usage(node: Node) -> Amounts:
 
 
 def declare_usage(items: Iterable[Pod | Node]) -> bool:
-    """Return True if any of the objects has such an annotation."""
+    """Return True if any of the objects has one of the annotations above."""
     return any(
         any(key in annotations for key in KEYS)
         for annotations in (item.metadata.annotations for item in items)

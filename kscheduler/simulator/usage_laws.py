@@ -1,7 +1,7 @@
-"""The share of their requests that generated pods use: a small language for workload files, and its sampling.
+"""Generates what share of their requests pods really use, from laws written in workload files.
 
 Shares: NUMBER | uniform:LOW,HIGH | normal:MEAN,DEVIATION | lognormal:MEDIAN,SIGMA     (1 is all that is requested)
-A share below zero counts as none. All chance comes from the `random.Random` that is handed in.
+A negative share counts as zero. All randomness comes from the `random.Random` that is passed in.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from kscheduler.errors import ConfigError
 from kscheduler.simulator.usage import USAGE_CPU, USAGE_MEMORY, USAGE_RAMP
 
 SHARES = "NUMBER, uniform:LOW,HIGH, normal:MEAN,DEVIATION or lognormal:MEDIAN,SIGMA"
-_FORMS = {"": 1, "uniform": 2, "normal": 2, "lognormal": 2}  # kind -> its numbers
+_FORMS = {"": 1, "uniform": 2, "normal": 2, "lognormal": 2}  # kind of law -> how many numbers it has
 
 
-ShareLaw = Callable[[random.Random], float]  # draws one share of a request
+ShareLaw = Callable[[random.Random], float]  # draws the share of a request that one pod uses
 
 
 @dataclass(frozen=True, slots=True)
 class UsageLaw:
-    """The laws of cpu and memory; None means as requested."""
+    """The laws by which the CPU and memory use of pods is drawn; None for a resource used exactly as requested."""
 
     cpu: ShareLaw | None = None
     memory: ShareLaw | None = None
     ramp_s: float = 0.0
 
     def annotations(self, requests: QuantityMap, limits: QuantityMap, source: random.Random) -> dict[str, str]:
-        """Return one pod's annotations, drawn at random; never more than its limits allow."""
+        """Draw one pod's use, at most its limits, and return it as annotations."""
         drawn = {}
         if self.cpu is not None:
             drawn[USAGE_CPU] = f"{_used(self.cpu, CPU, requests, limits, source)}m"
@@ -45,7 +45,7 @@ class UsageLaw:
 
 
 def parse_share(written: str | float, where: str) -> ShareLaw:
-    """Parse one of the four forms. Raises ConfigError, naming `where`, for anything else."""
+    """Parse one of the four forms. Raises ConfigError for anything else, with `where` (the field) in its message."""
     text = str(written)
     kind, _, rest = text.rpartition(":")
     try:

@@ -1,14 +1,13 @@
-"""Time that costs nothing: an asyncio event loop on a heap of its own, whose clock jumps when nothing is ready.
+"""Runs coroutines in virtual time: an asyncio event loop whose clock jumps to the next timer when nothing is ready.
 
-It is a discrete-event loop that also runs coroutines: what is to happen at a time waits in a heap, what is ready in a
-queue. Rules: everything that is ready runs before time moves; timers fire at exactly the time they were set for, and
-those of one time in the order in which they were set; nothing ever sleeps. The same program with the same inputs
-therefore takes the same path every time. A step costs a tenth of asyncio's own: there is no selector, no debug mode,
-and callbacks run without a context unless they are given one, as tasks do.
+Rules: every callback that is ready runs before time moves; timers fire at exactly the time they were set for, and
+those of the same time in the order in which they were set; nothing ever sleeps. The same program with the same inputs
+therefore always takes the same path. A step costs a tenth of one of asyncio's loops: there is no selector, no debug
+mode, and callbacks run without a context unless they are given one, as tasks do.
 
-Not supported, by design: executor threads, sockets, subprocesses and signals. Their answers come in real time,
-which this loop does not know; asking for a thread raises, asking for a socket raises NotImplementedError.
-A program that can never go on (nothing ready, no timer) ends with `VirtualDeadlock`, which names who waits where.
+Not supported, by design: executor threads, sockets, subprocesses and signals, whose results come in real time.
+Starting a thread raises RuntimeError, using a socket NotImplementedError. A program that can never continue (nothing
+ready, no timer) ends with `VirtualDeadlock`, whose message lists the waiting tasks.
 """
 
 from __future__ import annotations
@@ -28,24 +27,24 @@ from kscheduler.errors import InternalError
 
 T = TypeVar("T")
 
-# Far beyond what a correct program needs within one instant; a `while True: await sleep(0)` meets it in seconds.
+# Far more rounds than a correct program needs at one instant; an endless `await sleep(0)` loop exceeds it in seconds.
 MAX_ROUNDS_PER_INSTANT = 20_000_000
-# Timers, cancelled ones included, from which on the cancelled ones are looked for.
+# With more timers than this, cancelled ones are removed from the heap.
 MANY_TIMERS = 1_024
 
 
 class VirtualDeadlock(InternalError):
-    """Nothing is ready and no timer is set: the program would wait forever."""
+    """Raised when nothing is ready and no timer is set, so that the program would wait for ever."""
 
 
 class TimeStandsStill(InternalError):
-    """Tasks keep each other ready and virtual time never moves."""
+    """Raised when tasks keep waking each other at one instant, so that virtual time never moves."""
 
 
 class Call(msgspec.Struct, eq=False):
-    """A function that is to be called soon or at a time: the handle that asyncio's callers may cancel."""
+    """A callback that will run soon or at a set time: the handle that `call_soon` and `call_at` return."""
 
-    callback: Callable[..., object] | None  # None once it is cancelled
+    callback: Callable[..., object] | None  # None once cancelled
     args: tuple[Any, ...]
     context: Context | None = None
 
@@ -58,12 +57,12 @@ class Call(msgspec.Struct, eq=False):
 
 
 class VirtualTimeLoop(asyncio.BaseEventLoop):
-    """An event loop on virtual time; starts at `start` seconds."""
+    """An asyncio event loop in virtual time, which begins at `start` seconds."""
 
     def __init__(self, start: float = 0.0, max_rounds_per_instant: int = MAX_ROUNDS_PER_INSTANT) -> None:
         super().__init__()
         self._now = start
-        self._rounds = 0  # of the loop, since time last moved
+        self._rounds = 0  # rounds since time last moved
         self._max_rounds = max_rounds_per_instant
         # Under the names that BaseEventLoop clears when it is closed.
         self._ready: deque[Call] = deque()
@@ -107,7 +106,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
     # --- rounds ---------------------------------------------------------------------------------------------------
 
     def _run_once(self) -> None:
-        """Run rounds until the loop is to stop: each calls what is ready when it begins."""
+        """Run callbacks until the loop is stopped. Each round runs the callbacks that are ready when it begins."""
         ready = self._ready
         while not self._stopping:  # type: ignore[attr-defined]
             if not ready:
@@ -134,7 +133,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
                     self.call_exception_handler({"message": f"Exception in callback {callback!r}", "exception": error})
 
     def _jump(self) -> None:
-        """Move time to the next timer."""
+        """Set the clock to the time of the next timer. Raises VirtualDeadlock if there is none."""
         timers = self._scheduled
         while timers and timers[0][2].callback is None:
             heapq.heappop(timers)
@@ -149,7 +148,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         raise TimeStandsStill(f"{self._max_rounds:,} rounds without progress at {self._now:g} s: {_waiting(self)}")
 
     def _wake_due(self) -> None:
-        """Make ready what is due."""
+        """Move the callbacks of timers that are due to the queue of ready ones."""
         timers, now = self._scheduled, self._now
         while timers and timers[0][0] <= now:
             call = heapq.heappop(timers)[2]
@@ -160,11 +159,11 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         raise RuntimeError(f"no threads in virtual time: {func!r} was handed to an executor")
 
     def _write_to_self(self) -> None:
-        """Do nothing: the loop never sleeps, so it need not be woken."""
+        """Do nothing: asyncio calls this to wake a sleeping loop, and this loop never sleeps."""
 
 
 class LoopClock:
-    """A clock that shows an event loop's time: monotonic time is the loop's, wall time is `epoch` plus that."""
+    """The clock of a virtual-time loop: `now` is the loop's time, and wall-clock time is `epoch` plus that."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, epoch: float = 1_700_000_000.0) -> None:
         self.now = loop.time  # an attribute, not a method: one call less on a path taken per event
@@ -177,7 +176,7 @@ class LoopClock:
 def run_virtual(
     main: Coroutine[Any, Any, T], *, start: float = 0.0, max_rounds_per_instant: int = MAX_ROUNDS_PER_INSTANT
 ) -> T:
-    """Run `main` to its end in virtual time, cancel what it left behind, and return its result."""
+    """Run `main` to its end in virtual time, cancel the tasks it left running, and return its result."""
     loop = VirtualTimeLoop(start, max_rounds_per_instant)
     try:
         return loop.run_until_complete(main)

@@ -1,10 +1,10 @@
-"""The volume controllers of kube-controller-manager, and provisioners, for a cluster in memory.
+"""Binds and provisions volumes in a simulated cluster, as kube-controller-manager's controllers and provisioners do.
 
-A claim is bound to the smallest volume that fits, or to the one a user or a scheduler promised it; a claim of a
-class that waits for its first consumer only then. Where nothing fits, a volume is made if the class has a provisioner
-(and the scheduler has chosen a node, for a class that waits). Pods with generic ephemeral volumes get their claims.
-Like the real ones it looks again at each changed object, after the change, in the same instant of virtual time.
-Not modelled: reclaim policies (what was provisioned goes with its claim, any other volume stays, Released), storage
+A claim is bound to the volume reserved for it by a user or the scheduler (`spec.claimRef`), or to the smallest one that
+fits; with WaitForFirstConsumer, only to a reserved one. If none fits, a volume is created, provided that the class has
+a provisioner (and, with WaitForFirstConsumer, that the scheduler has selected a node). Pods with generic ephemeral
+volumes get their claims. Changes are processed after they are made, at the same instant of virtual time.
+Not modelled: reclaim policies (provisioned volumes are deleted with their claim, all others stay, Released), storage
 capacity, attaching, expansion, protection of volumes in use.
 """
 
@@ -60,23 +60,26 @@ from kscheduler.client.protocol import (
 )
 from kscheduler.simulator.cluster import Cluster
 
-FILESYSTEM = "Filesystem"  # the volume mode of those that name none
+FILESYSTEM = "Filesystem"  # the default volume mode
 
 
 class VolumeController:
-    """Attach it to a cluster before anything happens there. `defer` calls a function soon, as `loop.call_soon` does."""
+    """Binds claims to volumes and creates volumes in one simulated cluster. Must be created while the cluster is empty.
+
+    `defer` has to call a function soon, as `loop.call_soon` does.
+    """
 
     def __init__(self, cluster: Cluster, defer: Callable[[Callable[[], None]], object]) -> None:
         self._cluster = cluster
         self._defer = defer
         self._is_due = False
-        self._claims_due: dict[str, None] = {}  # keys, in the order they changed; a set that keeps it
-        self._volumes_due: dict[str, None] = {}  # names, as above
+        self._claims_due: dict[str, None] = {}  # keys of claims to process, in order of change: an ordered set
+        self._volumes_due: dict[str, None] = {}  # names of volumes to process, likewise
         self._pods_due: dict[str, None] = {}  # keys of new pods that may need claims
-        self._hopeful: dict[str, dict[str, None]] = {}  # class -> keys of claims that nothing was found for
-        self._awaited: dict[str, dict[str, None]] = {}  # name of a volume that is not there -> claims that name it
-        self._free: dict[str, dict[str, None]] = {}  # class -> names of volumes promised to nobody
-        self._promised: dict[str, dict[str, None]] = {}  # claim key -> names of volumes promised to it
+        self._hopeful: dict[str, dict[str, None]] = {}  # class -> keys of claims for which no volume was found
+        self._awaited: dict[str, dict[str, None]] = {}  # name of a volume that does not exist -> claims that name it
+        self._free: dict[str, dict[str, None]] = {}  # class -> names of volumes without a claimRef
+        self._promised: dict[str, dict[str, None]] = {}  # claim key -> names of volumes whose claimRef names the claim
         self._claims: dict[str, PersistentVolumeClaim] = cluster.store(PERSISTENT_VOLUME_CLAIMS).objects
         self._volumes: dict[str, PersistentVolume] = cluster.store(PERSISTENT_VOLUMES).objects
         self._classes: dict[str, StorageClass] = cluster.store(STORAGE_CLASSES).objects
@@ -117,7 +120,10 @@ class VolumeController:
         self._call()
 
     def _volumes_of_class(self, volume: PersistentVolume) -> dict[str, None]:
-        """Return the index that holds the volume: unbound ones by class, promised ones by claim."""
+        """Return the index that lists the volume.
+
+        It is that of the free volumes of the volume's class, or that of the claim that the volume is reserved for.
+        """
         promised = volume.spec.claim_ref
         if promised is None:
             return self._free.setdefault(class_of(volume), {})
@@ -148,7 +154,7 @@ class VolumeController:
             self._defer(self.settle)
 
     def settle(self) -> None:
-        """Process everything that changed, and the changes that follow, until nothing does."""
+        """Process all changed objects, and changes that follow from that, until there are none."""
         self._is_due = True
         try:
             while self._pods_due or self._volumes_due or self._claims_due:
@@ -168,17 +174,17 @@ class VolumeController:
         if volume is None:
             return
         promised = volume.spec.claim_ref
-        if promised is None or not promised.uid:  # free, or promised by a user to a claim that has not taken it
+        if promised is None or not promised.uid:  # free, or reserved by a user for a claim that is not bound to it yet
             self._set_phase(volume, AVAILABLE)
             return
         claim = self._claims.get(_key_of(promised))
         if claim is None or claim.metadata.uid != promised.uid:
             self._release(volume)
         elif not claim.spec.volume_name:
-            self._claims_due[claim.key] = None  # the scheduler's promise: the claim takes it
+            self._claims_due[claim.key] = None  # reserved by the scheduler: the claim will be bound to it
         elif claim.spec.volume_name == name:
             self._set_phase(volume, BOUND)
-        elif PROVISIONED_BY in _annotations(volume):  # the claim was bound to another one meanwhile
+        elif PROVISIONED_BY in _annotations(volume):  # the claim was bound to another volume meanwhile
             self._release(volume)
         else:
             self._unbind(volume)
@@ -190,7 +196,7 @@ class VolumeController:
             self._set_phase(volume, RELEASED)
 
     def _unbind(self, volume: PersistentVolume) -> None:
-        """Take the promise back; one by a user stays, without the uid."""
+        """Free a volume: remove its claimRef, or only the uid in it if a user reserved the volume for a claim."""
         promised = volume.spec.claim_ref
         assert promised is not None
         by_us = BOUND_BY_CONTROLLER in _annotations(volume)
@@ -249,7 +255,10 @@ class VolumeController:
             self._provision(claim, storage_class, node_name)
 
     def _match(self, claim: PersistentVolumeClaim, *, promised_only: bool) -> PersistentVolume | None:
-        """Return the volume promised to the claim, or the smallest that fits; of equals the first by name."""
+        """Return a volume reserved for the claim, else the smallest one that fits, else None.
+
+        If `promised_only`, only a reserved volume is returned. Of equally large ones, the first by name is chosen.
+        """
         wanted = _wanted(claim)
         for name in self._promised.get(claim.key, ()):
             volume = self._volumes[name]
@@ -273,7 +282,7 @@ class VolumeController:
         return None if best is None else self._volumes[best[1]]
 
     def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
-        """Bind both sides, as far as they are not bound yet."""
+        """Set what is still missing in volume and claim for the two to be bound to each other."""
         metadata, spec = volume.metadata, volume.spec
         if not _is_promised(volume, claim):
             metadata = _with(metadata, BOUND_BY_CONTROLLER, "yes")
@@ -312,9 +321,9 @@ class VolumeController:
         self._cluster.create_object(PersistentVolume(metadata, spec))
 
     def _node_affinity(self, storage_class: StorageClass, node_name: str | None) -> VolumeNodeAffinity | None:
-        """Return the node affinity of a new volume: the driver's topology for the chosen node, or the class's.
+        """Return a new volume's node affinity: the CSI driver's topology on the selected node, or that of the class.
 
-        A volume of a driver that reports none is accessible from every node.
+        None if the driver reports no topology: then the volume is accessible from every node.
         """
         node = self._cluster.nodes.get(node_name or "")
         if node is not None:
@@ -369,7 +378,7 @@ def _first(due: dict[str, None]) -> str:
 
 
 def _is_promised(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Return True if the volume is promised to this claim; a user's promise may leave out the uid."""
+    """Return True if the volume's claimRef names this claim; a claimRef written by a user may lack the uid."""
     promised = volume.spec.claim_ref
     return (
         promised is not None

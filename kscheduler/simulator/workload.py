@@ -1,7 +1,7 @@
-"""Generated clusters and pods: shapes with weights, an arrival process, durations, one seed.
+"""Generates nodes and pods: weighted shapes (equal nodes or pods), an arrival process, and durations, from one seed.
 
-Every choice comes from generators seeded with (seed, purpose): more nodes do not change which pods come. Pods of
-one shape share their spec, so a million pods cost little more than their names.
+Each choice is drawn from a generator seeded with (seed, purpose), so that changing the number of nodes does not change
+the pods. Pods of one shape share their spec, so that a million pods cost little more memory than their names.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class PodShape:
     labels: dict[str, str] = field(default_factory=dict)
     node_selector: dict[str, str] = field(default_factory=dict)
     tolerations: Sequence[Toleration] = ()
-    duration: DurationLaw | None = None  # instead of the workload's
+    duration: DurationLaw | None = None  # None: the workload's
     limits: QuantityMap = field(default_factory=dict)
-    usage: UsageLaw | None = None  # what is really used; None: as requested
+    usage: UsageLaw | None = None  # what pods really use; None: what they request
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class WorkloadSpec:
 _TAINTED = (Taint(key=GPU, value="present", effect="NoSchedule"),)
 _TOLERATES = (Toleration(key=GPU, operator="Exists", effect="NoSchedule"),)
 
-# A cluster of mixed machines, one in twenty of them with GPUs kept for those who ask for them.
+# A cluster of mixed machines; one in twenty has GPUs, and a taint that keeps other pods off.
 DEFAULT_NODE_SHAPES = (
     NodeShape("general-16", {"cpu": "16", "memory": "64Gi", "pods": "110"}, weight=55),
     NodeShape("general-32", {"cpu": "32", "memory": "128Gi", "pods": "110"}, weight=30),
@@ -96,7 +96,7 @@ DEFAULT_NODE_SHAPES = (
     NodeShape("gpu-8", {"cpu": "96", "memory": "768Gi", "pods": "110", GPU: "8"}, weight=5, taints=_TAINTED),
 )
 DEFAULT_ZONES = ("zone-a", "zone-b", "zone-c")
-# Many small services and a tail of large ones; 1.6 cores a pod on average.
+# Many small services and few large ones; 1.6 cores per pod on average.
 DEFAULT_POD_SHAPES = (
     PodShape("tiny", {"cpu": "250m", "memory": "512Mi"}, weight=20),
     PodShape("small", {"cpu": "500m", "memory": "2Gi"}, weight=20),
@@ -112,7 +112,7 @@ DEFAULT_POD_SHAPES = (
 def default_workload(
     nodes: int = 100, pods: int = 1_000, arrival: str = "now", duration: str = "forever", seed: int = 0
 ) -> WorkloadSpec:
-    """Return the workload that plain numbers on the command line mean."""
+    """Return the workload for plain numbers on the command line, as in `--nodes 100 --pods 1000`."""
     return WorkloadSpec(
         NodePlan(nodes, DEFAULT_NODE_SHAPES, DEFAULT_ZONES),
         PodPlan(pods, DEFAULT_POD_SHAPES, parse_arrival(arrival, "--arrival"), parse_duration(duration, "--duration")),
@@ -121,7 +121,7 @@ def default_workload(
 
 
 def generate(spec: WorkloadSpec) -> Scenario:
-    """Return the scenario this spec describes; equal for equal specs."""
+    """Return the scenario that a workload describes; equal for equal workloads."""
     nodes, arrivals = generate_nodes(spec.nodes, spec.seed), generate_arrivals(spec.pods, spec.seed)
     return Scenario(nodes, arrivals, describe(spec), metrics=spec.metrics)
 

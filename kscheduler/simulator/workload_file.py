@@ -113,7 +113,7 @@ class _Workload(_Fields, frozen=True):
 
 
 def read_workload(path: str) -> WorkloadSpec:
-    """Return the workload in a file. ConfigError names the file, the path of the field and the value."""
+    """Read a workload file. Raises ConfigError that names the file, the path of the field and the value."""
     document = read_document(path)
     try:
         workload = decode(_Workload, document)
@@ -142,7 +142,7 @@ def _node_shape(where: str, shape: _NodeShape) -> NodeShape:
 
 
 def _node_usage(where: str, usage: dict[str, Any]) -> dict[str, str]:
-    """Return the usage as annotations."""
+    """Return a node's use besides its pods as annotations (see `usage`)."""
     keys = {"cpu": USAGE_CPU, "memory": USAGE_MEMORY}
     for name in usage:
         if name not in keys:
