@@ -1,1 +1,1 @@
-"""The command line: parses flags; one module a command, which builds the parts it needs and runs them."""
+"""The command line: `cli` and `flags` parse it, and one module per command builds the parts it needs and runs them."""

@@ -1,7 +1,7 @@
-"""The `kscheduler` command: choosing the subcommand, and the small subcommands themselves.
+"""The `kscheduler` command: selects the subcommand, and implements the small ones.
 
-Exit codes: 0 done, 1 a failure at run time (the lease lost, an unreachable apiserver), 2 wrong flags or configuration.
-Each subcommand imports what it needs when it is chosen, so that none waits for the libraries of another.
+Exit codes: 0 done, 1 a failure at run time (such as a lost Lease or an unreachable apiserver), 2 wrong flags or
+configuration. The code of a subcommand is imported only when it is chosen, so that each starts fast.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def prepare(argv: Sequence[str] | None) -> Command:
-    """Parse the arguments and return the chosen subcommand, with its imports done for `run`. Raises ConfigError."""
+    """Parse the arguments and return the chosen subcommand, its code imported, ready to be run. Raises ConfigError."""
     options = parse(argv)
     if isinstance(options, RunOptions):
         from kscheduler.command.running import run
@@ -177,9 +177,9 @@ def plugin(options: InspectOptions | PluginTestOptions) -> int:
 
 
 class SystemClock:
-    """The system's monotonic and wall clocks, in seconds."""
+    """The system's monotonic and wall clocks, in seconds. Implements `Clock`."""
 
-    # The builtins themselves: a pod asks a dozen times, and a method of ours would be a call more each time.
+    # The built-in functions themselves: a pod takes a dozen readings, and a method would double each one's cost.
     now = staticmethod(time.monotonic)
     wall = staticmethod(time.time)
 

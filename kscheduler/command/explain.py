@@ -1,7 +1,7 @@
-"""`kscheduler explain POD`: ask a running scheduler about a pod, and print the answer.
+"""Implements `kscheduler explain POD`: requests a pod's explanation from a running scheduler, and prints it.
 
-The scheduler is asked at its HTTPS endpoint, usually through `kubectl port-forward`. On a loopback address its
-certificate is not verified, since the default one is self-signed; on any other it is.
+The request goes to the scheduler's HTTPS endpoint, usually through `kubectl port-forward`. The endpoint's certificate
+is verified except on a loopback address, since by default it is self-signed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ MAX_ANSWER = 64 * 1024 * 1024
 
 
 def explain(options: ExplainOptions, clock: Clock) -> str:
-    """Return the text to print. Raises ConfigError for wrong options, APIError for failures of the request."""
+    """Request the explanation and return it as text.
+
+    Raises ConfigError for wrong options, APIError if the request fails.
+    """
     query = urllib.parse.urlencode(
         {
             "pod": pod_key(options),
@@ -56,7 +59,7 @@ def explain(options: ExplainOptions, clock: Clock) -> str:
 
 
 def pod_key(options: ExplainOptions) -> str:
-    """Return NAMESPACE/NAME of the argument POD, which may be `NAME`, `NAMESPACE/NAME` or kubectl's `pod/NAME`."""
+    """Return the POD argument, which is `NAME`, `NAMESPACE/NAME` or kubectl's `pod/NAME`, as NAMESPACE/NAME."""
     namespace, slash, name = options.pod.rpartition("/")
     if not slash or namespace in ("pod", "pods"):
         namespace = options.namespace
@@ -86,7 +89,7 @@ def _get(options: ExplainOptions, url: str, token: str) -> str:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Makes a redirect an error: following it would send the token to another server."""
+    """Turns an HTTP redirect into an error, since following it would send the token to another server."""
 
     def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> None:
         return None  # so that the opener raises HTTPError, as for other statuses
@@ -95,12 +98,12 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _hidden(text: str, options: ExplainOptions, token: str) -> str:
-    """Return a message of the server or a library with the token and the URL's secrets redacted."""
+    """Return a message from the server or a library, with the token and the secrets of the URL redacted."""
     return SecretURL(options.server).hide_in(hide_parts(text, [token]))
 
 
 def _message_of(body: bytes) -> str:
-    """Return the message of a metav1.Status, or the whole body if it is none."""
+    """Return the message of an error response that is a metav1.Status, or else the whole body."""
     try:
         return str(decode_loosely(body)["message"])
     except (DecodeError, KeyError, TypeError):
@@ -141,7 +144,7 @@ def _way_to_the_leader(options: ExplainOptions, clock: Clock) -> str:
 
 
 async def _holder(kubeconfig: str, namespace: str, name: str, clock: Clock) -> str:
-    """Return the identity of the Lease's holder; "" if there is none."""
+    """Return the identity of the leader from the Lease; "" if no replica holds it."""
     client = await KubeClient.connect(clock, kubeconfig=kubeconfig)
     try:
         return (await client.get_lease(namespace, name)).spec.holder_identity or ""

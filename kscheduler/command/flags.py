@@ -1,7 +1,7 @@
-"""The command line: the flags of each command, parsed into typed options. Starts nothing and reads no file.
+"""Parses the flags of each command into typed options. Starts nothing and reads no file.
 
-`run` takes kube-scheduler's flags, so that its manifest works with the command name changed. Flags of kube-scheduler
-that have no meaning here are accepted with a warning; unknown flags are errors.
+`run` accepts all flags of kube-scheduler, so that its manifest works with only the command name changed. Those that
+have no meaning here are accepted with a warning; unknown flags are errors.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ OptionsT = TypeVar("OptionsT")
 EXIT_RUNTIME = 1  # the program started, and failed
 EXIT_USAGE = 2  # wrong flags or configuration; the program did not start
 
-# Flags of kube-scheduler that are accepted and do nothing here -> why.
+# Flag of kube-scheduler that is accepted and has no effect here -> the reason.
 IGNORED_FLAGS: dict[str, str] = {
     "--contention-profiling": "there is no such profile",
     "--disable-http2-serving": "only HTTP/1.1 is served",
@@ -78,7 +78,7 @@ IGNORED_FLAGS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class LeaderElectionFlags:
-    """Flags that override the configuration's `leaderElection`; None leaves its value."""
+    """The flags that override the configuration's `leaderElection`; None if a flag is not given."""
 
     leader_elect: bool | None = None
     lease_duration: Duration | None = None
@@ -91,7 +91,7 @@ class LeaderElectionFlags:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionFlags:
-    """Flags that set `clientConnection` when there is no configuration file; None leaves the default."""
+    """The flags that set `clientConnection` if there is no configuration file; None if a flag is not given."""
 
     qps: float | None = None
     burst: int | None = None
@@ -153,7 +153,7 @@ class ShowOptions:
 
 @dataclass(frozen=True, slots=True)
 class SimulateOptions:
-    """The options of `kscheduler simulate`, which the simulator defines and reads itself."""
+    """The options of `kscheduler simulate`, as parsed; the simulator defines these flags and interprets them."""
 
     arguments: argparse.Namespace
 
@@ -164,10 +164,10 @@ class RecordOptions:
 
     out: str
     kubeconfig: str = ""  # "": that of the environment, or the pod's service account
-    config: str = ""  # of the scheduler whose decisions are recorded; "": not known
-    duration_s: float | None = None  # None: until it is stopped
-    part_bytes: int = 0  # a larger part is followed by another; 0: one part
-    keep_parts: int = 0  # older ones are removed; 0: all are kept
+    config: str = ""  # configuration file of the scheduler whose decisions are recorded; "": not known
+    duration_s: float | None = None  # None: record until stopped
+    part_bytes: int = 0  # size at which another file is begun; 0: no limit
+    keep_parts: int = 0  # how many of the newest files are kept; 0: all
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class PluginTestOptions:
     cluster: str  # file with nodes, and pods on them
     pod: str  # file with the pods to be scheduled
     args: str = ""  # file with the plugin's arguments as in pluginConfig, without guestURL
-    config: str | None = None  # guestConfig, replaces that of the arguments' file
+    config: str | None = None  # guestConfig, in place of that in the arguments' file
     output: str = "text"
     allow_insecure: bool = False
     plugin_cache_dir: str | None = None
@@ -214,7 +214,10 @@ Options = (
 
 
 def parse(argv: Sequence[str] | None = None) -> Options:
-    """Parse `argv` (None: the process's own arguments). Raises ConfigError for wrong ones, SystemExit(0) for --help."""
+    """Parse `argv`, or the process's own arguments if None.
+
+    Raises ConfigError for wrong ones, SystemExit(0) for --help.
+    """
     arguments = sys.argv[1:] if argv is None else list(argv)
     namespace = _parser(simulator="simulate" in arguments[:1]).parse_args(arguments)
     make: Callable[[argparse.Namespace], Options] = namespace.make
@@ -229,10 +232,10 @@ def report(error: Exception) -> int:
 
 
 def apply_run_options(config: SchedulerConfig, options: RunOptions) -> SchedulerConfig:
-    """Return the configuration with the flags applied: leader election always, kubeconfig if it names none, the other
-    connection flags if there is no configuration file.
+    """Return the configuration with the values of flags in place of its own.
 
-    The result is not validated: `config.check_config` does that.
+    Leader election flags always apply, --kubeconfig if the configuration names no kubeconfig, and other connection
+    flags if there is no configuration file. The result is not validated: `config.check_config` does that.
     """
     given = options.leader_election
     overrides = {name: getattr(given, name) for name in LeaderElectionFlags.__slots__}
@@ -251,11 +254,13 @@ def apply_run_options(config: SchedulerConfig, options: RunOptions) -> Scheduler
     )
 
 
-# --- the grammar ------------------------------------------------------------------------------------------------
+# --- the parser -------------------------------------------------------------------------------------------------
 
 
 def _from_flags(kind: Callable[..., OptionsT], namespace: argparse.Namespace, **others: object) -> OptionsT:
-    """Return options of this class: each is the value of the flag of its name, except the `others`."""
+    """Return options of class `kind`: each field has the value of the flag of its name, or the one given in
+    `others`.
+    """
     names = [name for name in inspect.signature(kind).parameters if name not in others]
     return kind(**{name: getattr(namespace, name) for name in names}, **others)
 
@@ -271,7 +276,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser(*, simulator: bool) -> _Parser:
-    """Build the parser. `simulator`: also import the simulator for its arguments, which takes other commands time."""
+    """Build the parser. `simulator`: import the simulator to define its flags, which only `simulate` needs."""
     parser = _Parser(prog="kscheduler", description="A Kubernetes scheduler and a simulator of one.")
     parser.add_argument("--version", action="version", version=f"kscheduler {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -650,7 +655,7 @@ def _add_explain_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_boolean(group: argparse._ArgumentGroup, flag: str, text: str | None, *, default: bool | None = False) -> None:
-    """Add a flag with the help `text`, that means true without a value, as in Go."""
+    """Add a boolean flag, which may be given without a value, as in Go. `text` is its help."""
     group.add_argument(flag, type=_boolean, nargs="?", const=True, default=default, metavar="true|false", help=text)
 
 
@@ -699,7 +704,7 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
 
 
 def _authentication(namespace: argparse.Namespace) -> AuthenticationOptions:
-    """Return the authentication options. Raises ConfigError for uid headers without X-Remote-Uid."""
+    """Return the authentication options. Raises ConfigError for --requestheader-uid-headers without X-Remote-Uid."""
     uid_headers = namespace.requestheader_uid_headers
     if uid_headers and "x-remote-uid" not in {name.lower() for name in uid_headers}:
         raise ConfigError(
@@ -822,7 +827,10 @@ def _tls_version(text: str) -> str:
 
 
 class _Words(argparse.Action):
-    """Comma-separated values, like pflag's StringSlice: the first flag replaces the default, further ones add to it."""
+    """Parses comma-separated values like pflag's StringSlice.
+
+    The first flag replaces the default, further ones add to it.
+    """
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
@@ -836,7 +844,7 @@ class _Words(argparse.Action):
 
 
 class _Strings(_Words):
-    """Comma-separated values, of which an empty one is an error."""
+    """Parses comma-separated values, none of which may be empty."""
 
     def _read(self, text: str) -> tuple[str, ...]:
         if any(not word.strip() for word in next(csv.reader([text]), [])):
@@ -845,7 +853,7 @@ class _Strings(_Words):
 
 
 class _Suites(_Strings):
-    """Comma-separated cipher suite names, of which an unknown one is an error."""
+    """Parses comma-separated names of TLS cipher suites, all of which must be known."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
@@ -858,7 +866,7 @@ class _Suites(_Strings):
 
 
 class _Modules(argparse.Action):
-    """Comma-separated `pattern=N` settings; further flags add to them."""
+    """Parses comma-separated `pattern=N` settings of --vmodule; further flags add to them."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None

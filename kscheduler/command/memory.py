@@ -1,14 +1,14 @@
-"""Settings of Python's garbage collector. Most objects of a scheduler live long, and are never cyclic garbage.
+"""Configures Python's garbage collector for a process whose objects mostly live long and are never cyclic garbage.
 
-Reference counts free nearly everything here at once; the collector is for cycles, such as an exception and the frames
-it went through. It visits every object it tracks, half a microsecond each once they are many, while the event loop
-stands still. With 50,000 pods and Python's own thresholds, that was 45 % of the time of the first list, with stalls of
-0.4 s. So:
+Reference counting frees nearly all objects at once; the collector is needed only for cycles, such as an exception and
+the frames it passed through. While the event loop waits, the collector visits every object it tracks, which takes half
+a microsecond each once there are many. With 50,000 pods and Python's default thresholds that took 45 % of the time of
+the first lists, with pauses of 0.4 s. Therefore:
 
 - While the first lists arrive, new objects are frozen (`gc.freeze`: hidden from the collector) every few milliseconds.
-- Afterwards only new objects are looked at, some thousands at a time, and those that are alive then are frozen: each
-  object is visited once. So a collection costs the same whatever the size of the cluster.
-- Frozen objects that have become cyclic garbage are found when, seldom, a collection sees all objects.
+- Later, each collection visits only some thousand new objects and freezes the survivors. So each object is visited
+  once, and a collection costs the same whatever the size of the cluster.
+- Once in many collections all objects are visited, to free frozen objects that have become cyclic garbage.
 
 Frozen objects are still freed when the last reference to them goes.
 """
@@ -20,13 +20,13 @@ import contextlib
 import gc
 from collections.abc import Callable, Iterator
 
-# A collection of 4,000 new objects takes two milliseconds; the older generations stay empty: survivors are frozen.
-# Binding 50,000 pods made no cyclic garbage at all, and spent 18 % of the time in the collector with Python's
-# thresholds, 11 % when survivors passed through all three generations before they were frozen.
+# A collection of 4,000 new objects takes two milliseconds. Survivors are frozen, so older generations stay empty.
+# Binding 50,000 pods made no cyclic garbage at all, and spent 18 % of the time in the collector with Python's default
+# thresholds, or 11 % if survivors passed through all three generations before they were frozen.
 THRESHOLDS = (4_000, 1_000_000, 1_000_000)
-FREEZE_PERIOD_S = 0.02  # while the first lists arrive: the time of some 500 pods
-MOST_FREEZES = 3_000  # one minute: a kind that can never be listed must not hide objects from the collector for ever
-FULL_SIGHT_EVERY = 160  # collections, until one sees all objects: 640,000 objects were new
+FREEZE_PERIOD_S = 0.02  # between freezes while the first lists arrive; some 500 pods are decoded in this time
+MOST_FREEZES = 3_000  # one minute, even if some kind can never be listed; later garbage is collected as usual
+FULL_SIGHT_EVERY = 160  # all objects are collected after so many collections, i.e. 640,000 new objects
 
 
 @contextlib.contextmanager
@@ -39,7 +39,7 @@ def no_collections() -> Iterator[None]:
 
 
 class Collections:
-    """Freezes the objects that survive collections. Call `start` once, after all imports."""
+    """Freezes the objects that survive a garbage collection. Call `start` once, after all imports."""
 
     def __init__(self) -> None:
         self._count = 0  # collections since all objects were seen
@@ -52,7 +52,7 @@ class Collections:
         gc.callbacks.append(self._on_collection)
 
     def freeze(self) -> None:
-        """Hide all present objects (modules, long-lived parts) from the collector. Takes no time."""
+        """Hide all present objects (modules, long-lived parts) from the collector. Takes next to no time."""
         gc.freeze()
 
     def stop(self) -> None:
@@ -62,7 +62,7 @@ class Collections:
         gc.unfreeze()
 
     def collect_all(self) -> None:
-        """Look for garbage among all objects, the frozen ones included."""
+        """Collect garbage among all objects, including frozen ones."""
         gc.unfreeze()
         gc.collect()
 

@@ -1,4 +1,4 @@
-"""Writing a file with secrets, which only its owner can read at any moment."""
+"""Writes files with secrets, which only their owner can read at any moment."""
 
 from __future__ import annotations
 

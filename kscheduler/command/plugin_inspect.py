@@ -1,4 +1,4 @@
-"""`kscheduler plugin inspect FILE`: shows a guest's interface. Compiles nothing, runs nothing, needs no engine."""
+"""Implements `kscheduler plugin inspect FILE`: shows a wasm plugin's interface without compiling or running it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def shown_file(file: str) -> str:
 
 
 def document_of(name: str, fetched: Fetched) -> Document:
-    """Return the command's result as a JSON document. Raises BadModule."""
+    """Return the command's result as a JSON document. Raises BadModule if the file is no plugin."""
     sections = read_sections(fetched.data)
     interface = interface_of(sections)
     abi = interface.abi

@@ -1,4 +1,4 @@
-"""An engine that records the instances it made, to find how much memory a guest used. It wraps any other engine."""
+"""Wraps a wasm engine and records the instances it makes, to measure how much memory a guest (wasm plugin) uses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kscheduler.wasm.engine import (
 
 
 class MeasuredEngine:
-    """Wraps an engine and records its instances. Implements `engine.Engine`."""
+    """Wraps a wasm engine and records the instances it makes. Implements `engine.Engine`."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -1,9 +1,9 @@
-"""`kscheduler plugin test FILE --cluster CLUSTER --pod POD`: runs a guest on nodes and pods from files, no scheduler.
+"""Implements `kscheduler plugin test FILE --cluster CLUSTER --pod POD`: runs a guest (wasm plugin) on nodes from files.
 
-Each pod goes through a whole scheduling cycle with this plugin alone, as a profile would run it: that gives the
-decision and the time. It is followed by the binding cycle, PostBind included; and by a second attempt that is taken
-back after Reserve (Unreserve). Then the plugin is called for each node separately, which gives the verdicts and scores.
-The cluster does not change; nothing is bound. The guest is never quarantined, and its log is shown.
+For each pod a whole scheduling cycle is run with this plugin alone, as a profile would run it, which gives the decision
+and its time. The binding cycle follows, PostBind included; then a second attempt that is rolled back after Reserve
+(Unreserve). Finally the plugin is called for each node separately, which gives each node's verdict and score. Nothing
+is bound, and no pod is assumed. The guest is never quarantined (stopped after failures), and its log is shown.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from kscheduler.wasm.loading.sections import printable
 T = TypeVar("T")
 Document = dict[str, Any]
 
-PLUGIN = "Plugin"  # the plugin's name, in a profile that exists for this command only
+PLUGIN = "Plugin"  # the plugin's name in the profile that this command makes
 PROFILE = "plugin-test"
 EXIT_FAULT = 1  # the plugin had a fault
-GUEST_LOGGERS = (  # log messages of guests, and logged faults of PostBind and Unreserve
+GUEST_LOGGERS = (  # loggers of guests' messages, and of faults of PostBind and Unreserve
     "kscheduler.wasm.guest",
     "kscheduler.wasm.batch.host_functions",
     "kscheduler.wasm.extension.points",
@@ -90,7 +90,10 @@ def try_plugin(options: PluginTestOptions) -> tuple[str, int]:
 
 
 def read_cluster(options: PluginTestOptions) -> tuple[Cache, list[Pod]]:
-    """Read the files: return a cache with the cluster, and the pods to be scheduled. Raises ConfigError."""
+    """Return a cache with the nodes and bound pods of --cluster, and the pods of --pod to schedule.
+
+    Raises ConfigError.
+    """
     cluster, asked = load_manifests(options.cluster), load_manifests(options.pod)
     if not cluster.nodes:
         raise ConfigError(f"--cluster: {options.cluster}: expected nodes, found none")
@@ -109,7 +112,7 @@ def read_cluster(options: PluginTestOptions) -> tuple[Cache, list[Pod]]:
 
 
 def read_plugin_args(options: PluginTestOptions) -> Document:
-    """Return the plugin's arguments: those of --args, completed by the other flags. Raises ConfigError."""
+    """Return the plugin's arguments: those in the file of --args, with those from other flags. Raises ConfigError."""
     document: Any = {}
     if options.args:
         try:
@@ -130,7 +133,7 @@ def read_plugin_args(options: PluginTestOptions) -> Document:
 
 
 class GuestLog(logging.Handler):
-    """Collects the log messages of a guest, independent of the program's log level, and faults that are only logged."""
+    """Collects a guest's log messages, whatever the program's log level, and faults that are only logged."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,7 +152,7 @@ class GuestLog(logging.Handler):
         self._records.clear()
 
     def take(self) -> list[str]:
-        """Return the guest's lines since `begin`, as `level: message`."""
+        """Return the guest's log lines since `begin` was called, as `level: message`."""
         lines = []
         for record in self._records:
             if "err" in vars(record):
@@ -174,7 +177,7 @@ class GuestLog(logging.Handler):
 
 
 class Trial:
-    """Runs one plugin object on the nodes of a cache."""
+    """Runs one plugin on the nodes in a cache, and describes what it did with each pod."""
 
     def __init__(self, options: PluginTestOptions, cache: Cache, log: GuestLog) -> None:
         self._table = cache.table
@@ -204,7 +207,7 @@ class Trial:
 
     @property
     def memory_bytes(self) -> int:
-        """The largest memory of an instance at the end: memories never shrink."""
+        """The memory of the largest instance, in bytes; since wasm memory never shrinks, this is its peak."""
         return max((one.memory_bytes for engine in self._engines for one in engine.instances), default=0)
 
     @property
@@ -234,7 +237,7 @@ class Trial:
         return document
 
     def _repeated_ms(self, pod: PodInfo) -> float:
-        """Return the time of a scheduling cycle with a warm guest, in ms: the median of REPEATS cycles."""
+        """Return the median time of REPEATS scheduling cycles in ms, after the guest's first call."""
         spent = []
         for _ in range(REPEATS):
             started = time.perf_counter()
@@ -243,7 +246,10 @@ class Trial:
         return _ms(statistics.median(spent))
 
     def _after(self, state: CycleState, pod: PodInfo, node_name: str) -> Document:
-        """Run the binding cycle up to the first point that rejects; then Unreserve, after success for a new attempt."""
+        """Run Reserve and the binding cycle until a plugin rejects the pod, then Unreserve.
+
+        After a success Reserve is run again, for Unreserve to undo. Return extension point -> what the plugin answered.
+        """
         framework, answers = self._framework, Document()
         status = framework.run_reserve(state, pod, node_name)
         if "reserve" in self.points:
@@ -267,7 +273,7 @@ class Trial:
         return answers
 
     def _notify(self, point: str, run: Callable[[], list[Status]], answers: Document) -> None:
-        """Run an extension point without a result; collect its faults, which are returned or only logged."""
+        """Run PostBind or Unreserve, which have no result, and record the faults that it returned or logged."""
         faults = [fault.message for fault in run()]
         faults += self._log.errors_of(f"failed {point.lower()}") + self._log.errors_of("plugin failed")
         self._faults += faults
@@ -284,7 +290,7 @@ class Trial:
         return [{"node": name, "verdict": verdict, "score": scores.get(name)} for name, verdict in verdicts.items()]
 
     def _filter(self, state: CycleState, pod: PodInfo) -> dict[str, str]:
-        """Call PreFilter and Filter for each node; return node name -> "fits" or the reason why not."""
+        """Run PreFilter, then Filter for each node; return node name -> "fits" or the reason why it does not."""
         names: frozenset[str] | None = None
         plugin, all_fit = self._plugin, dict.fromkeys((node.name for node in self._table), "fits")
         if hasattr(plugin, "pre_filter"):
@@ -307,7 +313,7 @@ class Trial:
         return all_fit
 
     def _score(self, state: CycleState, pod: PodInfo, fitting: set[str]) -> dict[str, int]:
-        """Return node name -> normalised score of the feasible nodes; {} if the plugin does not score or fails."""
+        """Return feasible node -> normalised score; {} if the plugin does not score or fails."""
         plugin = self._plugin
         if not hasattr(plugin, "score") or not fitting:
             return {}
@@ -329,7 +335,7 @@ class Trial:
         return scores
 
     def _asked(self, point: str, ask: Callable[[], Any]) -> Any:
-        """Return the plugin's answer, or the text of its fault, which is recorded."""
+        """Call `ask` and return its result. If the plugin fails, record the fault and return its text."""
         try:
             return ask()
         except Exception as error:
@@ -344,7 +350,7 @@ class Trial:
 
 
 def _last_words(plugin: Any) -> set[str]:
-    """Return which of Unreserve and PostBind the guest itself has: its plugin may have their methods in any case."""
+    """Return which of Unreserve and PostBind the guest implements; the plugin object has both methods in any case."""
     if isinstance(plugin, BatchPlugin):
         own = {point.word for point in plugin.version.description.points}
     else:

@@ -1,4 +1,4 @@
-"""`kscheduler record --out FILE`: record a cluster until Ctrl-C, or for a while."""
+"""Implements `kscheduler record --out FILE`: records a cluster until Ctrl-C, or for a given time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.record.recorder import Recorder, RecorderOptions
 from kscheduler.wasm.loading.plugins import GuestPlugins
 
-PRINTED_AFTER_S = 5.0  # without all kinds listed
+PRINTED_AFTER_S = 5.0  # if some kinds are not listed after this time, they are printed
 
 
 def record(options: RecordOptions, clock: Clock) -> int:
-    """Record, and say what. Raises ConfigError for options and files, APIError for what the cluster refuses."""
+    """Record a cluster, print a summary, and return the exit code.
+
+    Raises ConfigError for wrong options or unusable files, APIError if the apiserver refuses a request.
+    """
     path = Path(options.out)
     if not path.parent.is_dir():
         raise ConfigError(f"--out {path}: expected a directory {path.parent}, there is none")
@@ -35,7 +38,7 @@ def record(options: RecordOptions, clock: Clock) -> int:
 
 
 def _configuration(file: str) -> str:
-    """Return the file's configuration without its secrets."""
+    """Return the configuration in the file as YAML, without its secrets; "" without a file. Raises ConfigError."""
     if not file:
         return ""
     guests = GuestPlugins(cache_dir=None, reloads=False)

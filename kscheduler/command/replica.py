@@ -1,9 +1,9 @@
-"""One running replica: a scheduler, its lease, its endpoint, and the signals that end it.
+"""Runs one replica of the scheduler: with its Lease, its HTTPS endpoint, and the signals that stop it.
 
-All replicas observe; the one that holds the lease schedules, once it has confirmed that it knows all pods and nodes;
-one that cannot confirm it leaves the lease to another. Losing the lease stops binding at once and ends the process with
-an error. SIGTERM drains: no new decisions are made, the bindings in flight are awaited, the lease is released for a
-standby to take, and Events are sent.
+All replicas watch the cluster; only the one that holds the Lease schedules. It first confirms that its pods and nodes
+are up to date, and leaves the Lease to another replica if it cannot. If it loses the Lease, it stops binding at once
+and exits with an error. On SIGTERM it makes no new decisions, waits for the bindings in flight, releases the Lease so
+that a standby can take it, and sends the remaining Events.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from kscheduler.serving.health import Health, LeaderWatchdog
 
 log = logging.getLogger(__name__)
 
-EVENTS_DRAIN_S = 5.0  # time to send queued Events when stopping
-# Wait after the last binding was answered, so that a standby's watch delivers it before the standby may decide.
+EVENTS_DRAIN_S = 5.0  # when stopping, time limit for sending the queued Events
+# Wait after the last binding's answer, so that a standby sees that binding in its watch before it takes over.
 SETTLE_S = 0.25
 LAG_PERIOD_S = 0.1
 RECONNECT_PERIOD_S = 0.02
-# A watch that failed once is opened again within a second; a quiet watch does not show earlier that it works.
+# A watch that failed once is opened again within a second, and without events nothing shows earlier that it works.
 RECONNECT_MOST_S = 1.0
-# Time to request the first lists before the endpoint's libraries are imported (while the apiserver answers).
+# Time for requesting the first lists; then the endpoint's libraries are imported while the apiserver answers.
 HEAD_START_S = 0.01
 
 WhileListing = Callable[[Callable[[], bool]], Coroutine[Any, Any, None]]
 
 
 class Endpoint(Protocol):
-    """The HTTP servers of a replica, for probes, users and the apiserver."""
+    """The HTTP servers of a replica: for probes, metrics, users, and the apiserver's webhook calls."""
 
     async def start(self) -> None: ...
 
@@ -47,7 +47,7 @@ class Endpoint(Protocol):
 
 
 class Replica:
-    """A scheduler with its lifecycle. Without a call of `elect_with` it schedules without leader election."""
+    """Runs a scheduler from start to stop. It uses leader election only if `elect_with` was called."""
 
     def __init__(
         self,
@@ -58,9 +58,11 @@ class Replica:
         delay_cache_until_active: bool = False,
         while_listing: WhileListing | None = None,
     ) -> None:
-        """`make_server` is called after the first lists were requested; None: no endpoint.
+        """Create a replica; `run` starts it.
 
-        `while_listing` runs concurrently with the first lists; its argument returns True once they are complete.
+        `make_server` builds the endpoint and is called once the first lists are requested; None: no endpoint.
+        `while_listing` runs concurrently with the first lists; the function passed to it returns True once they are
+        complete.
         """
         self._scheduler = scheduler
         self._clock = clock
@@ -73,7 +75,10 @@ class Replica:
         self._stop = asyncio.Event()  # a signal to stop came
 
     def elect_with(self, make: Callable[..., LeaderElector]) -> LeaderElector:
-        """Schedule and write only while elected. `make` makes the elector, given its callbacks by their names."""
+        """Use leader election: schedule and write only while elected.
+
+        `make` builds the elector; the callbacks `on_started`, `may_try` and `confirm` are passed to it by keyword.
+        """
         if self._delay_cache:  # lists made after the election are new enough
             elector = make(on_started=self._active.set)
         else:
@@ -89,7 +94,10 @@ class Replica:
     # --- health ---
 
     def add_checks(self, health: Health, lease_name: str, lease_duration_s: float) -> None:
-        """Add kube-scheduler's health checks: livez ignores leadership; readyz requires synced informers."""
+        """Add kube-scheduler's checks to /healthz, /livez and /readyz: livez ignores leadership.
+
+        Readyz needs synced informers.
+        """
         health.add("readyz", "shutdown", lambda: "shutting down" if self._stop.is_set() else None)
         health.add("readyz", "sched-handler-sync", self._unsynced)
         elector = self._elector
@@ -166,7 +174,7 @@ class Replica:
             await self._elector.run()
 
     async def _wait_for_lists(self) -> None:
-        """Wait for the first lists or for a signal to stop."""
+        """Wait until all kinds have been listed once, or a signal to stop arrives."""
         waiters = [asyncio.ensure_future(wait) for wait in (self._scheduler.wait_for_lists(), self._stop.wait())]
         try:
             await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
@@ -174,7 +182,7 @@ class Replica:
             await cancel_and_wait(*waiters)
 
     async def _schedule(self) -> None:
-        """Schedule once this replica leads and its watches work."""
+        """Wait until this replica is the leader and its informers have synced, then schedule pods."""
         await self._active.wait()
         await self._scheduler.wait_for_sync()
         if self._elector is None or self._delay_cache:
@@ -189,7 +197,10 @@ class Replica:
         await self._scheduler.schedule()
 
     async def _confirm_broken(self) -> None:
-        """Wait without limit until pods and nodes are known to be current; at once unless a watch failed at start."""
+        """Wait until pods and nodes are known to be up to date.
+
+        Returns at once unless a watch failed, else retries for ever.
+        """
         while not self._scheduler.seems_current:
             try:
                 await self._scheduler.confirm_room()
@@ -199,7 +210,7 @@ class Replica:
                 await asyncio.sleep(1.0)
 
     async def _end(self, schedule: asyncio.Future[Any], lead: asyncio.Future[Any]) -> None:
-        """Stop: end scheduling, await bindings, wait SETTLE_S, release the lease, send the queued Events."""
+        """Stop in order: stop deciding, wait for bindings, wait SETTLE_S, release the Lease, send the queued Events."""
         log.info("stopping", extra={"binds": len(self._scheduler.bindings)})
         was_scheduling = self._active.is_set() and self._scheduler.is_synced
         if was_scheduling:
@@ -224,7 +235,7 @@ class Replica:
         loop.add_signal_handler(signal.SIGUSR2, self.dump)
 
     def dump(self) -> None:
-        """Log the content of cache and queue, and the differences between cache and informers."""
+        """Log the contents of cache and queue, and how the cache differs from the informers."""
         scheduler = self._scheduler
         for kind, difference in (
             ("nodes", compare_nodes(scheduler.cache, scheduler.nodes.store.values())),
@@ -244,7 +255,7 @@ class Replica:
 
 
 async def measure_lag(clock: Clock, measurements: Measurements) -> None:
-    """Measure ten times a second how late the event loop runs a timer. Never returns."""
+    """Record ten times a second how late the event loop runs a timer. Never returns."""
     while True:
         due = clock.now() + LAG_PERIOD_S
         await asyncio.sleep(LAG_PERIOD_S)

@@ -1,7 +1,7 @@
-"""`kscheduler run`: build all parts of a scheduler from flags and a configuration file, and run them.
+"""Implements `kscheduler run`: builds all parts of a scheduler from flags and a configuration file, and runs them.
 
-The parts needed for the first request to the apiserver are imported and built first. The HTTP endpoint comes second:
-its libraries are loaded while the apiserver answers.
+The parts needed for the first request to the apiserver are imported and built first; the HTTP endpoint's libraries are
+imported while the apiserver answers.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def run(options: RunOptions, clock: Clock) -> int:
 
 
 def configuration(options: RunOptions, guests: GuestPlugins | None = None) -> SchedulerConfig:
-    """Return the checked configuration: the file's or the default one, with flags applied. Raises ConfigError."""
+    """Return the validated configuration: of the file, or the default one, with flags applied. Raises ConfigError."""
     find = partial(find_plugins, guests=guests)
     config = load_config(options.config, find_plugins=find) if options.config else default_config()
     config = apply_run_options(config, options)
@@ -96,7 +96,10 @@ def configuration(options: RunOptions, guests: GuestPlugins | None = None) -> Sc
 
 
 def refuse_unsupported(config: SchedulerConfig, source: str, guests: GuestPlugins | None = None) -> None:
-    """Raise ConfigError for settings of kube-scheduler not supported here; `source`: file name, "" for the defaults."""
+    """Raise ConfigError for settings of kube-scheduler that are not supported.
+
+    `source`: the file's name, "" if none.
+    """
     try:
         check_supported(config, guests)
     except ConfigError as error:
@@ -119,7 +122,7 @@ async def serve(
     guests: GuestPlugins | None = None,
     routing: RoutingConfig | None = None,
 ) -> None:
-    """Build one replica and run it until a signal or an error ends it."""
+    """Build one replica and run it until a signal or an error stops it."""
     rng = random.Random(options.seed)
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     metrics = Metrics()
@@ -210,7 +213,10 @@ async def serve(
 
 
 class Reviewers(NamedTuple):
-    """The clients that ask the apiserver about users of the endpoint; both may be the scheduler's own client."""
+    """The clients that send TokenReviews and SubjectAccessReviews for the endpoint.
+
+    Both may be the scheduler's client.
+    """
 
     authentication: KubeClient  # for TokenReviews, and the ConfigMap with the authorities of client certificates
     authorization: KubeClient  # for SubjectAccessReviews
@@ -219,7 +225,7 @@ class Reviewers(NamedTuple):
 async def connect_reviewers(
     options: RunOptions, client: KubeClient, clock: Clock, observer: RequestObserver
 ) -> Reviewers:
-    """Connect with `--authentication-kubeconfig` and `--authorization-kubeconfig`; `client` for those not given.
+    """Connect with --authentication-kubeconfig and --authorization-kubeconfig; without a flag, use `client`.
 
     Raises ConfigError that names the flag.
     """
@@ -250,10 +256,10 @@ def build_server(
     health: Health,
     explainer: Explainer | None,
 ) -> list[Endpoint]:
-    """Return the trust in client certificates and the HTTPS server, in the order to start them; neither is started.
+    """Build the HTTPS server and what it verifies client certificates with, in the order in which to start them.
 
-    Their libraries are imported here, after the first lists were requested. Raises ConfigError for files and flags
-    that cannot be used.
+    Their libraries are imported here, after the first lists were requested. Raises ConfigError for files and flags that
+    cannot be used.
     """
     from kscheduler.explain.endpoint import PATH as EXPLAIN_PATH
     from kscheduler.explain.endpoint import ExplainEndpoint
@@ -299,7 +305,7 @@ def build_server(
 
 
 def build_webhook(routing: RoutingConfig, scheduler: Scheduler, metrics: Metrics) -> RoutingWebhook:
-    """Return the admission webhook that sets the scheduler of new pods, not listening yet. Raises ConfigError."""
+    """Build the admission webhook that sets the schedulerName of new pods; it is not started. Raises ConfigError."""
     from kscheduler.serving.routing.rules import NewPod, Router
     from kscheduler.serving.routing.webhook import RoutingWebhook
 
@@ -315,7 +321,7 @@ def build_webhook(routing: RoutingConfig, scheduler: Scheduler, metrics: Metrics
 
 
 def leadership_of(elector: LeaderElector | None, identity: str) -> Leadership:
-    """Return the leadership to show in explanations; without an elector this process leads."""
+    """Return the leader election's state for explanations; without leader election this process is the leader."""
     if elector is None:
         return Leadership(identity, True, identity)
     return Leadership(identity, elector.is_leader, elector.leader_identity)

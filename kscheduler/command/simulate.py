@@ -1,7 +1,4 @@
-"""`kscheduler simulate`: options in, a report out, 0 when everything held.
-
-1. Read everything that can be wrong.  2. Simulate.  3. Write the reports.  4. Fail if an invariant did not hold.
-"""
+"""Implements `kscheduler simulate`: simulates, writes the reports, and fails if an invariant was violated."""
 
 from __future__ import annotations
 
@@ -43,12 +40,12 @@ if TYPE_CHECKING:
 
 EXIT_VIOLATED = 1
 EXIT_INTERRUPTED = 130
-# The simulation makes no cycles worth collecting while it grows, and a full collection walks every pod.
+# While the simulation grows it makes hardly any cyclic garbage, and a full collection would visit every pod.
 GC_THRESHOLD = 200_000
 
 
 def simulate(namespace: argparse.Namespace) -> int:
-    """Run the simulation these arguments describe and report it. Raises ConfigError for invalid arguments."""
+    """Run a simulation, write its reports, and return the exit code: 0 if all invariants held. Raises ConfigError."""
     # 1. Everything that can be wrong.
     arguments = read_arguments(namespace)
     guests = GuestPlugins(cache_dir=None, reloads=False)
@@ -76,7 +73,10 @@ def simulate(namespace: argparse.Namespace) -> int:
 
 
 def _configuration(arguments: SimulateArguments, guests: GuestPlugins) -> SchedulerConfig:
-    """Return the configuration of the file, else that of the record, else the default one. Raises ConfigError."""
+    """Return the configuration of the file, else that stored in the record, else the default one.
+
+    Raises ConfigError.
+    """
     path, find = arguments.config, partial(find_plugins, guests=guests)
     if path is not None:
         config = load_config(path, find_plugins=find)
@@ -106,9 +106,9 @@ def _recorded(record: str, config: SchedulerConfig) -> Recorded:
 
 
 def check_metric_sources(config: SchedulerConfig) -> None:
-    """Raise ConfigError, naming the source, for one of live metrics outside the cluster: its apiserver and node fields.
+    """Raise ConfigError for a live metrics source that is neither the apiserver nor a field of the nodes.
 
-    There is no network in virtual time: an outside server would answer about another cluster, at another time.
+    An external server cannot be queried in virtual time: it would report on another cluster, at another time.
     """
     for source in telemetry_settings(config).sources:
         kind = KINDS[kind_of(source)]
@@ -169,7 +169,7 @@ def _machine(outcome: Outcome, wall_s: float, cpu_s: float) -> Machine:
 
 
 def _parameters(arguments: SimulateArguments) -> dict[str, str]:
-    """Return the arguments that change the result, for the report."""
+    """Return the arguments that affect the result, for the report."""
     return {
         "configuration": _configuration_name(arguments),
         "equal scores": "the first node" if arguments.first_on_tie else "a random node",
@@ -189,7 +189,7 @@ def _configuration_name(arguments: SimulateArguments) -> str:
 
 
 def _check_writable(path: str) -> None:
-    """Raise ConfigError for an unwritable path before minutes of work, not after."""
+    """Raise ConfigError if a report cannot be written to this path; checked before minutes of work."""
     target = Path(path)
     if target.is_dir():
         raise ConfigError(f"{path}: expected a file to write, this is a directory")
