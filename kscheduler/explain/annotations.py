@@ -1,8 +1,8 @@
-"""Writing decisions as annotations of their pods, with kube-scheduler-simulator's keys, for tools that read them.
+"""Writes decisions as annotations to their pods, with kube-scheduler-simulator's keys, for tools that read them.
 
-Off by default, since each is a write to the apiserver. A separate task writes them one at a time, and they are dropped
-when too many wait. A result equal to the pod's previous one is not written again: the write is an update of the pod,
-and might requeue it.
+Off by default, since each is a write to the apiserver. A separate task writes them one at a time; if too many wait,
+the oldest are dropped. A result equal to the pod's previous one is not written again, because each write updates the
+pod and might requeue it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 PREFIX = "kube-scheduler-simulator.sigs.k8s.io/"
 HISTORY = PREFIX + "result-history"
-MAX_BYTES = 16 * 1024  # of all annotations of a decision; the apiserver allows a pod 256 KiB
+MAX_BYTES = 16 * 1024  # total size of a decision's annotations; the apiserver allows a pod 256 KiB
 MAX_WAITING = 1_000
 MAX_REMEMBERED = 10_000  # pods whose last result is remembered
 
@@ -37,7 +37,10 @@ class Annotates(Protocol):
 
 
 def annotations_of(records: Sequence[DecisionRecord], top_nodes: int, max_bytes: int = MAX_BYTES) -> Annotations:
-    """Return the annotations of a pod's latest decision, with earlier ones as history. `records`: newest first."""
+    """Return annotations that describe a pod's latest decision, with earlier ones as history.
+
+    `records`: newest first.
+    """
     latest = _within(_results(records[0], top_nodes), max_bytes)
     complete = latest
     history: list[Annotations] = []
@@ -72,7 +75,7 @@ def _results(record: DecisionRecord, top_nodes: int) -> Annotations:
 
 
 def _filter_result(details: NodeDetails, chosen: str, top_nodes: int) -> dict[str, dict[str, str]]:
-    """Return node -> plugin -> filter result, of the best nodes and up to `top_nodes` rejected ones."""
+    """Return node -> plugin -> filter result, for the best nodes and up to `top_nodes` rejected ones."""
     found = {}
     fit = [node.node for node in details.best[:top_nodes]] or ([chosen] if chosen else [])
     for node in fit:
@@ -89,12 +92,12 @@ def _filter_result(details: NodeDetails, chosen: str, top_nodes: int) -> dict[st
 
 
 def _until(filters: Sequence[str], plugin: str) -> dict[str, str]:
-    """Return "passed" for each Filter plugin that ran before the rejecting `plugin`."""
+    """Return plugin -> "passed" for each Filter plugin that ran before the rejecting `plugin`."""
     return dict.fromkeys(filters[: filters.index(plugin)] if plugin in filters else (), "passed")
 
 
 def _within(annotations: Annotations, max_bytes: int) -> Annotations:
-    """Return the annotations without the largest ones, as far as needed to fit into `max_bytes`."""
+    """Return the annotations, with the largest removed until the rest fits into `max_bytes`."""
     kept = dict(annotations)
     while kept and _size(kept) > max_bytes:
         del kept[max(kept, key=lambda key: len(kept[key].encode()))]
@@ -110,7 +113,10 @@ def _text(value: object) -> str:
 
 
 class AnnotationLane:
-    """Queue of annotations to write: the newest ones of each pod, written one pod at a time, without retries."""
+    """Writes annotations in the background, one pod at a time, without retries.
+
+    Only the newest of each pod are kept.
+    """
 
     def __init__(self, client: Annotates) -> None:
         self._client = client

@@ -1,8 +1,8 @@
-"""Recording every scheduling decision: the cheap facts always, details of each node while the time budget lasts.
+"""Records every scheduling decision, with details of each node as long as a time budget permits.
 
-Collecting details of thousands of nodes takes longer than the decision did. So it may take a small share of all time:
-rare decisions are all recorded with details, in a burst only some are. Pods with the annotation below are recorded with
-details in a burst, too: they have a larger share of time, which is bounded as well.
+Collecting details of thousands of nodes takes longer than the decision itself, so it may use only a small share of all
+time: occasional decisions are all recorded with details, in a burst only some are. Pods with the annotation
+kscheduler.io/explain: details have a larger budget of their own, so that they have details in a burst, too.
 """
 
 from __future__ import annotations
@@ -27,27 +27,30 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
-SHARE = 0.005  # share of all time for details
-SAVED_S = 0.01  # unspent time kept at most: some ten decisions among thousands of nodes
+SHARE = 0.005  # share of all time that may be spent on details
+SAVED_S = 0.01  # limit of unspent time, enough for some ten decisions with details of thousands of nodes
 ANNOTATION = "kscheduler.io/explain"  # annotation of a pod that requests details
-DETAILS = "details"  # its value
-ASKED_SHARE = 0.05  # share for pods that request details: users who create pods must not slow others down by more
+DETAILS = "details"  # the annotation's value
+ASKED_SHARE = 0.05  # the same for pods that request details; limited, so that a user cannot slow down others' pods
 ASKED_SAVED_S = 0.1
 
 
 class Allowance:
-    """A budget of `share` seconds for each second that passes; at most `saved_s` unused seconds are kept."""
+    """A time budget: it grows by `share` seconds per second, and at most `saved_s` unspent seconds are kept."""
 
     def __init__(self, share: float, saved_s: float) -> None:
         self._share = share
         self._saved_s = saved_s
-        self.from_s = -math.inf  # the moment from which there is time left again
+        self.from_s = -math.inf  # the time from which the budget is available again
 
     def has_some(self, now: float) -> bool:
         return now >= self.from_s
 
     def spend(self, seconds: float, now: float) -> None:
-        """Use `seconds` of the budget; beyond saved time, `seconds / share` must pass before there is more."""
+        """Charge the budget.
+
+        What exceeds the unspent time makes the budget unavailable for `seconds / share` seconds.
+        """
         self.from_s = max(self.from_s, now - self._saved_s / self._share) + seconds / self._share
 
 
@@ -61,7 +64,11 @@ class DecisionLog:
         *,
         annotations: AnnotationLane | None = None,
     ) -> None:
-        """`annotations`: writes decisions to their pods, too; None if they are not written."""
+        """Create an empty log of decisions.
+
+        `annotations` writes decisions to their pods as well; None: they are not written. `stopwatch` returns seconds,
+        and measures how much of the time budget is spent.
+        """
         self.ring = DecisionRing(options.max_records, options.max_bytes)
         self.started = clock.now()
         self._top_nodes = options.top_nodes
@@ -86,7 +93,10 @@ class DecisionLog:
         *,
         looks_back: bool = True,
     ) -> None:
-        """Record a scheduling cycle's result. `looks_back`: no state changed since, so details can be collected."""
+        """Record the result of a scheduling cycle.
+
+        `looks_back`: nothing has changed since, so details may be collected.
+        """
         pod = queued.pod_info
         record = DecisionRecord(pod.uid, pod.key, framework.profile, queued.attempts, now, len(self._table))
         if isinstance(found, Decision):
@@ -102,7 +112,9 @@ class DecisionLog:
             self._annotate(pod.uid)
 
     def placed(self, queued: QueuedPodInfo, profile: str, node_name: str, feasible: int, now: float) -> None:
-        """Record a decision of the compiled lane, of which only the node and the number of feasible nodes are known."""
+        """Record a decision of the compiled lane (by a kernel): only the node and the number of feasible nodes are
+        known.
+        """
         pod, nodes = queued.pod_info, len(self._table)
         metadata = pod.pod.metadata
         key = f"{metadata.namespace}/{metadata.name}"  # as `pod.key`, without its two calls
@@ -113,12 +125,12 @@ class DecisionLog:
         return now >= self._spare.from_s
 
     def is_asked_for(self, pod: PodInfo, now: float) -> bool:
-        """Return True if the pod's annotation requests details and the time budget for such pods permits them."""
+        """Return True if the pod's annotation requests details, and the budget for such pods permits them."""
         annotations = pod.pod.metadata.annotations
         return annotations is not None and annotations.get(ANNOTATION) == DETAILS and self._asked.has_some(now)
 
     def took(self, seconds: float, now: float, *, is_asked_for: bool = False) -> None:
-        """Charge the time budget for a decision made by a slower way for the sake of its details."""
+        """Charge the budget for the time of a decision that was made by the slower general lane to have its details."""
         (self._asked if is_asked_for else self._spare).spend(seconds, now)
 
     def bound(self, uid: str, now: float) -> None:
@@ -127,7 +139,7 @@ class DecisionLog:
             self._annotate(uid)
 
     def sent_back(self, uid: str, status: Status, now: float) -> None:
-        """Record that Reserve, Permit, PreBind or Bind rejected the pod or failed after a node was found."""
+        """Record that Reserve, Permit, PreBind or Bind rejected the pod, or failed, after a node was chosen."""
         outcome = Outcome.REJECTED if status.is_rejected else Outcome.FAULT
         self.ring.finish(uid, outcome, now, Refusal(status.message, (status.plugin,) if status.plugin else ()))
         self._annotate(uid)
@@ -147,7 +159,7 @@ class DecisionLog:
         now: float,
         allowance: Allowance,
     ) -> NodeDetails | None:
-        """Collect details; None if a plugin raises when called again, which must not affect the decision."""
+        """Collect details by running plugins again. Return None if one raises, which must not affect the decision."""
         started = self._stopwatch()
         try:
             review = framework.algorithm.review(state, queued.pod_info)
@@ -163,7 +175,10 @@ class DecisionLog:
             allowance.spend(self._stopwatch() - started, now)
 
     def _names_of(self, rows: int) -> NodeNames:
-        """Return the node names by row; the tuple read last is shared while no node has changed."""
+        """Return row -> node name.
+
+        The object returned last is shared by further decisions as long as no node has changed.
+        """
         names = self._names
         if names is None or self._names_generation != self._table.static_generation or len(names.names) != rows:
             fresh = names_of(self._table, rows)
@@ -191,7 +206,7 @@ def _write_rejection(record: DecisionRecord, rejection: Rejection) -> None:
 
 
 def _looked_at_nodes(found: Decision | Rejection) -> bool:
-    """Return True if nodes were evaluated; otherwise (or after an error) buffers hold an earlier decision's results."""
+    """Return True if this cycle evaluated nodes. If not, the buffers still hold results of an earlier decision."""
     if isinstance(found, Decision):
         return True
     return found.status.is_rejected and bool(found.diagnosis.reasons)

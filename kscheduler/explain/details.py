@@ -1,6 +1,7 @@
-"""Details of a decision: the filter result of each node, compressed, and the scores of the best nodes.
+"""The details of a decision: each node's filter result, compressed, and the scores of the best nodes.
 
-A cluster has many nodes and few reasons: a node's result is a number, and the numbers of all nodes compress well.
+A cluster has many nodes and few reasons for rejection, so each node's result is stored as a number, which compresses
+well.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from kscheduler.snapshot.node_table import NodeTable
 
 FITS = 0
 NOT_EXAMINED = 1
-FIRST_STATUS = 2  # the number of the first status; the others follow
-MAX_STATUSES = 1_000  # rarer statuses beyond this count as the last one
-_COMPRESSION = 1  # a few tens of microseconds for thousands of nodes
-_NAME_BYTES = 64  # a pointer, and the name itself if the node was removed from the table
+FIRST_STATUS = 2  # stands for the first status; each further status has the next number
+MAX_STATUSES = 1_000  # if there are more, the rarest are reported as the last of these
+_COMPRESSION = 1  # level of zlib: takes a few tens of microseconds for thousands of nodes
+_NAME_BYTES = 64  # memory per node: a pointer, and the name if the node is no longer in the table
 
 
 class NodeNames(msgspec.Struct, gc=False, eq=False):
-    """Row -> node name, "" for a row without a node. Decisions share one object until a node changes."""
+    """Maps each row of the node table to its node's name, or "". Decisions share one object until a node changes."""
 
     names: tuple[str, ...]
 
@@ -58,18 +59,18 @@ class NodeDetails(msgspec.Struct, gc=False):
     names: NodeNames
     statuses: tuple[Status, ...]  # why nodes were rejected, the most frequent reason first
     packed: bytes
-    filters: tuple[str, ...] = ()  # the Filter plugins that were asked, in order
+    filters: tuple[str, ...] = ()  # the Filter plugins that ran, in order
     best: tuple[NodeScore, ...] = ()  # empty if there was only one feasible node or none
     values: tuple[ValueOnNode, ...] = ()  # live metric values that plugins used on some nodes
 
     def numbers(self) -> array[int]:
-        """Return row -> FITS, NOT_EXAMINED, or FIRST_STATUS + index in `statuses`."""
+        """Return each row's result: FITS, NOT_EXAMINED, or FIRST_STATUS + an index into `statuses`."""
         found = array("H")
         found.frombytes(zlib.decompress(self.packed))
         return found
 
     def verdicts(self) -> Iterator[tuple[str, int]]:
-        """Yield (node name, number as in `numbers`) of all nodes."""
+        """Yield (node name, result as in `numbers`) for all nodes."""
         return ((name, number) for name, number in zip(self.names.names, self.numbers(), strict=False) if name)
 
     def size(self) -> int:
@@ -87,7 +88,7 @@ def names_of(table: NodeTable, rows: int) -> NodeNames:
 
 
 def take_details(review: CycleReview, names: NodeNames, top_nodes: int, chosen: str) -> NodeDetails:
-    """Copy details out of a review. Must be called before the pod is assumed, or scores would differ.
+    """Copy the details from a review of a scheduling cycle, before the pod is assumed: that would change scores.
 
     `chosen`: the selected node, which is included in the best nodes even if many have its score; "" if there is none.
     """
@@ -129,7 +130,7 @@ def _values(
     rejected: list[tuple[Status, list[int]]],
     top_nodes: int,
 ) -> tuple[ValueOnNode, ...]:
-    """Return the live metric values of the best nodes, and of up to `top_nodes` nodes rejected because of them."""
+    """Return the live metric values of the best nodes, and of up to `top_nodes` nodes rejected because of theirs."""
     plugins = review.valuing_plugins
     if not plugins:
         return ()

@@ -1,4 +1,4 @@
-"""A decision as a JSON document, bounded in size however large the cluster is."""
+"""Describes a decision as a JSON document of bounded size, however large the cluster is."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def decision_document(
     top_nodes: int = DEFAULT_TOP_NODES,
     all_nodes: bool = False,
 ) -> Document:
-    """Return a decision as a JSON document. `written` formats a monotonic time as an API timestamp."""
+    """Return a decision as a JSON document. `written` formats monotonic seconds as an RFC 3339 timestamp."""
     details, refusal = record.details, record.refusal or NO_REFUSAL
     reasons = _reasons(record)
     document: Document = {

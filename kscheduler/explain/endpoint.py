@@ -1,6 +1,6 @@
-"""`GET /debug/kscheduler/explain?pod=NAMESPACE/NAME`: the explanation of one pod, as JSON.
+"""Serves `GET /debug/kscheduler/explain?pod=NAMESPACE/NAME`: the explanation of one pod, as JSON.
 
-`nodes=all` adds the filter result of each node; `top=N` says how many of the best nodes are shown with their scores.
+`nodes=all` adds each node's filter result; `top=N` sets how many of the best nodes are shown with their scores.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from aiohttp import web
 from kscheduler.explain.options import DEFAULT_TOP_NODES, MAX_TOP_NODES
 
 PATH = "/debug/kscheduler/explain"
-MAX_KEY = 253 + 1 + 63  # a pod's name, and its namespace's
+MAX_KEY = 253 + 1 + 63  # the longest name of a pod, "/", and the longest name of a namespace
 
 
 class Explains(Protocol):

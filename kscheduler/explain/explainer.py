@@ -1,6 +1,6 @@
-"""Everything this replica knows about one pod, as a document: its state, the reasons, and the events that may help.
+"""Collects what this replica knows about one pod: its state, why it is not scheduled, and which events may change that.
 
-Only reads queue, cache and records. The document's fields are the endpoint's, in the API's camelCase.
+It only reads queue, cache and recorded decisions. The document's fields are the endpoint's, in camelCase.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Document = dict[str, Any]
 
 
 class Leadership(NamedTuple):
-    """The leader election's state: this replica's identity, if it leads, and the Lease's holder ("" for none)."""
+    """The state of leader election: this replica's identity, whether it leads, and the Lease's holder ("" for none)."""
 
     identity: str
     leads: bool
@@ -34,7 +34,7 @@ class Leadership(NamedTuple):
 
 
 class Explainer:
-    """Builds documents about pods. `current_pod`: key -> unfinished pod as last watched, None if there is none."""
+    """Builds JSON documents that explain pods."""
 
     def __init__(
         self,
@@ -49,7 +49,11 @@ class Explainer:
         waits_for: Callable[[str], Sequence[str]],
         max_in_unschedulable_s: float,
     ) -> None:
-        """`waits_for`: pod uid -> names of the Permit plugins that the pod waits for."""
+        """Create an explainer.
+
+        `current_pod`: namespace/name -> the pod as last seen by the watch, None if it is finished or does not exist.
+        `waits_for`: pod uid -> names of the Permit plugins that the pod waits for.
+        """
         self._decisions = decisions
         self._queue = queue
         self._cache = cache
@@ -61,7 +65,7 @@ class Explainer:
         self._registered = {name: _registered_events(framework) for name, framework in profiles.items()}
 
     def explain(self, key: str, *, all_nodes: bool = False, top_nodes: int = DEFAULT_TOP_NODES) -> Document | None:
-        """Return the document about a pod; None if it is neither in the cluster, as last watched, nor on record."""
+        """Return the document about a pod; None if the pod does not exist and no decision about it is recorded."""
         ring = self._decisions.ring
         # 1. Which pod is it, and what was decided?
         pod = self._current_pod(key)
@@ -97,7 +101,7 @@ class Explainer:
         }
 
     def absence(self, key: str) -> str:
-        """Return a message on why nothing is known about a pod."""
+        """Return a message that says why nothing is known about a pod."""
         ring = self._decisions.ring
         words = f"pod {key} is not known: no unfinished pod has this name"
         if ring.evicted:
@@ -194,7 +198,7 @@ class Explainer:
 
 
 def _registered_events(framework: Framework) -> dict[str, list[Document]]:
-    """Return plugin -> the registered events that may make pods schedulable that it rejected."""
+    """Return plugin -> the cluster events it registered for, which may make pods schedulable that it rejected."""
     return {
         plugin: list(map(_event_document, complete_registrations(registered)))
         for plugin, registered in framework.events_by_plugin().items()
@@ -202,7 +206,7 @@ def _registered_events(framework: Framework) -> dict[str, list[Document]]:
 
 
 def _event_document(registered: Registration) -> Document:
-    """Return a registered event; it is narrowed if a queueing hint looks at the object, and may answer "skip"."""
+    """Describe a registered cluster event; `narrowed` if a queueing hint may still skip the event for a pod."""
     event = registered.event
     resource = event.resource.value if isinstance(event.resource, EventResource) else event.resource
     actions = action_label(event.action).split("|")

@@ -1,4 +1,4 @@
-"""Options of the command line for explanations: how much is recorded, and what `kscheduler explain` asks."""
+"""Options for explanations: how many decisions are recorded, and the flags of `kscheduler explain`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_LEASE = "kscheduler/kscheduler"  # as in deploy/base
 
 @dataclass(frozen=True, slots=True)
 class DecisionLogOptions:
-    """Limits on the decisions that a scheduler keeps on record."""
+    """Limits on the decisions that a scheduler records."""
 
     max_records: int = DEFAULT_RECORDS  # decisions kept; 0: none
     max_bytes: int = DEFAULT_BYTES

@@ -1,4 +1,4 @@
-"""The record of one scheduling decision on one pod."""
+"""The record of one scheduling decision about one pod."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from kscheduler.explain.details import NodeDetails
 
-# Memory in CPython for a record with its key in a dictionary, and what a rejection adds.
+# Memory in CPython of a record with its entry in a dictionary, and what a rejection adds to it.
 RECORD_BYTES = 500
 REFUSAL_BYTES = 300
 REASON_BYTES = 250
@@ -23,22 +23,22 @@ class Outcome(enum.StrEnum):
 
 
 class Reason(NamedTuple):
-    """A status with which a plugin rejected some nodes, and the number of these nodes."""
+    """A status with which a plugin rejected nodes, and how many nodes it rejected with it."""
 
     plugin: str
-    code: str  # as metrics write it: Unschedulable, UnschedulableAndUnresolvable, …
+    code: str  # as in metrics: Unschedulable, UnschedulableAndUnresolvable, ...
     reasons: tuple[str, ...]
     nodes: int
 
 
 class Refusal(msgspec.Struct, gc=False, frozen=True):
-    """The reasons why a pod was not scheduled."""
+    """The reasons why a pod could not be scheduled."""
 
     message: str  # the message of the pod's condition
     plugins: tuple[str, ...] = ()  # names of the rejecting plugins, sorted
     reasons: tuple[Reason, ...] = ()
     pre_filter: str = ""  # message of the PreFilter that rejected the pod on all nodes
-    post_filter: str = ""  # the message of preemption
+    post_filter: str = ""  # the message of PostFilter (preemption)
     nominated: str = ""  # the node nominated by preemption
 
     def size(self) -> int:
@@ -48,7 +48,7 @@ class Refusal(msgspec.Struct, gc=False, frozen=True):
 
 
 class DecisionRecord(msgspec.Struct, gc=False):
-    """One decision. Cheap to make, and without a reference to the pod, which it may outlive for long.
+    """Records one decision about a pod. It holds no reference to the pod, which it may outlive for long.
 
     Times are monotonic seconds.
     """
@@ -58,9 +58,9 @@ class DecisionRecord(msgspec.Struct, gc=False):
     profile: str
     attempt: int
     at: float
-    nodes: int  # in the cluster
+    nodes: int  # number of nodes in the cluster
     node: str = ""  # the node chosen
-    evaluated: int = 0  # nodes filtered
+    evaluated: int = 0  # number of nodes filtered
     feasible: int = 0
     outcome: Outcome = Outcome.BINDING
     finished: float | None = None  # when its binding cycle ended, with success or failure
@@ -70,6 +70,6 @@ class DecisionRecord(msgspec.Struct, gc=False):
     previous: DecisionRecord | None = None  # the pod's decision before this one
 
     def measure(self) -> int:
-        """Return the approximate memory in bytes, without node names, which records share and the ring counts."""
+        """Return the approximate memory in bytes, without the node names, which several records share."""
         refusal = 0 if self.refusal is None else self.refusal.size()
         return RECORD_BYTES + refusal + (0 if self.details is None else self.details.size())

@@ -1,4 +1,4 @@
-"""The latest decisions, bounded in number and in bytes: the pods decided longest ago are dropped first."""
+"""Keeps the latest decisions, bounded in number and bytes: the pods decided longest ago are dropped first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kscheduler.explain.details import NodeNames
 from kscheduler.explain.record import DecisionRecord, Outcome, Refusal
 
-PER_POD = 5  # decisions kept of one pod
+PER_POD = 5  # decisions kept for each pod
 
 
 class DecisionRing:
@@ -33,7 +33,7 @@ class DecisionRing:
     # --- writing ---
 
     def add(self, record: DecisionRecord) -> None:
-        """Add the newest decision. One that is too large by itself is kept without its details."""
+        """Add the newest decision. If it is too large by itself, its details are dropped."""
         pods = self._pods
         previous = pods.get(record.uid)
         pods[record.uid] = record
@@ -49,7 +49,7 @@ class DecisionRing:
             self._evict(record)
 
     def finish(self, uid: str, outcome: Outcome, at: float, refusal: Refusal | None = None) -> None:
-        """Record how a pod's latest decision ended; ignored if it is not on record."""
+        """Record how a pod's latest decision ended; ignored if that decision is no longer kept."""
         record = self._pods.get(uid)
         if record is None:
             return
@@ -115,7 +115,10 @@ class DecisionRing:
         return list(_chain(self._pods.get(uid)))
 
     def uid_of(self, key: str) -> str | None:
-        """Return the uid of the last decided pod of this namespace/name, even a deleted one, or None. O(pods)."""
+        """Return the uid of the pod of this namespace/name that was decided last, even if deleted; None if unknown.
+
+        O(pods).
+        """
         return next((uid for uid, record in reversed(self._pods.items()) if record.key == key), None)
 
     def __iter__(self) -> Iterator[DecisionRecord]:
@@ -123,7 +126,7 @@ class DecisionRing:
         return (record for latest in self._pods.values() for record in _chain(latest))
 
     def check(self) -> None:
-        """Assert that the counted number, bytes and shared names equal those of the records kept."""
+        """Assert that the counters of decisions, bytes and shared names are those of the decisions kept. For tests."""
         records = list(self)
         names = {id(record.details.names): record.details.names for record in records if record.details is not None}
         assert self._records == len(records), f"{self._records} counted, {len(records)} kept"

@@ -1,4 +1,4 @@
-"""The endpoint's document as text for a terminal: the outcome, then the reasons, then the events that may help."""
+"""Formats the endpoint's document for a terminal: the outcome, then the reasons, then the events that may help."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 Document = dict[str, Any]
 
-_STATES = {  # name of the pool in the queue -> description for users
+_STATES = {  # part of the queue that holds the pod -> description for users
     "active": "next in line",
     "backoff": "backing off, tried again when that is over",
     "error-backoff": "backing off after a fault, tried again when that is over",
@@ -34,7 +34,7 @@ def explanation_text(document: Document) -> str:
 
 
 def standby_text(replica: Document) -> str:
-    """Return a note that this replica is a standby, naming the leader to ask instead."""
+    """Return a note that the answering replica is a standby, naming the leader to ask instead."""
     leader = replica["leader"]
     if not leader:
         return f"Asked of {replica['identity']}, which stands by; nobody leads at the moment."
@@ -150,7 +150,7 @@ def _queue(queue: Document) -> Iterator[str]:
 
 
 def _by_plugin(wakers: Sequence[Document]) -> Iterator[tuple[str, str]]:
-    """Yield (plugin, text of its registered events: resources with actions), each plugin once."""
+    """Yield (plugin, its registered events as text: resources with actions), each plugin once."""
     found: dict[str, list[str]] = {}
     for waker in wakers:
         resource = "anything" if waker["resource"] == "*" else waker["resource"]
@@ -167,7 +167,7 @@ def _number(value: int) -> str:
 
 
 def _table(rows: Iterable[list[str]]) -> Iterator[str]:
-    """Yield rows as indented lines, with each column as wide as its widest cell."""
+    """Yield rows as indented lines, each column as wide as its widest cell."""
     cells = list(rows)
     widths: list[int] = []
     for row in cells:
