@@ -1,4 +1,4 @@
-"""Binding by extenders, in place of the Bind plugins."""
+"""Binds pods through extenders with a bindVerb, in place of the Bind plugins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class ExtenderBinder:
-    """Binds pods through `extenders`, which must have a bindVerb. `on_change` is called before each request to one."""
+    """Binds pods through `extenders`, which all have a bindVerb. `on_change` is called before each request."""
 
     def __init__(self, extenders: Sequence[Extender], binder: Binder, on_change: Callable[[], None]) -> None:
         self._extenders = extenders
@@ -27,11 +27,11 @@ class ExtenderBinder:
         self._asked = 0
 
     def __len__(self) -> int:
-        """The number of pods with a bind request to an extender under way."""
+        """Return how many pods have a bind request to an extender in flight."""
         return self._asked
 
     async def bind(self, pod: PodInfo, node_name: str) -> Status | None:
-        """Have the first interested extender bind the pod; return None if it did, or an error status.
+        """Let the first interested extender bind the pod: return None on success, or an error status.
 
         Return SKIP if no extender is interested, or if all interested ones failed and are ignorable.
         """
@@ -53,7 +53,11 @@ class ExtenderBinder:
         return SKIP
 
     async def _bind(self, extender: Extender, binding: Binding) -> None:
-        """Send a bind request. Raises PluginError if the pod is not bound, APIError if unknown or not leading."""
+        """Send a bind request.
+
+        Raises PluginError if the pod was not bound, APIError if the outcome is unknown or this replica is not the
+        leader.
+        """
         self._binder.permission.check(NOT_BOUND)
         self._asked += 1
         self._on_change()

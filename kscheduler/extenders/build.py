@@ -1,4 +1,4 @@
-"""Build the extenders of a configuration."""
+"""Builds the extenders of a configuration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kscheduler.observability.measurements import Measurements
 
 FIT = "NodeResourcesFit"
 
-# (an extender's configuration, the path of its fields) -> its HTTP endpoint. Raises ConfigError.
+# (an extender's configuration, where in the file it stands) -> its HTTP endpoint. Raises ConfigError.
 MakeEndpoint = Callable[[ExtenderConfig, str], Endpoint]
 
 
@@ -24,7 +24,7 @@ def build_extenders(
     stopwatch: Callable[[], float],
     make_endpoint: MakeEndpoint = Webhook,
 ) -> list[Extender]:
-    """Return the extenders in the order of the configuration. Raises ConfigError, naming the field, for a bad one."""
+    """Return the extenders in the order of the configuration. Raises ConfigError that names the invalid field."""
     return [
         Extender(each, make_endpoint(each, f"extenders[{index}]"), observer, stopwatch)
         for index, each in enumerate(config.extenders)
@@ -32,7 +32,9 @@ def build_extenders(
 
 
 def without_ignored_resources(config: SchedulerConfig) -> SchedulerConfig:
-    """Return `config` with NodeResourcesFit's ignoredResources replaced by those extenders mark ignoredByScheduler."""
+    """Return `config` with NodeResourcesFit's ignoredResources set to those that extenders have as
+    ignoredByScheduler.
+    """
     ignored = tuple(
         resource.name
         for extender in config.extenders

@@ -1,8 +1,7 @@
-"""All extenders in the order they are called, and how the answers of several are combined.
+"""Calls all extenders interested in a pod, and combines their answers.
 
-Filters are called one after the other, each with the nodes that passed the ones before, prioritizers all at once. A
-failure of an ignorable extender is logged; a failure of another one is raised, except when scoring, where it is
-always ignored.
+Filters are called one after the other, each with the nodes that passed the previous ones, prioritizers all at once. A
+failure of an ignorable extender is logged. Other failures raise, except in prioritizing, where each is only logged.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
-# Fetches the complete objects of pods: uid -> pod, without deleted ones. Raises PluginError.
+# Gets the complete objects of pods from the apiserver: uid -> pod, without deleted ones. Raises PluginError.
 Fetch = Callable[[Sequence[PodInfo]], Awaitable[Mapping[str, PodDocument]]]
 
 
@@ -36,7 +35,10 @@ class ExtenderChain:
         nodes: Mapping[str, NodeDocument],
         pods_on: Callable[[str], Mapping[str, PodInfo] | None],
     ) -> None:
-        """`nodes`: name -> node object, for extenders without nodeCacheCapable. `pods_on`: node name -> uid -> pod."""
+        """Create a chain of `extenders`.
+
+        `nodes`: name -> node object, sent to extenders without nodeCacheCapable. `pods_on`: node name -> uid -> pod.
+        """
         self._extenders = sorted(extenders, key=lambda extender: extender.is_ignorable)
         self._nodes = nodes
         self._pods_on = pods_on
@@ -45,20 +47,20 @@ class ExtenderChain:
 
     @property
     def needs_nodes(self) -> bool:
-        """True if complete node objects are needed because some extender is sent them (no nodeCacheCapable)."""
+        """True if some extender lacks nodeCacheCapable, so that complete node objects must be kept to send to it."""
         return any(
             not extender.knows_nodes and (extender.filters or extender.prioritizes) for extender in self.deciders
         )
 
     def lane_of(self, pod: Pod) -> Lane:
-        """Return the positions of the `deciders` interested in the pod; a pod with none waits for no extender."""
+        """Return the positions in `deciders` of the extenders interested in the pod; () if there are none."""
         return tuple(place for place, extender in enumerate(self.deciders) if extender.is_interested(pod))
 
     def has_preemptors(self, pod: Pod) -> bool:
         return any(extender.preempts and extender.is_interested(pod) for extender in self.deciders)
 
     async def filter(self, pod: Pod, document: PodDocument, names: Sequence[str]) -> ExtenderVerdict:
-        """Return the nodes that pass all interested extenders. Raises PluginError if a non-ignorable one fails."""
+        """Return which nodes pass all interested extenders. Raises PluginError if a non-ignorable extender fails."""
         statuses: dict[str, Status] = {}
         for extender in self.deciders:
             if not names:
@@ -109,7 +111,10 @@ class ExtenderChain:
         proposal: Proposal,
         fetch: Fetch,
     ) -> Proposal:
-        """Return the nodes and victims that the extenders accept. `fetch` is for extenders without nodeCacheCapable."""
+        """Return the candidate nodes and victims that the extenders accept.
+
+        `fetch` gets complete pods, for extenders without nodeCacheCapable.
+        """
         for extender in self.deciders:
             if not proposal:
                 break
@@ -147,7 +152,10 @@ class ExtenderChain:
     def _askable(
         self, extender: Extender, names: Sequence[str]
     ) -> tuple[Sequence[str], Mapping[str, NodeDocument] | None]:
-        """Return the names to send to an extender and the nodes if it needs them, leaving out nodes not yet known."""
+        """Return the node names to send to an extender, and the node objects if it is sent these.
+
+        Nodes whose object is not known yet are left out.
+        """
         if extender.knows_nodes:
             return names, None
         return [name for name in names if name in self._nodes], self._nodes

@@ -1,10 +1,10 @@
-"""The scheduling cycle of a pod that extenders are interested in.
+"""Runs the scheduling cycle of a pod that extenders are interested in.
 
-    1. Find the feasible nodes.  2. Ask the extenders about them, and await their answers.
-    3. Find the feasible nodes again, keep those that passed the extenders, and assume the pod, all in one step.
+    1. Find the feasible nodes.  2. Send them to the extenders and await the answers.
+    3. Find the feasible nodes again, keep those that passed the extenders, and assume the pod, all without awaiting.
 
-So no decision is made on an outdated cluster, and an extender's answer counts for this attempt of the pod only. A node
-that became feasible in between has to wait for the next attempt. If a pod fits no node and extenders take part in
+So a decision is never made on outdated nodes, and an extender's answer counts for this attempt only. A node that became
+feasible in between is not considered before the next attempt. If a pod fits no node and extenders take part in
 preemption, the candidate nodes with their victims are sent to them before one node is chosen.
 """
 
@@ -35,7 +35,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
-FETCHES = 16  # victims fetched concurrently
+FETCHES = 16  # how many victims are fetched concurrently
 
 Found = Decision | Rejection | OpenRejection
 
@@ -59,7 +59,10 @@ class ExtenderCycle:
         self._measure = measurements
 
     async def schedule(self, queued: QueuedPodInfo) -> BindingCycle | None:
-        """Like `ScheduleOne.schedule`; if this is cancelled, the caller has to return the pod to the queue."""
+        """Run a scheduling cycle; return the binding cycle to run, or None if the pod was not placed.
+
+        If this is cancelled, the caller has to return the pod to the queue.
+        """
         started, stopwatch = self._clock.now(), self._stopwatch()
         pod = queued.pod_info
         if self._one.skips(pod):
@@ -90,7 +93,7 @@ class ExtenderCycle:
 
 
 class _Attempt:
-    """One scheduling attempt of one pod with extenders."""
+    """One attempt to schedule one pod with extenders."""
 
     def __init__(self, chain: ExtenderChain, client: Client, algorithm: Algorithm, pod: PodInfo) -> None:
         self.state = CycleState()
@@ -102,7 +105,10 @@ class _Attempt:
         self._document: PodDocument | None = None  # the complete pod, once it was fetched
 
     async def consult(self) -> ExtenderVerdict | Found:
-        """Return the extenders' verdict, or the result if there is nothing to ask. Raises PluginError and APIError."""
+        """Return the extenders' verdict; or a decision or rejection if there is no need to call them.
+
+        Raises PluginError and APIError.
+        """
         pod = self._pod.pod
         if await self._passes_nominated():
             return ExtenderVerdict(frozenset([pod.status.nominated_node_name]))
@@ -117,7 +123,10 @@ class _Attempt:
         return verdict
 
     async def _passes_nominated(self) -> bool:
-        """Ask about the pod's nominated node alone; return True if it passes the extenders and still fits."""
+        """Return True if the pod fits its nominated node, and extenders accept it.
+
+        They are asked about this node alone.
+        """
         if not self._algorithm.nominated_fits(CycleState(), self._pod):
             return False
         nominated = self._pod.pod.status.nominated_node_name
@@ -130,11 +139,11 @@ class _Attempt:
         return nominated in verdict.passed and self._algorithm.nominated_fits(CycleState(), self._pod)
 
     def decide(self, verdict: ExtenderVerdict) -> Found:
-        """Decide on the current cluster, among the nodes that passed the extenders."""
+        """Choose a node on the current cluster, among those that passed the extenders."""
         return self._algorithm.schedule_with_verdict(self.state, self._pod, verdict, proposes=self._proposes)
 
     async def ask_about(self, proposal: Proposal) -> Proposal | Status:
-        """Return what the extenders leave of a preemption proposal, or an Error status."""
+        """Return which candidate nodes and victims of a preemption the extenders accept, or an Error status."""
         try:
             return await self._chain.preempt(self._pod.pod, await self._whole(), proposal, self._fetch)
         except KSchedulerError as error:
@@ -146,7 +155,7 @@ class _Attempt:
         return self._document
 
     async def _fetch(self, pods: Sequence[PodInfo]) -> Mapping[str, PodDocument]:
-        """Return pod uid -> complete pod, without deleted ones."""
+        """Get the complete objects of pods: uid -> pod, without deleted ones."""
         found: dict[str, PodDocument] = {}
         slots = asyncio.Semaphore(FETCHES)
 

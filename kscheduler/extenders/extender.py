@@ -1,4 +1,4 @@
-"""One extender: the pods it is interested in, its requests, and the checks of its answers."""
+"""Implements one extender: which pods it is interested in, the requests to it, and the checks of its answers."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from kscheduler.observability.measurements import Measurements
 
 T = TypeVar("T")
 
-MAX_PRIORITY = 10  # an extender's scores go from 0 to this; a node's from 0 to 100
-MAX_SHARE = 1 << 53  # limit of one extender's weighted score in a node's total of 64 bits
+MAX_PRIORITY = 10  # the highest score of an extender; the plugins' go up to 100
+MAX_SHARE = 1 << 53  # limit of one extender's weighted score, so that a node's total fits into 64 bits
 
 
 class Endpoint(Protocol):
-    """The transport to an extender. Its methods raise PluginError and nothing else."""
+    """Sends requests to an extender. Its methods raise PluginError and nothing else."""
 
     @property
     def url(self) -> SecretURL: ...
 
     async def ask(self, verb: str, question: bytes) -> bytes:
-        """POST JSON to the URL plus "/" and `verb`; return the body of the answer."""
+        """POST JSON to the extender's URL plus "/" and `verb`; return the body of the answer."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Extender:
-    """One extender. Its methods raise PluginError only, with the extender's URL or its own error text."""
+    """Calls one extender. Its methods raise PluginError only, with the extender's URL or its own error text."""
 
     def __init__(
         self, config: ExtenderConfig, endpoint: Endpoint, observer: Measurements, stopwatch: Callable[[], float]
@@ -56,7 +56,9 @@ class Extender:
         self._managed = frozenset(resource.name for resource in config.managed_resources)
 
     def is_interested(self, pod: Pod) -> bool:
-        """Return True if a container requests or limits a resource the extender manages, or if it manages none."""
+        """Return True if some container requests a resource that the extender manages, or if it manages none in
+        particular.
+        """
         if not self._managed:
             return True
         containers = [*pod.spec.containers, *(pod.spec.init_containers or ())]
@@ -65,7 +67,10 @@ class Extender:
     async def filter(
         self, pod: PodDocument, names: Sequence[str], nodes: Mapping[str, NodeDocument] | None
     ) -> FilterAnswer:
-        """Ask which of the named nodes pass. `nodes`: name -> node; None if the extender `knows_nodes`."""
+        """Return which of the named nodes pass the extender.
+
+        `nodes`: name -> node object, sent instead of names; None if the extender is nodeCacheCapable.
+        """
         asked = frozenset(names)
 
         def read(body: bytes) -> FilterAnswer:
@@ -85,7 +90,7 @@ class Extender:
     async def prioritize(
         self, pod: PodDocument, names: Sequence[str], nodes: Mapping[str, NodeDocument] | None
     ) -> dict[str, int]:
-        """Return node name -> weighted score to add to the node's total; names it was not asked about are left out.
+        """Return node name -> weighted score to add to the node's total, for names that were sent.
 
         Scores outside 0..10 count as they are, as in kube-scheduler, except that PluginError is raised for one so large
         that totals could overflow.
@@ -113,10 +118,10 @@ class Extender:
         documents: Mapping[str, PodDocument] | None,
         pods_on: Callable[[str], Collection[str] | None],
     ) -> dict[str, Victims]:
-        """Return node name -> victims, as the extender answers.
+        """Return node name -> victims that the extender accepts.
 
-        `documents`: pod uid -> victim; None if the extender `knows_nodes`. `pods_on`: node name -> uids of the pods on
-        it, None for an unknown node.
+        `documents`: pod uid -> victim's object; None if the extender is nodeCacheCapable. `pods_on`: node name -> uids
+        of the pods on it, None for an unknown node.
         """
 
         def read(body: bytes) -> dict[str, Victims]:
@@ -137,7 +142,7 @@ class Extender:
         return await self._ask("preempt", self._config.preempt_verb, question, read)
 
     def _hidden(self, reasons: Mapping[str, str]) -> dict[str, str]:
-        """Redact the URL's secrets in an extender's reasons, which end up in conditions and Events."""
+        """Redact secrets of the extender's URL in its reasons, since these appear in conditions and Events."""
         return {node: self._config.url_prefix.hide_in(why) for node, why in reasons.items()}
 
     async def close(self) -> None:

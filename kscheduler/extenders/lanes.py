@@ -1,7 +1,7 @@
-"""Running the cycles of pods with extenders: one pod at a time for each extender, in the order of the queue.
+"""Runs the scheduling cycles of pods with extenders concurrently, but each extender handles one pod at a time.
 
-A pod waits until all extenders interested in it are free. While it waits, later pods may not use any of them; so each
-extender sees the pods in the order in which kube-scheduler would send them.
+A pod waits until all extenders interested in it are free; meanwhile, later pods may not use any of them. So each
+extender sees the pods in the order of the queue, as with kube-scheduler.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class ExtenderLanes:
-    """Starts a cycle when all extenders of a pod are free. `on_change` is called when a cycle ends."""
+    """Starts a pod's scheduling cycle when all its extenders are free. `on_change` is called when a cycle ends."""
 
     def __init__(
         self,
@@ -39,14 +39,14 @@ class ExtenderLanes:
         self._bindings = bindings
         self._clock = clock
         self._tasks = BackgroundTasks("a cycle with extenders", on_change)
-        self._busy: set[int] = set()  # extenders, by position
+        self._busy: set[int] = set()  # positions of the extenders that handle a pod
 
     def __len__(self) -> int:
-        """The number of pods with a cycle under way."""
+        """Return the number of scheduling cycles in progress."""
         return len(self._tasks)
 
     def start_next(self, now: float) -> None:
-        """Start the cycle of each pod whose extenders are all free, in the order of the queue."""
+        """Start a cycle for each pod whose extenders are all free, in the order of the queue."""
         taken = set(self._busy)  # or waited for by an earlier pod
         for lane in self._queue.lanes():
             if taken.isdisjoint(lane):
@@ -75,5 +75,5 @@ class ExtenderLanes:
             self._busy.difference_update(lane)
 
     async def cancel(self) -> None:
-        """Cancel all cycles and return their pods to the queue. No decision is lost: none has been made for them."""
+        """Cancel all cycles in progress, none of which has decided yet, and return their pods to the queue."""
         await self._tasks.cancel()

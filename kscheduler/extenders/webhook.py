@@ -1,7 +1,7 @@
-"""One extender's HTTP endpoint: POST requests with answers bounded in size and time.
+"""Sends an extender's HTTP requests, with answers bounded in size and time.
 
-Connections are kept and reused. Every failure is raised as a PluginError that names the URL, and leaves no state
-behind. The content of requests and answers is not looked at.
+Connections are kept and reused. Every failure is raised as a PluginError that names the URL, and has no effect on later
+requests. The content of requests and answers is not interpreted here.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from kscheduler.config.types import ExtenderTLSConfig
 from kscheduler.errors import ConfigError, PluginError
 from kscheduler.input.redaction import SecretURL
 
-# An honest answer repeats the request, with a message for each node; a longer one is refused.
+# The longest valid answer repeats the request and adds a message for each node; a longer one is an error.
 MIN_ANSWER_LIMIT = 1 << 20
 ANSWER_PER_QUESTION = 4
 DEFAULT_TIMEOUT_S = 5.0
 
 
 class Webhook:
-    """An extender's endpoint. The constructor raises ConfigError for a bad URL or TLS settings, under `path`."""
+    """An extender's HTTP endpoint. The constructor raises ConfigError, naming `path`, for a bad URL or TLS settings."""
 
     def __init__(self, config: ExtenderConfig, path: str) -> None:
         self.url = SecretURL(config.url_prefix.reveal().rstrip("/"))
@@ -49,7 +49,7 @@ class Webhook:
         self._session: aiohttp.ClientSession | None = None
 
     async def ask(self, verb: str, question: bytes) -> bytes:
-        """POST JSON and return the body of the answer. Raises PluginError, also for any HTTP status but 200."""
+        """POST JSON and return the answer's body. Raises PluginError on failure, and for any HTTP status but 200."""
         shown = f"{self.url.shown}/{verb}"
         limit = answer_limit(question)
         try:
@@ -88,7 +88,7 @@ class Webhook:
 
 
 def _parts(url: SecretURL) -> SplitResult | None:
-    """Return the parts of an http(s) URL with a host; None for anything else."""
+    """Split an http(s) URL that has a host; return None for anything else."""
     try:
         parts = urlsplit(url.reveal())
         _ = parts.port
@@ -136,7 +136,7 @@ def _load_client_certificate(context: ssl.SSLContext, tls: ExtenderTLSConfig, pa
 
 
 def _load_from_memory(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Load a client certificate through a private temporary file, since the ssl module reads files only."""
+    """Load a client certificate by way of a private temporary file, since the ssl module only reads files."""
     with tempfile.NamedTemporaryFile() as held:
         held.write(certificate + b"\n" + key)
         held.flush()

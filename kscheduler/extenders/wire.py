@@ -1,4 +1,4 @@
-"""Requests to and answers of an extender: JSON with the names of Go's fields.
+"""Encodes requests to extenders and decodes their answers: JSON with the field names of kube-scheduler's Go types.
 
 Requests are written exactly as kube-scheduler writes them. Answers are read as Go reads them: keys match in any case,
 unknown ones are ignored, null means absent; a value of an unexpected type raises DecodeError with its key.
@@ -24,7 +24,7 @@ _NULL = b"null"
 
 
 class FilterAnswer(NamedTuple):
-    """An extender's answer to filter. `nodes`: the names that passed, in the extender's order."""
+    """An extender's answer to a filter request. `nodes`: the names that passed, in the extender's order."""
 
     nodes: list[str]
     failed: dict[str, str]  # node name -> reason
@@ -32,7 +32,7 @@ class FilterAnswer(NamedTuple):
 
 
 class Victims(NamedTuple):
-    """Pods that preemption would evict from one node."""
+    """The pods that preemption would evict from one node, and how many of them violate a PodDisruptionBudget."""
 
     uids: list[str]
     pdb_violations: int
@@ -87,10 +87,10 @@ def preemption_question(
 
 
 def read_filter(body: bytes, *, by_name: bool) -> FilterAnswer:
-    """Decode ExtenderFilterResult. Raises DecodeError, or PluginError with the extender's own Error text.
+    """Decode an ExtenderFilterResult. Raises DecodeError, or PluginError with the Error text that the extender sent.
 
-    NodeNames counts only if `by_name` (the extender was sent names); without NodeNames, Nodes counts. With neither,
-    no node passes.
+    If `by_name` (the request had only names), NodeNames counts if present; otherwise Nodes counts. With neither, no
+    node passes.
     """
     fields = _fields(body, "ExtenderFilterResult")
     _refuse_error(fields)
@@ -103,7 +103,7 @@ def read_filter(body: bytes, *, by_name: bool) -> FilterAnswer:
 
 
 def read_priorities(body: bytes) -> dict[str, int]:
-    """Decode HostPriorityList: node name -> score, summed if a node is named twice. Raises DecodeError."""
+    """Decode a HostPriorityList: node name -> score, summed if a node is listed twice. Raises DecodeError."""
     scores: dict[str, int] = {}
     entries = _convert(body, list[dict[str, msgspec.Raw]] | None, "HostPriorityList")
     for entry in entries or ():
@@ -114,12 +114,15 @@ def read_priorities(body: bytes) -> dict[str, int]:
 
 
 def read_binding(body: bytes) -> None:
-    """Decode ExtenderBindingResult. Raises DecodeError, or PluginError with the extender's own Error text."""
+    """Decode an ExtenderBindingResult.
+
+    Raises DecodeError, or PluginError with the Error text that the extender sent.
+    """
     _refuse_error(_fields(body, "ExtenderBindingResult"))
 
 
 def read_preemption(body: bytes) -> dict[str, Victims]:
-    """Decode ExtenderPreemptionResult: node name -> victims. Raises DecodeError."""
+    """Decode an ExtenderPreemptionResult: node name -> victims. Raises DecodeError."""
     fields = _fields(body, "ExtenderPreemptionResult")
     nodes = _field(fields, "NodeNameToMetaVictims", dict[str, dict[str, msgspec.Raw] | None]) or {}
     found: dict[str, Victims] = {}
@@ -138,7 +141,7 @@ def _refuse_error(fields: Mapping[str, msgspec.Raw]) -> None:
 
 
 def _fields(body: bytes, kind: str) -> dict[str, msgspec.Raw]:
-    """Decode a JSON object with its keys in lower case. Raises DecodeError that names `kind`."""
+    """Decode a JSON object and convert its keys to lower case. Raises DecodeError that names `kind`."""
     try:
         return _lowered(_decode_object(body))
     except DecodeError as error:
