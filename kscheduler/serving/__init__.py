@@ -1,1 +1,1 @@
-"""Parts of the HTTPS endpoint: authentication, authorization, health checks and certificates."""
+"""The parts of the HTTPS endpoint: authentication, authorization, health checks and certificates."""

@@ -1,4 +1,4 @@
-"""A cache of the apiserver's answers about users, so that a metrics collector that comes each second costs little."""
+"""Caches the apiserver's answers about users, so that a metrics collector that polls every second costs little."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ENTRIES = 1024
 
 
 class _Kept(NamedTuple, Generic[T]):
-    until: float  # expiry, in seconds of the clock
+    until: float  # when it expires, in seconds of the clock
     value: T
 
 
 class AnswerCache(Generic[T]):
-    """A cache with expiry. When full it drops the oldest answer, so a client that tries many keys costs no memory."""
+    """A cache whose entries expire. Its size is bounded: when it is full, a new answer replaces the oldest one."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -31,7 +31,10 @@ class AnswerCache(Generic[T]):
     async def answer(
         self, key: Hashable, slots: asyncio.Semaphore, ask: Callable[[], Awaitable[T]], ttl_s: Callable[[T], float]
     ) -> T:
-        """Return the cached answer; else ask once a slot is free, and cache the answer for `ttl_s` seconds, 0: not."""
+        """Return the cached answer, or else call `ask` once a slot is free, and cache its answer.
+
+        `ttl_s(answer)`: for how many seconds it is cached, 0: not at all.
+        """
         if (kept := self._get(key)) is not None:
             return kept.value
         async with slots:

@@ -1,8 +1,8 @@
-"""Authentication of requests: by front proxy headers, else by client certificate, else by bearer token.
+"""Authenticates requests: by the headers of a front proxy, else by client certificate, else by bearer token.
 
-The first method that proves a user counts. A request without credentials is anonymous; one with invalid credentials
-only is answered with 401. As in kube-scheduler a token that cannot be looked up is invalid. Answers about tokens are
-cached for a while under a hash. No part of a token or header is logged.
+The first method that proves a user counts. A request without credentials is anonymous; one whose credentials are all
+invalid is answered with 401. As in kube-scheduler, a token that cannot be reviewed by the apiserver is invalid. Results
+of token reviews are cached for a while under a hash of the token. No part of a token or header is logged.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ TokenReview = Callable[[str], Awaitable["User | None"]]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The credentials of a request: its headers and the certificates of its connection."""
+    """The credentials that a client presents: the headers of its request and the certificates of its connection."""
 
     headers: Headers = ()
-    certificates: Callable[[], Sequence[x509.Certificate]] = tuple  # of the client, then intermediate ones
+    certificates: Callable[[], Sequence[x509.Certificate]] = tuple  # the client's own first, then intermediate ones
 
     @property
     def token(self) -> str | None:
-        """The token of the header `Authorization: Bearer …`; None without it."""
+        """The token of the header `Authorization: Bearer TOKEN`; None without it."""
         header = next((value for name, value in self.headers if name.lower() == "authorization"), "").strip()
         scheme, _, rest = header.partition(" ")
         token = rest.partition(" ")[0]
@@ -54,7 +54,11 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class FrontProxies:
-    """Proxies that may name users: with a certificate of `authorities` and, if set, a name in `allowed_names`."""
+    """The proxies whose headers may name a user.
+
+    Such a proxy has a client certificate of `authorities` and, if `allowed_names` is not empty, a common name among
+    these.
+    """
 
     authorities: Authorities
     names: HeaderNames
@@ -62,7 +66,7 @@ class FrontProxies:
 
 
 class Trust(Protocol):
-    """The authorities that client certificates are verified with; they may change at any time."""
+    """The certificate authorities that client certificates are verified with; they may change at any time."""
 
     @property
     def clients(self) -> Authorities | None: ...
@@ -71,18 +75,21 @@ class Trust(Protocol):
     def front_proxies(self) -> FrontProxies | None: ...
 
     async def wait_known(self) -> None:
-        """Wait until the authorities were read for the first time; return at once from then on."""
+        """Wait until the authorities were read for the first time; after that, return at once."""
         ...
 
 
 class Authenticator(Protocol):
     async def authenticate(self, shown: Shown) -> User | None:
-        """Return the user, who may be anonymous; None for invalid credentials (401). Never raises, never hangs."""
+        """Return the user, who may be anonymous; None for invalid credentials (401).
+
+        Never raises, and is bounded in time.
+        """
         ...
 
 
 class DelegatedAuthenticator:
-    """Verifies certificates itself, and asks the apiserver about tokens (TokenReview)."""
+    """Authenticates requests: verifies certificates itself, and sends tokens to the apiserver (TokenReview)."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Verification of client certificates by certificate authorities, and the user that a certificate names.
+"""Verifies client certificates with certificate authorities, and reads the user that a certificate names.
 
 A certificate is verified as Go's crypto/x509 does it for kube-scheduler: it needs a chain to one of the authorities,
 valid now, without SHA-1 or MD5 signatures, and usable for client authentication. OpenSSL finds the chain and checks
@@ -28,21 +28,21 @@ _BROKEN_DIGESTS = (hashes.MD5, hashes.SHA1)
 
 
 class NotAuthenticated(KSchedulerError):
-    """Raised when a client's certificate or headers do not prove who it is."""
+    """Raised when a client's certificate or headers do not prove who the client is."""
 
 
 class Authorities:
-    """The certificate authorities of one PEM bundle."""
+    """The certificate authorities in one bundle of PEM certificates."""
 
     def __init__(self, pem: bytes) -> None:
-        """Raises ValueError if the bundle has no certificate, or a broken one."""
+        """Read a bundle. Raises ValueError if it has no certificate, or a broken one."""
         self.certificates = tuple(x509.load_pem_x509_certificates(pem))
         self._trusted = [crypto.X509.from_cryptography(one) for one in self.certificates]
 
     def verify(self, shown: Sequence[x509.Certificate], now_s: float) -> None:
         """Verify the first certificate, with the others as intermediates. Raises NotAuthenticated if it is not valid.
 
-        `now_s`: seconds since 1970.
+        `now_s`: Unix time in seconds.
         """
         leaf, *others = (crypto.X509.from_cryptography(one) for one in shown)
         context = crypto.X509StoreContext(self._store_at(now_s), leaf, others)
@@ -55,7 +55,7 @@ class Authorities:
             raise _refused(shown[0], str(error)) from error
 
     def _store_at(self, now_s: float) -> crypto.X509Store:
-        """Return a new store with time `now_s`; a store cannot be reused, because its time cannot be set twice."""
+        """Return a new OpenSSL store that verifies as of `now_s`; a store's time can be set only once."""
         store = crypto.X509Store()
         store.set_flags(crypto.X509StoreFlags.PARTIAL_CHAIN)  # each authority is trusted, self-signed or not
         store.set_time(datetime.datetime.fromtimestamp(now_s, datetime.UTC))
@@ -64,7 +64,7 @@ class Authorities:
         return store
 
     def _check_chain(self, chain: list[x509.Certificate]) -> None:
-        """Check what Go requires of a chain beyond OpenSSL's checks. Raises NotAuthenticated."""
+        """Check what Go, but not OpenSSL, requires of a certificate chain. Raises NotAuthenticated."""
         for certificate, issuer in pairwise(chain):
             if isinstance(certificate.signature_hash_algorithm, _BROKEN_DIGESTS):
                 raise _refused(chain[0], "it is signed with an insecure digest")
@@ -106,7 +106,7 @@ def _values(name: x509.Name, oid: ObjectIdentifier) -> list[str]:
 
 
 def _is_authority(certificate: x509.Certificate) -> bool:
-    """Return True if a certificate may sign others; one of X.509 version 1 may, since only trusted ones get here."""
+    """Return True if a certificate may sign others. X.509 version 1 certificates may: only trusted ones get here."""
     if certificate.version is x509.Version.v1:
         return True
     try:
@@ -116,7 +116,7 @@ def _is_authority(certificate: x509.Certificate) -> bool:
 
 
 def _is_for_clients(certificate: x509.Certificate) -> bool:
-    """Return True if the extended key usage, of a leaf or an authority, permits client authentication or is absent."""
+    """Return True unless the certificate's extended key usage excludes client authentication."""
     try:
         usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:

@@ -1,7 +1,7 @@
-"""Authorization of requests: open paths for everybody, all for system:masters, else as the apiserver decides.
+"""Authorizes requests: some paths for everybody, everything for system:masters, the rest as the apiserver decides.
 
 The apiserver's answers (SubjectAccessReviews) are cached for a while. Reviews are bounded in time and number, and those
-for anonymous run one at a time, so that unauthenticated clients delay no other request.
+for anonymous users run one at a time, so that unauthenticated clients delay no other request.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kscheduler.serving.authentication import ANONYMOUS, REVIEW_TIMEOUT_S, REVIE
 
 log = logging.getLogger(__name__)
 
-CACHE_TTL_S = 10.0  # kube-scheduler's default, for allowed and for denied
+CACHE_TTL_S = 10.0  # kube-scheduler's default, for positive and negative answers
 ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
 ALWAYS_ALLOWED_GROUP = "system:masters"  # the apiserver allows it everything too
 MAX_KEPT_PATH = 10_000  # answers for longer paths, which any client can make up, are not cached
@@ -32,7 +32,7 @@ SubjectAccessReview = Callable[[User, str, str], Awaitable[AccessReview]]  # use
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The outcome of authorization. `status` is the HTTP status to answer with: 200, 401, 403 or 500."""
+    """The result of authorization. `status` is the HTTP status to answer with: 200, 401, 403 or 500."""
 
     status: int
     message: str = ""
@@ -48,15 +48,18 @@ UNAUTHORIZED = Decision(401, "Unauthorized")
 
 class Authorizer(Protocol):
     async def authorize(self, user: User, verb: str, path: str) -> Decision:
-        """Decide if the user may do `verb` (a lower-case HTTP method) on `path`. Never raises, never hangs."""
+        """Decide whether the user may do `verb` (an HTTP method in lower case) on `path`.
+
+        Never raises, is bounded in time.
+        """
         ...
 
 
 class AllowedPaths:
-    """Paths allowed to everybody. A trailing * makes a path match as a prefix; a leading / may be left out."""
+    """The paths that everybody may access. A trailing * matches any rest of the path; a leading / may be left out."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Raises ConfigError for a * that is not the last character."""
+        """Compile the paths. Raises ConfigError for a * that is not the last character."""
         plain = [path.removeprefix("/") for path in paths]
         for path in plain:
             if "*" in path[:-1]:
@@ -70,7 +73,7 @@ class AllowedPaths:
 
 
 class DelegatedAuthorizer:
-    """Asks the apiserver for SubjectAccessReviews, and caches the answers."""
+    """Authorizes requests by SubjectAccessReviews of the apiserver, whose answers are cached."""
 
     def __init__(
         self,
@@ -82,7 +85,10 @@ class DelegatedAuthorizer:
         denied_ttl_s: float = CACHE_TTL_S,
         timeout_s: float = REVIEW_TIMEOUT_S,
     ) -> None:
-        """`allowed_ttl_s` and `denied_ttl_s` say for how long positive and negative answers are cached, in seconds."""
+        """Create an authorizer. `always_allow`: paths that everybody may access.
+
+        `allowed_ttl_s` and `denied_ttl_s` say for how many seconds positive and negative answers are cached.
+        """
         self._subject_access_review = subject_access_review
         self._free = AllowedPaths(always_allow)
         self._allowed_ttl_s = allowed_ttl_s

@@ -1,8 +1,8 @@
-"""The certificate of the HTTPS endpoint: the user's files, else a self-signed one made at start.
+"""Provides the certificate of the HTTPS endpoint: from files, or else a self-signed one made at start.
 
 Files are checked for changes while serving, since certificates are renewed by replacing them in place.
-A generated private key touches the disk only in a directory that nobody else may enter, and is removed at once;
-with `cert_dir` it stays there for the next start, under kube-scheduler's file names.
+A generated private key is written only to a directory that no other user may enter, and is removed at once; with
+`cert_dir` it stays there for the next start, under kube-scheduler's file names.
 """
 
 from __future__ import annotations
@@ -31,20 +31,23 @@ PAIR_NAME = "kube-scheduler"  # <cert_dir>/kube-scheduler.crt and .key
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A certificate and its private key, each in PEM."""
+    """A certificate and its private key, both as PEM."""
 
     certificate: bytes
     key: bytes
 
 
 class ServerContext(ssl.SSLContext):
-    """An SSL context that remembers the files its certificate was read from, if any."""
+    """An SSL context that can reload its certificate when the files it was read from change."""
 
-    _files: tuple[str, str] | None = None  # certificate, key
-    _state: tuple[int, ...] = ()  # modification times and inodes when they were read
+    _files: tuple[str, str] | None = None  # paths of certificate and key
+    _state: tuple[int, ...] = ()  # the files' modification times and inodes when they were read
 
     def use_files(self, cert_file: str, key_file: str) -> None:
-        """Serve this pair from the next handshake on. Raises ConfigError, and changes nothing, for an invalid pair."""
+        """Use this certificate and key from the next handshake on.
+
+        Raises ConfigError, changing nothing, if they are invalid.
+        """
         state = file_state(cert_file, key_file)
         # OpenSSL would keep the certificate of a pair whose key does not fit, so a spare context tries it first.
         load_files(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), cert_file, key_file)
@@ -52,7 +55,10 @@ class ServerContext(ssl.SSLContext):
         self._files, self._state = (cert_file, key_file), state
 
     def reload_if_changed(self) -> bool:
-        """Read the files again if they changed; return True if so. Raises ConfigError while they are no valid pair."""
+        """Read the files again if they changed; return True if so.
+
+        Raises ConfigError if they are not a valid pair (yet).
+        """
         if self._files is None or file_state(*self._files) == self._state:
             return False
         self.use_files(*self._files)
@@ -60,7 +66,7 @@ class ServerContext(ssl.SSLContext):
 
 
 def file_state(*paths: str) -> tuple[int, ...]:
-    """Return a value that changes when a file is written or replaced; () while one is missing."""
+    """Return a value that changes when one of the files is written or replaced; () if one is missing."""
     try:
         found = [os.stat(path) for path in paths]
     except OSError:
@@ -71,10 +77,10 @@ def file_state(*paths: str) -> tuple[int, ...]:
 def server_context(
     cert_file: str = "", key_file: str = "", cert_dir: str = "", *, context: ServerContext | None = None
 ) -> ServerContext:
-    """Return a context for TLS 1.2 or later with the given certificate, or the one in `cert_dir`, or a new one.
+    """Return a context for TLS 1.2 or later with the given certificate, or the one in `cert_dir`, or a generated one.
 
-    `context`, if given, is filled and returned in place of a new one. Raises ConfigError that names the file that is
-    missing, unreadable or does not fit the other.
+    If `context` is given, it is configured and returned. Raises ConfigError, naming the file, if a file is missing or
+    unreadable, or certificate and key do not belong together.
     """
     if bool(cert_file) != bool(key_file):
         given, other = ("certificate", "private key") if cert_file else ("private key", "certificate")
@@ -94,7 +100,7 @@ def server_context(
 
 
 def load_files(context: ssl.SSLContext, cert_file: str, key_file: str) -> None:
-    """Load a certificate and key into a context. Raises ConfigError that names the bad file."""
+    """Load a certificate and its key into a context. Raises ConfigError that names the unusable file."""
     for path in (cert_file, key_file):
         if not os.access(path, os.R_OK):
             raise ConfigError(f"{path}: expected a readable PEM file")
@@ -149,13 +155,16 @@ def _names(host: str) -> list[x509.GeneralName]:
 
 
 def _load_in_memory(context: ssl.SSLContext, pair: KeyPair) -> None:
-    """Load a pair through files in a private temporary directory, since the ssl module reads files only."""
+    """Load a certificate and key by way of files in a private temporary directory: the ssl module only reads files."""
     with tempfile.TemporaryDirectory(prefix="kscheduler-") as directory:
         load_files(context, *_write_pair(Path(directory), pair))
 
 
 def _pair_in(directory: Path) -> tuple[str, str]:
-    """Return the paths of the pair in `directory`, generated if missing. Raises ConfigError if it cannot be written."""
+    """Return the paths of certificate and key in `directory`, generating them if missing.
+
+    Raises ConfigError if they cannot be written.
+    """
     certificate, key = directory / f"{PAIR_NAME}.crt", directory / f"{PAIR_NAME}.key"
     if certificate.exists() and key.exists():
         return str(certificate), str(key)

@@ -1,9 +1,9 @@
-"""TLS that requests a certificate from each client and accepts any certificate, or none, without verifying it.
+"""Provides TLS that requests a client certificate and accepts any, or none, without verifying it.
 
-The authenticator verifies the certificate for each request: so a client with a certificate of another cluster and a
-valid token is let in, and one with a bad certificate gets an HTTP answer that says so. Python's ssl module cannot do
-that: it either requests no certificate or fails the handshake on one that it cannot verify. pyOpenSSL can, and the
-context here lets an event loop use it.
+The authenticator verifies the certificate for each request instead. So a client with a certificate of another cluster
+and a valid token is accepted, and one with a bad certificate gets an HTTP response that says so. Python's ssl module
+cannot do that: it either requests no certificate or fails the handshake for one that it cannot verify. pyOpenSSL can,
+and the context here makes it usable by an event loop.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ T = TypeVar("T")
 _HOST = re.compile(r"\*|(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _ADDRESS = re.compile(r"[0-9.]+")
 _CHUNK = 64 * 1024
-_HEADER_BYTES = 5  # of a TLS record: type, version, length
-_IGNORE_UNEXPECTED_EOF = 0x80  # SSL_OP_IGNORE_UNEXPECTED_EOF: HTTP messages state their own end
+_HEADER_BYTES = 5  # the header of a TLS record: type, version, length
+_IGNORE_UNEXPECTED_EOF = 0x80  # SSL_OP_IGNORE_UNEXPECTED_EOF: in HTTP the end of a message is known without TLS
 _OPTIONS = (
     SSL.OP_NO_COMPRESSION
     | SSL.OP_NO_RENEGOTIATION
@@ -41,19 +41,22 @@ _OPTIONS = (
 
 
 class ClientAskingContext(ServerContext):
-    """A server context that requests client certificates, and serves renewable certificates chosen by SNI name."""
+    """A TLS server context that requests client certificates, and chooses its own certificate by the SNI host name.
+
+    All its certificates are reloaded when their files change.
+    """
 
     _policy: TlsPolicy
     _authorities: tuple[x509.Certificate, ...] = ()
     _own: _Loaded | None = None
     _named: tuple[NamedPair, ...] = ()
-    _named_loaded: tuple[_Loaded, ...] = ()  # the files of each pair in `_named`
-    _named_state: tuple[int, ...] = ()  # state of their files when they were read
-    _context: SSL.Context | None = None  # for the next connection; a context in use must not change
+    _named_loaded: tuple[_Loaded, ...] = ()  # the certificates of the pairs in `_named`
+    _named_state: tuple[int, ...] = ()  # `file_state` of their files when they were read
+    _context: SSL.Context | None = None  # used by new connections; replaced, not changed, since others use it
 
     @classmethod
     def under(cls, policy: TlsPolicy, named: Sequence[NamedPair] = ()) -> ClientAskingContext:
-        """Return a context with the SNI certificates `named` only; the default one has to be loaded afterwards.
+        """Return a context with only the SNI certificates `named`; the default certificate has to be loaded afterwards.
 
         Raises ConfigError if a file cannot be used, or OpenSSL has none of the policy's cipher suites.
         """
@@ -78,7 +81,7 @@ class ClientAskingContext(ServerContext):
         return changed
 
     def name_authorities(self, certificates: Iterable[x509.Certificate]) -> None:
-        """Set the authorities announced in the handshake, by which clients with several certificates choose one."""
+        """Set the authorities that the handshake announces, by which a client with several certificates chooses one."""
         self._authorities = tuple(certificates)
         self._renew()
 
@@ -97,7 +100,7 @@ class ClientAskingContext(ServerContext):
         self._named_loaded, self._named_state = tuple(loaded), state
 
     def _renew(self) -> None:
-        """Build a new context for later connections, once there is a default certificate."""
+        """Build a new pyOpenSSL context for later connections, if there is a default certificate already."""
         if self._own is None:
             return
         context = self._context_for(self._own)
@@ -125,7 +128,10 @@ class ClientAskingContext(ServerContext):
         return context
 
     def _by_name(self) -> dict[str, _Loaded]:
-        """Return name -> certificate; names in flags come before those in certificates, earlier pairs before later."""
+        """Return host name -> certificate. Names given by flags take precedence over names in certificates.
+
+        Among equals, the pair given first takes precedence.
+        """
         pairs = list(zip(self._named, self._named_loaded, strict=True))[::-1]
         implied = {name.lower(): loaded for pair, loaded in pairs if not pair.names for name in loaded.names()}
         return implied | {name.lower(): loaded for pair, loaded in pairs for name in pair.names}
@@ -137,19 +143,19 @@ class ClientAskingContext(ServerContext):
 
 
 class _Loaded(NamedTuple):
-    """A server certificate with its intermediate certificates and private key."""
+    """A server certificate with its chain of intermediate certificates and its private key."""
 
     chain: tuple[x509.Certificate, ...]
     key: Any
 
     @classmethod
     def read(cls, cert_file: Any, key_file: Any) -> _Loaded:
-        """Read PEM files that are known to be a valid pair."""
+        """Read PEM files, which must have been checked to be a valid pair."""
         chain = tuple(x509.load_pem_x509_certificates(read_file(cert_file)))
         return cls(chain, serialization.load_pem_private_key(read_file(key_file), None))
 
     def names(self) -> list[str]:
-        """Return the DNS names of the certificate, and its common name if that is a host name and not an address."""
+        """Return the certificate's DNS names, and its common name if that is a host name."""
         own = self.chain[0]
         try:
             found = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -161,7 +167,7 @@ class _Loaded(NamedTuple):
 
 
 def _fitting(by_name: dict[str, _Loaded], name: str) -> _Loaded | None:
-    """Return the certificate for a host name, else for the name with `*` as its first part; None if neither."""
+    """Return the certificate for a host name, else the one for its domain (`*.DOMAIN`); None if there is neither."""
     name = name.lower().rstrip(".")
     return by_name.get(name) or by_name.get(f"*.{name.partition('.')[2]}")
 
@@ -185,7 +191,7 @@ def _take_any(connection: SSL.Connection, certificate: crypto.X509, error: int, 
 
 
 class ClientConnection:
-    """The server side of one TLS connection, with the methods of ssl.SSLObject that event loops call."""
+    """The server side of a TLS connection, with those methods of ssl.SSLObject that event loops call."""
 
     def __init__(self, context: SSL.Context, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO) -> None:
         self._tls = SSL.Connection(context, None)
@@ -198,9 +204,9 @@ class ClientConnection:
         self._certificates: tuple[x509.Certificate, ...] | None = None
 
     def peer_certificates(self) -> tuple[x509.Certificate, ...]:
-        """Return the client's certificates, unverified: its own first, then intermediate ones; empty without any.
+        """Return the client's certificates, unverified: its own first, then intermediate ones; () without any.
 
-        Raises ValueError for bytes that are no certificate.
+        Raises ValueError if one cannot be parsed.
         """
         if self._certificates is None:
             own = self._tls.get_peer_certificate(as_cryptography=True)
@@ -214,7 +220,7 @@ class ClientConnection:
         self._step(self._tls.do_handshake)
 
     def read(self, length: int = 1024, buffer: Any = None) -> Any:
-        """Return decrypted bytes, or the number read into `buffer`; b"" or 0 once the client closed its side."""
+        """Return decrypted bytes, or how many were read into `buffer`; b"" or 0 once the client has closed its side."""
         try:
             if buffer is None:
                 return self._step(lambda: self._tls.recv(length))
@@ -250,7 +256,7 @@ class ClientConnection:
         return None
 
     def _step(self, step: Callable[[], T]) -> T:
-        """Run one OpenSSL operation, feeding it received bytes as needed, and pass on the bytes it produces.
+        """Run one OpenSSL operation: pass it the received bytes that it needs, and forward the bytes that it produces.
 
         Raises the ssl module's exceptions in place of pyOpenSSL's.
         """
@@ -271,9 +277,10 @@ class ClientConnection:
             self._hand_on()
 
     def _feed(self) -> bool:
-        """Pass OpenSSL one TLS record, or the part that was received; return False if there was nothing new.
+        """Pass one received TLS record, or the part that has arrived, to OpenSSL.
 
-        Later records stay in the incoming buffer: event loops look at its size to know if there is more to read.
+        Return False if nothing new has arrived. Later records stay in the incoming buffer, since event loops look at
+        its size to know if there is more to read.
         """
         if not self._rest:
             data = self._incoming.read(_HEADER_BYTES - len(self._header))
@@ -302,7 +309,7 @@ class ClientConnection:
 
 
 def _fault(kind: type[ssl.SSLError], number: int, text: str) -> ssl.SSLError:
-    """Return an error with the attributes of the ssl module's errors, which event loops look at."""
+    """Return an exception with the attributes that the ssl module sets and event loops read."""
     fault = kind(number, text)
     fault.library = "SSL"
     fault.reason = text.upper().replace(" ", "_")  # "protocol is shutdown" is PROTOCOL_IS_SHUTDOWN

@@ -1,4 +1,4 @@
-"""Several servers that start and stop as one."""
+"""Starts and stops several servers together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Endpoints:
         self._servers = tuple(servers)
 
     async def start(self) -> None:
-        """Start all servers; if one fails, stop all and raise its error."""
+        """Start all servers. If one fails, stop all and raise its error."""
         try:
             for server in self._servers:
                 await server.start()
@@ -26,6 +26,6 @@ class Endpoints:
             raise
 
     async def stop(self) -> None:
-        """Stop all servers, also those that were never started."""
+        """Stop all servers, including those that were not started."""
         for server in self._servers:
             await server.stop()

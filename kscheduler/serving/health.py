@@ -1,7 +1,7 @@
-"""Named checks behind /healthz, /livez and /readyz, in kube-scheduler's text form.
+"""Answers /healthz, /livez and /readyz by running named checks, in kube-scheduler's text form.
 
-A check is a function that returns None if healthy, else the reason. The answer about all checks names them without
-their reasons, since anyone may read it; the answer about a single check, at its own path, includes the reason.
+A check is a function that returns None if healthy, or else the reason. The answer about all checks has only their
+names, since anyone may read it; the answer about a single check, at a path of its own, includes the reason.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Answer:
 
 
 class Health:
-    """The checks of each endpoint, in the order they were added."""
+    """The checks of each endpoint (healthz, livez, readyz), in the order in which they were added."""
 
     def __init__(self) -> None:
         self._checks: dict[str, dict[str, Check]] = {  # endpoint -> check name -> check
@@ -40,11 +40,14 @@ class Health:
         return list(self._checks)
 
     def add(self, endpoint: str, name: str, check: Check) -> None:
-        """Add a check to "healthz", "livez" or "readyz"; one of the same name is replaced."""
+        """Add a check to endpoint "healthz", "livez" or "readyz"; it replaces one of the same name."""
         self._checks.setdefault(endpoint, {})[name] = check
 
     def ask(self, endpoint: str, *, verbose: bool = False, exclude: Collection[str] = ()) -> Answer:
-        """Run all checks of an endpoint except the excluded; a failure lists the checks even if not `verbose`."""
+        """Run an endpoint's checks, except those in `exclude`.
+
+        The answer lists the checks if one failed, or if `verbose`.
+        """
         lines = []
         failed = []
         checks = self._checks.get(endpoint, {})
@@ -62,7 +65,7 @@ class Health:
         return Answer(True, "\n".join([*lines, f"{endpoint} check passed\n"]) if verbose else "ok")
 
     def ask_one(self, endpoint: str, name: str) -> Answer | None:
-        """Run one check and answer with its reason; None if there is no such check."""
+        """Run one check; the answer includes the reason if it failed. None if there is no such check."""
         check = self._checks.get(endpoint, {}).get(name)
         if check is None:
             return None
@@ -71,7 +74,7 @@ class Health:
 
 
 def _always() -> None:
-    """The ping check, which passes whenever the process answers."""
+    """Pass, as the check "ping": it fails only if the process does not answer at all."""
 
 
 def _run(check: Check) -> str | None:
@@ -90,15 +93,18 @@ def _line(name: str, *, excluded: bool, failed: bool) -> str:
 
 
 class LeaderWatchdog:
-    """Fails when this process still considers itself leader although its lease expired `WATCHDOG_S` ago.
+    """A health check that fails if this process considers itself leader although its Lease expired `WATCHDOG_S` ago.
 
-    Lease renewal is stuck in such a process, so it should be restarted. A standby is always healthy.
+    Then its Lease renewal is stuck, and it should be restarted. A standby is always healthy.
     """
 
     def __init__(
         self, clock: Clock, lease_name: str, lease_duration_s: float, last_renewal: Callable[[], float | None]
     ) -> None:
-        """`last_renewal` returns `clock.now()` of the last renewal while leading, None on a standby."""
+        """Create the check.
+
+        `last_renewal` returns when the Lease was last renewed (`clock.now()`), or None on a standby.
+        """
         self._clock = clock
         self._lease_name = lease_name
         self._limit_s = lease_duration_s + WATCHDOG_S

@@ -1,4 +1,4 @@
-"""A listening socket for an aiohttp application, with renewable TLS certificates and closing of idle connections."""
+"""Listens on a socket for an aiohttp application, reloads its TLS certificates, and closes idle connections."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-KEEPALIVE_S = 30.0  # a connection without a complete request is closed after this
-MAX_HEADER = 32 * 1024  # tokens of OpenID providers that name a user's groups pass aiohttp's 8 KiB
-SHUTDOWN_S = 2.0  # requests in progress may take this long when the server stops
+KEEPALIVE_S = 30.0  # a connection without a complete request is closed after this time
+MAX_HEADER = 32 * 1024  # OpenID tokens that list a user's groups may exceed aiohttp's limit of 8 KiB
+SHUTDOWN_S = 2.0  # how long requests in progress may still take when the server stops
 
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """An address to listen on. Port 0 takes a free port; the meaning of --secure-port=0 (no server) is the caller's."""
+    """An address to listen on.
+
+    Port 0 takes a free port; that --secure-port=0 means no server is for the caller to handle.
+    """
 
     address: str = "0.0.0.0"
     port: int = 10259
@@ -37,8 +40,11 @@ class Listen:
 
 
 class RequestLog(logging.LoggerAdapter[logging.Logger]):
-    """aiohttp's log of requests. Of a malformed request only the kind of fault is logged, at debug level: any client
-    can send one, and the parser's message quotes it, perhaps with a bearer token."""
+    """Replaces aiohttp's log of failed requests.
+
+    Of a malformed request only the type of the error is logged, at debug level: any client can cause it, and the
+    parser's message quotes the request, perhaps with a bearer token.
+    """
 
     def log(self, level: int, msg: object, *args: object, exc_info: Any = None, **keywords: Any) -> None:
         if isinstance(exc_info, (HttpProcessingError, RequestPayloadError)):
@@ -54,7 +60,7 @@ class RequestLog(logging.LoggerAdapter[logging.Logger]):
 
 
 class Listener:
-    """Serves the routes of `app` from `start` to `stop`, which closes all sockets."""
+    """Serves the routes of `app` between `start` and `stop`."""
 
     def __init__(
         self,
@@ -65,8 +71,11 @@ class Listener:
         max_body: int,
         middlewares: Sequence[Middleware] = (),
     ) -> None:
-        """`named`: the address as configured, for messages. `reload_s`: seconds between checks of certificate files for
-        changes. `max_body`: the longest body of a request, in bytes."""
+        """Create a listener; `start` opens the socket.
+
+        `named`: the address as configured, for messages. `reload_s`: seconds between checks of certificate files for
+        changes. `max_body`: the maximum size of a request's body, in bytes.
+        """
         self.listen = listen
         self._named = named
         self._reload_s = reload_s
@@ -77,7 +86,7 @@ class Listener:
 
     @property
     def port(self) -> int:
-        """The port in use. Raises InternalError unless listening."""
+        """The port listened on. Raises InternalError unless listening."""
         if self._runner is None or not self._runner.addresses:
             raise InternalError("the server's port was asked for, but it is not listening")
         return int(self._runner.addresses[0][1])
@@ -119,7 +128,7 @@ class Listener:
             self._tasks.append(asyncio.ensure_future(self._reload_forever(listen.tls)))
 
     async def stop(self) -> None:
-        """Close all sockets; requests in progress get `SHUTDOWN_S`. May be called twice, or before `start`."""
+        """Close all sockets; requests in progress have `SHUTDOWN_S` to end. May be called twice, or before `start`."""
         runner, self._runner = self._runner, None
         tasks, self._tasks = self._tasks, []
         for task in tasks:
@@ -133,7 +142,7 @@ class Listener:
         return [] if server is None else server.connections
 
     async def _reload_forever(self, context: ServerContext) -> None:
-        """Load renewed certificate files; if they cannot be read, log that and keep serving the old pair."""
+        """Reload certificate files when they change. If they cannot be used, log that and keep the old certificate."""
         failed = ""
         while True:
             await asyncio.sleep(self._reload_s)

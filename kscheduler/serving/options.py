@@ -1,4 +1,4 @@
-"""Values of the flags for TLS, authentication and authorization of the endpoint. Has no expensive imports."""
+"""Options for TLS, authentication and authorization of the endpoint. Imports nothing that is slow to import."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class NamedPair:
-    """A certificate for clients that request one of `names` by SNI: full names, or with `*` as the first part."""
+    """A certificate for clients that request one of `names` by SNI: host names, or `*.DOMAIN`."""
 
     cert_file: str
     key_file: str
@@ -36,7 +36,10 @@ class TlsOptions:
 
 @dataclass(frozen=True, slots=True)
 class RequestHeaderOptions:
-    """The `--requestheader-` flags; without `client_ca_file` all of these values are read from the cluster."""
+    """The values of the `--requestheader-` flags.
+
+    Without `client_ca_file` all of them are read from the cluster instead.
+    """
 
     client_ca_file: str = ""
     allowed_names: tuple[str, ...] = ()
@@ -48,9 +51,9 @@ class RequestHeaderOptions:
 
 @dataclass(frozen=True, slots=True)
 class AuthenticationOptions:
-    kubeconfig: str = ""  # "": the scheduler's own credentials ask for TokenReviews
+    kubeconfig: str = ""  # for TokenReviews; "": the scheduler's own credentials are used
     token_ttl_s: float = 10.0
-    client_ca_file: str = ""  # "": from the cluster
+    client_ca_file: str = ""  # "": read from the cluster's ConfigMap
     request_header: RequestHeaderOptions = field(default_factory=RequestHeaderOptions)
     skip_lookup: bool = False
     tolerate_lookup_failure: bool = True
@@ -58,6 +61,6 @@ class AuthenticationOptions:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationOptions:
-    kubeconfig: str = ""  # "": the scheduler's own credentials ask for SubjectAccessReviews
+    kubeconfig: str = ""  # for SubjectAccessReviews; "": the scheduler's own credentials are used
     allowed_ttl_s: float = 10.0
     denied_ttl_s: float = 10.0

@@ -1,6 +1,6 @@
-"""The user that a front proxy names in headers of a request, such as X-Remote-User.
+"""Reads the user that a front proxy names in the headers of a request, such as X-Remote-User.
 
-The caller has to verify, by the certificate, that the sender is a proxy that may name users.
+The caller has to verify that the sender is a proxy that may name users, by its certificate.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from urllib.parse import unquote_to_bytes
 
 from kscheduler.client.protocol import User
 
-Headers = Sequence[tuple[str, str]]  # (name, value) as received: a name may occur more than once
+Headers = Sequence[tuple[str, str]]  # (name, value) as received; a name may occur more than once
 
 _BROKEN_ESCAPE = re.compile("%(?![0-9A-Fa-f]{2})")
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderNames:
-    """The names of the headers for user name, uid, groups and extra fields; case does not matter."""
+    """The names of the headers with user name, uid, groups and extra fields; case does not matter."""
 
     username: tuple[str, ...] = ()
     uid: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class HeaderNames:
     extra_prefixes: tuple[str, ...] = ()
 
     def user(self, headers: Headers) -> User | None:
-        """Return the user that the headers name; None if they name none."""
+        """Return the user named by the headers; None if they name none."""
         name = _first(headers, self.username)
         if not name:
             return None
@@ -43,7 +43,7 @@ class HeaderNames:
 
 
 def _first(headers: Headers, names: Sequence[str]) -> str:
-    """Return the first header's value for the first of `names` that has a non-empty one; "" if none has."""
+    """Return the first non-empty value of the headers in `names`, in their order; "" if there is none."""
     for name in names:
         value = next((value for key, value in headers if key.lower() == name.lower()), "")
         if value:
@@ -57,12 +57,12 @@ def _all(headers: Headers, names: Sequence[str]) -> Iterable[str]:
 
 
 def _text(value: str) -> str:
-    """Return a header value with bytes that are no UTF-8 replaced, since a review cannot contain them."""
+    """Return a header value with bytes that are not UTF-8 replaced, since a SubjectAccessReview must be valid text."""
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _unescaped(key: str) -> str:
-    """Return `key` with %-escapes decoded; unchanged if one of them is broken."""
+    """Decode the %-escapes in `key`; return it unchanged if one is malformed."""
     if _BROKEN_ESCAPE.search(key):
         return _text(key)
     return unquote_to_bytes(key.encode("utf-8", "surrogateescape")).decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""The scheduler's own HTTP(S) endpoint: health, metrics, configuration, and handlers added by other packages.
+"""Serves the scheduler's HTTP(S) endpoint: health, metrics, configuration, and handlers added by other packages.
 
 Every request is authenticated, then authorized. Errors are answered as metav1.Status, as the apiserver does.
 Handlers run on the event loop that schedules, so they must be short.
@@ -42,7 +42,7 @@ class Server(Listener):
         authenticator: Authenticator,
         authorizer: Authorizer,
     ) -> None:
-        """`config` returns the body of /configz: `{"componentconfig": to_v1(config)}`."""
+        """Create the server. `config` returns the body of /configz: `{"componentconfig": to_v1(config)}`."""
         where = f"--bind-address {listen.address}, --secure-port {listen.port}"
         super().__init__(listen, where, reload_s=RELOAD_S, max_body=MAX_BODY, middlewares=[self._guard])
         self._metrics = metrics
@@ -57,7 +57,7 @@ class Server(Listener):
         self.add_handler("/configz", self._answer_config)
 
     def add_handler(self, path: str, handler: Handler) -> None:
-        """Answer GETs of `path` with `handler` for authorized requests. Must be called before `start`."""
+        """Have authorized GET requests of `path` answered by `handler`. Must be called before `start`."""
         self.app.router.add_get(path, handler)
 
     async def start(self) -> None:

@@ -1,7 +1,7 @@
-"""The TLS versions and cipher suites that the HTTPS endpoint accepts, under Go's names.
+"""Maps Go's names of TLS versions and cipher suites to OpenSSL's settings for the HTTPS endpoint.
 
-Suites of TLS 1.3 may be named without effect: Go does not let them be chosen either. The order of a list has no
-meaning, as in Go, where the order of preference is fixed.
+Suites of TLS 1.3 are accepted without effect, since Go does not let them be chosen either. The order of the suites has
+no meaning, as in Go, which has an order of preference of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kscheduler.errors import ConfigError
 
-TLS_1_0, TLS_1_1, TLS_1_2, TLS_1_3 = 0x0301, 0x0302, 0x0303, 0x0304  # as on the wire
+TLS_1_0, TLS_1_1, TLS_1_2, TLS_1_3 = 0x0301, 0x0302, 0x0303, 0x0304  # the numbers in the TLS protocol
 
 VERSIONS = {"VersionTLS10": TLS_1_0, "VersionTLS11": TLS_1_1, "VersionTLS12": TLS_1_2, "VersionTLS13": TLS_1_3}
 
@@ -47,13 +47,13 @@ INSECURE_SUITES = {
 }
 TLS_1_3_SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 
-# Go's defaults: no other CBC suites, and no RSA key exchange.
+# Go's default suites, which leave out most CBC suites and all with RSA key exchange.
 _DEFAULT_SUITES = ":".join(dict.fromkeys(PREFERRED_SUITES.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class TlsPolicy:
-    """TLS settings of the endpoint. `ciphers` is OpenSSL's cipher list for TLS 1.2 and below."""
+    """The TLS settings of the endpoint. `ciphers` is OpenSSL's cipher list for TLS 1.2 and older."""
 
     minimum: int = TLS_1_2
     ciphers: str = f"@SECLEVEL=2:{_DEFAULT_SUITES}"
@@ -61,7 +61,7 @@ class TlsPolicy:
 
 
 def tls_policy(min_version: str = "", suites: Sequence[str] = ()) -> TlsPolicy:
-    """Build the policy of `--tls-min-version` ("": TLS 1.2) and `--tls-cipher-suites` (empty: defaults).
+    """Return the settings for --tls-min-version ("": TLS 1.2) and --tls-cipher-suites (empty: the defaults).
 
     Raises ConfigError for an unknown version or suite.
     """

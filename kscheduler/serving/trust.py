@@ -1,8 +1,9 @@
-"""The authorities for client certificates at the endpoint: from files, else those that the cluster publishes.
+"""Provides the certificate authorities for client certificates: from files, or else those the cluster publishes.
 
-kube-apiserver writes its own into the ConfigMap kube-system/extension-apiserver-authentication, with the headers of
-its front proxy. Files are read again each minute and the ConfigMap is watched, so that rotated authorities need no
-restart. If a changed source is missing or broken, the previous authorities stay in force.
+kube-apiserver publishes its authorities, and the header names of its front proxy, in the ConfigMap
+kube-system/extension-apiserver-authentication. Files are read again every minute and the ConfigMap is watched, so that
+rotated authorities need no restart. If a changed file or ConfigMap is missing or broken, the previous authorities are
+kept.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _CLIENTS, _PROXIES = "client-ca-file", "requestheader-client-ca-file"  # keys of
 
 
 class EndpointTrust:
-    """The authorities in force. `start` it before the first request and `stop` it after the last."""
+    """Keeps the certificate authorities up to date. Call `start` before the first request and `stop` after the last."""
 
     def __init__(
         self,
@@ -50,9 +51,9 @@ class EndpointTrust:
         *,
         on_change: Callable[[Sequence[x509.Certificate]], None] = lambda certificates: None,
     ) -> None:
-        """`client` reads the ConfigMap; `on_change` is called with all authorities each time they change.
+        """Read the files. Raises ConfigError for a file that cannot be used.
 
-        Raises ConfigError for a file that cannot be used.
+        `client` reads the ConfigMap; `on_change` is called with all authorities each time they change.
         """
         given = options.request_header
         self._options = options
@@ -81,7 +82,7 @@ class EndpointTrust:
 
     @property
     def clients(self) -> Authorities | None:
-        """The authorities of client certificates, which prove the user they name; None without any."""
+        """The authorities of client certificates that prove a user; None if there are none."""
         return self._bundles.get(_CLIENTS)
 
     @property
@@ -93,7 +94,7 @@ class EndpointTrust:
         await self._known.wait()
 
     async def start(self) -> None:
-        """Start following files and ConfigMap.
+        """Start to watch the files and the ConfigMap for changes.
 
         Raises ConfigError if the ConfigMap cannot be read and `--authentication-tolerate-lookup-failure=false`.
         """
@@ -115,7 +116,7 @@ class EndpointTrust:
     # --- files ---
 
     def _read_file(self, key: str, path: str) -> bool:
-        """Read one file; return True if the authorities in force changed. Raises ConfigError if it cannot be used."""
+        """Read one file; return True if its authorities have changed. Raises ConfigError if it cannot be used."""
         flag = f"--{key}"
         try:
             text = read_file(path)
@@ -145,7 +146,7 @@ class EndpointTrust:
     # --- the cluster ---
 
     async def _look_up(self) -> None:
-        """Read the ConfigMap once; it may be missing. Raises APIError."""
+        """Read the ConfigMap once; it is no error if it does not exist. Raises APIError."""
         try:
             page = await within(
                 LOOKUP_TIMEOUT_S,
@@ -191,7 +192,7 @@ class EndpointTrust:
         self._apply(new)
 
     def on_delete(self, obj: ConfigMap) -> None:
-        """Keep the last authorities in force: an apiserver writes the ConfigMap again when it starts."""
+        """Keep the last authorities: an apiserver writes the ConfigMap again when it starts."""
 
     def _apply(self, config_map: ConfigMap) -> None:
         changed = False
@@ -216,7 +217,10 @@ class EndpointTrust:
     # --- both ---
 
     def _use(self, key: str, text: bytes) -> bool:
-        """Put a PEM bundle in force; return True if it is new. Raises ValueError, changing nothing, for a bad one."""
+        """Use the authorities of a PEM bundle; return True if it is new.
+
+        Raises ValueError, changing nothing, if it is invalid.
+        """
         if self._texts.get(key) == text:
             return False
         self._bundles[key] = Authorities(text)
@@ -228,7 +232,7 @@ class EndpointTrust:
 
 
 def _headers_of(config_map: ConfigMap) -> tuple[HeaderNames, tuple[str, ...]]:
-    """Return the front proxy headers, and the names of proxies that may set them. Raises DecodeError."""
+    """Return the header names of front proxies, and the common names that such a proxy may have. Raises DecodeError."""
 
     def strings(key: str) -> tuple[str, ...]:
         text = config_map.data.get(key, "")

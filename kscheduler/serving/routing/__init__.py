@@ -1,6 +1,6 @@
-"""An optional admission webhook that names the scheduler of new pods.
+"""An optional admission webhook that sets the schedulerName of new pods.
 
-    apiserver ─ AdmissionReview ─▶ webhook ─▶ admission (what is asked) ─▶ rules (which scheduler) ─▶ a JSON patch
+    apiserver ─ AdmissionReview ─▶ webhook ─▶ admission (decodes it) ─▶ rules (choose a scheduler) ─▶ a JSON patch
 
-It never refuses a pod. If it does not answer, the apiserver goes on without it (`failurePolicy: Ignore`).
+It never rejects a pod. If it does not answer, the apiserver continues without it (`failurePolicy: Ignore`).
 """

@@ -1,4 +1,4 @@
-"""AdmissionReviews (admission.k8s.io/v1): reading a request's new pod, and answering with a schedulerName patch."""
+"""Decodes AdmissionReviews (admission.k8s.io/v1) of new pods, and encodes answers that patch spec.schedulerName."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ class _Review(APIStruct, frozen=True):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """An admission request. `pod` is None if it is not about a new pod, as when the webhook is registered for more."""
+    """An admission request.
+
+    `pod` is None if the request does not create a pod: the webhook may be registered for more.
+    """
 
     uid: str
     is_dry_run: bool
@@ -95,7 +98,7 @@ def _new_pod(namespace: str, pod: _Pod) -> NewPod:
 
 
 def answer(question: Question, route: Route | None) -> bytes:
-    """Encode an answer that allows the request, with a patch of `spec.schedulerName` if there is a route."""
+    """Encode an answer that allows the request and, if `route` is not None, patches `spec.schedulerName`."""
     response: dict[str, Any] = {"uid": question.uid, "allowed": True}
     if route is not None:
         # "add" replaces the value of an existing member (RFC 6902).

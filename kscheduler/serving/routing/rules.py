@@ -1,4 +1,4 @@
-"""Choosing a new pod's scheduler: the rules of a RoutingConfiguration, compiled once."""
+"""Chooses a new pod's scheduler by the rules of a RoutingConfiguration."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kscheduler.api.objects import SelectorRequirement
 from kscheduler.config.routing import RoutingRule
 from kscheduler.config.types import LabelSelector
 
-NAME_LABEL = "kubernetes.io/metadata.name"  # every namespace has it
+NAME_LABEL = "kubernetes.io/metadata.name"  # every namespace has this label
 
 Labels = Mapping[str, str]
 
 
 class NewPod(NamedTuple):
-    """The fields of a pod that rules look at. A pod that already has a node, as static pods do, needs no scheduler."""
+    """The fields of a new pod that rules match. A pod that has a node already, such as a static pod, is not routed."""
 
     namespace: str
     labels: Labels
@@ -31,11 +31,11 @@ class Route(NamedTuple):
     scheduler_name: str
 
 
-IsPlanB = Callable[[str, NewPod], bool]  # (scheduler name, pod) -> True if the pod's policy would be on its plan B
+IsPlanB = Callable[[str, NewPod], bool]  # (scheduler name, pod) -> whether the pod's policy would use its plan B
 
 
 class Router:
-    """Routes new pods to schedulers by the first rule that matches."""
+    """Chooses a new pod's scheduler: the first rule that matches decides."""
 
     def __init__(
         self,
@@ -43,13 +43,18 @@ class Router:
         namespace_labels: Callable[[str], Labels | None],
         is_plan_b: IsPlanB = lambda scheduler_name, pod: False,
     ) -> None:
-        """`namespace_labels`: namespace -> its labels, None if it is not known (yet)."""
+        """Compile the rules.
+
+        `namespace_labels`: namespace -> its labels, None if they are not known (yet). `is_plan_b`: (scheduler name,
+        pod) -> True if the pod's metric policy would use its plan B (fallback) there; then the rule's `plan_b` is
+        chosen instead.
+        """
         self._rules = tuple(_Rule(rule) for rule in rules)
         self._namespace_labels = namespace_labels
         self._is_plan_b = is_plan_b
 
     def route(self, pod: NewPod) -> Route | None:
-        """Return the pod's route; None if the pod keeps the scheduler it names."""
+        """Return the matching rule and its scheduler; None if the pod keeps its schedulerName."""
         if pod.has_node:
             return None
         labels = self._namespace_labels(pod.namespace) or {NAME_LABEL: pod.namespace}
@@ -83,7 +88,7 @@ class _Rule:
 
 
 def _compiled(selector: LabelSelector | None, path: str) -> CompiledLabelSelector | None:
-    """Compile a label selector; None, which stands for matching everything, if none is given."""
+    """Compile a label selector; return None, which matches everything, if there is none."""
     if selector is None:
         return None
     expressions = [SelectorRequirement(one.key, one.operator, list(one.values)) for one in selector.match_expressions]

@@ -1,7 +1,7 @@
-"""The admission webhook's own HTTPS endpoint: /mutate, for the apiserver.
+"""Serves the admission webhook at an HTTPS endpoint of its own: /mutate, for the apiserver.
 
 Callers are not authenticated: an answer reveals only what a rule would do with the pod in the request, which any user
-who may create pods can see.
+who may create pods can find out.
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ log = logging.getLogger(__name__)
 
 PATH = "/mutate"
 RELOAD_S = 10.0  # seconds between checks of certificate files; a kubelet takes a minute to update a Secret
-MAX_BODY = 8 << 20  # the apiserver accepts objects of up to 3 MiB, and a request may hold one twice
+MAX_BODY = 8 << 20  # the apiserver accepts objects of up to 3 MiB, and a request may contain two versions of one
 
 OnRouted = Callable[[str], object]  # called with the name of the rule
 
 
 class RoutingWebhook(Listener):
-    """The webhook's server."""
+    """The HTTPS server of the admission webhook."""
 
     def __init__(self, config: RoutingConfig, router: Router, on_routed: OnRouted) -> None:
-        """Raises ConfigError for a certificate that cannot be used. `on_routed` is not called for dry runs."""
+        """Create the server.
+
+        Raises ConfigError for a certificate that cannot be used. `on_routed` is not called for dry runs.
+        """
         tls = server_context(config.cert_file, config.key_file)
         where = f"bindAddress {config.bind_address}, port {config.port} of the routing configuration"
         super().__init__(Listen(config.bind_address, config.port, tls), where, reload_s=RELOAD_S, max_body=MAX_BODY)
