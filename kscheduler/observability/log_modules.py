@@ -1,8 +1,8 @@
-"""Verbosity of single modules: klog's `--vmodule`, with Python modules in place of Go's files.
+"""Sets the log verbosity of single modules: klog's `--vmodule`, with Python modules in place of Go's files.
 
-A pattern is a module's name without directories and without `.py`, literally or as a glob: `queue=5`, `bind*=4`. That
-is the last part of the logger's name, which each line of the log shows. As in klog the first pattern that matches a
-module counts, and it can only raise the verbosity of `-v`.
+A pattern is a module's name without directories and without `.py`, or a glob of it: `queue=5`, `bind*=4`. That
+is the last part of the logger's name, which each log line shows. As in klog, the first pattern that matches a
+module counts, and it can only raise the verbosity above that of `-v`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ def _parse(setting: str) -> ModuleVerbosity:
 
 
 def module_verbosities(settings: Sequence[ModuleVerbosity]) -> dict[str, int]:
-    """Return full module name -> verbosity, of the modules of this package that match a pattern. Imports none."""
+    """Return full module name -> verbosity, for the modules of this package that match a pattern.
+
+    No module is imported.
+    """
     if not settings:
         return {}
     found = {}

@@ -1,10 +1,10 @@
-"""The format of log records: klog's text or JSON, with the fields of `extra=` as keys. Writing one never raises.
+"""Formats log records as klog's text or as JSON, with the fields of `extra=` as keys. Logging never raises.
 
-User info and query of URLs are removed from records, since errors of libraries and their stacks may repeat the URL
-that was requested.
+User info and query of URLs are removed from records, since errors of libraries and their stacks may contain the
+requested URL.
 
 Levels and kube-scheduler's -v: 0-1 INFO (the program's actions), 2-3 OUTCOME (the result for each pod), 4-9 DEBUG
-(reasons), 10 TRACE (scores). The text form is one line:
+(reasons), 10 TRACE (scores). A line of the text form:
 
     I1121 08:00:00.000000 queue] "pod added" pod="ns/name"
 """
@@ -26,17 +26,17 @@ from kscheduler.input.redaction import Secret, hide_urls
 from kscheduler.observability.log_levels import OUTCOME, TRACE
 from kscheduler.observability.log_modules import ModuleVerbosity, module_verbosities
 
-QUIET = -1  # the verbosity that shows warnings and errors only
+QUIET = -1  # the verbosity at which only warnings and errors are shown
 
 ROOT = "kscheduler"
-LIBRARIES_SPEAK_AT = 6  # the -v from which other libraries' INFO is shown too
+LIBRARIES_SPEAK_AT = 6  # from this -v on, INFO messages of other libraries are shown, too
 
-_LETTERS = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"))  # all below: I, as klog does
-_VERBOSITY = ((logging.INFO, 0), (OUTCOME, 2), (logging.DEBUG, 4))  # level -> lowest -v that shows it; below: 10
+_LETTERS = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"))  # lower levels: I, as in klog
+_VERBOSITY = ((logging.INFO, 0), (OUTCOME, 2), (logging.DEBUG, 4))  # level -> lowest -v that shows it; others: 10
 
-_raised: list[str] = []  # loggers whose level --vmodule set
+_raised: list[str] = []  # names of the loggers whose level --vmodule has changed
 
-# The attributes of every record; all others came with `extra=`.
+# The attributes that every record has; all others come from `extra=`.
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 
@@ -52,7 +52,7 @@ def configure(
     *,
     vmodule: Sequence[ModuleVerbosity] = (),
 ) -> None:
-    """Send all logs to `stream` (stderr) in this format; a further call replaces the earlier settings.
+    """Write all logs to `stream` (None: stderr) in this format; a further call replaces the earlier settings.
 
     `vmodule` raises the verbosity of single modules. Raises ValueError for an unknown format.
     """
@@ -67,7 +67,7 @@ def configure(
 
 
 def set_verbosity(verbosity: int, vmodule: Sequence[ModuleVerbosity] = ()) -> None:
-    """Change the verbosity at once, also of modules that are imported later."""
+    """Change the verbosity at once, including that of modules imported later."""
     for name in _raised:
         logging.getLogger(name).setLevel(logging.NOTSET)
     _raised.clear()
@@ -98,14 +98,14 @@ else:
 
 
 class _Handler(_TextHandler):
-    """A stream handler that drops records which cannot be written, for example because the stream was closed."""
+    """A stream handler that drops records it cannot write, for example because the stream was closed."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (logging's name)
         pass
 
 
 class JSONFormatter(logging.Formatter):
-    """Formats one JSON object a line: ts (seconds), v, msg, logger, err, then the record's own fields."""
+    """Formats a record as one line of JSON: ts (seconds), v, msg, logger, err, then the fields of `extra=`."""
 
     def format(self, record: logging.LogRecord) -> str:
         document: dict[str, Any] = {"ts": round(record.created, 6)}
@@ -117,7 +117,7 @@ class JSONFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """Formats klog's line: severity, date, time, logger, quoted message, key="value" fields."""
+    """Formats a record as a line of klog: severity, date, time, logger, quoted message, key="value" fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         letter = next((letter for level, letter in _LETTERS if record.levelno >= level), "I")
@@ -135,7 +135,7 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    """Return the fields of `extra=` in order, then the exception as `err`, and its stack from level ERROR on."""
+    """Return the fields of `extra=` in order, then an exception as `err`, with its stack from level ERROR on."""
     fields = {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
     error = record.exc_info[1] if record.exc_info else None
     if error is not None:
@@ -174,7 +174,7 @@ def _encode_json(document: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Return text for a value that JSON has no form for: a secret redacted, an exception's message, else the repr."""
+    """Convert a value that JSON has no type for to text: a secret redacted, an exception's message, else the repr."""
     if isinstance(value, Secret):
         return value.shown
     return _error_text(value) if isinstance(value, BaseException) else _safe_repr(value)
@@ -196,12 +196,12 @@ def _text_value(value: Any) -> str:
 
 
 def _quote(text: str) -> str:
-    """Return text in double quotes, with line ends and control characters escaped, so that a record stays one line."""
+    """Return text in double quotes, with newlines and control characters escaped so that it stays on one line."""
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 def _error_text(error: BaseException) -> str:
-    """Return an exception's message, with its type if there is no message or for built-in ones (KeyError: 'x')."""
+    """Return an exception's message; with its type if it is a built-in one or has no message (KeyError: 'x')."""
     try:
         text = str(error)
     except Exception:

@@ -1,7 +1,7 @@
-"""The metrics that parts of the scheduler report: one method for each kind of report.
+"""Records the scheduler's metrics: one method for each kind of report.
 
-The callers know these methods, not metric names; children of label values are kept here, so a report costs well under
-a microsecond.
+The parts of the scheduler call these methods and do not know metric names. Metric children (one per combination of
+label values) are looked up once and kept here, so that a report takes well under a microsecond.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LabelsT = TypeVar("LabelsT", bound=tuple[str, ...])
 
 
 class QueueCounts(Protocol):
-    """Numbers of pods in the queue, by pool."""
+    """The number of pods in each part of the scheduling queue."""
 
     @property
     def active(self) -> int: ...
@@ -35,7 +35,7 @@ class ObservedQueue(Protocol):
         ...
 
     def in_flight_events(self) -> Mapping[str, int]:
-        """Return cluster event -> number of queued events kept for pods in flight."""
+        """Return cluster event -> how many events of this kind are kept because pods are in flight."""
         ...
 
 
@@ -46,7 +46,7 @@ class ObservedMetric(Protocol):
     def metric(self) -> str: ...
     @property
     def age_s(self) -> float | None:
-        """The age of the newest sample in seconds; None if there was none yet."""
+        """The age of the newest sample in seconds; None if there has been no sample."""
         ...
 
     @property
@@ -57,13 +57,13 @@ class ObservedMetric(Protocol):
     def absent(self) -> int: ...
 
 
-MOST_KEPT_ATTEMPTS = 16  # beyond, all attempts have one label
+MOST_KEPT_ATTEMPTS = 16  # higher numbers of attempts share one label value
 FALLBACKS = frozenset({"neutral", "exclude", "last-good", "requeue"})
 
 
 class Measurements:
     def __init__(self, metrics: Metrics | None = None) -> None:
-        """`metrics` None: the reports are kept in metrics that nobody reads."""
+        """Record into `metrics`; if None, into metrics that are never exposed."""
         self.metrics = Metrics(process=False) if metrics is None else metrics
         # Children of families that are observed for each pod, by their label values.
         self._points: dict[tuple[str, str, str], Histogram] = {}  # (point, status, profile) -> duration
@@ -75,7 +75,7 @@ class Measurements:
     # --- the framework reports ---
 
     def extension_point(self, point: str, status: str, profile: str, seconds: float, times: int = 1) -> None:
-        """Record that all plugins of an extension point ran for `times` pods, and took `seconds` for each."""
+        """Record that all plugins of an extension point ran for `times` pods, and took `seconds` for each pod."""
         key = (point, status, profile)
         histogram = self._points.get(key)
         if histogram is None:
@@ -83,29 +83,38 @@ class Measurements:
         histogram.observe_many(seconds, times)
 
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        """Record one plugin's run at an extension point; called in a sample of the cycles only."""
+        """Record one plugin's run at an extension point; done for a random sample of scheduling cycles only."""
         self.metrics.plugin_execution_duration_seconds.labels(plugin, point, status).observe(seconds)
 
     def evaluations(self, plugin: str, point: str, profile: str) -> Counter:
-        """Return the counter of a plugin's evaluations at a point; called once, when the framework is built."""
+        """Return the counter of a plugin's runs at an extension point; called once, when the framework is built."""
         return self.metrics.plugin_evaluation_total.labels(plugin, point, profile)
 
     def batch_attempts(self, profile: str, result: str, times: int = 1) -> None:
-        """Count pods placed with kept results of their class (hint_used), or without (no_hint, hint_not_used)."""
+        """Count pods of known pod classes (equal specs) by `result`.
+
+        hint_used: placed by the stored filter results and scores of the class; no_hint, hint_not_used: placed without
+        them.
+        """
         self.metrics.batch_attempts_total.labels(profile, result).inc(times)
 
     def batch_flushed(self, profile: str, reason: str) -> None:
-        """Count the dropping of a class's kept results. `reason`: expired (invalid, or dropped to save memory), or
-        pod_not_batchable (its pods cannot be placed together any more).
+        """Count that stored results of a pod class were dropped, by `reason`.
+
+        expired: they were invalid, or dropped to save memory; pod_not_batchable: its pods cannot be placed together any
+        more.
         """
         self.metrics.batch_cache_flushed_total.labels(profile, reason).inc()
 
     def node_hint(self, profile: str, hinted: str, seconds: float, times: int = 1) -> None:
-        """Record the seconds that each of `times` pods took to be placed with kept results (hint), or to find none."""
+        """Record the seconds that placing each of `times` pods took.
+
+        `hinted`: hint if stored results of their pod class were used, no_hint if there were none.
+        """
         self.metrics.get_node_hint_duration_seconds.labels(hinted, profile).observe_many(seconds, times)
 
     def results_stored(self, profile: str, seconds: float) -> None:
-        """Record the time it took to ask the plugins about pods of one signature, and to keep the answers."""
+        """Record the seconds taken to run the plugins for a new pod class and to store their results."""
         self.metrics.store_schedule_results_duration_seconds.labels(profile).observe(seconds)
 
     # --- the event handlers report ---
@@ -119,7 +128,7 @@ class Measurements:
     # --- the queue reports ---
 
     def incoming(self, queue: str, event: str) -> None:
-        """Count a pod that entered a queue: active, backoff or unschedulable. `event`: the label of the cause."""
+        """Count a pod that entered the queue `queue` (active, backoff or unschedulable). `event`: what caused it."""
         key = (queue, event)
         counter = self._incoming.get(key)
         if counter is None:
@@ -127,13 +136,16 @@ class Measurements:
         counter.value += 1
 
     def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
-        """Record a queueing hint's `answer` and duration: Error if it raised; of Queue and QueueSkip only a sample."""
+        """Record a queueing hint's duration in seconds, and its `answer`: Queue, QueueSkip, or Error if it raised.
+
+        Runs that answered Queue or QueueSkip are recorded in a random sample only.
+        """
         self.metrics.queueing_hint_execution_duration_seconds.labels(plugin, event, answer).observe(seconds)
 
     # --- the cycles report ---
 
     def algorithm(self, seconds: float, times: int = 1) -> None:
-        """Record the time to filter, score and select, for each of `times` pods."""
+        """Record the seconds taken to filter, score and select a node, for each of `times` pods."""
         self.metrics.scheduling_algorithm_duration_seconds.observe_many(seconds, times)
 
     def scheduled(self, profile: str, *, attempt_s: float, since_first_attempt_s: float, attempts: int) -> None:
@@ -154,7 +166,7 @@ class Measurements:
         since_first.observe(since_first_attempt_s)
 
     def not_scheduled(self, profile: str, result: str, attempt_s: float) -> None:
-        """Record an attempt without a binding. `result`: unschedulable, or error."""
+        """Record an attempt that did not bind the pod. `result`: unschedulable or error."""
         self.metrics.schedule_attempts_total.labels(result, profile).inc()
         self.metrics.scheduling_attempt_duration_seconds.labels(result, profile).observe(attempt_s)
 
@@ -171,14 +183,17 @@ class Measurements:
         self.metrics.wasm_guest_reloads_total.labels(plugin, result).inc()
 
     def preemption_attempted(self) -> None:
-        """Count an attempt to preempt for a pod that fits no node."""
+        """Count an attempt at preemption, for a pod that fits no node."""
         self.metrics.preemption_attempts_total.inc()
 
     def preemption_chosen(self, victims: int) -> None:
         self.metrics.preemption_victims.observe(victims)
 
     def preemption_ended(self, result: str, seconds: float) -> None:
-        """Record a preemption task. `result`: success or error; kube-scheduler always reports success in about 0 s."""
+        """Record an asynchronous eviction of victims. `result`: success or error.
+
+        kube-scheduler always reports success in about 0 s.
+        """
         self.metrics.preemption_goroutines_execution_total.labels(result).inc()
         self.metrics.preemption_goroutines_duration_seconds.labels(result).observe(seconds)
 
@@ -186,7 +201,10 @@ class Measurements:
         self.metrics.informer_bad_objects_total.labels(resource).inc()
 
     def listed(self, resource: str, reason: str) -> None:
-        """Count a full list by an informer. `reason`: start, expired (resource version too old to watch) or error."""
+        """Count a list request of an informer.
+
+        `reason`: start, expired (resource version too old to watch) or error.
+        """
         self.metrics.informer_lists_total.labels(resource, reason).inc()
 
     def watch_events(self, resource: str, kind: str) -> Counter:
@@ -197,13 +215,19 @@ class Measurements:
         self.metrics.event_loop_lag_seconds.observe(seconds)
 
     def scheduled_after_flush(self) -> None:
-        """Count a pod scheduled after the flush of unschedulable pods: an event registration is missing."""
+        """Count a pod that was scheduled only after the periodic flush of unschedulable pods.
+
+        It means that some plugin has not registered the cluster event that made the pod schedulable.
+        """
         self.metrics.pod_scheduled_after_flush_total.inc()
 
     # --- pools of wasm guests report ---
 
     def wasm_called(self, plugin: str, seconds: float, fault: str) -> None:
-        """Record one run of a guest. `fault`: kind of failure, "" for none, "unavailable" if it was not called."""
+        """Record one call of a guest (wasm plugin).
+
+        `fault`: the kind of failure, "" for none, "unavailable" if the guest could not be called.
+        """
         metrics = self.metrics
         if fault:
             metrics.wasm_faults_total.labels(plugin, fault).inc()
@@ -216,35 +240,47 @@ class Measurements:
         self.metrics.wasm_memory_pages.labels(plugin).set(memory_pages)
 
     def wasm_quarantined(self, plugin: str, quarantined: bool, reason: str) -> None:
-        """Set a guest's quarantine gauge. `reason` is not used here: as a label its values would be unbounded."""
+        """Set the gauge that says whether a guest (wasm plugin) is quarantined, i.e. not called after many failures.
+
+        `reason` is not used here: as a label its values would be unbounded.
+        """
         self.metrics.wasm_quarantined.labels(plugin).set(int(quarantined))
 
     # --- extenders report ---
 
     def extender_asked(self, extender: str, verb: str, result: str, seconds: float) -> None:
-        """Record a request. `verb`: filter, prioritize, preempt or bind; `result`: success, error or canceled."""
+        """Record a request to an extender.
+
+        `verb`: filter, prioritize, preempt or bind; `result`: success, error or canceled.
+        """
         self.metrics.extender_requests_total.labels(extender, verb, result).inc()
         self.metrics.extender_request_duration_seconds.labels(extender, verb).observe(seconds)
 
     # --- live metrics report ---
 
     def source_asked(self, source: str, result: str, seconds: float) -> None:
-        """Record a request to a metric source. `result`: success or error."""
+        """Record a request to a source of live metrics. `result`: success or error."""
         self.metrics.metric_source_requests_total.labels(source, result).inc()
         self.metrics.metric_source_request_duration_seconds.labels(source).observe(seconds)
 
     def source_state(self, source: str, breaker: int, failures: int) -> None:
-        """Set a metric source's state. `breaker`: 0 closed, 1 half-open, 2 open; `failures`: consecutive failures."""
+        """Set the state of a source of live metrics.
+
+        `breaker`: its circuit breaker's state, 0 closed, 1 half-open, 2 open; `failures`: consecutive failures.
+        """
         self.metrics.metric_source_breaker_state.labels(source).set(breaker)
         self.metrics.metric_source_consecutive_failures.labels(source).set(failures)
 
     def samples_refused(self, metric: str, refused: Mapping[str, int]) -> None:
-        """Count refused samples of a metric. `refused`: reason -> number of samples."""
+        """Count samples of a live metric that were not accepted. `refused`: reason -> number of samples."""
         for reason, times in refused.items():
             self.metrics.metric_samples_refused_total.labels(metric, reason).inc(times)
 
     def policy_counted(self, what: str, policy: str) -> None:
-        """Count an action of a policy. `what`: neutral, exclude, last-good or requeue; deadline; or relaxed:STEP."""
+        """Count an action of a policy over live metrics.
+
+        `what`: neutral, exclude, last-good or requeue (what was done without fresh values); deadline; or relaxed:STEP.
+        """
         kind, _, step = what.partition(":")
         if kind in FALLBACKS:
             self.metrics.metric_policy_fallbacks_total.labels(policy, kind).inc()
@@ -269,14 +305,14 @@ class Measurements:
     # --- set once ---
 
     def features(self, gates: Iterable[tuple[str, str, bool]]) -> None:
-        """Set the feature gate gauges. `gates`: (name, stage, is it enabled?)."""
+        """Set the gauges of feature gates. `gates`: (name, stage, whether enabled)."""
         for name, stage, is_on in gates:
             self.metrics.kubernetes_feature_enabled.labels(name, stage).set(int(is_on))
 
     # --- read at each scrape ---
 
     def show_queue(self, queue: ObservedQueue) -> None:
-        """Refresh the queue's gauges from `queue` at each scrape."""
+        """Have the queue's gauges set from `queue` at each scrape."""
 
         def refresh() -> None:
             pools = queue.counts()
@@ -294,7 +330,9 @@ class Measurements:
         bindings: Callable[[], int],
         informers: Callable[[], Mapping[str, int]],
     ) -> None:
-        """Refresh at each scrape: cache sizes by type, bindings in flight, informers' objects by resource."""
+        """Have three gauges set at each scrape: cached objects by type, bindings in flight, informers' objects by
+        resource.
+        """
 
         def refresh() -> None:
             for kind, size in cache().items():
@@ -308,7 +346,10 @@ class Measurements:
     def show_metrics(
         self, states: Callable[[], Iterable[ObservedMetric]], plan_b: Callable[[], Mapping[str, bool]]
     ) -> None:
-        """Refresh the live metrics' gauges at each scrape. `plan_b`: policy -> True if its plan B is in force."""
+        """Have the gauges of live metrics set at each scrape.
+
+        `plan_b`: policy -> True while its plan B (fallback) is in force.
+        """
 
         def refresh() -> None:
             metrics = self.metrics
@@ -325,7 +366,10 @@ class Measurements:
         self.metrics.before_collect(refresh)
 
     def show_policies(self, states: Callable[[], Mapping[tuple[str, str], int]]) -> None:
-        """Refresh at each scrape the numbers of policy objects. `states`: (kind, "valid" or "invalid") -> objects."""
+        """Have the numbers of policy objects set at each scrape.
+
+        `states`: (kind, "valid" or "invalid") -> number of objects.
+        """
 
         def refresh() -> None:
             self.metrics.policy_objects.clear()
@@ -336,7 +380,7 @@ class Measurements:
 
 
 def _show_counts(family: GaugeFamily, counts: Mapping[LabelsT, int]) -> None:
-    """Set a family's children to `counts`; children missing in it become 0 and stay, as in kube-scheduler."""
+    """Set a family's children to `counts`; existing children that are not in it become 0, as in kube-scheduler."""
     for values, gauge in family.items():
         if values not in counts:
             gauge.set(0)
@@ -345,13 +389,13 @@ def _show_counts(family: GaugeFamily, counts: Mapping[LabelsT, int]) -> None:
 
 
 def _forget(family: CounterFamily, first: str) -> None:
-    """Remove a family's children whose first label value is `first`."""
+    """Remove those children of a family whose first label has the value `first`."""
     for values in [values for values, _ in family.items() if values[0] == first]:
         family.remove(*values)
 
 
 class RestClientMeasurements:
-    """The metrics of requests to the apiserver, reported by the client."""
+    """Records the metrics of requests to the apiserver, for the client."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

@@ -1,7 +1,7 @@
-"""Flags that disable metrics or restrict their label values, against metrics with too many children.
+"""Parses the flags that disable metrics or restrict label values, to bound the number of time series.
 
-The rules are those of Kubernetes' component-base. A disabled metric is named in full. A value that is not allowed for
-its label becomes "unexpected".
+The rules are those of Kubernetes' component-base. A disabled metric is given by its full name. A value that is not
+allowed for its label is exposed as "unexpected".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _METRIC, _LABEL = "[a-zA-Z_:][a-zA-Z0-9_:]*", "[a-zA-Z_][a-zA-Z0-9_]*"
 @dataclass(frozen=True, slots=True)
 class MetricLimits:
     disabled: frozenset[str] = frozenset()
-    allowed: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)  # metric -> label -> values
+    allowed: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)  # metric -> label -> its values
 
 
 def metric_limits(disabled: Sequence[str], mappings: Sequence[str], manifest: str) -> MetricLimits:

@@ -1,9 +1,9 @@
-"""The scheduler's metrics, with kube-scheduler's names, labels and buckets; additional ones start with `kscheduler_`.
+"""Declares the scheduler's metrics, with kube-scheduler's names, labels and buckets; others start with `kscheduler_`.
 
-Instruments are plain lists and numbers without locks, because one thread owns them; prometheus_client only writes
-them out. Hot code keeps the child that `labels()` returned: observing then costs a tenth of a microsecond, where
-prometheus_client's own Histogram costs one. Nothing here reads a clock: durations are arguments, in seconds.
-There are no goroutines here: `scheduler_goroutines` counts tasks in flight, and `go_*` is absent.
+Instruments are plain lists and numbers without locks, since only one thread uses them; prometheus_client only formats
+them. Hot code keeps the child that `labels()` returned: observing then takes a tenth of a microsecond, where
+prometheus_client's own Histogram takes one. Nothing here reads a clock: durations are arguments, in seconds.
+As there are no goroutines, `scheduler_goroutines` counts tasks in flight, and `go_*` metrics are absent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kscheduler import __version__
 from kscheduler._fast import Histogram
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-UNEXPECTED = "unexpected"  # stands for every label value that an operator does not allow
+UNEXPECTED = "unexpected"  # exposed in place of each label value that is not allowed
 
 # --- instruments ------------------------------------------------------------------------------------------------
 
@@ -52,7 +52,7 @@ class Gauge:
 
 
 def cumulative(histogram: Histogram) -> Iterator[tuple[str, float]]:
-    """Yield (upper bound as text, number of values up to it); the last bound is +Inf."""
+    """Yield (upper bound of a bucket as text, number of values up to it); the last bound is +Inf."""
     total = 0
     for bound, count in zip((*histogram.bounds, float("inf")), histogram.counts, strict=True):
         total += count
@@ -60,7 +60,7 @@ def cumulative(histogram: Histogram) -> Iterator[tuple[str, float]]:
 
 
 def bound_text(bound: float) -> str:
-    """Format a bucket bound as Go does: "1", "0.25", "1e-05", "+Inf"."""
+    """Format the upper bound of a bucket as Go does: "1", "0.25", "1e-05", "+Inf"."""
     return "+Inf" if bound == float("inf") else repr(bound).removesuffix(".0")
 
 
@@ -68,7 +68,7 @@ ChildT = TypeVar("ChildT", Counter, Gauge, Histogram)
 
 
 class Family(Generic[ChildT]):
-    """One metric, with a child for each combination of label values that was requested."""
+    """One metric, with a child for each combination of label values that has been used."""
 
     def __init__(self, name: str, text: str, labels: tuple[str, ...] = ()) -> None:
         self.name = name
@@ -78,7 +78,7 @@ class Family(Generic[ChildT]):
         self._allowed: Mapping[str, frozenset[str]] = {}  # label -> allowed values; others become UNEXPECTED
 
     def labels(self, *values: str) -> ChildT:
-        """Return the child for label values, in the order of the label names; callers may keep it for speed."""
+        """Return the child for these label values, in the order of the label names; callers may keep it for speed."""
         if self._allowed:
             values = self._constrained(values)
         child = self._children.get(values)
@@ -89,7 +89,10 @@ class Family(Generic[ChildT]):
         return child
 
     def allow(self, values: Mapping[str, frozenset[str]]) -> None:
-        """Show label values not in `values` (label -> allowed values) as "unexpected"; labels not in it are free."""
+        """Restrict label values: label -> allowed values, others become "unexpected".
+
+        Labels not in `values` are unrestricted.
+        """
         self._allowed = values
         self._children = {self._constrained(key): child for key, child in self._children.items()}
 
@@ -101,7 +104,7 @@ class Family(Generic[ChildT]):
         return tuple(value if value in allowed.get(name, (value,)) else UNEXPECTED for name, value in named)
 
     def remove(self, *values: str) -> None:
-        """Remove a child, so that it is no longer exposed; unknown ones are ignored."""
+        """Remove the child of these label values, so that it is no longer exposed; ignored if there is none."""
         self._children.pop(self._constrained(values) if self._allowed else values, None)
 
     def clear(self) -> None:
@@ -156,7 +159,7 @@ class HistogramFamily(Family[Histogram]):
 
 
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """Return `count` bucket bounds, each `factor` times the one before, multiplied stepwise for Go's exact floats."""
+    """Return `count` bucket bounds, each `factor` times the previous one, as floats equal to Go's."""
     bounds = [start]
     while len(bounds) < count:
         bounds.append(bounds[-1] * factor)
@@ -181,13 +184,14 @@ def attempts_label(attempts: int) -> str:
 
 
 class Metrics:
-    """All instruments of one scheduler, in a registry of their own.
+    """Holds all metrics of one scheduler, in a registry of their own.
 
-    An attribute is the metric's name without prefix. It is a `Family` if the metric has labels, else the instrument.
+    Each attribute is named like its metric without prefix, and is a `Family` if the metric has labels, else an
+    instrument.
     """
 
     def __init__(self, *, process: bool = True) -> None:
-        """`process` adds the process_* metrics: CPU, memory and file descriptors of the whole process."""
+        """Create all metrics. `process` adds process_*: CPU time, memory and file descriptors of the whole process."""
         self.registry = CollectorRegistry(auto_describe=False)
         self.families: list[CounterFamily | GaugeFamily | HistogramFamily] = []  # in order of exposition
         self._before_collect: list[Callable[[], None]] = []
@@ -215,15 +219,15 @@ class Metrics:
         self._disabled = disabled
 
     def before_collect(self, refresh: Callable[[], None]) -> None:
-        """Call `refresh` before each scrape, to set gauges that are cheaper to read than to keep up to date."""
+        """Have `refresh` called before each scrape, to set gauges that are cheaper to read than to keep up to date."""
         self._before_collect.append(refresh)
 
     def exposition(self) -> bytes:
-        """Return all metrics in Prometheus' text format, of type `CONTENT_TYPE`."""
+        """Return all metrics in Prometheus' text format (`CONTENT_TYPE`)."""
         return generate_latest(self.registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the families that have a child, in order of declaration, for the registry."""
+        """Yield the metrics that have a child, in order of declaration, for prometheus_client's registry."""
         for refresh in self._before_collect:
             refresh()
         self._copy_cache_size()
