@@ -1,4 +1,6 @@
-"""A record of a cluster: all objects that decide where pods go, and their changes, in a file that can be replayed."""
+"""Records a cluster in a file that can be replayed: the objects that scheduling decisions depend on, and their
+changes.
+"""
 
 from __future__ import annotations
 

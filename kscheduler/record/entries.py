@@ -1,11 +1,11 @@
-"""The entries of a record, one JSON object a line, and what the lines together mean.
+"""Defines the entries of a record, one JSON object per line, and their order.
 
-1. A `Header`.  2. A `Change` of type ADDED for every object that is there.  3. `Synced`.  4. The changes that follow,
-in the order in which the watches reported them.  5. `End`, unless the recorder was killed.
+1. A `Header`.  2. A `Change` of type ADDED for every object that exists.  3. `Synced`.  4. A `Change` for each change
+after that, in the order in which the watches reported them.  5. `End`, unless the recorder was killed.
 
-Between them stands a `Mark` wherever what was written so far became readable. It has the digest of all lines before
-it, so that a reader can tell a record that was changed, or damaged, from one that was cut off. The lines are
-compressed with zstd: `zstd -dc FILE` prints them.
+A `Mark` is written whenever the entries so far are flushed to the file. It has the digest of all lines before it, so
+that a reader can distinguish a record that was modified or damaged from one that was cut off. The lines are compressed
+with zstd: `zstd -dc FILE` prints them.
 """
 
 from __future__ import annotations
@@ -14,48 +14,51 @@ from typing import Final, Literal
 
 import msgspec
 
-FORMAT: Final = 1  # of new records; a change that an older reader would misread makes it one more
+FORMAT: Final = 1  # format number of new records; raised by each change that older readers would misread
 
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
 class Entry(msgspec.Struct, frozen=True, tag_field="entry", rename="camel", omit_defaults=True):
-    """Base of the entries."""
+    """The base class of all entries."""
 
 
 class Header(Entry, frozen=True, tag="header"):
-    """What the record is of. Each part of a record begins with one, and can be read without the other parts."""
+    """Says where a record comes from.
+
+    Each file of a record begins with a header, and can be read without the other files.
+    """
 
     format: int
-    version: str  # of the program that wrote it
-    started: float  # Unix seconds, from which `at` counts
+    version: str  # version of the program that wrote the record
+    started: float  # Unix time in seconds; `at` of the entries counts from here
     part: int = 1
     configuration: str = ""  # KubeSchedulerConfiguration as YAML, without secrets; "": not known
 
 
 class Change(Entry, frozen=True, tag="change"):
-    """A new version of an object; of a deleted one the last version."""
+    """A new version of an object, or the last version of a deleted object."""
 
-    at: float  # seconds since the header's `started`
-    resource: str  # plural
-    type: ChangeType  # as watches name it
+    at: float  # seconds since `Header.started`
+    resource: str  # plural name, such as "pods"
+    type: ChangeType  # the watch event's type
     object: msgspec.Raw
 
 
 class Synced(Entry, frozen=True, tag="synced"):
-    """What stands before it was there when recording began."""
+    """Says that all objects that existed when recording began have been listed before this line."""
 
     at: float
 
 
 class Mark(Entry, frozen=True, tag="mark"):
-    """The SHA-256 of all lines before this one, as hex."""
+    """The SHA-256 digest of all lines before this one, in hexadecimal."""
 
     digest: str
 
 
 class End(Entry, frozen=True, tag="end"):
-    """Nothing is missing."""
+    """Says that recording ended in an orderly way, so that nothing is missing."""
 
     at: float
 

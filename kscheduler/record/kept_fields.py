@@ -1,8 +1,8 @@
-"""What a record keeps of an object: the fields that a decision can read, and nothing that may be a secret.
+"""Selects what a record contains of an object: the fields that decisions can depend on, and nothing that may be secret.
 
-Objects are recorded as the structs of `api`, which have no field for an environment, a command or a Secret's name. Of
-annotations, which may hold anything (`kubectl apply` puts the whole manifest there), those of Kubernetes and of this
-project are kept, since decisions read some of them.
+Objects are recorded as the structs of `api`, which have no field for environment variables, commands or names of
+Secrets. Annotations may contain anything (`kubectl apply` stores the whole manifest in one), so only those of
+Kubernetes and of this project are recorded, since decisions depend on some of them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from kscheduler.api.objects import APIObject
 
 _DOMAINS = ("kubernetes.io", "k8s.io", "kscheduler.io")
-# Manifests as they were applied; results of simulated decisions, which grow without end.
+# Domains not recorded: the manifests that kubectl applied; results of simulated decisions, which grow without end.
 _LEFT_OUT = ("kubectl.kubernetes.io", "kube-scheduler-simulator.sigs.k8s.io")
 
 _encode = msgspec.json.Encoder().encode
 
 
 def encoded(obj: APIObject) -> msgspec.Raw:
-    """Return the object as JSON, as it is recorded."""
+    """Return the object as JSON, with only what a record may contain."""
     annotations = obj.metadata.annotations
     if annotations:
         kept = {name: value for name, value in annotations.items() if _is_kept(name)}

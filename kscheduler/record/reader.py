@@ -1,7 +1,7 @@
-"""Reads the entries of a part of a record, and says in clear words what is wrong with one.
+"""Reads the entries of one file of a record. Errors say precisely what is wrong with it.
 
-A part that ends without `End` was cut off, as when its recorder was killed: what stands before the last mark is good.
-Memory is bounded by the longest line that is allowed, whatever the file holds.
+A file without `End` was cut off, for example because the recorder was killed: all entries before the last `Mark` are
+valid. Memory use is bounded by the longest line allowed, whatever the file contains.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import json_decoder
 from kscheduler.record.entries import FORMAT, AnyEntry, Change, End, Header, Mark, Synced
 
-MAX_LINE_BYTES = 32 << 20  # etcd takes objects of up to 1.5 MiB
+MAX_LINE_BYTES = 32 << 20  # far more than the 1.5 MiB that etcd allows an object
 
 
 class _First(msgspec.Struct, frozen=True):
-    """What a header of any format says."""
+    """The fields that the header has in every format, past or future."""
 
     entry: str
     format: int
@@ -34,10 +34,10 @@ _decode = json_decoder(AnyEntry)
 
 
 class RecordReader:
-    """One part of a record. Iterate over it once; `is_cut` is known after that."""
+    """Reads one file of a record. Can be iterated once; afterwards `is_cut` says whether the end is missing."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file and read its header. Raises ConfigError for a file that is no record of a known format."""
+        """Open the file and read its header. Raises ConfigError if it is no record, or has an unknown format."""
         self.path = path
         self.is_cut = False  # the end is missing
         try:
@@ -46,7 +46,7 @@ class RecordReader:
             raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
         self._lines = io.BufferedReader(_Decompressed(file))
         self._digest = hashlib.sha256()
-        self._number = 0  # of the last line
+        self._number = 0  # number of the last line read
         self.header = self._header()
 
     def _header(self) -> Header:
@@ -67,11 +67,11 @@ class RecordReader:
         return header
 
     def __iter__(self) -> Iterator[Change | Synced]:
-        """Yield what stands before the last mark. Raises ConfigError for a line that is damaged or was changed."""
-        held: list[Change | Synced] = []  # since the last mark: not yet known to be whole
+        """Yield the entries before the last mark. Raises ConfigError for a line that was damaged or modified."""
+        held: list[Change | Synced] = []  # entries since the last mark, not confirmed by a mark yet
         while line := self._line():
             if not line.endswith(b"\n"):
-                break  # cut off in mid-line
+                break  # cut off within a line
             before = self._digest.hexdigest()
             entry = self._entry(line)
             if isinstance(entry, Mark):
@@ -94,7 +94,7 @@ class RecordReader:
         self.is_cut = True
 
     def _is_last(self) -> bool:
-        """Return True if the mark that closes a record follows. Raises ConfigError if it has another digest."""
+        """Return True if the next line is the final mark. Raises ConfigError if its digest is wrong."""
         before = self._digest.hexdigest()
         line = self._line()
         if not line.endswith(b"\n"):
@@ -128,7 +128,7 @@ class RecordReader:
 
 
 class _Decompressed(io.RawIOBase):
-    """The file's plain text, as much of it as there is."""
+    """The decompressed content of a zstd file; it ends where a truncated file ends."""
 
     def __init__(self, file: io.BufferedReader) -> None:
         self._file = file

@@ -1,7 +1,8 @@
-"""Records a cluster: lists and watches what decisions depend on, and writes every change. Needs rights to read only.
+"""Records a cluster: lists and watches all objects that decisions depend on, and writes every change. Only reads them.
 
-1. List all kinds.  2. Write what is there, and that this was all.  3. Write changes as they come, until it is stopped.
-A part that has become too large is closed and the next begun, again with all there is: each can be read by itself.
+1. List all kinds.  2. Write all objects, and an entry that says that these were all.  3. Write changes as they happen,
+until stopped. A file that has become too large is closed and another begun, again with all objects, so that each file
+can be read by itself.
 """
 
 from __future__ import annotations
@@ -24,24 +25,27 @@ from kscheduler.record.entries import FORMAT, Change, ChangeType, End, Header, S
 from kscheduler.record.kept_fields import encoded
 from kscheduler.record.writer import RecordWriter
 
-# Pods refer to everything else.
+# The kinds in the order in which they are written: pods last, since they refer to the others.
 KINDS: tuple[Resource[Any], ...] = (NODES, *GROUPS, *STORAGE, PODS)
-LOOK_S = 0.1  # between looks at whether all is listed
-FLUSH_S = 1.0  # what is lost at most if the recorder is killed
+LOOK_S = 0.1  # seconds between checks whether everything is listed
+FLUSH_S = 1.0  # seconds between writes to the file; at most this much is lost if the recorder is killed
 
 
 @dataclass(frozen=True, slots=True)
 class RecorderOptions:
-    """Where to, and how much. `configuration` is the scheduler's, as YAML without secrets; "" if it is not known."""
+    """Where to record to, and how much.
+
+    `configuration`: the scheduler's, as YAML without secrets; "" if it is not known.
+    """
 
     path: Path
     configuration: str = ""
-    part_bytes: int = 0  # a larger part is followed by another; 0: one part
-    keep_parts: int = 0  # older ones are removed; 0: all are kept
+    part_bytes: int = 0  # size at which another file is begun; 0: no limit
+    keep_parts: int = 0  # how many of the newest files are kept; 0: all
 
 
 class Recorder:
-    """Records until its task is cancelled, or `stop` is called."""
+    """Records a cluster from `run` until its task is cancelled or `stop` is called."""
 
     def __init__(self, client: Client, clock: Clock, rng: random.Random, options: RecorderOptions) -> None:
         self._clock = clock
@@ -58,30 +62,33 @@ class Recorder:
             for kind in KINDS
         ]
         self._writer: RecordWriter | None = None  # None until all kinds are listed
-        self._started_s = 0.0  # monotonic: the part's time 0
+        self._started_s = 0.0  # monotonic time of the current file's header
         self._stopping = asyncio.Event()
-        self._failure: ConfigError | None = None  # of the last write
-        self.parts: list[Path] = []  # written by this recorder and kept, oldest first
-        self.changes = 0  # since everything was listed
-        self.bytes = 0  # of all parts that are closed
+        self._failure: ConfigError | None = None  # the error of a failed write
+        self.parts: list[Path] = []  # files that this recorder wrote and kept, oldest first
+        self.changes = 0  # changes written since everything was listed
+        self.bytes = 0  # total size of the closed files
 
     @property
     def objects(self) -> dict[str, int]:
-        """How many objects of each kind there are now, by plural; kinds without any are left out."""
+        """Plural name -> how many objects of this kind exist now; kinds without objects are left out."""
         return {each.resource.plural: len(each.store) for each in self._informers if each.store}
 
     @property
     def unlisted(self) -> dict[str, str]:
-        """The kinds that are not listed yet, with the last error."""
+        """Plural name of each kind that has not been listed yet -> the last error, or ""."""
         waiting = [each for each in self._informers if not each.synced.is_set()]
         return {each.resource.plural: str(each.last_error or "") for each in waiting}
 
     def stop(self) -> None:
-        """Have `run` end: it closes the record first."""
+        """Make `run` close the file and return."""
         self._stopping.set()
 
     async def run(self, on_begun: Callable[[], object] = bool) -> None:
-        """Record; `on_begun` is called once everything is listed. Raises ConfigError if the file cannot be written."""
+        """Record until stopped. Raises ConfigError if the file cannot be written.
+
+        `on_begun` is called once everything is listed.
+        """
         watching = asyncio.ensure_future(run_together(*(each.run() for each in self._informers)))
         recording = asyncio.ensure_future(self._record(on_begun))
         try:
@@ -110,7 +117,7 @@ class Recorder:
     # --- parts ----------------------------------------------------------------------------------------------------
 
     def _begin_part(self) -> RecordWriter:
-        """Write all that is there. No change can come in between: nothing is awaited."""
+        """Open the next file and write all current objects. Nothing is awaited, so no change can happen in between."""
         number, path = next_part(self._options.path)
         writer = self._writer = RecordWriter(path)
         self.parts.append(path)
@@ -126,12 +133,12 @@ class Recorder:
         return writer
 
     def _write(self, resource: str, kind: ChangeType, obj: APIObject) -> None:
-        if self._writer is None:  # it is written with all there is
+        if self._writer is None:  # not begun yet: the object will be written with all others
             return
         self.changes += 1
         try:
             self._writer.write(Change(self._at, resource, kind, encoded(obj)))
-        except ConfigError as error:  # which an informer would log, and go on
+        except ConfigError as error:  # raised here, it would only be logged by the informer
             self._failure = error
             self._stopping.set()
 
@@ -154,7 +161,7 @@ class Recorder:
 
 
 class _Changes:
-    """Writes what an informer reports."""
+    """Writes the changes that an informer reports; an event handler for one kind."""
 
     def __init__(self, resource: str, write: Callable[[str, ChangeType, APIObject], None]) -> None:
         self._resource = resource
@@ -171,7 +178,7 @@ class _Changes:
 
 
 def next_part(path: Path) -> tuple[int, Path]:
-    """Return number and path of the first part that does not exist: `run.zst`, `run.2.zst`, `run.3.zst`..."""
+    """Return number and path of the first file that does not exist yet: `run.zst`, `run.2.zst`, `run.3.zst`, ..."""
     number, part = 1, path
     while part.exists():
         number += 1

@@ -1,4 +1,4 @@
-"""Writes the entries of one part of a record, so that a reader finds whole lines whenever the writer dies."""
+"""Writes the entries of one file of a record, such that a reader finds complete lines even if the writer is killed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import zstandard
 from kscheduler.errors import ConfigError
 from kscheduler.record.entries import Entry, Mark
 
-LEVEL = 6  # of compression: a tenth more bytes than at 19, for a hundredth of the time
+LEVEL = 6  # compression level of zstd: a tenth more bytes than level 19, in a hundredth of the time
 
 _encode = msgspec.json.Encoder().encode
 
 
 class RecordWriter:
-    """An open part; a context manager. Raises ConfigError if the file exists or cannot be written."""
+    """Writes one file of a record; a context manager. Raises ConfigError if the file exists or cannot be written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -42,14 +42,17 @@ class RecordWriter:
         self.close()
 
     def write(self, entry: Entry) -> None:
-        """Add an entry; it is in the file after the next `flush`. Raises ConfigError if the disk is full."""
+        """Add an entry; it is in the file after the next `flush`.
+
+        Raises ConfigError if writing fails, as on a full disk.
+        """
         self._is_marked = False
         line = _encode(entry) + b"\n"
         self._digest.update(line)
         self._put(self._compressor.compress(line))
 
     def flush(self) -> None:
-        """Make all entries so far readable."""
+        """Write a mark and all buffered entries to the file, so that a reader can read them."""
         if self._is_marked:
             return
         self.write(Mark(self._digest.hexdigest()))
@@ -58,7 +61,7 @@ class RecordWriter:
         self._file.flush()
 
     def close(self) -> None:
-        """Write what is left, and close the file even if that fails. Raises ConfigError."""
+        """Write buffered entries, and close the file even if that fails. Raises ConfigError."""
         if self._file.closed:
             return
         try:
