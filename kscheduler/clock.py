@@ -1,4 +1,4 @@
-"""The clock as a parameter, so that the core never reads the system's clock and a simulation can control time."""
+"""Defines the clock as a parameter of all parts that need the time, so that a simulation can control it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """A source of monotonic and wall-clock time, passed to every part that needs the time."""
+    """A source of monotonic and wall-clock time, in seconds."""
 
     def now(self) -> float:
-        """Monotonic seconds since an arbitrary start; never goes back."""
+        """Return monotonic seconds since an arbitrary start; never goes back."""
         ...
 
     def wall(self) -> float:
-        """Seconds since the Unix epoch, for what other programs read (Lease, Events, conditions). May jump."""
+        """Return seconds since the Unix epoch, for times that other programs read (Lease, Events, conditions).
+
+        May jump.
+        """
         ...

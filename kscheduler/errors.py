@@ -1,14 +1,14 @@
-"""Every exception this program raises on purpose. A pod that fits nowhere is no fault: that is a framework Status.
+"""Defines every exception this program raises on purpose. A pod that fits no node is none: that is a framework Status.
 
-Library exceptions are turned into these once, where they are caught, with the cause chained. A message says
-what was expected and what was found, and names the file, the object and the field where there is one.
+Exceptions of libraries are converted to these where they are caught, with the original as cause. A message says what
+was expected and what was found, and names the file, the object and the field where there is one.
 """
 
 from __future__ import annotations
 
 
 class KSchedulerError(Exception):
-    """Base class of all faults; the message can be shown to a user without a traceback."""
+    """The base class of all errors; its message can be shown to a user without a traceback."""
 
 
 class ConfigError(KSchedulerError):
@@ -20,11 +20,11 @@ class DecodeError(KSchedulerError):
 
 
 class InternalError(KSchedulerError):
-    """An invariant of this program was violated: a bug."""
+    """An invariant of this program was violated, which is a bug."""
 
 
 class PluginError(KSchedulerError):
-    """A plugin raised an exception, or returned something its extension point does not allow."""
+    """A plugin raised an exception, or returned something that its extension point does not allow."""
 
 
 class APIError(KSchedulerError):
@@ -38,16 +38,16 @@ class APIError(KSchedulerError):
 
     @property
     def is_transient(self) -> bool:
-        """True if repeating may help: no answer, an unreadable one, a server error (5xx), 408, or 429."""
+        """True if repeating the request may help: no answer, an unreadable one, a server error (5xx), 408, or 429."""
         return not isinstance(self, DEFINITE) and (self.status in (0, 408, 429) or self.status >= 500)
 
 
 class Conflict(APIError):
-    """409: the object is not in the state the request assumed (already bound, other uid, stale version)."""
+    """409: the object is not in the state that the request assumed (already bound, other uid, stale version)."""
 
 
 class NotFound(APIError):
-    """404: the object is gone."""
+    """404: the object does not exist."""
 
 
 class Forbidden(APIError):
@@ -55,20 +55,20 @@ class Forbidden(APIError):
 
 
 class Gone(APIError):
-    """410: the resource version is too old to watch from; list again."""
+    """410: the resource version is too old to watch from; a new list is needed."""
 
 
 class TooManyRequests(APIError):
-    """429: the apiserver asks to slow down, for `retry_after_s` where it says so."""
+    """429: the apiserver asks the client to slow down, for `retry_after_s` seconds if it says so."""
 
 
 class Unreachable(APIError):
-    """The apiserver gave no answer (refused, reset, timed out, TLS failure); the request may have been carried out."""
+    """The apiserver gave no answer (refused, reset, timeout, TLS failure); the request may have been carried out."""
 
 
 class NotLeading(APIError):
-    """The request was not sent: this replica is not the leader and may not write now."""
+    """The request was not sent: this replica is not the leader, and must not write."""
 
 
-# Errors that stay the same however often the request is repeated.
+# Errors with which a request fails again, however often it is repeated.
 DEFINITE = (Conflict, NotFound, Forbidden, Gone, NotLeading)
