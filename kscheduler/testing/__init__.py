@@ -1,6 +1,7 @@
 """Helpers for tests, also of plugin authors: builders of pods and nodes, a harness for one plugin, a control plane.
 
-The names below are loaded when first used: `kscheduler.testing.controlplane` works without the compiled kernels.
+The names below are imported when first used, so that `kscheduler.testing.controlplane` works without the compiled
+kernels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The two forms of the kernels side by side, whatever kscheduler._fast has picked for this process."""
+"""Loads both implementations of the kernels, compiled and Python reference, whichever this process uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAMES = [module.name for module in iter_modules(references.__path__) if module.n
 
 
 def _merge(label: str, package: str) -> ModuleType:
-    """One module with the public names of those in `package` that have two forms."""
+    """Return one module with the public names of all modules of `package` that exist in both implementations."""
     merged = ModuleType(label)
     for found in map(import_module, ["kscheduler._fast.codes", *(f"{package}.{name}" for name in NAMES)]):
         vars(merged).update({key: value for key, value in vars(found).items() if not key.startswith("_")})
@@ -20,7 +20,7 @@ def _merge(label: str, package: str) -> ModuleType:
 
 
 def load_compiled() -> ModuleType | None:
-    """The compiled form, or None where it has not been built."""
+    """Return the compiled kernels as one module; None if they are not built."""
     try:
         return _merge("compiled", "kscheduler._fast")
     except ModuleNotFoundError:

@@ -1,11 +1,12 @@
-"""Running one plugin on nodes and pods without a scheduler, for the unit tests of a plugin.
+"""Runs one plugin on nodes and pods without a scheduler, for unit tests of the plugin.
 
     harness = PluginHarness(CheapestNode, {"costLabel": "cost"}, nodes=[make_node("n1").capacity().label(cost="1")])
     assert harness.filter(make_pod("p")) == {"n1": None}
     assert harness.score(make_pod("p")) == {"n1": 100}
 
-The plugin is made as for a profile, including the checks of its arguments and answers: what a scheduler would refuse or
-report raises ConfigError or PluginError here. If a plugin has a per-table form, it is compared with the per-node form.
+The plugin is created as in a profile, including the checks of its arguments and answers: what a scheduler would refuse
+or report raises ConfigError or PluginError here. If a plugin can also handle all nodes in one call (per-table form),
+that is compared with its calls for each node.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import NodeBuilder, PodBuilder
 
 PROFILE = "default-scheduler"
-_CODE = 1  # the code with which the per-table form rejects
+_CODE = 1  # number that the per-table form is given to mark rejected nodes with
 
 
 class PluginHarness:
-    """Runs a plugin of class `kind` with `args` as in a configuration file. Pods without a node are ignored."""
+    """Runs a plugin of class `kind` with `args` as in a configuration file. `pods` without a node are ignored."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class PluginHarness:
     # --- extension points ---
 
     def filter(self, pod: Pod | PodBuilder) -> dict[str, Status | None]:
-        """Run PreFilter, then Filter on every node; return node name -> rejecting status, None if the node passes."""
+        """Run PreFilter, then Filter for each node; return node name -> rejecting status, None if the node passes."""
         info, state = _info(pod), CycleState()
         names: frozenset[str] | None = None
         if hasattr(self.plugin, "pre_filter"):
@@ -84,7 +85,10 @@ class PluginHarness:
         return {name: status if names is None or name in names else outside for name, status in found.items()}
 
     def score(self, pod: Pod | PodBuilder) -> dict[str, int]:
-        """Score all nodes, taken as feasible; return node name -> normalised score, {} if PreScore returns Skip."""
+        """Score all nodes as if all were feasible.
+
+        Return node name -> normalised score, {} if PreScore returns Skip.
+        """
         info, state = _info(pod), CycleState()
         if hasattr(self.plugin, "pre_filter"):
             self.plugin.pre_filter(state, info)

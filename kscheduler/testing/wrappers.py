@@ -1,9 +1,9 @@
 """Builders of pods and nodes for tests: `make_pod("web").req(cpu="1").priority(10).obj()`.
 
-A builder is immutable: each method returns a new one, so a half-made pod can be shared. Methods about a container (req,
-limits, image, host_port) change the container added last; there is always one. Resource names that are no Python
-identifiers are written with "_" for "-" (`ephemeral_storage`), or as `**{"example.com/gpu": 1}`. Labels are given as
-key, value pairs, or as keywords if they are identifiers: `label("app.kubernetes.io/name", "web")`, `label(app="web")`.
+A builder is immutable: each method returns a new one, so that a partly built pod can be shared. Methods about a
+container (req, limits, image, host_port) change the container added last; there is always one. In names of resources
+given as keywords "_" stands for "-" (`ephemeral_storage`); others are given as `**{"example.com/gpu": 1}`. Labels are
+given as key, value pairs, or as keywords: `label("app.kubernetes.io/name", "web")`, `label(app="web")`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Selector = LabelSelector | Mapping[str, str] | None
 
 
 def make_pod(name: str, namespace: str = "default") -> PodBuilder:
-    """Return a builder of a pending pod with one container without requests; the uid is uid-NAMESPACE-NAME."""
+    """Return a builder of a pending pod with one container, no requests, and the uid uid-NAMESPACE-NAME."""
     return PodBuilder(
         Pod(
             metadata=ObjectMeta(name=name, namespace=namespace, uid=f"uid-{namespace}-{name}"),
@@ -63,19 +63,19 @@ def make_pod(name: str, namespace: str = "default") -> PodBuilder:
 
 
 def make_node(name: str) -> NodeBuilder:
-    """Return a builder of a node without capacity, labelled with its hostname as by the kubelet."""
+    """Return a builder of a node without capacity, with the hostname label that a kubelet sets."""
     return NodeBuilder(Node(metadata=ObjectMeta(name=name, uid=f"uid-{name}", labels={HOSTNAME: name})))
 
 
 def pair_up(pairs: tuple[str, ...], keywords: dict[str, str]) -> Labels:
-    """Return labels from key, value pairs and keywords: {"a": "b", "c": "d"} for ("a", "b") and c="d"."""
+    """Combine key, value pairs and keywords to labels: ("a", "b") and c="d" give {"a": "b", "c": "d"}."""
     if len(pairs) % 2:
         raise TypeError(f"expected key, value pairs, got {pairs}")
     return dict(zip(pairs[::2], pairs[1::2], strict=True)) | keywords
 
 
 def name_resources(keywords: dict[str, RawQuantity]) -> QuantityMap:
-    """Return keywords as resource names: "_" becomes "-" in names without a domain."""
+    """Return the keywords with "_" replaced by "-" in resource names without a domain."""
     return {name if "/" in name else name.replace("_", "-"): amount for name, amount in keywords.items()}
 
 
@@ -117,7 +117,7 @@ class PodBuilder:
         return self._last_resources(requests=name_resources(requests))
 
     def limits(self, **limits: RawQuantity) -> PodBuilder:
-        """Add limits to the last container; requests are not defaulted from them here (`api.defaults` does that)."""
+        """Add limits to the last container; requests do not default to them here (`api.defaults` does that)."""
         return self._last_resources(limits=name_resources(limits))
 
     def image(self, image: str) -> PodBuilder:
@@ -128,7 +128,7 @@ class PodBuilder:
         return self._last(ports=[*(self._pod.spec.containers[-1].ports or []), taken])
 
     def container(self, name: str = "", image: str = "", **requests: RawQuantity) -> PodBuilder:
-        """Add a container, which later methods about containers change."""
+        """Add a container; later methods about containers change this one."""
         containers = self._pod.spec.containers
         return self._spec(containers=[*containers, _container(name or f"c{len(containers)}", image, requests)])
 
@@ -181,7 +181,7 @@ class PodBuilder:
     # --- node affinity ---
 
     def node_affinity_in(self, key: str, values: Sequence[str]) -> PodBuilder:
-        """Add a required In expression to the last node selector term (ANDed)."""
+        """Add a required node affinity expression `key In values` to the last node selector term (ANDed)."""
         return self.node_affinity(key, "In", values)
 
     def node_affinity_not_in(self, key: str, values: Sequence[str]) -> PodBuilder:
@@ -190,14 +190,14 @@ class PodBuilder:
     def node_affinity(
         self, key: str, operator: str, values: Sequence[str] = (), *, new_term: bool = False
     ) -> PodBuilder:
-        """Add a required expression to the last node selector term (ANDed), or to a new term (ORed) if `new_term`."""
+        """Add a required node affinity expression to the last node selector term (ANDed), or to a new one (ORed)."""
         terms = self._required_terms()
         last = NodeSelectorTerm() if new_term or not terms else terms.pop()
         added = SelectorRequirement(key, operator, list(values) or None)
         return self._require([*terms, replace(last, match_expressions=[*(last.match_expressions or []), added])])
 
     def node_names(self, *names: str) -> PodBuilder:
-        """Add required terms that match nodes by the field metadata.name, as the DaemonSet controller writes them."""
+        """Add required node affinity terms for nodes of these names, as the DaemonSet controller writes them."""
         fields = [SelectorRequirement("metadata.name", "In", [name]) for name in names]
         return self._require([*self._required_terms(), *(NodeSelectorTerm(match_fields=[field]) for field in fields)])
 
@@ -213,7 +213,10 @@ class PodBuilder:
     # --- pod affinity ---
 
     def pod_affinity(self, topology_key: str, selector: Selector, **namespaces: Any) -> PodBuilder:
-        """Add a required pod affinity term; `namespaces` and `namespace_selector` are as in the API."""
+        """Add a required pod affinity term.
+
+        `namespaces` may have `namespaces` and `namespace_selector`, as in the API.
+        """
         return self._relate("pod_affinity", make_term(topology_key, selector, **namespaces))
 
     def pod_anti_affinity(self, topology_key: str, selector: Selector, **namespaces: Any) -> PodBuilder:
@@ -279,7 +282,7 @@ class PodBuilder:
         return list(required.node_selector_terms) if required else []
 
     def _relate(self, kind: str, term: PodAffinityTerm, weight: int | None = None) -> PodBuilder:
-        """Add a pod affinity or anti-affinity term, required unless it has a weight."""
+        """Add a term of pod affinity or anti-affinity: required, or preferred if it has a weight."""
         affinity = self._pod.spec.affinity or Affinity()
         old: PodAffinity = getattr(affinity, kind) or PodAffinity()
         if weight is None:
@@ -299,7 +302,7 @@ class PodBuilder:
 
 
 def make_selector(selector: Selector) -> LabelSelector | None:
-    """Return a label selector that matches the given labels; a LabelSelector or None is returned as it is."""
+    """Return a label selector for the given labels; a LabelSelector or None is returned unchanged."""
     return LabelSelector(match_labels=dict(selector)) if isinstance(selector, Mapping) else selector
 
 
@@ -340,7 +343,7 @@ class NodeBuilder:
         return self._metadata(annotations={**(self._node.metadata.annotations or {}), **pair_up(pairs, annotations)})
 
     def capacity(self, pods: RawQuantity = 110, **amounts: RawQuantity) -> NodeBuilder:
-        """Set capacity and allocatable to these amounts; `pods` defaults to the kubelet's 110."""
+        """Set capacity and allocatable to these amounts; `pods` defaults to 110, as in the kubelet."""
         capacity: QuantityMap = {**name_resources(amounts), "pods": pods}
         return self._status(capacity=capacity, allocatable=capacity)
 

@@ -1,4 +1,4 @@
-"""A real Kubernetes control plane for tests and benchmarks: etcd and kube-apiserver, and what works beside them.
+"""A real Kubernetes control plane for tests and benchmarks: etcd, kube-apiserver, and other processes beside them.
 
 Nothing here imports the scheduler. tests/controlplane/README.md says how to start one.
 """

@@ -1,4 +1,4 @@
-"""Starts a control plane in the foreground and prints its kubeconfig; Ctrl-C or SIGTERM ends it and cleans up."""
+"""Starts a control plane in the foreground and prints its kubeconfig; Ctrl-C or SIGTERM stops it and cleans up."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ POLL_S = 0.5
 
 
 class StopSignal:
-    """Set once by SIGINT or SIGTERM; made in the main thread.
+    """Waits for SIGINT or SIGTERM. Must be created in the main thread.
 
-    A handler runs between any two steps of the main thread, also while that one holds a lock. An Event's lock is not
-    reentrant, so a handler that sets one may wait for ever for the very code it interrupted; SimpleQueue.put may not.
+    A signal handler runs between any two steps of the main thread, even while that holds a lock. The lock of a
+    threading.Event is not reentrant, so a handler that sets one may deadlock with the code that it interrupted;
+    SimpleQueue.put is safe there.
     """
 
     def __init__(self) -> None:
@@ -37,7 +38,7 @@ class StopSignal:
             signal.signal(number, lambda received, _: self._received.put(received))
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether a signal came, now or within `timeout_s`; each signal ends one wait."""
+        """Return True if a signal has arrived, or arrives within `timeout_s`. Each signal ends one wait."""
         try:
             self._received.get(timeout=timeout_s)
         except queue.Empty:
@@ -46,7 +47,10 @@ class StopSignal:
 
 
 def main() -> int:
-    """Build, and unless only that is asked, run until told to end. Exit code 1 when something failed."""
+    """Build the binaries and, unless --build is given, run a control plane until a signal.
+
+    Return 1 if something failed.
+    """
     arguments = _parser().parse_args()
     try:
         ensure(all_commands() if arguments.build else CONTROL_PLANE_COMMANDS)

@@ -1,7 +1,7 @@
-"""A small synchronous client of the test apiserver, for setting up and looking at a cluster.
+"""A small synchronous client of the test apiserver, for preparing and inspecting a cluster.
 
-It is not the client under test and shares no code with it, so that a fault of one is seen by the other. One
-connection a request: a few milliseconds each; what must be fast is in load.py.
+It is not the client under test and shares no code with it, so that errors of one are detected by the other. Each
+request has a connection of its own and takes a few milliseconds; bulk creation is in load.py.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import msgspec
 from kscheduler.testing.controlplane.faults import RequestFailed
 from kscheduler.testing.controlplane.kubeconfig import Credentials
 
-PAGE = 1000  # objects a page of a list
+PAGE = 1000  # objects per page of a list
 FIELD_MANAGER = "kscheduler-harness"
-CONTENT_TYPES = {"PATCH": "application/strategic-merge-patch+json"}  # of the other methods: plain JSON
+CONTENT_TYPES = {"PATCH": "application/strategic-merge-patch+json"}  # other methods: plain JSON
 
 Object = dict[str, Any]
 
 
 class Api:
-    """Requests as one user. Every answer is the decoded JSON; a refusal is a RequestFailed."""
+    """Makes requests as one user. Answers are decoded JSON; an error status raises RequestFailed."""
 
     def __init__(self, credentials: Credentials) -> None:
         self.credentials = credentials
@@ -33,23 +33,23 @@ class Api:
         self._address = urllib.parse.urlsplit(credentials.server)
 
     def get(self, path: str) -> Any:
-        """One object, or one page of a list."""
+        """Get one object, or one page of a list."""
         return self.request("GET", path)
 
     def create(self, path: str, body: Object) -> Any:
-        """POST to a collection or subresource."""
+        """POST an object to a collection or subresource."""
         return self.request("POST", path, body)
 
     def replace(self, path: str, body: Object) -> Any:
-        """PUT an object or subresource."""
+        """Replace an object or subresource by PUT."""
         return self.request("PUT", path, body)
 
     def patch(self, path: str, body: Object, content_type: str | None = None) -> Any:
-        """A strategic merge patch, or one of the type given."""
+        """Send a patch; by default a strategic merge patch."""
         return self.request("PATCH", path, body, content_type=content_type)
 
     def delete(self, path: str, *, missing_ok: bool = False) -> Any:
-        """Delete an object or a whole collection at once, with no grace period."""
+        """Delete an object or a whole collection at once, with no grace period. `missing_ok`: a 404 is no error."""
         try:
             return self.request("DELETE", path, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
         except RequestFailed as error:
@@ -58,7 +58,7 @@ class Api:
             raise
 
     def list_all(self, path: str, **selectors: str) -> list[Object]:
-        """Every object of a collection, page by page; `fieldSelector` and `labelSelector` are passed on."""
+        """Return every object of a collection, read page by page; `selectors`: `fieldSelector` and `labelSelector`."""
         objects: list[Object] = []
         query: dict[str, str] = {"limit": str(PAGE), **selectors}
         while True:
@@ -70,7 +70,7 @@ class Api:
             query["continue"] = token
 
     def apply(self, *documents: Object) -> list[Object]:
-        """Server-side apply of whole manifests, in order; returns what the apiserver made of them."""
+        """Apply whole manifests server-side, in order; return the resulting objects."""
         return [
             self.patch(
                 f"{self._path_of(document)}?fieldManager={FIELD_MANAGER}&force=true",
@@ -81,11 +81,11 @@ class Api:
         ]
 
     def text(self, path: str) -> str:
-        """A GET whose answer is not JSON, such as /metrics or /readyz."""
+        """Return the body of a GET whose answer is not JSON, such as /metrics or /readyz."""
         return self._send("GET", path, None, {}).decode()
 
     def request(self, method: str, path: str, body: Object | None = None, *, content_type: str | None = None) -> Any:
-        """Any request with a JSON body; a 4xx or 5xx answer is a RequestFailed."""
+        """Make any request with a JSON body. Raises RequestFailed for a 4xx or 5xx answer."""
         headers = {"Content-Type": content_type or CONTENT_TYPES.get(method, "application/json")}
         encoded = None if body is None else msgspec.json.encode(body)
         return msgspec.json.decode(self._send(method, path, encoded, headers))
@@ -114,7 +114,7 @@ class Api:
         return content
 
     def _path_of(self, document: Object) -> str:
-        """The path of a manifest's object, by asking the apiserver how its kind is called in paths."""
+        """Return the API path of a manifest's object, found by requesting the API's resource list."""
         version, kind, metadata = document["apiVersion"], document["kind"], document["metadata"]
         base = f"/apis/{version}" if "/" in version else f"/api/{version}"
         resource = _resource_of(self.get(base)["resources"], kind, version)
@@ -124,14 +124,14 @@ class Api:
 
 
 class KeptApi(Api):
-    """The same on one connection that is kept, for many requests from one thread: a millisecond or two each."""
+    """An `Api` on one persistent connection, for many requests from one thread; they take a millisecond or two each."""
 
     def __init__(self, credentials: Credentials) -> None:
         super().__init__(credentials)
         self._kept: http.client.HTTPSConnection | None = None
 
     def close(self) -> None:
-        """Hang up; another request connects again."""
+        """Close the connection; a later request opens a new one."""
         if self._kept is not None:
             self._kept.close()
             self._kept = None

@@ -1,8 +1,8 @@
-"""One kube-apiserver: TLS, RBAC, client certificates and ServiceAccount tokens it signs itself.
+"""Runs one kube-apiserver: with TLS, RBAC, client certificates, and ServiceAccount tokens that it signs itself.
 
-What a benchmark must not measure is off by default: priority and fairness, in-flight limits, profiling. What needs a
-kubelet or a controller manager is off too: the taint of new nodes, and the ServiceAccount admission that waits for
-default ServiceAccounts.
+What would disturb benchmarks is off by default: priority and fairness, limits of requests in flight, profiling. What
+needs a kubelet or controller manager is off, too: the taint of new nodes, and the ServiceAccount admission plugin,
+which waits for default ServiceAccounts.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ rules:
 
 @dataclass(frozen=True, slots=True)
 class ApiserverOptions:
-    """What a test may want different from the others."""
+    """The settings of an apiserver that tests may change."""
 
     priority_and_fairness: bool = False
-    audit: bool = False  # log each request's metadata; see Apiserver.audit_events
-    extra_flags: tuple[str, ...] = ()  # come last, so they win
+    audit: bool = False  # write an audit log of all requests, see Apiserver.audit_events
+    extra_flags: tuple[str, ...] = ()  # further flags, which override the default ones
 
 
 class Apiserver:
-    """The apiserver and its own admin; certificates and logs are in `directory`."""
+    """A kube-apiserver process and its admin user. Its certificates and logs are in `directory`."""
 
     def __init__(
         self,
@@ -66,20 +66,20 @@ class Apiserver:
         self.process = Process("kube-apiserver", [*command, *options.extra_flags], log=directory / "kube-apiserver.log")
 
     def start(self) -> None:
-        """Start it, on the same port every time, and wait until it is ready with its bootstrap roles written."""
+        """Start the apiserver, on the same port each time, and wait until it is ready and its bootstrap roles exist."""
         self.process.start()
         self.process.wait_ready(self._is_ready)
 
     def stop(self) -> None:
-        """Ask it to end. Its etcd must still run, or it hangs for a minute."""
+        """Stop the apiserver by SIGTERM. Its etcd must still run, otherwise stopping takes a minute."""
         self.process.stop()
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
+        """Kill the apiserver, as in a crash."""
         self.process.kill()
 
     def audit_events(self) -> list[dict[str, Any]]:
-        """The requests answered so far, each an audit.k8s.io/v1 Event; empty without `audit=True`."""
+        """Return the requests answered so far, each an audit.k8s.io/v1 Event; [] without `audit=True`."""
         path = self._directory / "audit.log"
         if not path.exists():
             return []

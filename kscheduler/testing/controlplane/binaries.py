@@ -1,8 +1,8 @@
-"""Builds the Go commands of the folder go, once for each state of their sources, into a cache outside of the checkout.
+"""Builds the Go commands of the folder go, once for each version of their sources, into a cache outside the checkout.
 
-A command's directory is named by a hash of go.mod, go.sum and the command's own sources, so a fresh clone finds what
-another clone built, and editing one command does not rebuild the others. The build runs under a file lock in a
-temporary directory which is renamed when complete: what is in the cache is whole.
+A command's directory in the cache is named by a hash of go.mod, go.sum and the command's own sources. So another clone
+finds what one has built, and a change of one command does not rebuild the others. A build holds a file lock, and is
+done in a temporary directory that is renamed when complete, so that the cache contains complete builds only.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from kscheduler.testing.controlplane.faults import HarnessError, MissingTool
 MODULE = Path(__file__).resolve().parent / "go"
 CONTROL_PLANE_COMMANDS = ("controlplane", "kube-scheduler", "kwok")
 
-# A build that nobody located for so long is dropped when the next one is made; one takes about 100 MB.
+# A build that was not used for this long is removed when the next one is made; each takes about 100 MB.
 UNUSED_S = 14 * 24 * 3600.0
 
-# Two compilers at a time: a build peaks at a few GiB, and more gain little on small machines.
+# Two compilers at a time: each may take a few GiB, and more of them gain little on small machines.
 PARALLEL_COMPILERS = "2"
 
 
 class Binaries:
-    """The built commands, by name. `ensure` makes it."""
+    """The built commands, by name. Made by `ensure`."""
 
     def __init__(self, paths: dict[str, Path]) -> None:
         self._paths = paths  # command -> executable
 
     def path(self, command: str) -> Path:
-        """The executable of a command in go/cmd."""
+        """Return the path of the executable of a command in go/cmd."""
         if command not in self._paths:
             raise HarnessError(f"command {command!r} was not built; built are {sorted(self._paths)}")
         return self._paths[command]
 
     def component(self, name: str) -> list[str]:
-        """How to start a component of the multi-call binary: its first arguments."""
+        """Return the command with which a component (such as kube-apiserver) is started; flags are to be appended."""
         return [str(self.path("controlplane")), name]
 
 
 def ensure(commands: Sequence[str] = CONTROL_PLANE_COMMANDS) -> Binaries:
-    """Locate the commands, building what the cache lacks. Minutes when cold, milliseconds after."""
+    """Return the commands, after building those that the cache lacks; a build takes minutes."""
     missing = [command for command in commands if not _executable(command).exists()]
     if missing:
         _build(missing)
@@ -61,12 +61,12 @@ def ensure(commands: Sequence[str] = CONTROL_PLANE_COMMANDS) -> Binaries:
 
 
 def all_commands() -> list[str]:
-    """Every command in go/cmd."""
+    """Return the names of all commands in go/cmd."""
     return sorted(folder.name for folder in (MODULE / "cmd").iterdir() if folder.is_dir())
 
 
 def cache_directory() -> Path:
-    """Where builds are kept: KSCHEDULER_CONTROLPLANE_CACHE, else under the user's cache directory."""
+    """Return the directory of the builds: KSCHEDULER_CONTROLPLANE_CACHE, or one in the user's cache directory."""
     if own := os.environ.get("KSCHEDULER_CONTROLPLANE_CACHE"):
         return Path(own)
     user = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
@@ -74,7 +74,7 @@ def cache_directory() -> Path:
 
 
 def kubernetes_version() -> str:
-    """The release of Kubernetes in go.mod, such as v1.36.3."""
+    """Return the release of Kubernetes in go.mod, such as v1.36.3."""
     return _module_version("k8s.io/kubernetes")
 
 
@@ -135,7 +135,7 @@ def _linker_flags() -> str:
 
 
 def _install(built: Path, executable: Path) -> None:
-    """Move a whole directory into place, since a rename of one is atomic."""
+    """Move a complete build into the cache by renaming its directory, which is atomic."""
     staged = built.parent / executable.parent.name
     staged.mkdir()
     built.rename(staged / executable.name)

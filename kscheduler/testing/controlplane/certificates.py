@@ -1,6 +1,6 @@
-"""A throwaway certificate authority: serving and client certificates, and the key that signs ServiceAccount tokens.
+"""A temporary certificate authority: serving and client certificates, and the key that signs ServiceAccount tokens.
 
-Elliptic curve keys, since they are made in a millisecond. A client certificate's common name is the user, and its
+Keys are elliptic curve keys, which take a millisecond to make. A client certificate's common name is the user, and its
 organisations are the groups.
 """
 
@@ -23,7 +23,7 @@ SKEW = datetime.timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """Two PEM files: for TLS a certificate and its key, for tokens a public and a private key."""
+    """Paths of two PEM files: a certificate and its key for TLS, or a public and a private key for tokens."""
 
     public: Path
     key: Path
@@ -45,7 +45,7 @@ class CertificateAuthority:
         self.path.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
     def server(self, name: str) -> KeyPair:
-        """A serving certificate for 127.0.0.1 and the names by which pods call the apiserver."""
+        """Make a serving certificate for 127.0.0.1 and the names by which pods reach the apiserver."""
         alternatives = x509.SubjectAlternativeName(
             [
                 x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
@@ -56,12 +56,12 @@ class CertificateAuthority:
         return self._issue(name, _name(name, ()), [ExtendedKeyUsageOID.SERVER_AUTH], alternatives)
 
     def client(self, user: str, groups: Sequence[str] = ()) -> KeyPair:
-        """A client certificate that authenticates as the user in the groups."""
+        """Make a client certificate that authenticates as this user in these groups."""
         file_name = user.replace(":", "-").replace("/", "-")
         return self._issue(file_name, _name(user, groups), [ExtendedKeyUsageOID.CLIENT_AUTH], None)
 
     def token_keys(self) -> KeyPair:
-        """The key pair that signs and verifies ServiceAccount tokens."""
+        """Make the key pair that signs and verifies ServiceAccount tokens."""
         key = ec.generate_private_key(ec.SECP256R1())
         pair = KeyPair(self._directory / "service-account.pub", self._directory / "service-account.key")
         pair.public.write_bytes(

@@ -2,9 +2,9 @@
 
     with ControlPlane() as control_plane:
         control_plane.api.create("/api/v1/nodes", node)
-        control_plane.admin_kubeconfig  # for anything that takes one
+        control_plane.admin_kubeconfig  # for programs that take a kubeconfig
 
-There is no controller manager, no kubelet and no scheduler: what a test needs of them it starts itself.
+It has no controller manager, kubelet or scheduler: a test starts those that it needs.
 """
 
 from __future__ import annotations
@@ -27,10 +27,13 @@ from kscheduler.testing.controlplane.process import Process
 
 
 class ControlPlane:
-    """A running etcd and apiserver, with an admin; a context manager, and stopped at exit in any case."""
+    """A running etcd and apiserver with an admin user.
+
+    A context manager, and stopped at the program's exit in any case.
+    """
 
     def __init__(self, options: ApiserverOptions | None = None, binaries: Binaries | None = None) -> None:
-        # Nothing is started here, but the binaries are built when they are missing.
+        # Nothing is started here, but missing binaries are built.
         self.binaries = binaries or ensure()
         self.directory = Path(tempfile.mkdtemp(prefix="kscheduler-controlplane-"))
         self.authority = CertificateAuthority(self._subdirectory("certificates"))
@@ -39,10 +42,10 @@ class ControlPlane:
             self.binaries, self.directory, self.etcd, self.authority, options or ApiserverOptions()
         )
         self.api: Api = self.apiserver.api  # as system:masters
-        self.credentials: Credentials = self.apiserver.credentials  # of the same
+        self.credentials: Credentials = self.apiserver.credentials  # as system:masters
         self.url = self.apiserver.url
         self.admin_kubeconfig = write_kubeconfig(self.directory / "admin.kubeconfig", self.credentials)
-        self._processes: list[Process] = []  # of other components, in the order they were started
+        self._processes: list[Process] = []  # other components, in the order in which they were started
 
     def __enter__(self) -> ControlPlane:
         self.start()
@@ -52,7 +55,7 @@ class ControlPlane:
         self.stop()
 
     def start(self) -> None:
-        """Start etcd, then the apiserver, and wait until it is ready; when one fails, all are stopped."""
+        """Start etcd, then the apiserver, and wait until it is ready. If one fails, both are stopped."""
         atexit.register(self.stop)
         try:
             self.etcd.start()
@@ -62,7 +65,7 @@ class ControlPlane:
             raise
 
     def stop(self) -> None:
-        """Stop everything started on this control plane, last first and etcd last, and remove the directory."""
+        """Stop all processes in reverse order, etcd last, and remove the directory."""
         atexit.unregister(self.stop)
         with contextlib.ExitStack() as ends:  # runs them in reverse, all of them, whatever one raises
             ends.callback(shutil.rmtree, self.directory, ignore_errors=True)
@@ -78,9 +81,9 @@ class ControlPlane:
         environment: dict[str, str] | None = None,
         directory: Path | None = None,
     ) -> Process:
-        """Start any program beside the control plane; it is stopped before the apiserver.
+        """Start a program beside the control plane, which is stopped before the apiserver.
 
-        Its log is `<name>.log` in the control plane's directory; a name that was used before gets a number.
+        Its log is `<name>.log` in the control plane's directory; a number is appended to a name that was used before.
         """
         used = sum(1 for other in self._processes if other.name.partition("#")[0] == name)
         name = f"{name}#{used + 1}" if used else name
@@ -92,21 +95,27 @@ class ControlPlane:
 
     @property
     def processes(self) -> list[Process]:
-        """What was started beside etcd and the apiserver, in that order, running or not."""
+        """The processes started by `start_process`, in order, whether they still run or not."""
         return list(self._processes)
 
     def stop_processes(self, keep: int = 0) -> None:
-        """Stop what was started beside the control plane, last first, except the first `keep`."""
+        """Stop the processes started by `start_process`, in reverse order, except the first `keep`."""
         for process in reversed(self._processes[keep:]):
             process.stop()
 
     def kubeconfig_for_user(self, user: str, groups: Sequence[str] = ()) -> Path:
-        """A kubeconfig with a client certificate; the user has the rights that RBAC gives it and its groups."""
+        """Write a kubeconfig with a client certificate.
+
+        The user has the rights that RBAC gives to it and its groups.
+        """
         credentials = Credentials(self.url, self.authority.path, client=self.authority.client(user, groups))
         return write_kubeconfig(self._kubeconfig_path(user), credentials)
 
     def service_account_token(self, namespace: str, name: str, *, expiration_s: int = 3600) -> str:
-        """A token of the ServiceAccount, issued by the apiserver (TokenRequest); the account is made if missing."""
+        """Return a token of the ServiceAccount, issued by the apiserver (TokenRequest).
+
+        The account is created if missing.
+        """
         self._ensure_service_account(namespace, name)
         answer = self.api.create(
             f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token",
@@ -119,16 +128,19 @@ class ControlPlane:
         return str(answer["status"]["token"])
 
     def service_account_credentials(self, namespace: str, name: str) -> Credentials:
-        """Credentials with such a token."""
+        """Return credentials with a new token of the ServiceAccount."""
         return Credentials(self.url, self.authority.path, token=self.service_account_token(namespace, name))
 
     def kubeconfig_for_service_account(self, namespace: str, name: str) -> Path:
-        """A kubeconfig with such a token."""
+        """Write a kubeconfig with a new token of the ServiceAccount."""
         credentials = self.service_account_credentials(namespace, name)
         return write_kubeconfig(self._kubeconfig_path(f"{namespace}-{name}"), credentials, namespace=namespace)
 
     def service_account_directory(self, namespace: str, name: str) -> Path:
-        """What a pod finds in /var/run/secrets/kubernetes.io/serviceaccount: token, ca.crt and namespace."""
+        """Write what a pod finds in /var/run/secrets/kubernetes.io/serviceaccount (token, ca.crt, namespace).
+
+        Return where.
+        """
         directory = self._subdirectory(f"serviceaccount-{namespace}-{name}")
         (directory / "token").write_text(self.service_account_token(namespace, name))
         (directory / "ca.crt").write_bytes(self.authority.path.read_bytes())
@@ -136,11 +148,11 @@ class ControlPlane:
         return directory
 
     def create_namespace(self, name: str) -> None:
-        """Create a namespace; an error when there is one of that name."""
+        """Create a namespace. Raises RequestFailed if it exists."""
         self.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
 
     def delete_namespace(self, name: str) -> None:
-        """Delete a namespace and its pods, finishing what the controller manager would."""
+        """Delete a namespace and its pods, including the part of it that the controller manager would do."""
         path = f"/api/v1/namespaces/{name}"
         self.api.delete(f"{path}/pods")
         self.api.delete(path)

@@ -1,4 +1,4 @@
-"""Controllers of kube-controller-manager, the few that a test asks for, such as the one that binds volumes."""
+"""Runs some controllers of kube-controller-manager, such as the one that binds volumes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ POD_CONTROLLERS = ("replicaset-controller", "disruption-controller")
 
 
 class ControllerManager:
-    """A running kube-controller-manager with the controllers named, as admin, its limits raised."""
+    """A kube-controller-manager process that runs only the named controllers, as admin, with raised client limits."""
 
     def __init__(self, control_plane: ControlPlane, controllers: Sequence[str]) -> None:
         port = free_port()
@@ -40,5 +40,5 @@ class ControllerManager:
         self.process.wait_ready(lambda: is_healthy(f"https://127.0.0.1:{port}/healthz", tls))
 
     def stop(self) -> None:
-        """Ask it to end, and wait."""
+        """Stop the process by SIGTERM, and wait for its end."""
         self.process.stop()

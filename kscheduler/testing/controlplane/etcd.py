@@ -1,4 +1,4 @@
-"""One etcd for one test control plane: plain HTTP on loopback, and no fsync, since nothing outlives the test."""
+"""Runs the etcd of one test control plane: plain HTTP on loopback, and no fsync, since its data is temporary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ QUOTA_BYTES = 8 << 30
 
 
 class Etcd:
-    """The store; its data and log are in `directory`."""
+    """An etcd process. Its data and log are in `directory`."""
 
     def __init__(self, binaries: Binaries, directory: Path) -> None:
         self.url = f"http://127.0.0.1:{free_port()}"
@@ -33,10 +33,10 @@ class Etcd:
         self.process = Process("etcd", command, log=directory / "etcd.log")
 
     def start(self) -> None:
-        """Start it and wait until it takes writes."""
+        """Start etcd and wait until it accepts writes."""
         self.process.start()
         self.process.wait_ready(lambda: is_healthy(f"{self.url}/health"))
 
     def stop(self) -> None:
-        """End it at once: its data is thrown away. The apiserver must have ended before."""
+        """Kill etcd, since its data is not needed any more. The apiserver must have ended before."""
         self.process.kill()

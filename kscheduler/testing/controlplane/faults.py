@@ -1,4 +1,4 @@
-"""Why a control plane for tests is not there."""
+"""Errors of the test control plane."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from kscheduler.errors import KSchedulerError
 
 
 class HarnessError(KSchedulerError):
-    """A part of the control plane could not be built, started or asked."""
+    """A part of the test control plane could not be built or started, or did not do what was waited for."""
 
 
 class MissingTool(HarnessError):
-    """A program is not on this machine; the text names it and says how to get it."""
+    """A program is not installed on this machine; the message names it and says how to get it."""
 
 
 class StartFailed(HarnessError):
-    """A process ended, or was not ready in time; the text holds the end of its log."""
+    """A process ended instead of becoming ready; the message has the end of its log."""
 
 
 class RequestFailed(HarnessError):
-    """The apiserver refused a request of the harness."""
+    """The apiserver answered a request of the tests with an error."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"HTTP {status} {reason}: {message}")

@@ -1,4 +1,4 @@
-"""Our scheduler as a process beside a control plane: started as a user would, with a configuration file and flags."""
+"""Runs `kscheduler run` beside a control plane, as a user would: with a configuration file and flags."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kscheduler.testing.controlplane.binaries import cache_directory
 from kscheduler.testing.controlplane.scheduler_process import SchedulerProcess, Surroundings
 from kscheduler.testing.controlplane.stub_apiserver import pinned
 
-ROOT = Path(__file__).resolve().parents[3]  # the folder that holds the package
+ROOT = Path(__file__).resolve().parents[3]  # the folder that contains the package kscheduler
 
 
 class KScheduler(SchedulerProcess):
-    """One replica of `kscheduler run`, as admin without a kubeconfig. With `leader_elect` several share a Lease."""
+    """A process of `kscheduler run`, by default as admin. With `leader_elect`, several of them share a Lease."""
 
     def __init__(
         self,
@@ -33,9 +33,10 @@ class KScheduler(SchedulerProcess):
         module: Sequence[str] = ("kscheduler",),
         **options: Any,  # those of SchedulerProcess
     ) -> None:
-        """`python` and `root` are those of another checkout if they are given; `cores` as `taskset` reads them.
+        """Start the process and, if `wait`, wait until it is ready.
 
-        `module` is what Python runs, with arguments before `run`.
+        `python` and `root` may be those of another checkout; `cores`: the cores to run on, in the syntax of `taskset`.
+        `module` is what Python runs: a module's name, and arguments before `run`.
         """
         super().__init__(control_plane, name, kubeconfig or control_plane.admin_kubeconfig, **options)
         command = pinned([str(python), "-m", *module, "run", *self.flags, *extra_flags], cores)

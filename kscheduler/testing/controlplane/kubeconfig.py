@@ -1,4 +1,4 @@
-"""The credentials of a client of the test apiserver, and the kubeconfig file with them."""
+"""Credentials for the test apiserver, and kubeconfig files with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kscheduler.testing.controlplane.certificates import KeyPair
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The apiserver's address, its authority, and a client certificate or a token."""
+    """The apiserver's address and certificate authority, and a client certificate or a token."""
 
     server: str  # https://127.0.0.1:PORT
     authority: Path
@@ -23,19 +23,19 @@ class Credentials:
     token: str | None = None
 
     def ssl_context(self) -> ssl.SSLContext:
-        """A TLS context that trusts the authority alone and shows the client certificate, where there is one."""
+        """Return a TLS context that trusts only this authority and presents the client certificate, if there is one."""
         context = ssl.create_default_context(cafile=str(self.authority))
         if self.client is not None:
             context.load_cert_chain(self.client.public, self.client.key)
         return context
 
     def headers(self) -> dict[str, str]:
-        """The headers that authenticate a request."""
+        """Return the HTTP headers that authenticate a request."""
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
 
 def write_kubeconfig(path: Path, credentials: Credentials, *, namespace: str = "default") -> Path:
-    """Write a kubeconfig with everything inside it, so that it can be mounted or copied; returns `path`."""
+    """Write a kubeconfig that refers to no other file, so that it can be mounted or copied; return `path`."""
     user: dict[str, str] = {}
     if credentials.client is not None:
         user["client-certificate-data"] = _embedded(credentials.client.public)
@@ -57,7 +57,7 @@ def write_kubeconfig(path: Path, credentials: Credentials, *, namespace: str = "
 
 
 def to_fields(credentials: Credentials) -> dict[str, Any]:
-    """Credentials as JSON, for another process of ours on this machine."""
+    """Convert credentials to JSON values, for another process on this machine."""
     client = credentials.client
     return {
         "server": credentials.server,
@@ -68,7 +68,7 @@ def to_fields(credentials: Credentials) -> dict[str, Any]:
 
 
 def from_fields(fields: dict[str, Any]) -> Credentials:
-    """Return the credentials that `to_fields` turned into JSON."""
+    """Return the credentials that `to_fields` has converted."""
     client = KeyPair(Path(fields["client"][0]), Path(fields["client"][1])) if fields["client"] else None
     return Credentials(fields["server"], Path(fields["authority"]), client, fields["token"])
 

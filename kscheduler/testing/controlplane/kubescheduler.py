@@ -1,4 +1,6 @@
-"""kube-scheduler as the peer: the published one, as its own RBAC user, with limits that do not decide a comparison."""
+"""Runs a released kube-scheduler for comparison, as its own RBAC user, with client limits that do not affect
+results.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,11 @@ from typing import Any
 from kscheduler.testing.controlplane.cluster import ControlPlane
 from kscheduler.testing.controlplane.scheduler_process import SchedulerProcess
 
-USER = "system:kube-scheduler"  # the bootstrap roles bind this user
+USER = "system:kube-scheduler"  # the user to whom the apiserver's bootstrap roles give the scheduler's rights
 
 
 class KubeScheduler(SchedulerProcess):
-    """A running kube-scheduler."""
+    """A process of kube-scheduler."""
 
     def __init__(
         self,

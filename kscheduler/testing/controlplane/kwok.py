@@ -1,7 +1,7 @@
-"""KWOK as the kubelet of nodes that do not exist: annotated nodes become Ready, bound pods Running, deleted pods go.
+"""Runs KWOK, which plays the kubelets: nodes with an annotation become Ready, bound pods Running, deleted pods go.
 
-Its pod stages take 170 to 500 pods a second, which is slower than a scheduler: a throughput test measures binding,
-not Ready.
+It handles 170 to 500 pods per second, which is slower than a scheduler. So a throughput test measures the time to
+binding, not to Ready.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kscheduler.testing.controlplane.ports import free_port
 from kscheduler.testing.controlplane.probes import is_healthy
 from kscheduler.testing.controlplane.process import Process
 
-ANNOTATION = {"kwok.x-k8s.io/node": "fake"}  # on the nodes KWOK looks after
+ANNOTATION = {"kwok.x-k8s.io/node": "fake"}  # marks the nodes that KWOK handles
 
 NODE_READY = """\
 conditions:
@@ -54,7 +54,7 @@ IS_READY = '.status.conditions.[] | select( .type == "Ready" ) | .status'
 
 
 class Kwok:
-    """A running KWOK controller for all nodes with ANNOTATION."""
+    """A process of the KWOK controller, for all nodes with ANNOTATION."""
 
     def __init__(self, control_plane: ControlPlane) -> None:
         url = f"http://127.0.0.1:{free_port()}"
@@ -75,25 +75,25 @@ class Kwok:
         self.process.wait_ready(lambda: is_healthy(f"{url}/healthz"))
 
     def stop(self) -> None:
-        """Ask it to end, and wait."""
+        """Stop the process by SIGTERM, and wait for its end."""
         self.process.stop()
 
 
 def _node_ready_stage() -> dict[str, Any]:
-    """A node that is not Ready becomes so; capacity and allocatable stay as they were created."""
+    """Return the KWOK Stage that makes a node Ready; capacity and allocatable stay as they were created."""
     not_ready = {"key": IS_READY, "operator": "NotIn", "values": ["True"]}
     return _stage("node-ready", "Node", [not_ready], {"statusTemplate": NODE_READY})
 
 
 def _pod_running_stage() -> dict[str, Any]:
-    """A bound pending pod becomes Running and Ready."""
+    """Return the KWOK Stage that makes a bound, pending pod Running and Ready."""
     alive = {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
     pending = {"key": ".status.phase", "operator": "In", "values": ["Pending"]}
     return _stage("pod-running", "Pod", [alive, pending], {"statusTemplate": POD_RUNNING})
 
 
 def _pod_gone_stage() -> dict[str, Any]:
-    """A pod that is being deleted is gone at once."""
+    """Return the KWOK Stage that removes a pod as soon as it has a deletion timestamp."""
     deleted = {"key": ".metadata.deletionTimestamp", "operator": "Exists"}
     return _stage("pod-gone", "Pod", [deleted], {"finalizers": {"empty": True}, "delete": True})
 

@@ -1,10 +1,10 @@
-"""Creates many objects fast, in a process of its own, so that it takes no interpreter time from what is measured.
+"""Creates many objects fast, from another process, so that it takes no time from the program that is measured.
 
     created = create(control_plane.credentials, nodes(5000))
     created = create(control_plane.credentials, pods(10_000, "default"))
 
-The bodies are made once and numbered by replacing `{index}` in the encoded text; the requests go over a fixed number
-of kept connections. As a program it reads what `Loading` writes to it.
+Each body is encoded once, and `{index}` in the encoded text is replaced for each object; requests use a fixed number of
+persistent connections. Run as a program, it reads from stdin what `Loading` writes to it.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ from kscheduler.testing.controlplane.kubeconfig import Credentials, from_fields,
 from kscheduler.testing.controlplane.patience import POLL_S, Patience
 
 IN_FLIGHT = 64
-ROOT = Path(__file__).resolve().parents[3]  # the folder that holds the package
+ROOT = Path(__file__).resolve().parents[3]  # the folder that contains the package kscheduler
 TIMEOUT_S = 600.0
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Objects to create: `count` of them, numbered from `first`, the templates taking turns."""
+    """Objects to create: `count` of them, numbered from `first`, made from the templates in turn."""
 
-    path: str  # of the collection
+    path: str  # path of the collection
     templates: Sequence[Object]  # `{index}` in any string becomes the object's number
     count: int
     first: int = 0
-    rate_per_s: float | None = None  # evenly spaced at this rate; as fast as possible when None
+    rate_per_s: float | None = None  # objects per second, evenly spaced; None: as fast as possible
 
 
 class Created(msgspec.Struct, frozen=True):
-    """The outcome of a batch."""
+    """The outcome of creating a batch: how many objects, in how many seconds."""
 
     count: int
-    seconds: float  # first request to last answer
+    seconds: float  # from the first request to the last answer
     started_unix_s: float
 
     @property
     def per_second(self) -> float:
-        """Objects created a second."""
+        """The number of objects created per second."""
         return self.count / self.seconds if self.seconds else 0.0
 
 
 def nodes(count: int, *, first: int = 0, templates: Sequence[Object] | None = None) -> Batch:
-    """Nodes of the default shape, or of templates taking turns."""
+    """Return a batch of nodes of the default shape, or made from templates in turn."""
     return Batch("/api/v1/nodes", list(templates or [workload.node()]), count, first)
 
 
@@ -69,13 +69,13 @@ def pods(
     templates: Sequence[Object] | None = None,
     rate_per_s: float | None = None,
 ) -> Batch:
-    """Pods of the default shape, or of templates taking turns."""
+    """Return a batch of pods of the default shape, or made from templates in turn."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     return Batch(path, list(templates or [workload.pod()]), count, first, rate_per_s=rate_per_s)
 
 
 class Loading:
-    """A batch being created by another process."""
+    """A batch that another process is creating."""
 
     def __init__(self, credentials: Credentials, batch: Batch) -> None:
         with tempfile.TemporaryFile() as request:
@@ -90,7 +90,7 @@ class Loading:
             )
 
     def wait(self) -> Created:
-        """Wait until all is created; HarnessError when one request failed, or nothing moves any more."""
+        """Wait until all objects are created. Raises HarnessError if a request failed, or there is no more progress."""
         try:
             output, errors = self._outputs()
         except BaseException:
@@ -108,18 +108,18 @@ class Loading:
             patience.waited(POLL_S)
 
     def stop(self) -> None:
-        """Create no more."""
+        """Stop creating objects."""
         self._process.kill()
         self._process.communicate()
 
 
 def create(credentials: Credentials, batch: Batch) -> Created:
-    """Create a batch from another process and wait for it."""
+    """Create a batch from another process, and wait until it is created."""
     return Loading(credentials, batch).wait()
 
 
 async def create_here(credentials: Credentials, batch: Batch) -> Created:
-    """Create a batch from this event loop."""
+    """Create a batch from this process's event loop."""
     bodies = _bodies(batch)
     connector = aiohttp.TCPConnector(limit=IN_FLIGHT, ssl=credentials.ssl_context())
     headers = {**credentials.headers(), "Content-Type": "application/json"}
@@ -140,7 +140,7 @@ async def create_here(credentials: Credentials, batch: Batch) -> Created:
 async def _post_all(
     session: aiohttp.ClientSession, batch: Batch, bodies: Iterator[tuple[int, bytes]], began: float
 ) -> None:
-    """One of the connections: take the next body until there is none."""
+    """POST bodies one after the other, until there are none left; run once for each connection."""
     for sequence, body in bodies:
         if batch.rate_per_s is not None:
             await asyncio.sleep(began + sequence / batch.rate_per_s - time.monotonic())
@@ -152,7 +152,7 @@ async def _post_all(
 
 
 def _bodies(batch: Batch) -> Iterator[tuple[int, bytes]]:
-    """The position of each object in the batch, and its encoded form."""
+    """Yield each object's position in the batch, and its encoded body."""
     encoded = [msgspec.json.encode(template) for template in batch.templates]
     for sequence in range(batch.count):
         index = str(batch.first + sequence).encode()

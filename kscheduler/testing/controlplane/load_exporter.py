@@ -1,12 +1,12 @@
-"""Exports the load of nodes without kubelets: a base load that the test sets, and the requests of the pods bound there.
+"""Exports the load of nodes without kubelets to Prometheus: a base load set by the test, plus the bound pods' requests.
 
     with LoadExporter(control_plane.credentials) as exporter:
         exporter.base = {"node-0": 0.8, "node-1": 0.1}  # shares of a node's CPU
         Prometheus(control_plane, [exporter.address])
 
-Bound pods come from a watch of the apiserver, so placements show in the next sample, as they would in production.
-Nodes' lines can be spoiled one by one (`Fault`). The same loads are served over TLS as metrics.k8s.io and
-custom.metrics.k8s.io, for an apiserver that is configured to proxy them here.
+Bound pods are followed by a watch, so that placements show in the next sample, as they would in production.
+The exported value of single nodes can be made wrong (`Fault`). The same loads are also served as metrics.k8s.io and
+custom.metrics.k8s.io over TLS, for an apiserver that is configured to proxy these APIs to this server.
 """
 
 from __future__ import annotations
@@ -28,27 +28,30 @@ from kscheduler.testing.controlplane.mirror import Mirror
 from kscheduler.testing.controlplane.patience import eventually
 
 NODE_CORES = 4.0
-STALE_S = 60.0  # how old the samples of a stale line are; Prometheus still hands them out, as of now
+STALE_S = 60.0  # age of the samples of a stale node; a query of Prometheus still returns them
 SERIES = "node_cpu_share"
 
 
 class Fault(enum.Enum):
-    """How a node's line is wrong."""
+    """The ways in which a node's exported value can be wrong."""
 
     NAN = "nan"
     NEGATIVE = "negative"
-    STALE = "stale"  # a sample of a minute ago, under its own time
-    DUPLICATE = "duplicate"  # two lines that contradict each other
+    STALE = "stale"  # a sample with a timestamp of a minute ago
+    DUPLICATE = "duplicate"  # two series with contradicting values
     ABSENT = "absent"
 
 
 class LoadExporter:
-    """A server on loopback, on a thread of its own, from `__enter__` to `__exit__`."""
+    """An HTTP server on loopback, which runs in a thread from `__enter__` to `__exit__`."""
 
     def __init__(
         self, credentials: Credentials, *, cores: float = NODE_CORES, used: float = 1.0, tls: KeyPair | None = None
     ) -> None:
-        """`used`: how much of their requests pods really use; with `tls` the metrics APIs are served too."""
+        """Create an exporter. `cores`: each node's CPUs; `used`: the share of their requests that pods really use.
+
+        `tls`: if given, the metrics APIs are served with this certificate.
+        """
         self.base: Mapping[str, float] = {}  # node -> share of its CPU that is used by other things than pods
         self.faults: Mapping[str, Fault] = {}  # node -> how its line is wrong
         self._cores = cores
@@ -75,16 +78,16 @@ class LoadExporter:
 
     @property
     def address(self) -> str:
-        """Where Prometheus finds it."""
+        """The address (host:port) that Prometheus scrapes."""
         return f"127.0.0.1:{self._ports[0]}"
 
     @property
     def tls_port(self) -> int:
-        """Where the metrics APIs are."""
+        """The port on which the metrics APIs are served over TLS."""
         return self._ports[1]
 
     def shares(self) -> dict[str, float]:
-        """Node -> the share of its CPU in use now, whatever its line says."""
+        """Return node -> share of its CPU that is in use now, even if a wrong value is exported."""
         asked: defaultdict[str, float] = defaultdict(float)  # node -> cores
         for pod in self._pods.objects():
             if node := pod["spec"].get("nodeName"):
@@ -92,7 +95,7 @@ class LoadExporter:
         return {node: base + self._used * asked[node] / self._cores for node, base in self.base.items()}
 
     def text(self) -> str:
-        """The page that Prometheus scrapes."""
+        """Return the page that Prometheus scrapes."""
         lines = [f"# TYPE {SERIES} gauge"]
         for node, share in self.shares().items():
             lines += _lines(node, share, self.faults.get(node))
@@ -150,7 +153,9 @@ class LoadExporter:
 
 
 async def _hang_up(runner: web.AppRunner) -> None:
-    """Close connections without TLS' farewell, for which the apiserver would be waited for: it keeps connections."""
+    """Close connections at once, without a TLS shutdown, for which the server would wait: the apiserver never answers
+    it.
+    """
     for connection in runner.server.connections if runner.server is not None else ():
         if isinstance(connection.transport, asyncio.Transport):
             connection.transport.abort()
@@ -159,7 +164,7 @@ async def _hang_up(runner: web.AppRunner) -> None:
 
 
 async def _discovery(request: web.Request) -> web.Response:
-    """Answer the discovery request by which the apiserver finds an API available."""
+    """Answer the discovery request by which the apiserver checks that an aggregated API is available."""
     version = request.path.removeprefix("/apis/")
     return web.json_response({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": []})
 

@@ -1,6 +1,6 @@
-"""A collection of the test apiserver as it is now, kept by a watch, with waiting for what a scheduler makes of it.
+"""Mirrors a collection of the test apiserver by a watch, so that tests can wait for what a scheduler does with it.
 
-Several mirrors share one condition variable, so that a wait may ask about pods and Events at once.
+Several mirrors share one condition variable, so that one wait may depend on, for example, pods and Events.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kscheduler.testing.controlplane.watch_thread import WatchThread
 
 
 class Mirror(WatchThread):
-    """The objects of one path, such as /api/v1/pods, of all namespaces."""
+    """Keeps the objects of one path, such as /api/v1/pods, of all namespaces, up to date in a thread."""
 
     def __init__(self, credentials: Credentials, path: str, changed: threading.Condition) -> None:
         super().__init__(credentials, f"mirror {path}")
@@ -27,16 +27,16 @@ class Mirror(WatchThread):
         self._objects: dict[str, Object] = {}  # uid -> object
 
     def objects(self, namespace: str | None = None) -> list[Object]:
-        """The objects as last heard of, of one namespace or of all, oldest first."""
+        """Return the objects as last seen, of one namespace or of all, oldest first."""
         with self._changed:
             return [each for each in self._objects.values() if namespace in (None, each["metadata"].get("namespace"))]
 
     def get(self, name: str, namespace: str | None = None) -> Object | None:
-        """One object as last heard of, or None."""
+        """Return an object as last seen, or None."""
         return next((each for each in self.objects(namespace) if each["metadata"]["name"] == name), None)
 
     def open(self) -> None:
-        """List, so that what was missed is made good, then watch from there."""
+        """List the objects, which makes up for missed events, then watch from there."""
         page = self._api.get(self._path)
         query = urllib.parse.urlencode({"watch": "true", "resourceVersion": page["metadata"]["resourceVersion"]})
         self.connect(f"{self._path}?{query}")

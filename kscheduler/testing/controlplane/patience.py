@@ -1,8 +1,8 @@
-"""Waiting for what a real cluster will do: as long as anything moves, however slow the machine is.
+"""Waits for what a real cluster will do, as long as there is any activity, however slow the machine is.
 
-No wait has a limit in seconds of the clock on the wall, which would only measure the machine. A wait gives up when all
-that could bring the thing about has been idle for long: no thread of a process that the tests started ran or wanted
-to, the waiting program itself was not held up, and the state that the caller may name did not change.
+A limit in seconds of real time would only measure the machine. Instead, a wait fails when all that could bring about
+the awaited condition has been idle for long: no thread of a process started by the tests ran or was runnable, the
+waiting program itself was not held up, and the progress state given by the caller did not change.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from typing import TypeVar
 
 from kscheduler.testing.controlplane.faults import HarnessError
 
-# More than any pause that a program under test makes by itself: 15 s of a Lease, 30 s of an informer, 60 s in which
-# a kind that was missing is looked for again.
+# Longer than any pause of a program under test: 15 s of a Lease, 30 s of an informer, and 60 s after which an informer
+# lists a kind again that the apiserver did not know.
 IDLE_S = 120.0
-# Only so that a run ends in which a process spins for ever. pyproject.toml has the one for all that waits elsewhere.
+# Ends a wait although a process is active, in case it loops for ever. The limit of a whole test is in pyproject.toml.
 CEILING_S = 900.0
 POLL_S = 0.05
-LOOK_S = 0.5  # between looks at the processes, which cost some milliseconds
-ROUNDING_S = POLL_S / 2  # of sums of pauses
+LOOK_S = 0.5  # seconds between checks of all processes, each of which takes some milliseconds
+ROUNDING_S = POLL_S / 2  # tolerance for rounding errors in sums of pauses
 WHAT = "what the caller waits for"
-HELD_UP = 3.0  # a pause that took so many times as long as it should: the waiting program did not get the CPU
+HELD_UP = 3.0  # if a pause took longer than planned by this factor, the waiting program did not get the CPU
 
 T = TypeVar("T")
 
 
 class Patience:
-    """What is left of a wait. The caller looks, pauses, says how long the pause took, and looks again.
+    """The limit of one wait. The caller repeats: check the condition, pause, and report the pause's length to `waited`.
 
-    `state` is what the caller sees of the progress: a count, or a text. Each change of it restores all patience, and
-    it is shown when that is exhausted.
+    `state` returns the progress as the caller sees it, for example a count. Each change of it restarts the time for
+    which everything may be idle, and the last one is in the error message.
     """
 
     def __init__(self, what: str, state: Callable[[], object] | None = None, *, idle_s: float = IDLE_S) -> None:
@@ -48,7 +48,10 @@ class Patience:
         self._last = state() if state is not None else None
 
     def waited(self, pause_s: float) -> None:
-        """Account for a pause of POLL_S, or of less if something happened. HarnessError when patience is exhausted."""
+        """Account for a pause of POLL_S, or a shorter one.
+
+        Raises HarnessError if everything has been idle for too long.
+        """
         self._paused_s += min(pause_s, POLL_S)
         self._was_held_up = self._was_held_up or pause_s > HELD_UP * POLL_S
         if self._paused_s < min(LOOK_S, self._limit_s) - ROUNDING_S:
@@ -64,13 +67,13 @@ class Patience:
             raise HarnessError(f"{self._what}: not within {CEILING_S:.0f} s, though processes work{self._shown()}")
 
     def pause(self) -> None:
-        """Pause, of a thread."""
+        """Pause this thread for POLL_S, and account for it."""
         began_s = time.monotonic()
         time.sleep(POLL_S)
         self.waited(time.monotonic() - began_s)
 
     async def pause_loop(self) -> None:
-        """Pause, while the event loop goes on."""
+        """Pause this task for POLL_S, and account for it; other tasks run meanwhile."""
         began_s = time.monotonic()
         await asyncio.sleep(POLL_S)
         self.waited(time.monotonic() - began_s)
@@ -80,21 +83,27 @@ class Patience:
 
 
 def eventually(is_so: Callable[[], object], what: str = WHAT, *, state: Callable[[], object] | None = None) -> None:
-    """Return when `is_so` answers something true; HarnessError naming `what` when nothing moves any more."""
+    """Wait until `is_so` returns a true value. Raises HarnessError, naming `what`, if there is no more activity."""
     patience = Patience(what, state)
     while not is_so():
         patience.pause()
 
 
 async def until(is_so: Callable[[], object], what: str = WHAT, *, state: Callable[[], object] | None = None) -> None:
-    """The same, while the event loop goes on."""
+    """Wait in a task until `is_so` returns a true value.
+
+    Raises HarnessError, naming `what`, if there is no more activity.
+    """
     patience = Patience(what, state)
     while not is_so():
         await patience.pause_loop()
 
 
 async def ended(work: Awaitable[T], what: str) -> T:
-    """What `work` gives; HarnessError naming `what` when nothing moves any more, and it is cancelled."""
+    """Await `work` and return its result.
+
+    Cancels it and raises HarnessError, naming `what`, if there is no more activity.
+    """
     task, patience = asyncio.ensure_future(work), Patience(what)
     try:
         while True:
@@ -108,7 +117,10 @@ async def ended(work: Awaitable[T], what: str) -> T:
 
 
 def notified(changed: threading.Condition, is_so: Callable[[], object], patience: Patience) -> None:
-    """Return when `is_so`, which is asked again at each notification; HarnessError as from `patience`."""
+    """Wait until `is_so` returns a true value, checked at each notification of `changed`.
+
+    Raises HarnessError if `patience` is exhausted.
+    """
     with changed:
         while not is_so():
             began_s = time.monotonic()
@@ -117,8 +129,9 @@ def notified(changed: threading.Condition, is_so: Callable[[], object], patience
 
 
 def is_anything_working(process: str = "self") -> bool:
-    """Whether a thread runs, wants to or waits for the disk: of the process or of those that it started, or they, but
-    for the thread that asks.
+    """Return True if the process or a descendant has a thread that runs, is runnable or waits for the disk.
+
+    `process`: its id, or "self". The calling thread itself does not count.
     """
     own = threading.get_native_id()
     processes = [process]

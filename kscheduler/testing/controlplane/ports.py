@@ -1,8 +1,8 @@
-"""Free loopback ports, below the range the kernel takes for outgoing connections.
+"""Finds free loopback ports, below the range that the kernel uses for outgoing connections.
 
-A server that is killed and started again must find its port free: neither an outgoing connection nor another run of
-the tests may have taken it. So each process reserves a block of ports at a time, by the name of a socket in Linux'
-abstract namespace: the kernel gives a name to one process only, and takes it back when that ends, however it ends.
+A server that is killed and restarted must find its port free: neither an outgoing connection nor another run of the
+tests may have taken it. So each process reserves a block of ports by binding a socket's name in Linux' abstract
+namespace: the kernel gives a name to only one process, and frees it when that process ends in any way.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import socket
 
 from kscheduler.testing.controlplane.faults import HarnessError
 
-FIRST, LAST = 20_000, 32_000  # Linux takes outgoing ports from 32768 on
-BLOCK = 100  # ports; one open file each
+FIRST, LAST = 20_000, 32_000  # Linux uses ports from 32768 on for outgoing connections
+BLOCK = 100  # ports per block; each block takes one open file
 
-_reserved: list[int] = []  # ports of this process's blocks which it has not given out yet
+_reserved: list[int] = []  # ports in this process's blocks that were not returned yet
 _random = random.SystemRandom()
 
 
 def free_port() -> int:
-    """A TCP port on 127.0.0.1 on which nobody listens and which no running process that asked here was given."""
+    """Return a TCP port of 127.0.0.1 that nobody listens on, and that was returned to no other running process."""
     while True:
         if not _reserved:
             _reserved.extend(_reserve_block())
@@ -30,7 +30,10 @@ def free_port() -> int:
 
 
 def _reserve_block() -> list[int]:
-    """Reserve ports until this process ends, in no certain order."""
+    """Reserve a block of ports until this process ends; return them in random order.
+
+    Raises HarnessError if none is left.
+    """
     blocks = list(range(FIRST, LAST, BLOCK))
     _random.shuffle(blocks)
     for first in blocks:
@@ -40,7 +43,7 @@ def _reserve_block() -> list[int]:
         except OSError:
             name.close()
             continue
-        name.detach()  # it stays open, and no warning says so at the end
+        name.detach()  # stays open until the process ends, without a warning about an unclosed socket
         ports = list(range(first, first + BLOCK))
         _random.shuffle(ports)
         return ports

@@ -1,4 +1,4 @@
-"""Whether a component of the control plane answers, for waits until it is ready."""
+"""Checks whether a component of the control plane answers, so that tests can wait until it is ready."""
 
 from __future__ import annotations
 

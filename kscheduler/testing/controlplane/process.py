@@ -1,8 +1,8 @@
-"""One supervised child process: its log file, readiness, end, and what it used of the machine.
+"""Supervises one child process: its log file, readiness, end, and use of CPU and memory.
 
 A child never outlives the process that started it, however that one ends: the kernel kills it (PR_SET_PDEATHSIG).
-That signal is tied to the *thread* which started the child, so all children are started by one thread that lives as
-long as the program. Linux only.
+That signal is tied to the *thread* that started the child, so one thread, which lives as long as the program, starts
+all children. Linux only.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from kscheduler.testing.controlplane.patience import Patience, eventually
 
 LOG_TAIL_CHARS = 3000
 
-# Asks for the signal, then becomes the program. A preexec_fn would do it in one step, but forking a threaded
-# interpreter is deprecated. 1 is PR_SET_PDEATHSIG; a parent that died before the request is seen by its pid.
+# Requests the signal, then executes the program. A preexec_fn would do it in one step, but forking a threaded
+# interpreter is deprecated. 1 is PR_SET_PDEATHSIG; a parent that died before the request is detected by its pid.
 _LAUNCHER = (
     "import ctypes, os, signal, sys\n"
     "ctypes.CDLL(None).prctl(1, signal.SIGKILL)\n"
@@ -37,14 +37,14 @@ _LAUNCHER = (
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The resources that a process used so far."""
+    """The CPU time and memory that a process has used so far."""
 
     cpu_s: float  # user and system, all threads; some 0.03 s are the launcher's, so subtract an early reading
     peak_memory_bytes: int  # highest resident set (VmHWM)
 
 
 class Process:
-    """A child process by name; `start` and `stop` may alternate, and the log goes on in the same file."""
+    """A child process with a name. It may be started again after a stop, and then appends to its log."""
 
     def __init__(
         self,
@@ -65,30 +65,33 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """The process id; an error when it was never started."""
+        """The process id. Raises HarnessError if the process was never started."""
         if self._child is None:
             raise HarnessError(f"{self.name} is not started")
         return self._child.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and has not ended."""
+        """True if the process was started and has not ended."""
         return self._child is not None and self._child.poll() is None
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended, negative for a signal; None while it runs."""
+        """The exit code, negative for a signal; None while the process runs."""
         return None if self._child is None else self._child.poll()
 
     def start(self) -> None:
-        """Start it; an error when it runs already."""
+        """Start the process. Raises HarnessError if it is running."""
         if self.is_running:
             raise HarnessError(f"{self.name} runs already, with pid {self.pid}")
         with self.log.open("ab") as log:
             self._child = _spawner.spawn(self.command, self._environment, self._directory, log)
 
     def wait_ready(self, is_ready: Callable[[], bool]) -> None:
-        """Ask `is_ready` until it is true. StartFailed when the process ends first; HarnessError when nothing moves."""
+        """Wait until `is_ready` returns True.
+
+        Raises StartFailed if the process ends first, HarnessError if there is no more activity.
+        """
         patience = Patience(f"{self.name} is ready", self.log_tail)
         while not is_ready():
             if not self.is_running:
@@ -96,20 +99,20 @@ class Process:
             patience.pause()
 
     def wait(self) -> int:
-        """The exit code, as soon as there is one; HarnessError when it still runs though nothing moves."""
+        """Wait for the process to end; return its exit code. Raises HarnessError if it runs on without any activity."""
         if self._child is None:
             raise HarnessError(f"{self.name} is not started")
         eventually(lambda: not self.is_running, f"{self.name} ends", state=self.log_tail)
         return self._child.wait()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal, when it runs."""
+        """Send a signal to the process, if it is running."""
         self.usage()
         if self.is_running:
             os.kill(self.pid, number)
 
     def stop(self, grace_s: float = 10.0) -> int | None:
-        """Ask it to end, kill it after `grace_s`, and wait. Returns the exit code; None when never started."""
+        """Send SIGTERM, and SIGKILL after `grace_s`; wait for the end. Return the exit code, None if never started."""
         if self._child is None:
             return None
         self.signal(signal.SIGTERM)
@@ -119,30 +122,33 @@ class Process:
             return self.kill()
 
     def kill(self) -> int | None:
-        """End it at once with SIGKILL and wait. Returns the exit code; None when never started."""
+        """Send SIGKILL and wait for the end. Return the exit code, None if never started."""
         if self._child is None:
             return None
         self.signal(signal.SIGKILL)
         return self._child.wait()
 
     def usage(self) -> Usage:
-        """CPU time and peak memory until now; of an ended process, as of the last call or signal before its end."""
+        """Return CPU time and peak memory so far.
+
+        If the process has ended: as of the last call or signal before its end.
+        """
         if self.is_running:
             with contextlib.suppress(OSError, LookupError):  # it ended between the question and the answer
                 self._last_usage = Usage(_cpu_s(self.pid), _peak_memory_bytes(self.pid))
         return self._last_usage
 
     def log_text(self) -> str:
-        """All it wrote so far, of every start."""
+        """Return everything the process has logged, in all its starts."""
         return self.log.read_text(errors="replace")
 
     def log_tail(self) -> str:
-        """Where the log is, and its end, for messages of faults."""
+        """Return the path of the log and its last lines, for error messages."""
         return f"the end of {self.log}:\n{self.log_text()[-LOG_TAIL_CHARS:]}"
 
 
 class _Spawner:
-    """The one thread that starts children; it ends with the program, and they with it."""
+    """The thread that starts all children; it ends with the program, whereupon the kernel kills the children."""
 
     def __init__(self) -> None:
         self._requests: queue.SimpleQueue[tuple[Callable[[], subprocess.Popen[bytes]], Future[subprocess.Popen[bytes]]]]

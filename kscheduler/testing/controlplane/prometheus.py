@@ -1,4 +1,4 @@
-"""A real Prometheus from the system's packages, with the targets of a test, which may be killed or frozen.
+"""Runs the system's Prometheus with the targets of a test. It can be killed, restarted and frozen.
 
 It has a port and a data directory of its own, and keeps its data over a restart.
 """
@@ -25,7 +25,7 @@ SCRAPE_S = 1
 
 
 class Prometheus:
-    """A running Prometheus that scrapes each target (host:port) once a second."""
+    """A Prometheus process that scrapes each target (host:port) once a second."""
 
     def __init__(self, control_plane: ControlPlane, targets: Sequence[str]) -> None:
         program = shutil.which(PROGRAM)
@@ -51,30 +51,30 @@ class Prometheus:
         self._wait_ready()
 
     def kill(self) -> None:
-        """Kill it, as a crash would: connections are refused from now on."""
+        """Kill Prometheus, as in a crash: connections are refused from then on."""
         self.process.kill()
 
     def start(self) -> None:
-        """Start it again, on the same port and data."""
+        """Start Prometheus again, on the same port and with the same data."""
         self.process.start()
         self._wait_ready()
 
     def freeze(self) -> None:
-        """Freeze it: the kernel accepts connections, and no answer comes."""
+        """Stop Prometheus by SIGSTOP: the kernel accepts connections, but no request is answered."""
         self.process.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
         self.process.signal(signal.SIGCONT)
 
     def ask(self, query: str, label: str = "node") -> dict[str, float]:
-        """Return the query's current result: value of the label -> value."""
+        """Evaluate a query now; return the label's value -> the result."""
         parameters = urllib.parse.urlencode({"query": query})
         with urllib.request.urlopen(f"{self.url}/api/v1/query?{parameters}", timeout=10) as answer:
             found = json.load(answer)["data"]["result"]
         return {each["metric"].get(label, ""): float(each["value"][1]) for each in found}
 
     def close(self) -> None:
-        """End it in any state; a frozen process would not react to SIGTERM."""
+        """End the process in any state, even frozen, when it would not react to SIGTERM."""
         self.process.kill()
 
     def _wait_ready(self) -> None:

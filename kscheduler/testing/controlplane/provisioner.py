@@ -1,9 +1,9 @@
-"""A provisioner of volumes that do not exist, as an external provisioner of a CSI driver behaves.
+"""Plays the external provisioner of a CSI driver: creates volumes (as objects only) for claims.
 
-It answers claims that name it in their storage-provisioner annotation: at once, or, when their class waits for the
-first consumer, as soon as the scheduler has selected a node. The volume is reachable from the selected node's zone.
-It never reclaims. Classes with the parameter `full` name nodes, separated by commas, on which there is no space: there
-the selected node is taken back, which asks the scheduler to choose again.
+It provisions claims that name it in their storage-provisioner annotation: at once, or, for a class with
+WaitForFirstConsumer, when the scheduler has selected a node. The volume is accessible in the selected node's zone.
+It never reclaims. The class parameter `full` lists nodes (separated by commas) without space: if one of them is
+selected, the selected-node annotation is removed, by which the scheduler has to choose again.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from kscheduler.testing.controlplane.mirror import Mirror
 
 NAME = "csi.example.com"
 ZONE = "topology.kubernetes.io/zone"
-POLL_S = 0.5  # between two looks without news, for requests that failed
+POLL_S = 0.5  # seconds after which claims are checked again without an event, in case a request failed
 
 PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
 class Provisioner:
-    """Provisions from `__enter__` to `__exit__`, on a thread."""
+    """Provisions volumes from `__enter__` to `__exit__`, in a thread."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._api = Api(credentials)

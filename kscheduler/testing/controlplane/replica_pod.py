@@ -1,15 +1,18 @@
-"""The Pod that a scheduler process claims to run in, and what a kubelet or a person does to it."""
+"""The Pod in which a scheduler process claims to run, and what a kubelet or a user does to it."""
 
 from __future__ import annotations
 
 from kscheduler.testing.controlplane import workload
 from kscheduler.testing.controlplane.api import Api
 
-NOBODY = "nobody"  # the scheduler of replicas' own Pods, which no scheduler is to place
+NOBODY = "nobody"  # schedulerName of these Pods, which no scheduler is to place
 
 
 class ReplicaPod:
-    """A Pod, made at once, on no node unless one is given. `environment` is its container's downward API."""
+    """Creates a Pod, on no node unless one is given.
+
+    `environment`: the variables that its container would get from it.
+    """
 
     def __init__(self, api: Api, namespace: str, name: str, *, node: str = "") -> None:
         self._api = api

@@ -1,4 +1,4 @@
-"""The common part of kube-scheduler and kscheduler as processes: configuration, limits that decide nothing, pages."""
+"""Runs a scheduler as a process: the parts that kube-scheduler and kscheduler have in common."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPEN_PATHS = "/healthz,/livez,/readyz,/metrics,/configz"
 
 
 class Surroundings(Protocol):
-    """What a scheduler is started beside: a control plane, or a stub of one."""
+    """What a scheduler runs beside: a control plane, or a stub of one."""
 
     directory: Path
     admin_kubeconfig: Path
@@ -33,10 +33,10 @@ class Surroundings(Protocol):
 
 
 class SchedulerProcess:
-    """A scheduler beside a control plane. The default client limits (50 requests a second) are raised."""
+    """A scheduler beside a control plane. The default client limit (50 requests per second) is raised."""
 
     process: Process  # set by the subclass, which starts it
-    open_paths = OPEN_PATHS  # that anybody may read
+    open_paths = OPEN_PATHS  # paths that need no authentication
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class SchedulerProcess:
 
     @property
     def flags(self) -> list[str]:
-        """The flags both understand."""
+        """Return the flags that both schedulers understand."""
         return [
             f"--config={self._config}",
             "--bind-address=127.0.0.1",
@@ -77,11 +77,11 @@ class SchedulerProcess:
         self.process.wait_ready(lambda: is_healthy(f"{self.url}/readyz", self._tls))
 
     def stop(self) -> None:
-        """Ask it to end, and wait."""
+        """Stop the scheduler by SIGTERM, and wait for its end."""
         self.process.stop(grace_s=20.0)
 
     def get(self, path: str, token: str = "") -> str:
-        """The answer of one of its own pages, such as /metrics."""
+        """Return the body of a page of the scheduler's endpoint, such as /metrics."""
         request = urllib.request.Request(f"{self.url}{path}")
         if token:
             request.add_header("Authorization", f"Bearer {token}")

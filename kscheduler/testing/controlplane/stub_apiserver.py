@@ -1,4 +1,4 @@
-"""An apiserver that costs next to nothing (go/cmd/stub-apiserver): for what a scheduler's own process can do at most.
+"""Runs an apiserver stub that needs next to no CPU (go/cmd/stub-apiserver), to measure the scheduler process alone.
 
 with StubApiserver() as stub:
     stub.create_nodes(nodes)
@@ -30,19 +30,19 @@ COMMAND = "stub-apiserver"
 
 
 class State(msgspec.Struct, frozen=True):
-    """What the stub counted since its start, or since its pods were removed."""
+    """What the stub has counted since its start, or since `forget_pods`."""
 
     bound: int
     events: int
     conflicts: int  # bindings of pods that were bound already
     mistakes: int  # requests that no scheduler should send, conflicts among them
-    watches: dict[str, int]  # open now, of nodes, pods and others
+    watches: dict[str, int]  # number of open watches of nodes, pods and others
     last_bound_s: float  # Unix time of the last binding; 0 before
     now_s: float  # Unix time of this answer
 
 
 class StubApiserver:
-    """A running stub with its credentials; a context manager. `cores`: where it may run, as `taskset` reads it."""
+    """A running stub with credentials; a context manager. `cores`: the cores to run on, in the syntax of `taskset`."""
 
     def __init__(self, *, cores: str = "") -> None:
         self._executable = ensure([COMMAND]).path(COMMAND)
@@ -85,7 +85,7 @@ class StubApiserver:
         environment: dict[str, str] | None = None,
         directory: Path | None = None,
     ) -> Process:
-        """Start any program beside the stub; it is stopped first. Its log is `<name>.log` in the stub's directory."""
+        """Start a program beside the stub, which is stopped first. Its log is `<name>.log` in the stub's directory."""
         process = Process(
             name, command, log=self.directory / f"{name}.log", environment=environment, directory=directory
         )
@@ -94,22 +94,22 @@ class StubApiserver:
         return process
 
     def create_nodes(self, count: int, name: str, templates: Sequence[str]) -> None:
-        """Create nodes as the texts say, which take turns: `{index}`, `{uid}` and `{rv}` are filled in."""
+        """Create nodes from JSON templates in turn; `{index}`, `{uid}` and `{rv}` (resource version) are filled in."""
         self._post("/stub/nodes", {"count": count, "name": name, "templates": list(templates)})
 
     def create_pods(
         self, count: int, name: str, templates: Sequence[str], bound: Sequence[str], *, first: int = 0
     ) -> None:
-        """Create pods as the texts say; `bound` are the texts of the same pods with a `{node}`."""
+        """Create pods from JSON templates in turn. `bound`: templates of the same pods once bound, with a `{node}`."""
         request = {"count": count, "first": first, "name": name, "templates": list(templates), "bound": list(bound)}
         self._post("/stub/pods", request)
 
     def forget_pods(self) -> None:
-        """Delete all pods, and count from zero again."""
+        """Delete all pods, and reset the counts to zero."""
         self._post("/stub/forget-pods", {})
 
     def state(self) -> State:
-        """Return what was counted so far."""
+        """Return what the stub has counted so far."""
         with urllib.request.urlopen(f"{self.url}/stub/state", context=self._tls, timeout=30) as answer:
             return msgspec.json.decode(answer.read(), type=State)
 
@@ -120,5 +120,5 @@ class StubApiserver:
 
 
 def pinned(command: Sequence[str], cores: str) -> list[str]:
-    """Return the command kept to these cores, as `taskset` reads them; anywhere if there are none."""
+    """Return the command restricted to these cores by `taskset`; unchanged if `cores` is ""."""
     return ["taskset", "-c", cores, *command] if cores else list(command)

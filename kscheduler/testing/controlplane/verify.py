@@ -1,8 +1,8 @@
-"""Judges a cluster from the apiserver's own lists: every pod bound, no node overcommitted, one Scheduled event each.
+"""Checks a cluster by the apiserver's lists: every pod is bound, no node is overcommitted, one Scheduled event per pod.
 
-It counts for itself, in exact fractions and with none of the scheduler's code, so that a shared mistake cannot hide.
-A pod's request is that of the Pod API: containers and sidecars together, or the largest init step when that is more;
-pod-level requests replace the sums they name; overhead comes on top. Finished pods take nothing.
+It computes in exact fractions and without the scheduler's code, so that an error in that code cannot hide itself. A
+pod's request is computed as the Pod API defines it: containers and sidecars together, or the largest init step if that
+is more; pod-level requests replace the sums of the resources they name; overhead is added. Finished pods use nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from kscheduler.testing.controlplane.api import Api, Object
 
-Amounts = dict[str, Fraction]  # resource -> amount, in cores, bytes or pieces
+Amounts = dict[str, Fraction]  # resource -> amount, in cores, bytes or units
 
 SUFFIXES = {
     **{"n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000)},
@@ -27,23 +27,23 @@ SUFFIXES = {
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What was found. `problems` is empty when all is well."""
+    """The result of the check. `problems` is empty if all is well."""
 
     bound: int  # pods with a node that are not finished
-    unbound: tuple[str, ...]  # namespace/name
-    overcommitted: tuple[str, ...]  # sentences, one for a node and resource
-    wrong_events: tuple[str, ...]  # sentences, one for a pod
+    unbound: tuple[str, ...]  # namespace/name of pods without a node
+    overcommitted: tuple[str, ...]  # sentences, one for each node and resource
+    wrong_events: tuple[str, ...]  # sentences, one for each pod
 
     @property
     def problems(self) -> list[str]:
-        """Every fault as a sentence."""
+        """All problems found, each as a sentence."""
         return [*(f"{pod} is not bound" for pod in self.unbound), *self.overcommitted, *self.wrong_events]
 
 
 def verify(api: Api, namespace: str | None = None, *, events: bool = True) -> Placement:
-    """Judge the pods of a namespace, or of all; nodes are always judged with every pod on them.
+    """Check the pods of a namespace, or of all; nodes are always checked with every pod on them.
 
-    `events=False` leaves out the Scheduled events, for pods that were bound without a scheduler.
+    `events=False` skips the check of Scheduled events, for pods that were not bound by a scheduler.
     """
     everywhere = [pod for pod in api.list_all("/api/v1/pods") if not _is_finished(pod)]
     judged = [pod for pod in everywhere if namespace in (None, pod["metadata"]["namespace"])]
@@ -57,7 +57,9 @@ def verify(api: Api, namespace: str | None = None, *, events: bool = True) -> Pl
 
 
 def overcommitted(nodes: Iterable[Object], pods: Iterable[Object]) -> list[str]:
-    """A sentence for each node and resource whose pods ask for more than is allocatable, and for unknown nodes."""
+    """Return a sentence for each node and resource of which pods request more than is allocatable, and each unknown
+    node.
+    """
     taken: dict[str, Amounts] = defaultdict(lambda: defaultdict(Fraction))  # node -> what its pods request
     for pod in pods:
         if node := _node_of(pod):
@@ -76,7 +78,7 @@ def overcommitted(nodes: Iterable[Object], pods: Iterable[Object]) -> list[str]:
 
 
 def wrong_events(pods: Iterable[Object], scheduled: Iterable[Object]) -> list[str]:
-    """A sentence for each bound pod without exactly one Scheduled event of its node, and each unbound one with any."""
+    """Return a sentence for each bound pod without exactly one Scheduled event, and each unbound pod with any."""
     events: dict[str, list[Object]] = defaultdict(list)  # pod uid -> its Scheduled events
     for event in scheduled:
         events[event["involvedObject"].get("uid", "")].append(event)
@@ -92,7 +94,7 @@ def wrong_events(pods: Iterable[Object], scheduled: Iterable[Object]) -> list[st
 
 
 def pod_request(pod: Object) -> Amounts:
-    """What a pod takes of a node, by resource."""
+    """Return what a pod uses of a node, by resource."""
     spec = pod["spec"]
     together = _sum(_requests_of(container) for container in spec["containers"])
     sidecars: Amounts = {}
@@ -108,12 +110,12 @@ def pod_request(pod: Object) -> Amounts:
 
 
 def amounts(quantities: dict[str, Any]) -> Amounts:
-    """Quantities of a resource list as exact numbers."""
+    """Return the quantities of a resource list as exact numbers."""
     return {resource: quantity(str(text)) for resource, text in quantities.items()}
 
 
 def quantity(text: str) -> Fraction:
-    """A Kubernetes quantity, such as 100m, 1.5Gi or 2e3, as an exact number."""
+    """Parse a Kubernetes quantity, such as 100m, 1.5Gi or 2e3, as an exact number."""
     for suffix in (text[-2:], text[-1:]):
         if suffix in SUFFIXES:
             return Fraction(text[: -len(suffix)]) * SUFFIXES[suffix]
@@ -138,7 +140,7 @@ def _maximum(one: Amounts, other: Amounts) -> Amounts:
 
 
 def _occurrences(event: Object) -> int:
-    """How often an event was reported: a series counts all of it."""
+    """Return how often an event was reported: once, or the count of its series."""
     return max(1, event.get("count") or 1, (event.get("series") or {}).get("count") or 1)
 
 

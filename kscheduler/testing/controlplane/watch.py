@@ -1,7 +1,7 @@
-"""Watches pods being bound, from beside the scheduler: who was bound when, as the apiserver reports it.
+"""Watches pods being bound, independently of the scheduler: which pod was bound when, as the apiserver reports it.
 
-The watch carries metadata only, so that it costs the apiserver little. A pod counts once, at the first event in which
-it has a node.
+The watch requests metadata only, to cost the apiserver little. A pod counts once, at the first event in which it has a
+node.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Event(msgspec.Struct):
 
 
 class BindWatch(WatchThread):
-    """Counts the pods of a namespace, or of all, that got a node since the watch began or had one then."""
+    """Counts the pods of a namespace, or of all, that have a node when the watch begins or get one later."""
 
     def __init__(self, credentials: Credentials, namespace: str | None = None) -> None:
         super().__init__(credentials, "bind-watch")
@@ -53,14 +53,14 @@ class BindWatch(WatchThread):
         return len(self._bound_at_s)
 
     def times_s(self) -> list[float]:
-        """When each pod was seen bound, by time.monotonic(), in order."""
+        """Return when each pod was first seen bound, by time.monotonic(), in order."""
         with self._changed:
             return list(self._bound_at_s.values())
 
     def wait(self, count: int, timeout_s: float = math.inf) -> None:
-        """Wait until so many pods are bound; HarnessError when none is bound any more and nothing else moves.
+        """Wait until `count` pods are bound. Raises HarnessError if there is no more activity, or after `timeout_s`.
 
-        A benchmark may also set a limit, in seconds: a scheduler that needs longer has failed it.
+        Only a benchmark sets `timeout_s`: a scheduler that takes longer has failed it.
         """
         began_s = time.monotonic()
 
@@ -75,7 +75,7 @@ class BindWatch(WatchThread):
         return f"{self.count} pods were bound" + (f"; last fault: {self.fault}" if self.fault else "")
 
     def open(self) -> None:
-        """Watch from the start: the apiserver sends every pod that has a node first, so nothing is missed."""
+        """Open a watch from the start: the apiserver first sends all pods that have a node, so that none is missed."""
         self.connect(self._path, {"Accept": METADATA_ONLY})
 
     def note(self, line: bytes) -> None:

@@ -1,6 +1,6 @@
-"""A watch of the test apiserver on a thread of its own, which is opened again whenever it ends.
+"""Watches the test apiserver in a thread, and opens the watch again whenever it ends.
 
-A loaded apiserver drops a watch that reads too slowly, and one that is killed drops all. Like api.py this is not the
+A loaded apiserver drops a watch that reads too slowly, and one that is killed drops all. Like api.py, this is not the
 client under test and shares no code with it.
 """
 
@@ -21,7 +21,7 @@ REOPEN_PERIOD_S = 0.1
 
 
 class WatchThread:
-    """Watches from `__enter__` to `__exit__`. A subclass has `open`, which calls `connect`, and `note`."""
+    """Watches from `__enter__` to `__exit__`. A subclass implements `open`, which calls `connect`, and `note`."""
 
     def __init__(self, credentials: Credentials, name: str) -> None:
         self._credentials = credentials
@@ -31,11 +31,11 @@ class WatchThread:
         self.fault: str | None = None  # why the watch ended last
 
     def open(self) -> None:
-        """Open the watch so that nothing is missed since the last one."""
+        """Open the watch, such that no event since the last one is missed."""
         raise NotImplementedError
 
     def note(self, line: bytes) -> None:
-        """Take in one event of the watch. Raises HarnessError for an event of type ERROR."""
+        """Handle one event of the watch. Raises HarnessError for an event of type ERROR."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -54,7 +54,7 @@ class WatchThread:
             self._connection.close()
 
     def connect(self, path: str, headers: dict[str, str] | None = None) -> None:
-        """Send the request of a watch and check its status. Raises HarnessError for any but 200."""
+        """Send the watch request and check the status. Raises HarnessError for any status but 200."""
         address = urllib.parse.urlsplit(self._credentials.server)
         connection = http.client.HTTPSConnection(
             address.hostname or "", address.port, context=self._credentials.ssl_context(), timeout=CONNECT_TIMEOUT_S

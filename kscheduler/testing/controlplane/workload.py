@@ -1,7 +1,7 @@
-"""The nodes and pods a test or benchmark creates, as JSON-like objects.
+"""The nodes and pods that tests and benchmarks create, as JSON-like objects.
 
-The defaults are those of the scheduler_perf suite: a node has 4 CPUs, 32 Gi and room for 110 pods; a pod asks for
-100m and 500 Mi. `{index}` in any string of a template becomes the object's number when it is created.
+The defaults are those of the scheduler_perf suite: a node has 4 CPUs, 32 Gi and room for 110 pods; a pod requests
+100m and 500 Mi. `{index}` in any string of a template is replaced by the object's number when it is created.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def node(
     annotations: Mapping[str, str] | None = None,
     taints: list[Object] | None = None,
 ) -> Object:
-    """A Ready node without a kubelet; the apiserver keeps the status it is created with."""
+    """Return a Ready node without a kubelet; the apiserver keeps the status given at creation."""
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
     spec: Object = {"taints": taints} if taints else {}
     return {
@@ -49,7 +49,7 @@ def pod(
     scheduler_name: str = "default-scheduler",
     spec: Mapping[str, Any] | None = None,  # further fields of the pod's spec
 ) -> Object:
-    """A pod of one container. Extended resources are limits too, as the apiserver demands."""
+    """Return a pod with one container. Extended resources are also set as limits, as the apiserver demands."""
     extended = {resource: amount for resource, amount in requests.items() if "/" in resource}
     container = {
         "name": "pause",

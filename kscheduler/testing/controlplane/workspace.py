@@ -1,6 +1,6 @@
-"""One test's part of a shared control plane: a namespace of its own, and nothing left behind.
+"""One test's part of a shared control plane: it has a namespace of its own, and leaves nothing behind.
 
-Nodes have no namespace, so tests that share a control plane run one after another and each starts without nodes.
+Nodes have no namespace, so tests that share a control plane run one after another, and each starts without nodes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _numbers = itertools.count(1)
 
 
 class Workspace:
-    """A namespace and the nodes and processes of one test; `clean` removes them all."""
+    """The namespace, nodes and processes of one test; `clean` removes them all."""
 
     def __init__(self, control_plane: ControlPlane) -> None:
         self.control_plane = control_plane
@@ -26,46 +26,46 @@ class Workspace:
         control_plane.create_namespace(self.namespace)
 
     def create_nodes(self, count: int, **options: object) -> list[str]:
-        """Create nodes `node-0` and so on, with the options of `workload.node`; returns the names.
+        """Create nodes `node-0` and so on, with the options of `workload.node`; return their names.
 
-        A request each; for hundreds of objects use load.py.
+        It makes one request for each; for hundreds of objects use load.py.
         """
         return [self.create_node(f"node-{index}", **options) for index in range(count)]
 
     def create_node(self, name: str, **options: object) -> str:
-        """Create one node; returns its name."""
+        """Create one node; return its name."""
         self.api.create("/api/v1/nodes", workload.node(name, **options))  # type: ignore[arg-type]
         return name
 
     def create_pods(self, count: int, **options: object) -> list[str]:
-        """Create pods `pod-0` and so on, with the options of `workload.pod`; returns the names."""
+        """Create pods `pod-0` and so on, with the options of `workload.pod`; return their names."""
         return [self.create_pod(f"pod-{index}", **options) for index in range(count)]
 
     def create_pod(self, name: str, **options: object) -> str:
-        """Create one pod; returns its name."""
+        """Create one pod; return its name."""
         self.create(workload.pod(name, **options))  # type: ignore[arg-type]
         return name
 
     def create(self, pod: Object) -> Object:
-        """Create a pod from a whole object."""
+        """Create a pod from a complete object."""
         created: Object = self.api.create(self._pods, pod)
         return created
 
     def pods(self) -> list[Object]:
-        """Every pod of the test."""
+        """Return all pods of the test."""
         return self.api.list_all(self._pods)
 
     def pod(self, name: str) -> Object:
-        """One pod as it is now."""
+        """Return one pod as it is now."""
         found: Object = self.api.get(f"{self._pods}/{name}")
         return found
 
     def bindings(self) -> Mapping[str, str]:
-        """Pod name -> node name, of the bound ones."""
+        """Return pod name -> node name, for bound pods."""
         return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in self.pods() if pod["spec"].get("nodeName")}
 
     def clean(self) -> None:
-        """Stop the test's processes, then delete its pods, namespace and every node."""
+        """Stop the test's processes, then delete its pods, its namespace and all nodes."""
         self.control_plane.stop_processes(keep=self._processes_before)
         self.control_plane.delete_namespace(self.namespace)
         self.api.delete("/api/v1/nodes")
