@@ -1,4 +1,4 @@
-"""Compile the example guests in C, plugins/NAME/NAME.c, into build/guests/NAME.wasm; only those that are out of date.
+"""Compiles the example guests (wasm plugins) in C that have changed: plugins/NAME/NAME.c to build/guests/NAME.wasm.
 
     python plugins/build_guests.py [NAME ...]
 
@@ -23,12 +23,15 @@ FLAGS = (
 
 
 def guests() -> list[Path]:
-    """The sources of all examples in C."""
+    """Return the source files of all examples in C."""
     return sorted(path for path in PLUGINS.glob("*/*.c") if path.stem == path.parent.name)
 
 
 def build(source: Path, target: Path = TARGET) -> Path:
-    """Compile one source with the library, unless that has been done. Raises CalledProcessError with what zig says."""
+    """Compile one source with the guest library, if it has changed.
+
+    Raises CalledProcessError with the compiler's output.
+    """
     made = target / f"{source.stem}.wasm"
     needed = [source, *SDK.glob("*.[ch]"), Path(__file__)]
     if made.exists() and made.stat().st_mtime > max(path.stat().st_mtime for path in needed):

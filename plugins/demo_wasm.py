@@ -1,9 +1,10 @@
-"""What a wasm plugin does, from its source to placements: compile it, serve it by http, schedule with it and without.
+"""Demonstrates a wasm plugin: compiles it, serves it by HTTP, and schedules pods without and with it.
 
     python plugins/demo_wasm.py
 
-Eight pods want a GPU each, on four nodes with eight. As it is, the scheduler spreads them; with gpu_packing, a plugin
-in C that it fetches from a server on this machine, they share a node, and three stay free for a pod that needs eight.
+Eight pods request one GPU each, on four nodes with eight GPUs. By default, the scheduler spreads them; with
+gpu_packing, a plugin in C that it downloads from a server on this machine, they share a node, and three nodes stay free
+for pods that need eight GPUs.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from build_guests import PLUGINS, build
 EXAMPLE = "gpu_packing"
 GPU = "nvidia.com/gpu"
 PLUGIN = "GpuPacking"
-GPUS = 8  # of each node
+GPUS = 8  # GPUs per node
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
     def log_message(self, *parts: Any) -> None:
-        """The scheduler says what it has fetched."""
+        """Log nothing: the scheduler logs what it has downloaded."""
 
 
 @contextmanager
 def served(directory: Path) -> Iterator[str]:
-    """The URL of a directory, on loopback."""
+    """Serve a directory by HTTP on loopback; yield its URL."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(directory)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -55,7 +56,7 @@ def configuration(url: str | None) -> dict[str, Any]:
 
 
 def simulate(directory: Path, url: str | None) -> dict[str, int]:
-    """Node name -> GPUs in use, once all pods are placed."""
+    """Place the pods, with the plugin at `url` or without one; return node name -> GPUs in use."""
     config, report = directory / "scheduler.yaml", directory / "report.json"
     config.write_text(json.dumps(configuration(url)))
     files = PLUGINS / EXAMPLE

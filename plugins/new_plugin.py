@@ -1,8 +1,8 @@
-"""Starts a plugin in Python: a folder with the plugin, its test and a configuration that enables it.
+"""Creates a new plugin in Python: a folder with the plugin, its test, and a configuration that enables it.
 
     python plugins/new_plugin.py PreferTeam [FOLDER]
 
-FOLDER is where the plugin's own folder is made; the working directory by default. What is written runs as it is.
+The plugin's folder is created in FOLDER, by default the working directory. The new plugin works as it is.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ profiles:
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code 2 for arguments that cannot be used."""
+    """Create a plugin; return exit code 2 for unusable arguments."""
     if not 1 <= len(arguments) <= 2:
         print("new-plugin: expected a class name such as PreferTeam, and perhaps a folder", file=sys.stderr)
         return 2

@@ -1,9 +1,10 @@
-"""Write the test vectors of the batch ABI: messages as JSON, and their bytes as the reference codec gives them.
+"""Writes the test vectors of the batch ABI: each message as JSON, and as the bytes that the reference codec encodes.
 
     python plugins/abi/make_vectors.py           # write plugins/abi/vectors/*.json
 
-In the JSON form a column is {"i64": [...]}, {"i32": [...]} or {"u8": [...]}, and any other bin is {"bin": "hex"}. The
-order of keys is that of the bytes. Bytes of messages from the guest are one way to write them; the host takes any.
+In the JSON form a column is {"i64": [...]}, {"i32": [...]} or {"u8": [...]}, and any other binary value {"bin": "hex"}.
+Keys are in the order of the bytes. For messages from the guest the bytes are only one possible encoding; the host
+accepts all.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def u8(*values: int) -> dict[str, list[int]]:
 
 
 def to_message(value: Any) -> Any:
-    """The JSON form with its columns packed."""
+    """Return the JSON form of a message with its columns encoded as bytes."""
     if isinstance(value, list):
         return [to_message(item) for item in value]
     if not isinstance(value, dict):
@@ -49,7 +50,7 @@ def to_message(value: Any) -> Any:
     return {key: to_message(inside) for key, inside in value.items()}
 
 
-# (function, direction, what the example shows, message)
+# name -> (function, direction, what the example shows, message)
 VECTORS: dict[str, tuple[str, str, str, Any]] = {
     "describe-pure": (
         "ks_describe",
@@ -232,7 +233,7 @@ VECTORS: dict[str, tuple[str, str, str, Any]] = {
 
 
 def vector(name: str) -> dict[str, Any]:
-    """One vector as it stands in its file."""
+    """Return one test vector, as written to its file."""
     function, direction, shows, message = VECTORS[name]
     packed = msgpack.packb(to_message(message), use_bin_type=True)
     return {

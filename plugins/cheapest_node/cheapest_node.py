@@ -1,7 +1,7 @@
-"""CheapestNode: prefer nodes that cost less, and keep a pod off nodes that cost more than it may spend.
+"""CheapestNode: prefers nodes that cost less, and rejects nodes that cost more than the pod may spend.
 
-What a node costs is a number in one of its labels; what a pod may spend at most, a number in one of its annotations.
-A node without a price counts as the dearest, and is no place for a pod with a limit.
+A node's price is a number in one of its labels; a pod's limit is a number in one of its annotations. A node without a
+price counts as the most expensive one, and is rejected for pods with a limit.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class CheapestNode:
     name = "CheapestNode"
 
     class Args(PluginArgs, frozen=True):
-        """As in the file, in camelCase: costLabel, limitAnnotation."""
+        """The plugin's arguments; in a configuration file they are costLabel and limitAnnotation."""
 
-        cost_label: str = "example.com/cost-per-hour"  # on nodes: the price
-        limit_annotation: str = "example.com/max-cost-per-hour"  # on pods: what they may spend
+        cost_label: str = "example.com/cost-per-hour"  # label of nodes: the price
+        limit_annotation: str = "example.com/max-cost-per-hour"  # annotation of pods: the highest price accepted
 
     def __init__(self, args: Args, handle: Handle) -> None:
         self._args = args
@@ -79,7 +79,7 @@ class CheapestNode:
 
 
 def _micros(text: str) -> int:
-    """A price in millionths; UNKNOWN if the text is none."""
+    """Parse a price and return it in millionths; UNKNOWN if it is not a number."""
     try:
         return max(round(float(text) * MICRO), UNKNOWN)
     except (ValueError, OverflowError):

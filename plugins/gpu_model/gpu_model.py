@@ -1,6 +1,6 @@
-"""An extender: pods get the GPU model they ask for, on the smallest node that has it.
+"""An extender that gives pods the GPU model they request, on the smallest node that has it.
 
-A pod names the model in an annotation, a node in a label. Large nodes stay free for pods that need many GPUs.
+Pods name the model in an annotation, nodes in a label. Large nodes stay free for pods that need many GPUs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ MAX_SCORE = 10
 
 
 def filter_nodes(question: dict[str, Any]) -> dict[str, Any]:
-    """ExtenderArgs -> ExtenderFilterResult: the nodes of the pod's model; no eviction would change that."""
+    """Answer ExtenderArgs with an ExtenderFilterResult: nodes of the pod's model pass.
+
+    Preemption cannot help on others.
+    """
     wanted = (question["Pod"]["metadata"].get("annotations") or {}).get(MODEL)
     left, failed = [], {}
     for node in question["Nodes"]["items"]:
@@ -29,7 +32,7 @@ def filter_nodes(question: dict[str, Any]) -> dict[str, Any]:
 
 
 def prioritize_nodes(question: dict[str, Any]) -> list[dict[str, Any]]:
-    """ExtenderArgs -> HostPriorityList: 10 for a node without GPUs, 0 for the one that has most."""
+    """Answer ExtenderArgs with a HostPriorityList: from 10 for nodes without GPUs to 0 for the one with most."""
     gpus = {node["metadata"]["name"]: gpus_of(node) for node in question["Nodes"]["items"]}
     most = max(gpus.values(), default=0) or 1
     return [{"Host": name, "Score": MAX_SCORE - MAX_SCORE * count // most} for name, count in gpus.items()]
@@ -62,7 +65,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, *parts: Any) -> None:
-        """Quiet: kscheduler counts what it asks."""
+        """Log nothing: kscheduler has metrics of its requests."""
 
 
 def main() -> None:

@@ -1,8 +1,9 @@
-"""Compile the example guests in Go, AssemblyScript and Rust into build/guests/NAME-LANGUAGE.wasm; those out of date.
+"""Compiles the example guests (wasm plugins) in Go, AssemblyScript and Rust that have changed.
 
     python plugins/sdk/build_examples.py [LANGUAGE ...]
 
-A language whose tools are missing is left out, with a line that says what to install; with CI=true none may be.
+They are written to build/guests/NAME-LANGUAGE.wasm. A language whose compiler is missing is skipped, with a message
+that says what to install; with CI=true that is an error.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ NO_RUST = (
 
 
 class MissingTool(Exception):
-    """What to install."""
+    """A compiler is missing; the message says what to install."""
 
 
 @dataclass(frozen=True, slots=True)
 class Language:
     name: str
-    source: str  # of an example, in the language's folder
+    source: str  # path of an example's source, in the language's folder, with {name}
     compile: Callable[[Path, Path], None]  # source, target
 
     def examples(self) -> dict[str, Path]:
-        """Name -> source."""
+        """Return name -> source file, for all examples in this language."""
         found = sorted((SDK / self.name).glob(self.source.format(name="*")))
         return {path.parent.name if path.stem == "main" else path.stem: path for path in found}
 
     def build(self, name: str) -> Path:
-        """Compile an example, unless that has been done. Raises MissingTool, or CalledProcessError."""
+        """Compile an example if it has changed. Raises MissingTool, or CalledProcessError if compiling fails."""
         source, made = self.examples()[name], TARGET / f"{name}-{self.name}.wasm"
         if made.exists() and made.stat().st_mtime > max(path.stat().st_mtime for path in self._library(source)):
             return made
@@ -54,7 +55,7 @@ class Language:
         return made
 
     def _library(self, source: Path) -> Iterator[Path]:
-        """What an example is made of: its source and the library, not the other examples."""
+        """Yield the files that an example depends on: its own source and the guest library."""
         yield Path(__file__)
         yield source
         yield from (path for path in (SDK / self.name).rglob("*.*") if "examples" not in path.parts and path.is_file())
@@ -83,12 +84,12 @@ def _compile_assemblyscript(source: Path, target: Path) -> None:
 
 
 def _assemblyscript() -> Path:
-    """The compiler, from npm if it is not there yet."""
+    """Return the path of the AssemblyScript compiler, after installing it by npm if needed. Raises MissingTool."""
     compiler = TOOLS / "node_modules" / "assemblyscript" / "bin" / "asc.js"
     if shutil.which("node") is None or shutil.which("npm") is None:
         raise MissingTool("no node and npm on the path: Node.js 20 or newer is needed")
     TOOLS.mkdir(parents=True, exist_ok=True)
-    with (TOOLS / "lock").open("w") as file:  # two processes may want it at a time, and one sees half an installation
+    with (TOOLS / "lock").open("w") as file:  # so that no process sees another's unfinished installation
         fcntl.flock(file, fcntl.LOCK_EX)
         if not compiler.exists():
             _install(TOOLS, ASSEMBLYSCRIPT)
@@ -116,7 +117,10 @@ def _compile_rust(source: Path, target: Path) -> None:
 
 
 def _rustc() -> str:
-    """A compiler that has the standard library for wasm; not every one on the path need."""
+    """Return a Rust compiler that has the standard library for wasm, which not every installation has.
+
+    Raises MissingTool.
+    """
     for compiler in (os.environ.get("RUSTC"), shutil.which("rustc"), "/usr/bin/rustc"):
         if compiler is None or shutil.which(compiler) is None:
             continue
