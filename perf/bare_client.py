@@ -1,10 +1,10 @@
-"""How fast anybody could bind: a client that decides nothing, puts pod after pod on node after node, and tells nobody.
+"""Measures how fast any client could bind pods: it decides nothing, and binds pod after pod to node after node.
 
-    python -m perf.bare_client KUBECONFIG               # what there is, then no more
-    python -m perf.bare_client KUBECONFIG --watch       # each pod as soon as a watch tells of it
+    python -m perf.bare_client KUBECONFIG               # bind the pods that exist, then exit
+    python -m perf.bare_client KUBECONFIG --watch       # bind each pod as soon as a watch reports it
 
-It writes bindings through the lane that kscheduler's go through, and no Events. How many it writes is the room above a
-scheduler on a control plane, and how long a pod waits for it is what that control plane takes of the time itself.
+It writes bindings with the same code as kscheduler, and no Events. How many it writes is the upper bound for a
+scheduler on this control plane, and how long a pod waits for it is the time that the control plane itself takes.
 `perf.compare_kube_scheduler --bare` and the target `bare-client` of `perf.workloads` run it beside the schedulers.
 """
 
@@ -34,15 +34,15 @@ from kscheduler.errors import APIError
 from kscheduler.testing.controlplane import ControlPlane, Process
 
 NAME = "bare client"
-AT_ONCE = 64  # as kscheduler does by default
+AT_ONCE = 64  # concurrent bindings; kscheduler's default
 QPS = 100_000
-READY = "watching"  # what it prints once its watch would tell of a new pod
+READY = "watching"  # printed once its watch reports new pods
 
 T = TypeVar("T")
 
 
 class BareClient:
-    """As a process beside a control plane."""
+    """Runs the bare client as a process beside a control plane."""
 
     def __init__(self, control_plane: ControlPlane, *, watch: bool = False) -> None:
         command = [sys.executable, "-m", "perf.bare_client", str(control_plane.admin_kubeconfig)]
@@ -65,7 +65,7 @@ class _Clock:
 
 
 class _Bindings:
-    """Bindings on their way, to node after node."""
+    """Writes bindings in the background, and counts those that failed."""
 
     def __init__(self, client: KubeClient) -> None:
         self.lane = BindLane(client, Binder(client, random.Random(0)), limit=AT_ONCE)
@@ -95,7 +95,7 @@ async def bind_all(kubeconfig: str) -> int:
 
 
 class NodesInTurn:
-    """An informer's handler: the names of all nodes there have been."""
+    """An informer's event handler that collects the names of all nodes seen."""
 
     def __init__(self, on_first: Callable[[], None]) -> None:
         self._names: list[str] = []
@@ -123,7 +123,7 @@ class NodesInTurn:
 
 
 class PodsAsTheyCome:
-    """An informer's handler: each pod goes to the next node, when it is first seen without gates."""
+    """An informer's event handler that binds each pod to the next node as soon as it has no scheduling gates."""
 
     def __init__(self, write: Callable[[Pod, str], None]) -> None:
         """`write` binds a pod to the node of that name."""

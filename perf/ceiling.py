@@ -1,16 +1,16 @@
-"""What one scheduler's process can do at most: CPU time a pod beside an apiserver that is no limit.
+"""Measures the CPU time per pod of the scheduler's process beside an apiserver stub that is no bottleneck.
 
     python -m perf.ceiling                                    # every shape, 5,000 nodes, bursts of 20,000 pods
     python -m perf.ceiling --shapes plain classes --pods 50000 --rounds 5
     python -m perf.ceiling --against ../before --rounds 5     # paired with another checkout that has its own .venv
     python -m perf.ceiling --shapes plain --stages            # and where the time goes (needs py-spy's rights)
-    python -m perf.ceiling --idle 60                          # what a scheduler takes that has nothing to do
+    python -m perf.ceiling --idle 60                          # what an idle scheduler uses
 
-The real process (`kscheduler run`) keeps to core 0, the stub apiserver and this program to core 1. The stub speaks TLS,
-serves lists and watches as JSON and takes bindings and Events as protobuf, with answers as long as an apiserver's.
-A round counts from the first pod created to the last binding taken and, of CPU time, to the last Event. That each pod
-was bound once, to a node there is, is checked. CPU time is of the scheduler's process, all its threads; memory is the
-highest resident set.
+The real process (`kscheduler run`) is pinned to core 0, the stub apiserver and this program to core 1. The stub speaks
+TLS, serves lists and watches as JSON and takes bindings and Events as protobuf, with answers as long as an apiserver's.
+A round lasts from the first pod's creation to the last binding; its CPU time is counted until the last Event. It is
+checked that each pod was bound once, to an existing node. CPU time is of the scheduler's process, all its threads;
+memory is the highest resident set.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ class Plan:
     checkout: Path
     nodes: int
     pods: int
-    warm_up: int  # pods before: classes are compiled then, and connections opened
+    warm_up: int  # pods placed before measuring, so that pod classes are compiled and connections open
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One burst."""
+    """The result of one round, i.e. one burst of pods."""
 
     shape: str
     checkout: str
     pods: int
-    us_a_pod: float  # of CPU time
+    us_a_pod: float  # CPU time per pod in microseconds
     pods_per_s: float
     peak_mib: float
 

@@ -1,10 +1,10 @@
-"""Two results side by side: did kscheduler's lead over kube-scheduler change, and by more than the rounds differ?
+"""Compares two results: has kscheduler's lead over kube-scheduler changed by more than the rounds differ?
 
     python -m perf.compare perf/baseline/500-nodes.json results/results.json
     python -m perf.compare before/results.json after/results.json --absolute      # made on the same machine
 
-A file is results, or ratios such as a baseline. A change counts when no round of the one reaches a round of the other:
-then the line says better or worse, and with --check the exit code is 1 if any says worse.
+A file contains results, or ratios such as a baseline. A change counts if the ranges of the rounds do not overlap: then
+the line says better or worse, and with --check the exit code is 1 if any line says worse.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WITHIN = "within the spread"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One figure of one workload in both files."""
+    """One figure of one workload, as it is in both files."""
 
     name: str
     figure: str

@@ -1,10 +1,10 @@
-"""kscheduler and kube-scheduler side by side: the same work, on a fresh control plane each, interleaved in one run.
+"""Runs kscheduler and kube-scheduler in turn with the same work, each time on a fresh control plane.
 
     python -m perf.compare_kube_scheduler --nodes 5000 --pods 10000 --rounds 3
 
-Both get the same client qps and burst, high enough not to decide the result. Ratios are taken within a round, since
-machines drift; their median is printed with the lowest and the highest. With `--bare` a client that decides nothing
-runs as well, and says how much of what the control plane can take kscheduler reaches.
+Both get the same client qps and burst, high enough not to affect the result. Ratios are computed within a round, since
+a machine's speed drifts; their median is printed with the lowest and the highest. With `--bare` a client that decides
+nothing runs as well, and shows how close kscheduler comes to what the control plane can handle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One measured run on a real control plane: nodes, pending pods, one scheduler, until all are bound.
+"""Measures one run on a real control plane: nodes and pending pods are created, and one scheduler binds all of them.
 
-The control plane is fresh for each run, all pods are created before the scheduler starts, and what was measured is
-checked against the apiserver's own lists. Speed is taken from a watch of the bindings, not from what a scheduler says.
+The control plane is fresh for each run, all pods are created before the scheduler starts, and the outcome is checked
+with the apiserver's own lists. Speed is measured by a watch of the bindings, not by what a scheduler reports.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MEBIBYTE = 1024 * 1024
 
 
 class Peer(Protocol):
-    """A scheduler under measurement."""
+    """A scheduler that is measured."""
 
     @property
     def process(self) -> Process: ...
@@ -33,23 +33,23 @@ class Load:
     nodes: int = 5_000
     pods: int = 10_000
     timeout_s: float = 1200.0
-    shape: str = "basic"  # of the pods
+    shape: str = "basic"  # the kind of pods, see pod_shapes.py
     node_templates: Callable[[], Sequence[Object]] = zoned_nodes
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one run took."""
+    """The measurements of one run."""
 
     scheduler: str
     pods: int
-    seconds: float  # first binding seen to last
-    until_first_s: float  # scheduler started to first binding
+    seconds: float  # from the first to the last binding seen
+    until_first_s: float  # from the scheduler's start to the first binding
     scheduler_cpu_s: float
     apiserver_cpu_s: float
     peak_memory_bytes: int
-    problems: list[str]  # pods unbound, nodes overcommitted, Events missing; empty is right
-    binding_cpu_s: float = 0.0  # of the scheduler from the first binding seen to the last: without its start
+    problems: list[str]  # unbound pods, overcommitted nodes, missing Events; empty if all is well
+    binding_cpu_s: float = 0.0  # the scheduler's CPU time from the first to the last binding seen
 
     @property
     def pods_per_s(self) -> float:

@@ -1,10 +1,10 @@
-"""Runs `kscheduler` and counts the calls of Python functions, resumptions of coroutines included, and work of the loop.
+"""Runs `kscheduler` and counts calls of Python functions, resumptions of coroutines, and uses of the event loop.
 
     python -m perf.counted FILE run --config ...
 
-At each SIGUSR1 the counts since the start are written to FILE as JSON: function -> calls, and what the event loop was
-asked for under the names of WORK. Counting makes the process half as fast; how often functions are called for a pod
-depends on that only where pods are decided in batches.
+At each SIGUSR1 the counts since the start are written to FILE as JSON: function -> calls, and the event loop's work
+under the names in WORK. Counting halves the process's speed. That affects the calls per pod only where pods are decided
+in batches, whose size depends on speed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ worked: Counter[str] = Counter()  # what the loop was asked for
 
 
 class CountingLoop(uvloop.Loop):
-    """Counts callbacks, timers and tasks. What uvloop does by itself, such as reading a socket, is not among them."""
+    """Counts callbacks, timers and tasks, but not what uvloop does internally, such as reading a socket."""
 
     def call_soon(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         worked[CALLBACKS] += 1

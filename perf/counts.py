@@ -1,14 +1,15 @@
-"""How many Python calls a pod costs: counted, not timed, so that a noisy machine can tell.
+"""Counts the Python calls per pod, which unlike times do not depend on how busy the machine is.
 
     python -m perf.counts                       # beside the last baseline, with the functions that grew or shrank
     python -m perf.counts --write               # make this the baseline, perf/calls.json
     make bench-counts
 
-The real process runs beside the stub apiserver of `perf.ceiling`. Counted are calls of Python functions and
-resumptions of coroutines, from a pod's bytes to the answer of its Event, in five loads: bursts of plain pods, of pods
-that spread, of 150 classes and of pods of 10 kB, and pods that come alone, each once the one before is done. Counts
-of a burst depend a little on how many pods a batch has, those of lone pods on timers: runs differ by 2 % or so.
-Beside them stands what a pod asks of the event loop and of the system: callbacks, timers, tasks, reads and writes.
+The real process runs beside the stub apiserver of `perf.ceiling`. Calls of Python functions and resumptions of
+coroutines are counted, from the bytes of a pod's watch event to the answer to its Event, for five loads: bursts of
+plain pods, of pods with topology spread, of pods of 150 classes (different specs), and of pods of 10 kB; and single
+pods, each created when the one before is done. Counts of a burst depend a little on the size of batches, those of
+single pods on timers: runs differ by about 2 %. The event loop's callbacks, timers, tasks, reads and writes per pod are
+also shown.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""How long nobody binds when the leader ends in mid-run: two replicas on one lease, on a real control plane.
+"""Measures how long no pod is bound when the leader ends under load, with two replicas on a real control plane.
 
     python -m perf.failover --signal TERM --pods 6000
     python -m perf.failover --signal KILL --lease short
     python -m perf.failover --signal KILL --report-after 1
 
-Prints the longest pause between two bindings around the end of the leader, as a watch of the bindings saw it.
-With `--report-after` the replicas are in Pods, and so many seconds after the signal the leader's is reported as ended.
-A kubelet takes about a second: it looks at its containers once a second.
+Prints the longest pause between two bindings around the leader's end, as seen by a watch of the bindings.
+With `--report-after` the replicas claim to run in Pods, and the leader's Pod is reported as ended so many seconds after
+the signal. A kubelet takes about a second, since it checks its containers once a second.
 """
 
 from __future__ import annotations

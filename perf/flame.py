@@ -2,9 +2,9 @@
 
     python -m perf.flame stacks.txt flame.svg
 
-Wide is what takes long; above each function is what it calls. The pointer shows names and shares, a click widens a
-frame, a click at the bottom shows all again. Colours tell kernels, the rest of kscheduler, what was measured with, and
-everything else apart.
+A frame's width is its share of the time; above each function are those that it calls. The pointer shows names and
+shares, a click zooms into a frame, a click at the bottom shows everything again. Colours distinguish kernels, the rest
+of kscheduler, the measuring code, and everything else.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ for (const g of all) g.addEventListener("click", () => zoom(+g.dataset.x, +g.dat
 class Frame:
     name: str
     count: int = 0
-    callees: dict[str, Frame] = field(default_factory=dict)  # name -> frame
+    callees: dict[str, Frame] = field(default_factory=dict)  # name -> frame of a function called from this one
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,20 @@
-"""Does a burst of pods herd? 1,000 pods between two samples on 100 nodes of unequal load, by several rules.
+"""Measures whether a burst of pods herds onto the least loaded nodes, by several scoring rules.
 
     python -m perf.herding                                # five seeds, a table
-    python -m perf.herding --seeds 1 2 --plot herding.svg # and the nodes' loads of the first seed as a picture
+    python -m perf.herding --seeds 1 2 --plot herding.svg # and a plot of the nodes' loads for the first seed
 
-Each node runs something already, whose request says little about what it uses. Pods of the burst use 0.2 to 1 times
-what they request, 0.6 times on the mean. All of them come after one sample of the nodes' loads and are bound before the
-next. Then the true load of each node is taken: what all pods there use, as a share of its CPU. The figures, in percent
-of a node: `deviation` is the standard deviation over the nodes, `most - mean` is how far the fullest node is above the
-mean, `over` how many nodes are asked for more CPU than they have. Medians over the seeds, from lowest to highest.
+A burst is 1,000 pods between two samples of the load of 100 nodes. Each node already runs something whose requests say
+little about what it uses. Pods of the burst use 0.2 to 1 times what they request, 0.6 times on average. All of them
+come after one sample of the nodes' loads and are bound before the next. Then the true load of each node is computed:
+what all its pods use, as a share of its CPU. The figures, in percent of a node: `deviation` is the standard deviation
+over the nodes, `most - mean` is how far the fullest node is above the mean, `over` is how many nodes are asked for more
+CPU than they have. Shown are medians over the seeds, with the lowest and the highest.
 
-The scheduler is the whole of it, on a cluster in memory and in virtual time, so that a seed gives the same each time.
+The complete scheduler runs on a cluster in memory in virtual time, so that a seed gives the same result each time.
 Rules by load replace the scores by requests (NodeResourcesFit and NodeResourcesBalancedAllocation), as Trimaran's own
-documentation recommends. `TargetLoadPacking, told` knows where the load will end and what pods use on the mean. The
-last row is as good as it gets for somebody who knows the burst beforehand, and how much pods use on the mean, but not
-each; what is left of the deviation there is chance.
+documentation recommends. `TargetLoadPacking, informed` is given the final mean load and what pods use on average. The last
+row is the best possible for a scheduler that knows the burst beforehand, and how much pods use on average but not each;
+its remaining deviation is chance.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ PERCENT = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """What is there, and what comes; shares of a node."""
+    """The nodes' existing loads and the pods of one burst, as shares of a node's CPU."""
 
-    residents: Sequence[tuple[float, float]]  # of each node: what is requested and what is used
+    residents: Sequence[tuple[float, float]]  # per node: what its existing pods request, and what they use
     pods: Sequence[tuple[int, float]]  # milli-cores requested, and used
 
     @classmethod
@@ -81,7 +82,7 @@ class Burst:
 class Result:
     rule: str
     seed: int
-    loads: tuple[float, ...]  # of each node, in percent
+    loads: tuple[float, ...]  # each node's load in percent
 
     @property
     def deviation(self) -> float:
@@ -143,7 +144,7 @@ RULES: Mapping[str, Callable[[Burst], SchedulerConfig]] = {
     "load, self-load": with_self_load,
     f"load, self-load x {FACTOR}": with_factor,
     "TargetLoadPacking": target_load_packing,
-    "TargetLoadPacking, told": target_load_packing_with_requests,
+    "TargetLoadPacking, informed": target_load_packing_with_requests,
     "LoadVariationRiskBalancing": load_variation,
 }
 BEST = "best by mean use"
@@ -169,7 +170,7 @@ def _config(profile: Mapping[str, object]) -> SchedulerConfig:
 
 
 class Meter:
-    """Says the true load of each node, when it is asked."""
+    """A load source that returns each node's true load at the time of the request."""
 
     def __init__(self, cluster: Cluster, burst: Burst) -> None:
         self._cluster = cluster

@@ -1,6 +1,6 @@
-"""Loads of nodes as a picture: a panel a rule, a bar a node from the least loaded to the most, a line at the mean.
+"""Plots the loads of nodes: one panel per rule, one bar per node from least to most loaded, and a line at the mean.
 
-Written as SVG by hand: nothing is needed to make it or to look at it.
+The SVG is written directly, so that no library is needed to make or to view it.
 """
 
 from __future__ import annotations

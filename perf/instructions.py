@@ -1,12 +1,12 @@
-"""How many machine instructions a pod costs on the cluster in memory, counted by callgrind: a figure without noise.
+"""Counts the machine instructions per pod on the cluster in memory with callgrind, which gives a figure without noise.
 
     python -m perf.instructions                 # beside the last baseline, perf/instructions.json
     python -m perf.instructions --write         # make this the baseline
     make bench-counts
 
-`perf.decisions` runs twice for each shape, with few pods and with more; the difference of the counts, by pod, leaves
-out the start and the nodes. The pod's creation, its watch events, its binding and its Event are in it. Two runs differ
-by less than one in a thousand; another CPython, or another processor, counts differently. Needs valgrind.
+`perf.decisions` runs twice for each shape, with few and with more pods; the difference of the counts, per pod, leaves
+out the start and the nodes. It includes the pod's creation, watch events, binding and Event. Two runs differ by less
+than one in a thousand; another CPython or processor gives other counts. Needs valgrind.
 """
 
 from __future__ import annotations

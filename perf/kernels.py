@@ -1,15 +1,15 @@
-"""What each kernel costs a row, against the bytes it touches, a plain copy, its Python twin, and a second thread.
+"""Measures each kernel's time per row, compared with its memory traffic, a plain copy, its reference, and two threads.
 
     python -m perf.kernels                          # 5,000, 100,000 and 1,000,000 rows
     python -m perf.kernels --rows 5000 --only filter_fit sum_by_domain
-    python -m perf.kernels --only none --threads    # only what a second thread gains
+    python -m perf.kernels --only none --threads    # only the gain from a second thread
 
-All rows are feasible, so that every kernel reads and writes all it ever does. `bytes` are those of columns that one
-call reads or writes, a row, each pass over a column counted; from them and the time comes GB/s. `of copy` compares
-that with a copy of the same number of bytes between two buffers (read and written bytes counted), measured in the
-same run: what is well below 1 computes or branches more than it reads. `twin` is what the plain Python form takes at
-5,000 rows, and `faster` the ratio of the two there. Times are CPU time of this thread, medians over rounds; for
-threads, by the wall clock, in rounds that take turns, and the ratio is taken within a round.
+All rows (nodes) are feasible, so that every kernel reads and writes the most it ever does. `bytes` are those of columns
+that one call reads or writes per row, with each pass over a column counted; with the time they give GB/s. `of copy`
+compares that with copying as many bytes between two buffers (bytes read and written counted), measured in the same run:
+a value well below 1 means that the kernel computes or branches more than it reads. `twin` is the time of the kernel's
+Python reference at 5,000 rows, and `faster` the ratio of the two there. Times are CPU time of this thread, medians over
+rounds; for threads, real time, in alternating rounds, with the ratio computed within a round.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Call = Callable[[], object]
 
 
 class Scene:
-    """A table in which every row is feasible, and everything that kernels read and write beside it."""
+    """A table of nodes on which every row is feasible, with all other inputs and outputs of kernels."""
 
     def __init__(self, fast: Any, rows: int) -> None:
         self.fast = fast
@@ -92,11 +92,11 @@ class Scene:
 @dataclass(frozen=True, slots=True)
 class Kernel:
     name: str
-    bytes: float  # a row
+    bytes: float  # per row
     call: Callable[[Scene], Call]
-    before: Callable[[Scene], Call] | None = None  # each call, outside the time measured
-    count: Callable[[int], int] = lambda rows: rows  # what the time is divided by, of the table's rows
-    has_twin: bool = True  # one that says something: the twin of what keeps its work looks at all rows
+    before: Callable[[Scene], Call] | None = None  # called before each measured call, and not timed
+    count: Callable[[int], int] = lambda rows: rows  # number of rows in the table -> rows to divide the time by
+    has_twin: bool = True  # False if a comparison with the reference means nothing, as for kernels that keep results
 
 
 # --- kernels over tables ----------------------------------------------------------------------------------------
@@ -418,7 +418,7 @@ KERNELS = (*TABLE_KERNELS, *KEEPING_KERNELS)
 class Result:
     kernel: Kernel
     rows: int
-    ns: float  # a row
+    ns: float  # nanoseconds per row
     copy_gb_s: float
     twin_ns: float | None
 

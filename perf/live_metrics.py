@@ -1,19 +1,19 @@
-"""Does scheduling slow down when Prometheus dies? One run each on a real control plane: alive, killed, frozen.
+"""Measures whether scheduling slows down when Prometheus fails: runs with it alive, killed, and frozen.
 
     python -m perf.live_metrics                       # three rounds of 500 nodes and 10,000 pods
     python -m perf.live_metrics --rounds 1 --pods 4000
 
-All pods wait when the scheduler starts, which places them by a rule on a real Prometheus' values, with self-load
-correction and the fallback Neutral. When half of them are bound Prometheus is killed with SIGKILL (connections are
-refused), frozen with SIGSTOP (accepted, and never answered), or left alive for comparison. A second later its values
-are too old.
+Each run is on a real control plane. All pods are pending when the scheduler starts, which places them by a rule on
+values from a real Prometheus, with self-load correction and the fallback Neutral. When half of them are bound,
+Prometheus is killed with SIGKILL (connections are refused), frozen with SIGSTOP (accepted, but never answered), or left
+alive for comparison. A second later its values are too old.
 
-`before` and `after` are pods bound a second in the middle of either half, as a watch sees them, and the microseconds of
-CPU that the scheduler's process spent on each. Ratios are taken within a run, and compared to those of the run of the
-same round in which nothing happened, since later pods are not bound as fast as the first; above 1, the half without
-Prometheus is ahead. Where others use the machine too, CPU is the surer figure. `pause` is the longest time after the
-middle in which no pod was bound. `stale` are the nodes whose values were too old in the end. Every pod must be bound,
-and no node overcommitted.
+`before` and `after` are pods bound per second in the middle of each half, as seen by a watch, and the microseconds of
+CPU time that the scheduler's process used per pod. Ratios are computed within a run and compared with those of the run
+without a failure in the same round, since later pods are always bound more slowly; above 1, the half without Prometheus
+is faster. If others use the machine, CPU time is the more reliable figure. `pause` is the longest time after the
+failure in which no pod was bound. `stale` is the number of nodes whose values were too old at the end. It is checked
+that every pod is bound and no node is overcommitted.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FAULTS: Mapping[str, Callable[[Prometheus], None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """The middle of a half of a run."""
+    """The measurements in the middle of the first or second half of a run."""
 
     pods_per_s: float
     cpu_us_per_pod: float
@@ -62,7 +62,7 @@ class Result:
     before: Half
     after: Half
     pause_s: float
-    stale: int  # nodes
+    stale: int  # number of nodes
     problems: tuple[str, ...] = ()
 
     @property
@@ -76,7 +76,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a run has come."""
+    """The state of a run at one time: pods bound, and CPU time used."""
 
     at: float
     pods: int

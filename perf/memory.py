@@ -1,13 +1,13 @@
-"""What a scheduler's picture of a cluster costs: memory, seconds until it is complete, and the event loop's stalls.
+"""Measures what a scheduler's cache and informers cost: memory, seconds until synced, and stalls of the event loop.
 
     python -m perf.memory                                # real-looking pods: 10,000, 50,000 and 150,000 on 5,000 nodes
     python -m perf.memory --pods 50000 --like benchmark  # the small pods that benchmarks create
-    python -m perf.memory --pods 10000 --types           # what kinds of Python objects hold the memory
+    python -m perf.memory --pods 10000 --types           # what kinds of Python objects use the memory
 
-Lists of nodes and pods are written as an apiserver would answer them, page by page, into files. For each size a process
-of its own builds a Scheduler whose client reads these pages, decodes them as the real one does, and never has an event.
-1,000 more pods wait for a node. Memory is that of the process: before the first list, afterwards, and at its peak.
-A stall is the processor time from one turn of the event loop to the next.
+Lists of nodes and pods are written to files, page by page, as an apiserver would answer them. For each size a separate
+process builds a Scheduler whose client reads these pages, decodes them as the real one does, and never has an event.
+1,000 more pods are pending. Memory is that of the process: before the first list, afterwards, and at its peak.
+A stall is the CPU time from one turn of the event loop to the next.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one process measured."""
+    """The measurements of one process."""
 
     pods: int
-    before_mib: float  # imported and built, nothing listed
-    after_mib: float  # everything listed, garbage collected
+    before_mib: float  # after building the scheduler, before any list
+    after_mib: float  # after everything was listed and garbage was collected
     peak_mib: float
     seconds: float  # until everything is listed
     cpu_s: float
-    stall_ms: float  # the longest
+    stall_ms: float  # the longest stall
     collector_ms: float  # the garbage collector's share of the seconds
 
     def bytes_a_pod(self, without: Result) -> float:
@@ -147,7 +147,7 @@ async def measure(directory: Path, pods: int, types: bool) -> Result:
 
 
 class PagesClient:
-    """Answers lists from files; its watches have nothing to say."""
+    """A client that answers lists from files, and whose watches report nothing."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -187,7 +187,7 @@ class Stalls:
 
 
 class Collector:
-    """Adds up how long the garbage collector takes."""
+    """Adds up the time that Python's garbage collector takes."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

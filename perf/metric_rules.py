@@ -1,12 +1,13 @@
-"""What policies over live metrics cost: decisions a second with and without five rules, on a cluster in memory.
+"""Measures what policies over live metrics cost: decisions per second with and without five rules.
 
     python -m perf.metric_rules                     # 5,000 nodes, pods of one class, then of 150 classes mixed
-    python -m perf.metric_rules --interval 1        # all values are new each second, not each 15 as by default
+    python -m perf.metric_rules --interval 1        # all values are new every second, not every 15 as by default
 
-Runs are pairs, one after the other, and take turns at being the first; the ratio is taken within a pair, since
-machines drift. Four rules score (least load, a target, risk of variation, least power) and one filters; three of them
-add what pods placed since the sample will use. See `perf.decisions` for what is measured; a ratio of 1 says that rules
-cost nothing. `updates` are the polls in a run: each makes all values new, so that all classes read all nodes anew.
+The cluster is in memory. Runs are paired and take turns at being first; the ratio is computed within a pair, since a
+machine's speed drifts. Four rules score (least load, a target, risk of variation, least power) and one filters; three
+of them add the expected use of pods placed since the last sample. See `perf.decisions` for what is measured; a ratio of
+1 means that rules cost nothing. `updates` is the number of polls in a run: each replaces all values, so that each pod
+class has to read all nodes again.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ profiles:
 
 
 class Values:
-    """A source that answers at once: each node has other values each time."""
+    """A metric source that answers at once, with other values for each node each time."""
 
     def __init__(self, nodes: int) -> None:
         self._names = [f"n{number}" for number in range(nodes)]

@@ -1,4 +1,4 @@
-"""Two schedulers' results side by side: medians, and ratios taken within a round, since machines drift."""
+"""Formats two schedulers' results side by side: medians, and ratios computed within a round, since machines drift."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Measure(Generic[Result]):
-    """One line of a table."""
+    """One figure that is compared, i.e. one line of the table."""
 
     title: str
     figure: Callable[[Result], float]

@@ -1,19 +1,19 @@
-"""How fast pods of known classes are placed inside the compiled core: no cluster, no cycle, only kernels.
+"""Measures how fast the placement kernel places pods of known classes, without cluster and scheduling cycle.
 
     python -m perf.placements                          # every size, 1, 16 and 150 classes, full scans, events
     python -m perf.placements --nodes 5000 --rounds 9
-    python -m perf.placements --threads                # only what a second thread gains where a class reads all rows
+    python -m perf.placements --threads                # only the gain from a second thread, where all rows are read
 
-Nodes have 32 or 64 cores and 128 or 256 Gi and are partly full; classes differ in what they ask for and are scored as
-by default. Pods come in calls of 1,000, the classes one after another; after each call its pods are taken off again,
-outside the time measured. Printed are medians over rounds and their spread (least and most), by the wall clock, so
-that other work on the machine shows as spread; and how many bytes a full scan reads and writes.
+Nodes have 32 or 64 cores and 128 or 256 Gi and are partly full; pods of different classes have different requests, and
+are scored as by default. Pods are placed in calls of 1,000, class by class; after each call its pods are removed again,
+outside the time measured. Printed are medians over rounds with least and most, in real time, so that other work on the
+machine shows as spread; and how many bytes a full scan (reading all rows) reads and writes.
 
-With --threads, scans with one thread and with two take turns, by several classes each, so that where their memory
-happens to lie counts little. A round gives the ratio of their medians; printed are the median of the rounds, their
-quartiles, least and most. Scans come one after another, so that the second thread is still awake, or 0.2 ms apart, so
-that it has to be woken. On a busy machine `chrt -f 10 python -m perf.placements --threads` measures two cores, and
-not how many are free.
+With --threads, scans with one thread and with two take turns, by several classes each, so that the position of their
+memory matters little. Each round gives the ratio of their medians; printed are the median of the rounds, their
+quartiles, least and most. Scans follow one another at once, so that the second thread is still awake, or 0.2 ms apart,
+so that it has to be woken. On a busy machine, `chrt -f 10 python -m perf.placements --threads` measures two cores
+rather than how many are free.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What a second thread gained, by round."""
+    """The gain from a second thread, as one ratio per round."""
 
     nodes: int
     apart_s: float

@@ -1,6 +1,6 @@
-"""Kinds of pods for measured runs on a real control plane, and nodes in ten zones for them to spread over.
+"""Defines kinds of pods for measured runs on a real control plane, and nodes in ten zones for them to spread over.
 
-Each kind is a list of templates that take turns.
+Each kind is a list of templates, from which pods are made in turn.
 """
 
 from __future__ import annotations

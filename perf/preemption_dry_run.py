@@ -1,12 +1,12 @@
-"""What an attempt to preempt costs on a full cluster: by what-ifs, and by the kernels.
+"""Measures preemption attempts on a full cluster: with simulated removals on copies of nodes, and by the kernels.
 
     python -m perf.preemption_dry_run                       # 5,000 nodes of 30 pods
     python -m perf.preemption_dry_run --nodes 1000 --attempts 50
 
-On every node there is room for its pods and no more. Most are of low priority, some are above all. Then pods of high
-priority come, which fit nowhere, each in a way of its own. Timed is the whole PostFilter, from the filters' statuses
-to the node that is chosen: `first` on a cluster that nobody has looked at, `then` the median of later attempts, before
-each of which some nodes change. Both ways must choose the same node and the same victims.
+Every node is full. Most pods have low priority, some a higher one than all others. Then pods of high priority come,
+each with other requests, which fit no node. The whole PostFilter is timed, from the filters' statuses to the chosen
+node: `first` is the first attempt, `then` the median of later attempts, before each of which some nodes change. Both
+ways must choose the same node and the same victims.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ CHANGED = 20  # nodes that change between two attempts
 
 
 class Watched(Evictions):
-    """Evictions that never come to pass."""
+    """Evictions that are never carried out."""
 
     def __init__(self) -> None:
         self.pods: dict[str, Pod] = {}
@@ -76,7 +76,7 @@ class Watched(Evictions):
 
 
 class Timed:
-    """A dry run that keeps what it found."""
+    """A dry run of preemption that records its result."""
 
     def __init__(self, inner: DryRun) -> None:
         self._inner = inner
@@ -154,7 +154,7 @@ class Cluster:
 
 
 class Attempts:
-    """One way to preempt."""
+    """A cluster on which preemption is attempted in one of the two ways."""
 
     def __init__(self, cluster: Cluster, handle: Handle, dry_run: DryRun) -> None:
         self._cluster = cluster

@@ -1,16 +1,16 @@
-"""Where a pod's microseconds and bytes go: a flame graph with native frames, the event loop's lag, allocations.
+"""Profiles the way of a pod: a flame graph with native frames, the event loop's lag, and memory allocations.
 
     python -m perf.profile                                 # 5,000 nodes in memory, 40,000 pods of one class
     python -m perf.profile --shape spread --pods 50000
     python -m perf.profile --target control-plane          # the real process on a real apiserver (needs Go)
 
-Into build/profile/ come: flame.svg (open it in a browser), stacks.txt (folded, for any other viewer), top.txt (by
-function), lag.json, and allocations.txt (of memory that is kept; not on a control plane). Printed is how many
-microseconds of CPU time each part of a pod's way takes. In memory, three runs of the same load are measured: one
-untouched, for CPU time and lag; one under py-spy; one under tracemalloc, of fewer pods.
+It writes to build/profile/: flame.svg (for a browser), stacks.txt (folded, for any other viewer), top.txt (by
+function), lag.json, and allocations.txt (memory that stays allocated; not on a control plane). It prints how many
+microseconds of CPU time each stage of a pod's way takes. In memory, three runs of the same load are measured: one
+undisturbed, for CPU time and lag; one under py-spy; one under tracemalloc, with fewer pods.
 
-py-spy needs the right to trace a process of yours. Where the kernel denies it (a container without SYS_PTRACE, or
-kernel.yama.ptrace_scope above 1) a sampler inside the process takes its place, which sees no native frames.
+py-spy needs the right to trace your processes. Where the kernel denies it (a container without SYS_PTRACE, or
+kernel.yama.ptrace_scope above 1), a sampler inside the process replaces it, which sees no native frames.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Of the event loop, in milliseconds."""
+    """Statistics of the event loop's lag, in milliseconds."""
 
     turns: int
     p50_ms: float
@@ -146,7 +146,7 @@ def sample(plan: Plan, sampler: str) -> str:
 
 
 class Child:
-    """A process with the load, ready to begin; see perf.profile_load."""
+    """A process with the load, ready to start it; see perf.profile_load."""
 
     def __init__(self, plan: Plan, *options: str, pods: int | None = None) -> None:
         command = [sys.executable, "-m", "perf.profile_load", "--shape", plan.shape, "--nodes", str(plan.nodes)]

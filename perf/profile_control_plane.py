@@ -1,4 +1,4 @@
-"""The scheduler's own process under a profiler, beside a real apiserver that hands it pods as they are created."""
+"""Profiles the scheduler's own process beside a real apiserver, to which pods are created meanwhile."""
 
 from __future__ import annotations
 

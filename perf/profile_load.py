@@ -1,8 +1,8 @@
-"""The load under a profiler: a scheduler and its cluster in one process, which waits for a line before each step.
+"""Runs the load for perf.profile: a scheduler and its cluster in one process.
 
-Started by perf.profile. It says `ready` when nodes are listed and pods are made, and begins when it reads a line: the
-pods are created, seen, queued, decided, bound and seen bound. Then it writes an `Outcome` as JSON, and ends when it
-reads another line.
+Each step waits for a line of input. The process prints `ready` when nodes are listed and pods are prepared, and starts
+when it reads a line: pods are created, seen,
+queued, decided, bound and seen bound. Then it prints an `Outcome` as JSON, and ends when it reads another line.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ PR_SET_PTRACER, PR_SET_PTRACER_ANY = 0x59616D61, ctypes.c_ulong(-1)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    pods: int  # bound, and seen bound
+    pods: int  # pods that were bound and seen bound
     seconds: float
     cpu_s: float
-    lags_ms: list[float]  # how late each turn of the watcher came
+    lags_ms: list[float]  # how late a periodic task ran, each time
 
 
 class Load:
@@ -118,7 +118,7 @@ async def _lags_in_profile(lags: list[float]) -> None:
 
 
 class Steps:
-    """What happens around the load: here, nothing but the talk with whoever started us."""
+    """What is done before and after the load: this class only talks to the parent process."""
 
     def ready(self) -> None:
         print("ready", flush=True)
@@ -130,7 +130,7 @@ class Steps:
 
 
 class Sampled(Steps):
-    """Stacks are taken by our own sampler."""
+    """Takes stacks with our own sampler during the load."""
 
     def __init__(self, path: Path, rate: int) -> None:
         self._path = path
@@ -146,7 +146,7 @@ class Sampled(Steps):
 
 
 class Traced(Steps):
-    """What is allocated by the load, and kept."""
+    """Records, with tracemalloc, the memory that the load allocates and keeps."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

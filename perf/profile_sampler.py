@@ -1,7 +1,7 @@
-"""Takes stacks of a process while it works: from outside with py-spy, or by itself where py-spy may not look.
+"""Samples the stacks of a process: from outside with py-spy, or from inside where py-spy has no right to trace it.
 
-py-spy sees native frames, so it tells kernels, the interpreter and the C library apart, and it needs the right to
-trace the process. Our own sampler sees Python's frames only: a kernel's time is its caller's.
+py-spy sees native frames, so that it distinguishes kernels, the interpreter and the C library. Our own sampler sees
+only Python's frames, and assigns a kernel's time to its caller.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ BEGINS = "Sampling process"
 
 
 class CannotTrace(Exception):
-    """py-spy is not there, or may not look into the process."""
+    """py-spy is not installed, or has no right to trace the process."""
 
 
 class PySpy:
-    """py-spy at work on a process, by its id, until stopped."""
+    """A run of py-spy on a process, by its id, until stopped."""
 
     def __init__(self, pid: int, path: Path, rate: int) -> None:
         program = shutil.which("py-spy", path=str(Path(sys.executable).parent)) or shutil.which("py-spy")
@@ -79,7 +79,7 @@ class PySpy:
 
 
 class Sampler:
-    """Takes the main thread's stack at a steady rate of CPU time, in a signal handler: between two instructions."""
+    """Samples the main thread's stack at a steady rate of CPU time, in a signal handler."""
 
     def __init__(self, rate: int) -> None:
         self._period_s = 1 / rate

@@ -1,4 +1,4 @@
-"""Stacks that a profiler has seen, counted: read from folded text, and grouped by function and by part of a pod's way.
+"""Reads sampled stacks from folded text, and groups them by function and by stage of a pod's way.
 
 A folded line is `outermost;...;innermost count`, and a frame is `name (file:line)`, as py-spy writes them.
 """

@@ -1,13 +1,13 @@
-"""What events cost the queue while very many pods wait: updates of nodes that wake nobody, or may, or do.
+"""Measures what cluster events cost the queue while very many pods wait: node updates that wake no pod, may, or do.
 
     python -m perf.queue_events                       # 100,000 waiting pods, 1,000 updates a second of each kind
     python -m perf.queue_events --save before.json    # in an old checkout, to compare with
     python -m perf.queue_events --before before.json
 
-Pods were rejected by NodeResourcesFit, TaintToleration and NodeAffinity alike. Each class of pods asks for amounts of
-its own, tolerates a taint of its own and wants a label of its own. For each second 1,000 updates are handed to the
-queue, which in between may go on with what it left undone, as it does while pods are scheduled. Printed are the share
-of a second that all of it took (of CPU time), the longest single call, how many pods woke, and the time for the rest.
+All pods were rejected by NodeResourcesFit, TaintToleration and NodeAffinity. Each class of pods has its own requests,
+toleration and node affinity. For each second, 1,000 updates are handed to the queue, which meanwhile may continue with
+deferred work, as it does while pods are scheduled. Printed are the share of a second's CPU time that all of it took,
+the longest single call, how many pods woke, and the time for the rest of the deferred work.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ Update = tuple[Node, Node]
 class Result:
     kind: str
     classes: int
-    share: float  # of a second of updates
+    share: float  # CPU time for a second of updates, as a share of that second
     longest_ms: float
     woken: int
-    left_s: float  # to finish what was left undone when the updates ended
+    left_s: float  # time for the deferred work that remained when the updates ended
 
 
 def main(argv: Sequence[str] | None = None) -> int:

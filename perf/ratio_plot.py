@@ -1,7 +1,7 @@
-"""Ratios as a picture: a row a workload, a panel a figure, a dot for the median and a line from lowest to highest.
+"""Plots ratios: one row per workload, one panel per figure, a dot for the median and a line from lowest to highest.
 
-The scale is logarithmic, so that twice as fast and half as fast are equally far from 1. Written as SVG by hand: nothing
-is needed to make it or to look at it.
+The scale is logarithmic, so that twice as fast and half as fast are equally far from 1. The SVG is written directly, so
+that no library is needed to make or to view it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _mark(found: Spread, scale: _Scale, y: float, left: float) -> list[str]:
 
 
 class _Scale:
-    """A ratio's place, on a logarithmic scale."""
+    """Maps a ratio to a position on a logarithmic scale."""
 
     def __init__(self, low: float, high: float, left: float) -> None:
         self._low, self._span, self._left = math.log(low), math.log(high) - math.log(low), left

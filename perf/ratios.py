@@ -1,7 +1,7 @@
-"""How far kscheduler is ahead of kube-scheduler: ratios taken within a round, since machines drift, and their spread.
+"""Computes how far kscheduler is ahead of kube-scheduler: ratios within a round, and their spread over rounds.
 
-A ratio above 1 says that kscheduler is ahead, whether more or less is better. Ratios travel from one machine to another
-better than the figures do, so a baseline is made of them.
+Ratios are computed within a round because a machine's speed drifts. Above 1 means that kscheduler is ahead, whether
+more or less is better. Ratios are more comparable between machines than figures, so a baseline consists of ratios.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KIND = "ratios"
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """A number over rounds."""
+    """A figure over several rounds: median, lowest and highest."""
 
     median: float
     lowest: float
@@ -31,14 +31,14 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class WorkloadRatios(msgspec.Struct, frozen=True):
-    """Of one workload."""
+    """The ratios of one workload."""
 
     name: str
-    ratios: dict[str, Spread]  # key of a figure -> how far ahead
+    ratios: dict[str, Spread]  # key of a figure -> ratio
 
 
 class Ratios(msgspec.Struct, frozen=True, tag_field="kind", tag=KIND):
-    """Of a whole run; what a baseline is."""
+    """The ratios of a complete run; a baseline is stored in this form."""
 
     ours: str
     theirs: str

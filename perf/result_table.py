@@ -1,4 +1,4 @@
-"""Results as text: for each workload, what each target came to, and how far ahead ours is."""
+"""Formats results as text: each target's figures for each workload, and how far kscheduler is ahead."""
 
 from __future__ import annotations
 

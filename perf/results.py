@@ -1,7 +1,8 @@
-"""Results in the schema of scheduler_perf: items of data with a unit and labels, one for each metric of each run.
+"""Reads and writes results in the schema of scheduler_perf: data items with unit and labels.
 
-What is ours stands beside the items, under `kscheduler`: whether the file is a part, on what machine it was made, and
-what was wrong. Labels tell the runs apart: Name (the workload), Scheduler (the target), Load and Round.
+There is one item for each metric of each run. Additional facts are stored beside the items, under `kscheduler`: whether
+the file is incomplete, on which machine it was made, and what went wrong. Labels identify the runs: Name (the
+workload), Scheduler (the target), Load and Round.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ Data = dict[str, float]  # bucket -> value
 
 
 class ResultError(KSchedulerError):
-    """A file of results cannot be read, or says what is not understood."""
+    """A file of results cannot be read, or contains something unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number of a run: a metric and one of its buckets."""
+    """Identifies one number of a run: a metric and one of its buckets, such as Perc99."""
 
     metric: str
     bucket: str
@@ -74,13 +75,13 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one run came to."""
+    """The results of one run."""
 
     workload: str
     target: str
     round: int  # from 1
     metrics: Mapping[str, Data]  # metric -> its buckets
-    load: str = "peak"  # or at which rate the pods came, in words
+    load: str = "peak"  # or the rate at which pods were created, in words
 
     @property
     def title(self) -> str:
@@ -92,7 +93,7 @@ class Record:
 
 
 class Item(msgspec.Struct, frozen=True):
-    """scheduler_perf's DataItem."""
+    """A DataItem as in scheduler_perf."""
 
     data: Data
     unit: str
@@ -100,19 +101,19 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True, rename="camel"):
-    """About a file as a whole."""
+    """Facts about a file as a whole."""
 
     partial: bool
-    rounds: int  # that were wanted of each workload
+    rounds: int  # rounds planned for each workload
     targets: tuple[str, ...]
     started: str = ""
     machine: dict[str, str] = {}
-    failures: dict[str, str] = {}  # workload -> why it has not all its rounds
-    problems: tuple[str, ...] = ()  # what runs left in a wrong state
+    failures: dict[str, str] = {}  # workload -> why some of its rounds are missing
+    problems: tuple[str, ...] = ()  # what was wrong with a cluster after a run
 
 
 class Document(msgspec.Struct, frozen=True, rename="camel"):
-    """scheduler_perf's DataItems, and what is ours."""
+    """A file's content: scheduler_perf's DataItems, and our additional facts."""
 
     version: str
     data_items: tuple[Item, ...]
@@ -121,7 +122,7 @@ class Document(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """A whole file."""
+    """The results in one file."""
 
     records: Sequence[Record]
     facts: Facts = field(default_factory=lambda: Facts(False, 1, ()))

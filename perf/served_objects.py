@@ -1,6 +1,6 @@
-"""Pods and nodes as texts that an apiserver would serve: with defaults, tolerations, a token's volume, managedFields.
+"""Pods and nodes as JSON texts like an apiserver's: with defaults, tolerations, a token's volume and managedFields.
 
-Places for what differs (`{index}`, `{uid}`, `{rv}`, `{node}`) are filled in by the stub apiserver.
+The stub apiserver fills in what differs (`{index}`, `{uid}`, `{rv}`, `{node}`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LARGE_BYTES = 10_000  # of a pod in a cluster with sidecars, long environments a
 
 
 class Served(NamedTuple):
-    """One kind of pods."""
+    """The JSON templates of one kind of pods."""
 
     pending: str
     bound: str

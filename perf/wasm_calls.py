@@ -1,13 +1,13 @@
-"""What a call into a wasm guest costs: through wasmtime and through wasmer.
+"""Measures what a call into a wasm guest costs, with wasmtime and with wasmer.
 
     python -m perf.wasm_calls
     python -m perf.wasm_calls --rounds 30
 
-They take turns within each round; a figure is the median of the rounds, and what follows it in brackets the median of
-the ratios to the first, taken within a round. `two threads` is how much more work two guests on two threads do than one
-after the other (1.0: they wait for each other; 2.0: two cores), `runaway` the time from the call of an endless loop to
-its fault, with a deadline of 20 ms, and `event loop` the most that a timer of an event loop came late while guests
-looped so on a thread beside it. wasmer is left out where its library was not built (`make wasmer`).
+The engines take turns within each round. A figure is the median of the rounds; in brackets is the median of the ratios
+to the first engine, computed within a round. `two threads` is how much more work two guests on two threads do than one
+after the other (1.0: they wait for each other; 2.0: two cores), `runaway` the time from calling an endless loop until
+it is interrupted, with a deadline of 20 ms, and `event loop` the maximum lateness of a timer of an event loop while
+guests loop like this on a thread beside it. wasmer is left out if its library is not built (`make wasmer`).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ Figures = dict[str, float]  # name -> us, or what its name says
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One engine."""
+    """One engine with the guests loaded that are measured."""
 
     module: Module
 

@@ -1,16 +1,16 @@
-"""What a score over packed columns costs in a wasm guest, against native code that reads the same columns.
+"""Measures scoring packed columns in a wasm guest, compared with native code that reads the same columns.
 
     python -m perf.wasm_columns
     python -m perf.wasm_columns --rounds 100
 
-The score is LeastAllocated over cpu and memory: four columns of 64-bit integers in, one out. All forms give the same
-scores, which is checked first, and take turns within each round; a figure is the median of the rounds, a ratio the
-median of the ratios within a round. `kernel` is kscheduler's own score_least_allocated. `native` is what stands in
-perf/wasm_guests/least_allocated.c as one loop for this score alone, compiled as the kernels are, with AVX2 or AVX-512
+The score is LeastAllocated over cpu and memory: four columns of 64-bit integers in, one out. It is first checked that
+all forms give the same scores; they take turns within each round. A figure is the median of the rounds, a ratio the
+median of the ratios within a round. `kernel` is kscheduler's own score_least_allocated. `native` is the code in
+perf/wasm_guests/least_allocated.c, one loop for this score alone, compiled as the kernels are, with AVX2 or AVX-512
 where the machine has them; `narrow` is the same loop with vectors of 128 bits, which is what guests have. `bare`: the
 columns are in the guest's memory, as they are after the first message about the table, and the scores stay there.
-`scores` reads them, and `columns` also writes all columns before each call, which a guest sees only when every node has
-changed.
+`scores` also reads them, and `columns` also writes all columns before each call, which a guest sees only when every
+node has changed.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ Amounts = tuple[list[int], list[int], list[int], list[int]]  # cpu and memory th
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One way to score all rows."""
+    """One way to compute the scores of all rows."""
 
     name: str
     score: Callable[[], object]
-    scores: Callable[[], array[int]]  # what it has found
+    scores: Callable[[], array[int]]  # returns the scores that it computed
 
 
 def cluster(rows: int, seed: int = 5) -> Amounts:

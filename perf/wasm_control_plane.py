@@ -1,14 +1,15 @@
-"""The forms of a policy on a real etcd and kube-apiserver: what is left of their differences end to end.
+"""Measures the forms of a policy on a real etcd and kube-apiserver: how much of their differences remains end to end.
 
     python -m perf.wasm_policies --real --nodes 500 5000 --rounds 3
 
-Forms and policies are those of perf.wasm_policies. Each run has a control plane of its own, nodes and waiting pods
-before the scheduler starts, and ends when all pods are bound; then the apiserver's lists are judged: every pod bound,
-no node overcommitted, one Event a pod. The forms take turns within a round, and ratios are taken within a round.
+Forms and policies are those of perf.wasm_policies. Each run has a control plane of its own, with nodes and pending pods
+created before the scheduler starts, and ends when all pods are bound; then the apiserver's lists are checked: every pod
+bound, no node overcommitted, one Event per pod. The forms take turns within a round, and ratios are computed within
+one.
 
-`pods/s` are bindings a second as a watch sees them. `CPU us/pod` is what the scheduler spends on a pod from the first
-binding to the last, with all that a binding costs it (not in it: its start, and what it decided before the first
-binding was seen), and `extender` what the extender's process spends beside it.
+`pods/s` are bindings per second as seen by a watch. `CPU us/pod` is what the scheduler spends on a pod from the first
+binding to the last, with all that a binding costs it (but without its start, and what it decided before the first
+binding was seen), and `extender` what the extender's process spends in addition.
 """
 
 from __future__ import annotations

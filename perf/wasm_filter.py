@@ -1,18 +1,18 @@
-"""What a filter guest of kube-scheduler-wasm-extension's interface costs that has to be asked for each pod.
+"""Measures a filter guest of kube-scheduler-wasm-extension's interface that has to be called for each pod and node.
 
     python -m perf.wasm_filter
     python -m perf.wasm_filter --nodes 5000 --pods 5 --images 30 --guest /path/of/another.wasm
 
-The guest is perf/wasm_guests/extension_filter, in Go: as with the interface's SDK it decodes each node it is asked
-about, and keeps it until the pod's cycle ends. It is compiled here, which takes minutes the first time. A seventh of
-the nodes has a taint. Three ways take turns, pod by pod:
+The guest is perf/wasm_guests/extension_filter, in Go: like guests made with the interface's SDK, it decodes each node
+it is called for, and keeps it until the pod's cycle ends. It is compiled here, which takes minutes the first time. A
+seventh of the nodes has a taint. Three ways take turns, pod by pod:
 
     one by one   every node on one instance, on the thread of the event loop
     divided      every node, in groups on several instances (percentageOfNodesToScore: 100)
-    apart        as a scheduler asks: as many nodes as kube-scheduler looks for, beside the event loop
+    apart        as a scheduler does: as many nodes as kube-scheduler filters, beside the event loop
 
-`CPU` is that of the whole process; `loop` what the thread of the event loop spent; `lag` how late a timer of the event
-loop was at most. The verdicts about the nodes that were asked about are compared, and have to be the same.
+`CPU` is that of the whole process; `loop` that of the event loop's thread; `lag` the maximum lateness of a timer of the
+event loop. It is checked that all ways give the same verdicts.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Cost:
     loop_ms: float
     lag_ms: float
     asked: int
-    verdicts: dict[int, bool]  # row -> does it fit? Of those that were asked about
+    verdicts: dict[int, bool]  # row -> whether the pod fits, for rows that the guest was called for
 
 
 def build_guest() -> Path:
@@ -137,7 +137,7 @@ def _to_find(nodes: int) -> int:
 
 
 class _Noting:
-    """Which rows a plugin asks its guest about."""
+    """Records the rows (nodes) for which a plugin calls its guest."""
 
     def __init__(self, plugin: Any, asked: set[int]) -> None:
         self._plugin = plugin

@@ -1,30 +1,31 @@
-"""What a policy costs by the way it is written: in the program, in Python, as a wasm guest, as an HTTP extender.
+"""Measures a policy's cost in each way of writing it: in the program, in Python, as a wasm guest, as an HTTP extender.
 
     python -m perf.wasm_policies                          # all forms, 500 and 5,000 nodes
     python -m perf.wasm_policies --nodes 5000 --rounds 7 --forms native batch-c
     python -m perf.wasm_policies --real                   # on a real etcd and kube-apiserver: perf.wasm_control_plane
 
-Two policies. `label` prefers nodes by a number in one of their labels: it follows from the node object alone.
-`packing` prefers nodes by how much of their CPU is requested: it follows from usage, so each pod changes the answer.
-Each form runs on a cluster in memory with the default plugins beside it, in turn within each round:
+There are two policies. `label` prefers nodes by a number in one of their labels, so it depends on the node object
+alone. `packing` prefers nodes by how much of their CPU is requested, so each placed pod changes the answer. Each form
+runs on a cluster in memory with the default plugins beside it, in turn within each round:
 
-    native       a plugin in the compiled core, asked once for all pods that look alike; for `packing` it is
+    native       a plugin in the compiled core, asked once for all pods with equal specs; for `packing` it is
                  NodeResourcesFit with MostAllocated in the place of its usual score
     kernel       a plugin that runs a compiled kernel over the table for each pod
-    py-table     a Python plugin that is asked once a pod, and loops over the nodes
-    py-node      a Python plugin that is asked for each node
+    py-table     a Python plugin that is called once per pod, and loops over the nodes
+    py-node      a Python plugin that is called for each node
     batch-...    a guest of the batch ABI, the examples label_score and gpu_packing, with the library of a language
-    extension    a guest of kube-scheduler-wasm-extension's interface in C, which is asked for each node
-    ext-parallel the same, its nodes shared out among several instances where it takes long enough (parallel: true)
-    ext-pure     the same, its answers kept (pure: true): each node is asked about once, which all pods of a run share
-    http         an extender on this machine that is sent the nodes whole, as extenders are by default
-    http-names   one that is sent names, and knows the nodes by itself (nodeCacheCapable)
+    extension    a guest of kube-scheduler-wasm-extension's interface in C, which is called for each node
+    ext-parallel the same, its nodes divided among several instances if they take long enough (parallel: true)
+    ext-pure     the same, with cached answers (pure: true): it is called once per node, for all pods of a run
+    http         an extender on this machine that is sent complete nodes, as extenders are by default
+    http-names   an extender that is sent names, and knows the nodes by itself (nodeCacheCapable)
 
-Guests of the extension interface and extenders are not told what is used on a node, so they have no `packing`.
+Guests of the extension interface and extenders do not know what is used on a node, so there is no `packing` for them.
 
-All pods wait when the clock starts. `decisions/s` are per second of CPU of the scheduling loop (extenders are asked
-outside of it), `pods/s` per second of the clock, `CPU us/pod` all that this process and the extender's spend on a pod,
-with binding, Events and the cluster itself. `of native` is taken within a round, by CPU: median, lowest and highest.
+All pods are pending when the clock starts. `decisions/s` are per second of CPU time of the scheduling loop (without the
+extenders' requests), `pods/s` per second of real time, `CPU us/pod` all that this process and the extender's spend on a
+pod, with binding, Events and the cluster itself. `of native` is the ratio of CPU time to that of native, computed
+within a round: median, lowest and highest.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def number_of(node: str) -> int:
 
 
 class NativeLabel:
-    """Compiled: a score by node class."""
+    """The policy `label` as a compiled plugin: one score per node class (nodes with equal labels and taints)."""
 
     name = "NativeLabel"
 
@@ -112,7 +113,7 @@ class NativeLabel:
 
 
 class KernelPacking:
-    """One kernel over all rows for each pod."""
+    """The policy `packing` as a plugin that runs one kernel over all rows (nodes) for each pod."""
 
     name = "KernelPacking"
 
@@ -157,7 +158,7 @@ class PythonPacking:
 
 
 class _ByTable:
-    """Asked once a pod."""
+    """The base of Python plugins that are called once per pod, for all nodes."""
 
     def score_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
@@ -245,17 +246,17 @@ def cpu_of(pid: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A way to write a policy, and how many pods make a run of some hundred milliseconds with it."""
+    """A way to write a policy, and how many pods make its run last some hundred milliseconds."""
 
     policy: str
     name: str
-    pods: int  # at 500 nodes; `shrinks`: a tenth of them at ten times the nodes
+    pods: int  # pods of a run with 500 nodes; if `shrinks`, a tenth of them with ten times the nodes
     plugin: str = ""
-    guest: Callable[[], Path] | None = None  # raises MissingTool if it cannot be compiled here
+    guest: Callable[[], Path] | None = None  # compiles the guest; raises MissingTool if its compiler is missing
     config: str = ""
-    extender: bool | None = None  # True: it is sent names
+    extender: bool | None = None  # None: no extender; True: one that is sent names; False: one that is sent nodes
     shrinks: bool = True
-    more: str = ""  # an argument of the plugin that is to be true
+    more: str = ""  # name of a plugin argument to set to true
 
     def pods_for(self, nodes: int, scale: float) -> int:
         return max(20, int(scale * (self.pods * 500 / max(nodes, 500) if self.shrinks else self.pods)))
@@ -373,7 +374,7 @@ class Result:
     pods_per_s: float
     cpu_us_per_pod: float
     guest_calls: int
-    mean_score: float  # of the policy, of the nodes that were chosen: the forms decide alike
+    mean_score: float  # mean of the policy's scores of the chosen nodes; should be equal for all forms
 
 
 async def run(form: Form, nodes: int, pods: int, pid: int, port: int) -> Result:

@@ -1,14 +1,14 @@
-"""A scheduler whose wasm plugin is replaced every few seconds under load: nothing may be lost, or pile up.
+"""Runs a scheduler under load while its wasm plugins are replaced every few seconds, to find losses and leaks.
 
     python -m perf.wasm_soak                                # ten minutes, 500 nodes, 200 pods a second
     python -m perf.wasm_soak --minutes 1 --rate 500 --reload 1
 
-Pods come at a rate, are scheduled by three guests (one pure, one that holds an instance through each binding, one of
-the extension interface that traps if its instance is not the same from Reserve to PostBind), and go some seconds after
-they were bound. Each guest is a file of which several versions take turns; one in a few is broken, or traps when it is
-called, and must be refused. At the end every pod must have been bound, once, and by then no instance is held. After the
-first fifth of the time nothing may grow any more: resident memory by no more than a few MiB, threads by no more than
-pools of them may, file descriptors not at all. The slopes in the report are straight lines through what came after it.
+Pods arrive at a rate, are scheduled by three guests (one pure; one that holds an instance through each binding; one of
+the extension interface, which traps if its instance is not the same from Reserve to PostBind), and leave some seconds
+after they were bound. Each guest is a file of which several versions take turns; some are broken or trap when called,
+and must be refused. At the end every pod must have been bound once, and no instance may be held any more. After the
+first fifth of the time nothing may grow: resident memory by no more than a few MiB, threads by no more than instance
+pools may, file descriptors not at all. The slopes in the report are of straight lines fitted to the time after that.
 """
 
 from __future__ import annotations
@@ -67,16 +67,16 @@ MEBIBYTE = 1 << 20
 
 @dataclass(slots=True)
 class Report:
-    """What happened. `faults`: what must not have happened; empty if all is well."""
+    """What happened. `faults` lists what must not happen; it is empty if all is well."""
 
     seconds: float = 0.0
     pods: int = 0
-    reloads: Counter[str] = field(default_factory=Counter)  # outcome -> looks
-    resident_mib: list[float] = field(default_factory=list)  # twice a second
-    instances: list[int] = field(default_factory=list)  # at the same times, as the two below
+    reloads: Counter[str] = field(default_factory=Counter)  # outcome of a check for a new version -> how often
+    resident_mib: list[float] = field(default_factory=list)  # sampled twice a second
+    instances: list[int] = field(default_factory=list)  # sampled at the same times, like the next two
     threads: list[int] = field(default_factory=list)
     descriptors: list[int] = field(default_factory=list)
-    latencies_s: array[float] = field(default_factory=lambda: array("d"))  # created to bound
+    latencies_s: array[float] = field(default_factory=lambda: array("d"))  # from a pod's creation to its binding
     faults: list[str] = field(default_factory=list)
 
     @property
@@ -136,7 +136,7 @@ TRAPPING = """(module (memory (export "memory") 1)
 
 
 class Guests:
-    """Files in a folder, and the versions that they take turns in."""
+    """The files of the guests in a folder, which are replaced by other versions in turn."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

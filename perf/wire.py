@@ -1,11 +1,11 @@
-"""What the wire costs: CPU time for each binding written, and for each event that a watch brings.
+"""Measures the client's CPU time for each binding written, and for each event that a watch delivers.
 
     python -m perf.wire                       # bindings and events, over TLS, against a server in another process
     python -m perf.wire --binds 20000 --at-once 100 --events 20000
 
-Bindings are written by the client the scheduler uses, by a task for each and by the lane. Events are counted from
-the bytes to the call of the informer's handler; "decoding" is the part of it that takes a line apart.
-Figures are CPU time of this process only; compare them on a quiet machine.
+Bindings are written by the scheduler's own client, in two ways: by a task for each, and by the bind lane, which needs
+no tasks. Events are counted from the bytes to the call of the informer's handler; "decoding" is the part of it that
+decodes a line. Figures are CPU time of this process only; compare them on a quiet machine.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RealClock:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of `count` of something."""
+    """CPU and real time for `count` bindings or events."""
 
     count: int
     cpu_s: float
@@ -68,7 +68,7 @@ class Cost:
 
 
 class Stopwatch:
-    """CPU and wall time from here to `cost`."""
+    """Measures CPU and real time from its creation to the call of `cost`."""
 
     def __init__(self) -> None:
         gc.collect()
@@ -177,7 +177,7 @@ async def bind_on_lane(client: KubeClient, count: int, at_once: int) -> Cost:
 
 @dataclass(slots=True)
 class Counter:
-    """A handler that only counts."""
+    """An informer's event handler that only counts."""
 
     calls: int = 0
 

@@ -1,7 +1,7 @@
-"""Lines of a watch as an apiserver writes them, of each kind that a scheduler sees many of.
+"""Lines of a watch as an apiserver writes them, of each kind that is frequent for a scheduler.
 
-The objects carry what a live cluster's carry and a scheduler does not read: managedFields, the token volume that
-admission adds, probes, environment, images on nodes.
+The objects also contain what a live cluster's contain and a scheduler does not read: managedFields, the token volume
+that admission adds, probes, environment variables, images on nodes.
 """
 
 from __future__ import annotations

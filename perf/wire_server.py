@@ -1,4 +1,4 @@
-"""Just enough of an apiserver for perf.wire: it creates whatever it is sent, and watches bring what they are asked for.
+"""A minimal apiserver for perf.wire: it accepts every object created, and its watches deliver the events requested.
 
     python -m perf.wire_server DIRECTORY     # with server.crt and server.key in it, or --plain
 
@@ -36,7 +36,7 @@ _STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encodi
 
 
 class Answerer(asyncio.Protocol):
-    """One connection: answers a POST as soon as its body has come."""
+    """Handles one connection: answers a POST as soon as its body has arrived."""
 
     def __init__(self, delay_s: float) -> None:
         self._delay_s = delay_s

@@ -1,6 +1,4 @@
-"""Records a cluster in a file that can be replayed: the objects that scheduling decisions depend on, and their
-changes.
-"""
+"""Records a cluster in a replayable file: the objects that scheduling decisions depend on, and their changes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Does placing by real load beat placing by requests? One workload, the same pods, several configurations, simulated.
+"""Simulates one workload with several configurations: is placing by real load better than placing by requests?
 
-`python -m perf.real_load` prints a table and writes a page with plots. What pods request says little about what they
-use here; see `workload.yaml`.
+`python -m perf.real_load` prints a table and writes a page with plots. In this workload, what pods request says little
+about what they use; see `workload.yaml`.
 """

@@ -1,4 +1,4 @@
-"""Play all configurations, print the table, write the pages."""
+"""Simulates all configurations, prints the table, and writes the pages."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""One page about all runs: the table, and plots over virtual time, a line a configuration. SVG written by hand.
+"""Writes one page about all runs: the table, and plots over virtual time with one line per configuration.
 
-Nothing is fetched and no script is needed. Colours are the report's, in light and dark.
+The page loads nothing and needs no script; the SVG is written directly. Colours are those of the simulator's report, in
+light and dark.
 """
 
 from __future__ import annotations

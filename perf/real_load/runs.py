@@ -1,4 +1,4 @@
-"""The configurations compared, and how each is played: the same nodes, pods, times and seed."""
+"""Defines the configurations compared, and simulates each with the same nodes, pods, times and seed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OUTAGE = Outage(UNAVAILABLE, 1500.0, 2100.0)
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    name: str  # also of its page
+    name: str  # also the name of its page
     title: str
     file: str = ""  # "": the default profile
     outages: Sequence[Outage] = ()

@@ -1,4 +1,4 @@
-"""The runs in figures: a row a configuration."""
+"""Summarises the runs as a table: one row per configuration."""
 
 from __future__ import annotations
 

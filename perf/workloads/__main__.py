@@ -1,12 +1,12 @@
-"""Workloads of scheduler_perf's shapes: kscheduler and kube-scheduler, paired and interleaved in one run.
+"""Runs workloads of the scheduler_perf suite with kscheduler and kube-scheduler, paired and interleaved in one run.
 
     python -m perf.workloads --list
     python -m perf.workloads PreemptionBasic --nodes 500 --rounds 3
     python -m perf.workloads --size medium --rounds 2 --half-rate --output results/       # all of them
     python -m perf.workloads --file my-case.yaml --size 500Nodes --targets embedded,kscheduler
 
-A size is a name or a label of the file (small, medium, large); `--nodes 500` is short for `--size 500Nodes`. Ratios are
-taken within a round. Ctrl-C stops all servers, and prints and keeps what is complete. perf/README.md says more.
+A size is a name or a label in the file (small, medium, large); `--nodes 500` is short for `--size 500Nodes`. Ratios are
+computed within a round. Ctrl-C stops all servers, and prints and keeps the complete rounds. See perf/README.md.
 """
 
 from __future__ import annotations

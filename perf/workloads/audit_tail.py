@@ -1,7 +1,7 @@
-"""The apiserver's own word on when pods were created and bound: its audit log, read as it grows.
+"""Reads from the apiserver's audit log, as it grows, when pods were created and bound.
 
-Each entry has the times at which the request came and was answered, so that no watch has to keep up with the
-bindings, and what reads here may come late. Only the two requests that matter are logged.
+Each entry has the times at which the request arrived and was answered, so no watch has to keep up with the bindings,
+and reading late does no harm. Only the two kinds of request that matter are logged.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Entry(msgspec.Struct, rename="camel"):
 
 
 class AuditTail:
-    """A context: reads on a thread, and what is left at the end."""
+    """A context manager that reads the log in a thread, and reads the rest of it at the end."""
 
     def __init__(self, directory: Path, log: PodLog) -> None:
         self._policy = directory / "audit-policy.yaml"

@@ -1,7 +1,7 @@
-"""What goes on beside the measured pods: objects that come and go at an interval, and pods deleted at a rate.
+"""Changes a cluster while a workload is measured: objects that come and go at an interval, and pods deleted at a rate.
 
-Each runs on a thread with a connection of its own, from where the workload starts it until the end of the run. A fault
-of one is kept for `check`, which the run asks while it waits.
+Each change runs in a thread with a connection of its own, from its place in the workload until the end of the run. An
+error in it is kept for `check`, which the run calls while it waits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from perf.workloads.site import Connection
 
 
 class Background:
-    """The threads of a run. Leaving the context ends them."""
+    """The background threads of a run. Leaving the context ends them."""
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
         self._connect = connect
@@ -65,7 +65,7 @@ class Background:
 
 
 class Churning:
-    """Objects that come and, with mode `recreate`, go again: a step creates or deletes one of each template."""
+    """Creates one object of each template per step and, with mode `recreate`, deletes them in the next step."""
 
     def __init__(self, operation: Churn, sources: Sequence[tuple[str, Object]]) -> None:
         self._operation = operation
@@ -100,7 +100,7 @@ class Churning:
 
 
 class Deleting:
-    """Pods deleted one a step."""
+    """Deletes one pod per step."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._left = list(reversed(paths))
@@ -113,7 +113,7 @@ class Deleting:
 
 
 class Updating:
-    """Objects put in the place of those of the same name, one a step, with their status or other parts of them."""
+    """Replaces one object per step by a new version, with changes in its status or other parts."""
 
     def __init__(self, path: str, objects: Sequence[Object], subresources: Sequence[str] = ()) -> None:
         self._path = path

@@ -1,7 +1,7 @@
-"""What the measured pods took: from the first that was created to the last binding, as the cluster tells it.
+"""Measures pods from the first one's creation to the last binding, as reported by the cluster.
 
-The CPU of scheduler and apiserver is that of the same time. Pods of the measured namespaces that had a node before do
-not count.
+The CPU time of scheduler and apiserver is that of the same period. Pods in the measured namespaces that already had a
+node do not count.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from perf.workloads.throughput import samples, summary
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Figures of one measurement."""
+    """The figures of one measurement."""
 
     pods: int
     seconds: float
-    created_per_s: float  # how fast the pods came; 0.0 when others than the measuring step created them
-    behind_s: float  # from the last pod that came to the last binding; how a slow load is told from a slow scheduler
+    created_per_s: float  # rate at which pods were created; 0.0 if not by the operation that is measured
+    behind_s: float  # from the last creation to the last binding; small if the load, not the scheduler, was slow
     scheduler_cpu_s: float
     apiserver_cpu_s: float
     peak_memory_bytes: int
-    throughput: dict[str, float] = field(default_factory=dict)  # scheduler_perf's, pods/s; nothing for a short run
-    latency_ms: dict[str, float] = field(default_factory=dict)  # of a pod, from created to bound
-    reaction_ms: dict[str, float] = field(default_factory=dict)  # the part until the apiserver was asked to bind it
-    answer_ms: dict[str, float] = field(default_factory=dict)  # and the part that it took to do so
+    throughput: dict[str, float] = field(default_factory=dict)  # as in scheduler_perf, in pods/s; {} for a short run
+    latency_ms: dict[str, float] = field(default_factory=dict)  # from a pod's creation to its binding
+    reaction_ms: dict[str, float] = field(default_factory=dict)  # the part until the apiserver got the bind request
+    answer_ms: dict[str, float] = field(default_factory=dict)  # the part in which the apiserver carried that out
 
 
 class Collection:
-    """One measurement, from its construction to `finish`."""
+    """A measurement in progress, from its construction to `finish`."""
 
     def __init__(self, site: Site, namespaces: Group[str]) -> None:
         self._site = site

@@ -1,7 +1,7 @@
-"""All targets over the same plans, interleaved: a round is one run of each, on a fresh cluster each time.
+"""Runs all targets with the same plans, interleaved: a round is one run of each, on a fresh cluster each time.
 
-What is complete is kept, whatever happens to the rest, and is marked as a part. A workload that fails does not keep the
-next from being run.
+Complete rounds are kept even if others fail, and the result is then marked as incomplete. A workload that fails does
+not prevent the next one from being run.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Comparison:
     """The runs of one plan."""
 
     plan: Plan
-    wanted: int  # rounds
+    wanted: int  # number of rounds planned
     targets: Sequence[str]
-    rates_per_s: Mapping[str, float] = field(default_factory=dict)  # target -> its own rate; the plan's without one
+    rates_per_s: Mapping[str, float] = field(default_factory=dict)  # target -> its own rate; default: the plan's
     records: list[Record] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)  # what any run found wrong
-    failure: str = ""  # why no further round was run
-    rounds: int = 0  # that are complete
+    problems: list[str] = field(default_factory=list)  # what was wrong with a cluster after a run
+    failure: str = ""  # why rounds are missing; "": none are
+    rounds: int = 0  # number of complete rounds
 
     def run_round(self, run: Run) -> None:
         """One run of each, another one first every time."""

@@ -1,4 +1,4 @@
-"""A real etcd and kube-apiserver, fresh for each run, with one scheduler as a process beside them."""
+"""Runs plans on a real etcd and kube-apiserver, fresh for each run, with one scheduler as a process beside them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def start_bare_client(control_plane: ControlPlane, plan: Plan) -> Peer:
 
 
 class ControlPlaneSite:
-    """One run; a `Site`."""
+    """The cluster of one run, a real control plane; implements `Site`."""
 
     def __init__(self, start: StartPeer, plan: Plan) -> None:
         gates = _gates({name: on for name, on in plan.feature_gates.items() if name not in SCHEDULER_GATES})
@@ -158,7 +158,7 @@ def _guarded(plane: ControlPlane) -> Iterator[None]:
 
 
 class PlaneConnection(KeptApi):
-    """A kept connection that says which server has ended."""
+    """A persistent connection whose errors name a server that has ended."""
 
     def __init__(self, site: ControlPlaneSite) -> None:
         super().__init__(site.control_plane.credentials)

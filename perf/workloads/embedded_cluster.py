@@ -1,7 +1,7 @@
-"""The cluster in memory with our scheduler on it, in real time: a program that answers requests on its input.
+"""A program with the cluster in memory and our scheduler on it, in real time, controlled by requests on its input.
 
-A line in is a `Request`, a line out a `Reply`, or with id 0 a report of pods that were created or bound. Latency is
-what the machine takes; none is added. It ends with its input, so that it cannot outlive who started it.
+A line of input is a `Request`, a line of output a `Reply`; one with id 0 reports pods that were created or bound. No
+latency is simulated. The program ends when its input is closed, so that it cannot outlive its parent process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PATH = re.compile(r"/(?:api/(v1)|apis/([^/]+/[^/]+))(?:/namespaces/([^/]+))?/([a
 
 
 class RealTime:
-    """The machine's clocks."""
+    """The machine's clocks; implements `Clock`."""
 
     def now(self) -> float:
         return time.monotonic()
@@ -56,7 +56,7 @@ class Request(msgspec.Struct, omit_defaults=True):
 
 
 class Reply(msgspec.Struct, omit_defaults=True):
-    id: int  # 0: a report
+    id: int  # that of the request; 0: a report
     body: Any = None
     status: int = 200
     reason: str = ""
@@ -72,7 +72,7 @@ class _Batch(msgspec.Struct):
 
 
 class _Where(msgspec.Struct, frozen=True):
-    """What a path means."""
+    """The resource, namespace and name that an API path refers to."""
 
     resource: Resource[Any]
     namespace: str
@@ -84,7 +84,7 @@ class _Where(msgspec.Struct, frozen=True):
 
 
 class RecordingCluster(Cluster):
-    """Keeps every Scheduled event, not just the last of all kinds, and says when pods were created and bound."""
+    """A cluster that keeps all Scheduled Events, not only recent ones, and reports when pods are created and bound."""
 
     def __init__(self) -> None:
         super().__init__(RealTime())
@@ -158,7 +158,7 @@ class RecordingCluster(Cluster):
 
 
 class EmbeddedCluster:
-    """Cluster and scheduler, and what is asked of them."""
+    """The cluster and its scheduler, with the handlers of all requests."""
 
     def __init__(self) -> None:
         self.cluster = RecordingCluster()

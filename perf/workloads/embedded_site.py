@@ -1,4 +1,4 @@
-"""Our scheduler on the cluster in memory, in a process of its own: a `Site` without apiserver and network."""
+"""Runs plans with our scheduler on the cluster in memory, in a process of its own: a `Site` without apiserver."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHOWN_CHARS = 2000
 
 
 class EmbeddedSite:
-    """One run; a `Site`."""
+    """The cluster of one run, in memory; implements `Site`."""
 
     def __init__(self, plan: Plan) -> None:
         self._configuration = yaml.safe_dump(
@@ -157,7 +157,10 @@ class EmbeddedSite:
 
 
 class EmbeddedConnection:
-    """Requests to the program in the words of the API; a `Connection`."""
+    """Sends requests to the program with the cluster, under the paths of the Kubernetes API.
+
+    Implements `Connection`.
+    """
 
     def __init__(self, site: EmbeddedSite) -> None:
         self._site = site

@@ -1,7 +1,7 @@
-"""A plan carried out on a cluster of its own, under one scheduler that runs from the beginning to the end.
+"""Runs a plan on a fresh cluster with one scheduler.
 
-Operations follow one another as in scheduler_perf. What goes on beside them ends with the last; then the scheduler
-ends, and the outcome is judged when nothing moves any more.
+Operations are carried out one after another, as in scheduler_perf. Background changes end with the last operation; then
+the scheduler is stopped, and the outcome is checked once nothing changes any more.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ PODS = "/api/v1/namespaces/{namespace}/pods"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one run took, and whether it was right."""
+    """The measurements of one run, and whether its outcome is right."""
 
     collected: Collected
     evicted: int
-    churned: int  # objects created beside the measured ones
-    problems: list[str]  # empty is right
+    churned: int  # objects created by background changes
+    problems: list[str]  # what is wrong with the outcome; empty if nothing
 
 
 def measure(site: Site, plan: Plan, timeout_s: float = TIMEOUT_S) -> Outcome:
@@ -79,7 +79,7 @@ def measure(site: Site, plan: Plan, timeout_s: float = TIMEOUT_S) -> Outcome:
 
 
 class Execution:
-    """One plan under way; leaving the context ends what goes on beside it."""
+    """A plan that is being run; leaving the context ends its background changes."""
 
     def __init__(self, site: Site, plan: Plan, timeout_s: float) -> None:
         self._site = site

@@ -1,4 +1,4 @@
-"""What is wrong with a workload file, or with the run of one."""
+"""Errors in a workload file, or in running it."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from kscheduler.errors import KSchedulerError
 
 
 class WorkloadError(KSchedulerError):
-    """A workload file cannot be read, or says what is not understood; nothing was started."""
+    """A workload file cannot be read, or contains something unknown; nothing was started."""

@@ -1,7 +1,7 @@
-"""The actions of Go templates that workloads use: `{{.Index}}`, `{{.Count}}`, and sums such as `{{Mod .Index 25}}`.
+"""Evaluates the Go template actions that workloads use, such as `{{.Index}}`, `{{.Count}}` and `{{Mod .Index 25}}`.
 
 An action is a value or a call; arguments are values, numbers, or calls in parentheses. `if`, `range` and the rest of
-the language are not understood, and are refused by name.
+the language are not supported, and rejected with an error that names them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Render = Callable[[int, int], float]  # index, count -> value
 
 
 class BadTemplate(ValueError):
-    """An action that is not understood, or cannot be computed."""
+    """An action is not supported, or cannot be computed."""
 
 
 def _divide(numbers: Sequence[float]) -> float:
@@ -47,7 +47,7 @@ KNOWN = (*(f"{name}{kind}" for name in FUNCTIONS for kind in ("Int", "Float")), 
 
 
 class GoTemplate:
-    """A text with actions in it; BadTemplate when one is not understood."""
+    """A text with actions in it. Raises BadTemplate for an action that is not supported."""
 
     def __init__(self, text: str) -> None:
         self._literals = ACTION.split(text)[::2]

@@ -1,7 +1,7 @@
-"""Whether a workload came out right, from the apiserver's own lists and what the run itself did.
+"""Checks whether a workload's outcome is right, from the apiserver's own lists and a record of what the run did.
 
-Nothing is overcommitted; each bound pod has one Scheduled event of its node; pods that were waited for have a node
-still; and no pod is gone that the run did not delete and that nobody could have evicted.
+No node is overcommitted; each bound pod has one Scheduled Event for its node; pods that the run has waited for still
+have a node; and no pod is missing that the run did not delete and that no other pod could have preempted.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from kscheduler.testing.controlplane.verify import overcommitted, wrong_events
 
 @dataclass(slots=True)
 class Ledger:
-    """What the run did."""
+    """Records what the run did with pods."""
 
-    created: dict[str, int] = field(default_factory=dict)  # namespace/name of a pod -> priority
-    deleted: set[str] = field(default_factory=set)  # namespace/name
-    waited_for: set[str] = field(default_factory=set)  # namespace/name of pods that had a node
-    highest_priority: int = 0  # of any pod
+    created: dict[str, int] = field(default_factory=dict)  # namespace/name of each pod created -> its priority
+    deleted: set[str] = field(default_factory=set)  # namespace/name of pods deleted
+    waited_for: set[str] = field(default_factory=set)  # namespace/name of pods that the run waited for until bound
+    highest_priority: int = 0  # the highest priority of all pods created
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found."""
+    """The result of the check."""
 
     evicted: int
     problems: list[str]

@@ -1,4 +1,4 @@
-"""A file that objects are made of: YAML, with actions of Go templates where one object differs from the next."""
+"""Makes objects from a template file: YAML, with Go template actions where one object differs from the next."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ NAMED_BY_RUN = ("Namespace", "PersistentVolume", "PersistentVolumeClaim")
 
 
 class BadObject(ValueError):
-    """What is wrong with a template; the path is in it."""
+    """A template is invalid; the message includes the field's path."""
 
 
 class ObjectTemplate:
-    """Objects of one kind."""
+    """A template of objects of one kind."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

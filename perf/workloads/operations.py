@@ -1,6 +1,6 @@
-"""The operations of a workload, in the fields of scheduler_perf's files. A field that is not here is an error.
+"""Defines the operations of a workload, with the fields of scheduler_perf's files. Unknown fields are errors.
 
-A count is written as a number, or as the name of a parameter (`countParam: $initPods`) which the size gives.
+A count is a number, or the name of a parameter that the size defines (`countParam: $initPods`).
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ class _Fields(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
 
 
 class Operation(_Fields, frozen=True, tag_field="opcode"):
-    """One step of a workload."""
+    """The base of all operations, i.e. steps of a workload."""
 
 
 class LabelNodes(_Fields, frozen=True):
-    """A label whose values the nodes get in turn."""
+    """A label whose values are assigned to the nodes in turn."""
 
     label_key: str
     label_values: tuple[str, ...]
 
 
 class UniqueNodeLabel(_Fields, frozen=True):
-    """A label with another value on each node."""
+    """A label with a different value on each node."""
 
     label_key: str
 
 
 class DriverCount(_Fields, frozen=True):
-    """How many volumes of a CSI driver a node takes."""
+    """How many volumes of a CSI driver a node can attach."""
 
     count: int
 
 
 class NodeAllocatable(_Fields, frozen=True):
-    """What nodes have to give beside their template, and what their CSI drivers do."""
+    """What nodes have allocatable besides their template's resources, and the limits of their CSI drivers."""
 
     node_allocatable: dict[str, str] = {}
-    csi_node_allocatable: dict[str, DriverCount] = {}  # driver -> limit
+    csi_node_allocatable: dict[str, DriverCount] = {}  # CSI driver -> limit of volumes
     migrated_plugins: tuple[str, ...] = ()
 
 
 class CreateNodes(Operation, frozen=True, tag="createNodes"):
-    """Nodes, each with the label kubernetes.io/hostname."""
+    """Creates nodes, each with the label kubernetes.io/hostname."""
 
     count: int = 0
     count_param: str = ""
@@ -59,7 +59,7 @@ class CreateNodes(Operation, frozen=True, tag="createNodes"):
 
 
 class CreateNamespaces(Operation, frozen=True, tag="createNamespaces"):
-    """Namespaces `prefix-0` and so on."""
+    """Creates namespaces `prefix-0` and so on."""
 
     prefix: str
     count: int = 0
@@ -68,24 +68,24 @@ class CreateNamespaces(Operation, frozen=True, tag="createNamespaces"):
 
 
 class CreatePods(Operation, frozen=True, tag="createPods"):
-    """Pods, and the wait until all have a node."""
+    """Creates pods, and waits until all of them have a node."""
 
     count: int = 0
     count_param: str = ""
     namespace: str = ""  # that of the operation's position when empty
-    pod_template_path: str = ""  # the case's default when empty
-    persistent_volume_template_path: str = ""  # with the next: a volume for each pod, bound to a claim of its own
+    pod_template_path: str = ""  # "": the case's default
+    persistent_volume_template_path: str = ""  # with the next field: a volume for each pod, bound to its own claim
     persistent_volume_claim_template_path: str = ""
     collect_metrics: bool = False
     skip_wait_to_completion: bool = False
-    steady_state: bool = False  # as many at a time, for the duration; read, but not carried out
+    steady_state: bool = False  # keep this number of pods alive for the duration; accepted, but not implemented
     steady_state_param: str = ""
     duration: str = ""
     duration_param: str = ""
 
 
 class CreatePodSets(Operation, frozen=True, tag="createPodSets"):
-    """The same pods in each of the namespaces `prefix-0` and so on."""
+    """Creates the same pods in each of the namespaces `prefix-0` and so on."""
 
     namespace_prefix: str
     create_pods_op: CreatePods
@@ -94,7 +94,7 @@ class CreatePodSets(Operation, frozen=True, tag="createPodSets"):
 
 
 class DeletePods(Operation, frozen=True, tag="deletePods"):
-    """The pods of a namespace, all or those with these labels, at once or at a rate."""
+    """Deletes the pods of a namespace, all or those with certain labels, at once or at a rate."""
 
     namespace: str
     label_selector: dict[str, str] = {}
@@ -103,16 +103,16 @@ class DeletePods(Operation, frozen=True, tag="deletePods"):
 
 
 class CreateAny(Operation, frozen=True, tag="createAny"):
-    """Objects of any kind."""
+    """Creates objects of any kind."""
 
     template_path: str
-    namespace: str = ""  # only for kinds that have one
-    count: int = 0  # one when neither this nor countParam is given
+    namespace: str = ""  # for namespaced kinds only
+    count: int = 0  # 1 if neither this nor countParam is given
     count_param: str = ""
 
 
 class UpdateAny(Operation, frozen=True, tag="updateAny"):
-    """Objects of any kind in the place of those of the same name, at once or at a rate."""
+    """Replaces existing objects of any kind, at once or at a rate."""
 
     template_path: str
     namespace: str = ""
@@ -123,32 +123,32 @@ class UpdateAny(Operation, frozen=True, tag="updateAny"):
 
 
 class Churn(Operation, frozen=True, tag="churn"):
-    """Objects that come, and with `recreate` go again, from here to the end of the workload."""
+    """Creates objects and, with mode `recreate`, deletes them again, from here to the end of the workload."""
 
     mode: Literal["create", "recreate"]
     template_paths: tuple[str, ...]
-    number: int = 0  # rounds of creation, 0 for no end; with recreate, how many of a template are alive at most
+    number: int = 0  # rounds of creation, 0: endless; with recreate, how many objects of a template exist at most
     interval_milliseconds: int = CHURN_INTERVAL_MS
     namespace: str = ""  # that of the operation's position when empty
 
 
 class Barrier(Operation, frozen=True, tag="barrier"):
-    """The wait for pods that no one has waited for."""
+    """Waits until all pods have a node that no operation has waited for yet."""
 
-    namespaces: tuple[str, ...] = ()  # all in which there are such pods when empty
+    namespaces: tuple[str, ...] = ()  # empty: all namespaces with such pods
     label_selector: dict[str, str] = {}
     stage_requirement: Literal["Scheduled", "Attempted"] = "Scheduled"
 
 
 class Sleep(Operation, frozen=True, tag="sleep"):
-    """Nothing, for a while."""
+    """Waits for a given time."""
 
     duration: str = ""
     duration_param: str = ""
 
 
 class StartCollectingMetrics(Operation, frozen=True, tag="startCollectingMetrics"):
-    """Measure the pods of these namespaces that are bound from here on."""
+    """Begins to measure the pods of these namespaces that are bound from here on."""
 
     name: str
     namespaces: tuple[str, ...]
@@ -156,7 +156,7 @@ class StartCollectingMetrics(Operation, frozen=True, tag="startCollectingMetrics
 
 
 class StopCollectingMetrics(Operation, frozen=True, tag="stopCollectingMetrics"):
-    """Measure no more."""
+    """Ends the measurement."""
 
 
 AnyOperation = Union[  # noqa: UP007  # msgspec reads it at run time

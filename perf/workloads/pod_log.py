@@ -1,7 +1,7 @@
-"""When each pod was created and when it got a node, as the cluster tells it; what waits for pods reads it.
+"""Records when each pod was created and when it got a node, as reported by the cluster; waits for pods read this.
 
-Times are those of time.monotonic(), which all processes of a machine share. A pod counts once: a later one under the
-same name is not looked at.
+Times are those of time.monotonic(), which all processes of a machine share. A pod counts once: a later pod with the
+same name is ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CHECK_PERIOD_S = 1.0  # and how often they ask whether it can still come
 
 
 class PodLog:
-    """Written by one thread, read by others."""
+    """The times of pods; one thread writes, others read."""
 
     def __init__(self) -> None:
         self._created_s: dict[str, float] = {}  # namespace/name -> when it was created

@@ -1,8 +1,8 @@
-"""Where a plan is carried out: a cluster, and the one scheduler that works on it.
+"""Defines the interface of a place to run plans: a cluster, and one scheduler for it.
 
 There are two: a real control plane with a scheduler beside it (`control_plane_site`), and the cluster in memory with
-ours in the same process (`embedded_site`). Both answer in the words of the Kubernetes API, so that operations and the
-judgement of the outcome are the same.
+our scheduler in the same process (`embedded_site`). Both are accessed in terms of the Kubernetes API, so that
+operations and the check of the outcome are the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from perf.workloads.suite import Plan
 
 
 class Connection(Protocol):
-    """Requests of one thread, as `kscheduler.testing.controlplane.api.Api` has them; a refusal is a RequestFailed."""
+    """Sends one thread's requests, like `kscheduler.testing.controlplane.api.Api`.
+
+    An error status raises RequestFailed.
+    """
 
     def get(self, path: str) -> Any: ...
 
@@ -36,15 +39,15 @@ class Connection(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was used so far."""
+    """The CPU time and memory that scheduler and apiserver have used so far."""
 
-    scheduler_cpu_s: float  # the cluster's part is in it where both are one process
-    apiserver_cpu_s: float  # zero where there is none
-    peak_memory_bytes: int  # of the scheduler's process
+    scheduler_cpu_s: float  # includes the cluster's, if both are one process
+    apiserver_cpu_s: float  # 0 if there is no apiserver
+    peak_memory_bytes: int  # that of the scheduler's process
 
 
 class Site(Protocol):
-    """A context: leaving it ends everything."""
+    """A cluster with a scheduler; a context manager, and leaving the context ends both."""
 
     pods: PodLog
 

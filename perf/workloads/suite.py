@@ -1,7 +1,7 @@
-"""Files of workloads -> cases -> a plan: every number and object filled in, so that a run can trip over none.
+"""Reads workload files and makes plans of them, with every number and object filled in, so that runs cannot fail.
 
-A file is a list of cases; a case has operations and sizes (`workloads`), and a size gives the parameters. What is not
-understood is an error that names the file, the place and the field. Nothing is started here.
+A file is a list of cases; a case has operations and sizes (`workloads`), and a size gives the parameters. Unknown
+content is an error that names the file, the place and the field. Nothing is started here.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ Parameter = bool | int | float | str
 
 
 class Size(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """One size of a case: what its parameters are."""
+    """One size of a case: the values of its parameters."""
 
     name: str
     params: dict[str, Parameter] = {}
     labels: tuple[str, ...] = ()
     feature_gates: dict[str, bool] = {}
-    threshold: float | dict[str, float] = 0.0  # read, not used: both schedulers are in one run
+    threshold: float | dict[str, float] = 0.0  # accepted, but not used: both schedulers are compared in one run
     threshold_metric_selector: dict[str, Any] = {}
 
 
 class Case(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Operations, and the sizes they are run in."""
+    """A list of operations, and the sizes in which they can be run."""
 
     name: str
     workload_template: tuple[AnyOperation, ...]
@@ -64,22 +64,22 @@ class Case(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
     labels: tuple[str, ...] = ()
     feature_gates: dict[str, bool] = {}
     scheduler_config_path: str = ""
-    metrics_collector_config: dict[str, Any] = {}  # of scheduler_perf's own metrics; the ones measured here are fixed
+    metrics_collector_config: dict[str, Any] = {}  # accepted, but not used: what is measured here is fixed
     default_threshold_metric_selector: dict[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A case in one size."""
+    """A case in one size, ready to be run."""
 
     case: str
     size: str
-    operations: tuple[AnyOperation, ...]  # without parameters and sets; every namespace is named
-    templates: Mapping[str, ObjectTemplate]  # path, as an operation writes it -> what is made of it
+    operations: tuple[AnyOperation, ...]  # with all parameters, pod sets and namespaces resolved
+    templates: Mapping[str, ObjectTemplate]  # path, as written in an operation -> its template
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     scheduler_config: Mapping[str, Any] = field(default_factory=dict)  # fields of KubeSchedulerConfiguration
-    rate_per_s: float | None = None  # of the measured pods; as fast as possible when None
-    load: str = "peak"  # what that rate is, in words
+    rate_per_s: float | None = None  # rate of creating the measured pods; None: as fast as possible
+    load: str = "peak"  # that rate in words
 
     @property
     def name(self) -> str:
@@ -188,7 +188,7 @@ def _plan(path: Path, case: Case, size: Size) -> Plan:
 
 
 class _Wrong(Exception):
-    """Field and fault; the caller knows where."""
+    """A field is invalid; the caller adds in which file and case."""
 
 
 def _filled_in(
@@ -332,7 +332,7 @@ def _template_paths(operation: AnyOperation) -> tuple[tuple[str, str], ...]:
 
 
 class _Templates:
-    """The templates of a plan, read from paths that are relative to the file of the case."""
+    """The templates of a plan, whose paths are relative to the file of the case."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,6 +1,6 @@
-"""What is measured: our scheduler on the cluster in memory, and it and kube-scheduler on a real control plane.
+"""Defines what can be measured: our scheduler on the cluster in memory, and ours and kube-scheduler on a control plane.
 
-The bare client decides nothing and binds each pod as soon as it hears of it: what a pod waits there is the control
+The bare client decides nothing and binds each pod as soon as it sees it, so a pod's latency there is the control
 plane's own.
 """
 

@@ -1,7 +1,8 @@
-"""How scheduler_perf arrives at its SchedulingThroughput: samples of a second, from the first in which a pod was bound.
+"""Computes SchedulingThroughput as scheduler_perf does: samples of one second each, after the first binding.
 
-That first one only says from where to count. A second without a binding is added to the next one with some, which then
-counts for both. What comes after the last full second does not count, so a short run has no samples at all.
+The sample in which the first pod is bound only marks the start. A second without a binding is added to the next one
+with some, which then counts for both. What comes after the last full second does not count, so a short run has no
+samples.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Runs a released kube-scheduler for comparison, as its own RBAC user, with client limits that do not affect
-results.
-"""
+"""Runs a released kube-scheduler for comparison, as its own RBAC user, with client limits raised."""
 
 from __future__ import annotations
 
