@@ -190,7 +190,7 @@ async def _list(client: KubeClient, resource: Resource[T]) -> list[T]:
 
 
 async def _serve(kubeconfig: str) -> None:
-    """Bind, then wait to be stopped: whoever measures reads this process's times."""
+    """Bind, then wait to be stopped, so that the measuring process can read this process's CPU time."""
     failed = await bind_all(kubeconfig)
     print(f"{failed} pods were not bound", flush=True)
     await asyncio.Event().wait()

@@ -95,7 +95,7 @@ def _room_used(rounds: Sequence[dict[str, Result]]) -> str:
     shares = [entry[OURS].pods_per_s / entry[BARE].pods_per_s for entry in rounds]
     bare = statistics.median(entry[BARE].pods_per_s for entry in rounds)
     spread = f"{statistics.median(shares):.2f} ({min(shares):.2f} .. {max(shares):.2f})"
-    return f"a bare client binds {bare:.0f} pods/s; of these kscheduler reaches {spread}"
+    return f"a bare client binds {bare:.0f} pods/s; kscheduler binds {spread} of that"
 
 
 def _plain(entry: dict[str, Result]) -> dict[str, dict[str, object]]:

@@ -12,9 +12,9 @@ CPU than they have. Shown are medians over the seeds, with the lowest and the hi
 
 The complete scheduler runs on a cluster in memory in virtual time, so that a seed gives the same result each time.
 Rules by load replace the scores by requests (NodeResourcesFit and NodeResourcesBalancedAllocation), as Trimaran's own
-documentation recommends. `TargetLoadPacking, informed` is given the final mean load and what pods use on average. The last
-row is the best possible for a scheduler that knows the burst beforehand, and how much pods use on average but not each;
-its remaining deviation is chance.
+documentation recommends. `TargetLoadPacking, informed` is given the final mean load and what pods use on average. The
+last row is the best possible for a scheduler that knows the burst beforehand, and how much pods use on average but not
+each; its remaining deviation is chance.
 """
 
 from __future__ import annotations

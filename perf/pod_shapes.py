@@ -45,8 +45,8 @@ def anti_affinity() -> list[Object]:
 
 def preferred() -> list[Object]:
     """Rather on hosts where others like them are."""
-    wish = {"weight": 1, "podAffinityTerm": _same(0)}
-    affinity = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+    term = {"weight": 1, "podAffinityTerm": _same(0)}
+    affinity = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
     return [workload.pod(labels={"group": "g0"}, spec={"affinity": affinity})]
 
 

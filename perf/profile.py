@@ -188,7 +188,7 @@ class Child:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line.startswith(start):
-            raise RuntimeError(f"the load ended early; see {self._log.name}: {line or 'it said nothing'}")
+            raise RuntimeError(f"the load ended early; see {self._log.name}: {line or 'no output'}")
         return line
 
 

@@ -62,7 +62,7 @@ class PySpy:
         self._has_answered.set()  # or never will
 
     def _explain(self) -> str:
-        recorded = " ".join(line for line in self._recorded if line) or "it said nothing"
+        recorded = " ".join(line for line in self._recorded if line) or "no output"
         return f"py-spy: {recorded}"
 
     def stop(self) -> None:

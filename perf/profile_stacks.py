@@ -17,8 +17,8 @@ EVENT_LOOP = "event loop"
 OTHER = "other"
 
 # Part of a pod's way -> the frames that belong to it. The innermost frame that belongs somewhere decides, so what a
-# part calls is its own. Frames that match nothing (the cache's table, labels, the standard library) serve whoever
-# calls them. Where a frame matches twice, the first counts.
+# part calls is its own. Frames that match nothing (the cache's table, labels, the standard library) count for their
+# caller's part. Where a frame matches twice, the first counts.
 PARTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (part, re.compile(pattern))
     for part, pattern in (

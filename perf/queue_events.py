@@ -179,7 +179,7 @@ def other_labels() -> Iterator[Update]:
 
 
 def other_taints() -> Iterator[Update]:
-    """Nobody tolerates them, but whoever waits for new nodes is woken by taints too, as in kube-scheduler."""
+    """No pod tolerates them, but pods that wait for new nodes are woken by taints too, as in kube-scheduler."""
     while True:
         yield _pair(make_node("n").taint("a", "b"), make_node("n").taint("a", "c"))
 

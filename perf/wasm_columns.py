@@ -160,7 +160,7 @@ def guest_forms(amounts: Amounts, cpu: int, memory: int) -> list[Form]:
 
 
 def built(name: str, command: Sequence[str]) -> Path:
-    """The source, compiled; anew if it has changed. Raises CalledProcessError or OSError."""
+    """Compile the source if it has changed; return the library. Raises CalledProcessError or OSError."""
     made = BUILT / name
     if made.exists() and made.stat().st_mtime > max(path.stat().st_mtime for path in (SOURCE, HEADERS / "ks_pair.h")):
         return made

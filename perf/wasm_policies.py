@@ -347,7 +347,7 @@ def document(form: Form, port: int) -> dict[str, Any]:
             }
         ]
         return made
-    if form.plugin == FIT:  # the default plugin, told to pack instead of to spread
+    if form.plugin == FIT:  # the default plugin, configured to pack instead of to spread
         strategy = {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]}
         made["profiles"] = [{"pluginConfig": [{"name": FIT, "args": {"scoringStrategy": strategy}}]}]
         return made

@@ -80,7 +80,7 @@ class Stopwatch:
 
 @contextmanager
 def running_server(*options: str) -> Iterator[Endpoint]:
-    """The server in a process of its own, and how to reach it."""
+    """The server in a process of its own, and the credentials to connect to it."""
     with tempfile.TemporaryDirectory() as directory:
         authority = CertificateAuthority(Path(directory))
         authority.server("server")

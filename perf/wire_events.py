@@ -30,7 +30,7 @@ def line(kind: str, number: int, version: int) -> bytes:
 
 
 def before(kind: str) -> str:
-    """What the scheduler was told of the same object before: "" for nothing."""
+    """Return the kind of event that comes before this one for the same object; "" for none."""
     return {BOUND: PENDING, RUNNING: BOUND, FIELDS: RUNNING, HEARTBEAT: HEARTBEAT}.get(kind, "")
 
 

@@ -202,7 +202,7 @@ def document_read(raw: bytes) -> None:
 
 
 def measured(make: Callable[[Any], Any], metric: Metric) -> Read:
-    """What fails is said of the metric; nothing is raised, but by a source that has one answer for all."""
+    """A failure is reported for the metric; nothing is raised, except by a source that has one answer for all."""
 
     async def read(raw: bytes) -> None:
         source = make(Apiserver(raw))

@@ -168,7 +168,7 @@ def test_what_a_server_repeats_is_in_no_answer_of_explain(
 async def test_the_words_of_a_server_would_be_shown_if_nobody_looked(
     client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So each of these tests fails once a client no longer hides what it was told: the servers' words do arrive."""
+    """So each of these tests fails once a client no longer hides what servers answer: their words do arrive."""
     for module in HIDING:
         monkeypatch.setattr(f"kscheduler.{module}.hide_parts", lambda text, parts: text, raising=False)
     monkeypatch.setattr(SecretURL, "hide_in", lambda self, text: text)

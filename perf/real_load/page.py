@@ -18,7 +18,7 @@ from perf.real_load.summary import COLUMNS, cells
 COLOURS = ("--s5", "--s2", "--s0", "--s3")  # of the configurations, in their order
 DASHES = ("", "", "", "5 3")
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 1180, 250, 56, 12, 10, 40
-POINTS = 240  # a line; more cannot be told apart at this width
+POINTS = 240  # points per line; more cannot be distinguished at this width
 MINUTE = 60.0
 
 Pick = Callable[[LoadSeries], list[float]]

@@ -105,7 +105,7 @@ def compare(
     at_half: bool = False,
     at_own_half: bool = False,
 ) -> None:
-    """Run all plans; `keep` is told after each round, and at the end of it all, also when that is a fault.
+    """Run all plans; `keep` is called after each round, and at the end, even if that is an error.
 
     `at_half`: each plan once more, with its measured pods created at half the rate of the slowest target;
     `at_own_half`: and with them created at half the rate of each target itself.

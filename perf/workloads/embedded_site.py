@@ -81,7 +81,7 @@ class EmbeddedSite:
         self._reader.join()
         self._child.stdout.close()
         if isinstance(error, HarnessError) and (reported := self._reported()):
-            print(f"the embedded cluster said: {reported}", file=sys.stderr)
+            print(f"the embedded cluster reported: {reported}", file=sys.stderr)
         self._errors.close()
 
     @property

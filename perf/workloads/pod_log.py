@@ -24,12 +24,12 @@ class PodLog:
         self._bound_s: dict[str, float] = {}  # namespace/name -> when it got a node
 
     def note(self, key: str, now_s: float, has_node: bool) -> None:
-        """A pod was created, or was bound; the two may be told in either order."""
+        """Record that a pod was created or bound; the two may be recorded in either order."""
         times = self._bound_s if has_node else self._created_s
         times.setdefault(key, now_s)
 
     def note_asked(self, key: str, now_s: float) -> None:
-        """The request arrived that bound it; told before the binding is."""
+        """Record that the request to bind a pod arrived; called before the binding is recorded."""
         self._asked_s.setdefault(key, now_s)
 
     def created_s(self, key: str) -> float | None:

@@ -47,12 +47,12 @@ class Load:
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._live, name="load", daemon=True)
         self._faults: dict[str, Callable[[], None]] = {
-            "node-made-anew": self._make_node_again,
+            "node-recreated": self._make_node_again,
             "node-resized": self._resize_node,
             "node-cordoned": lambda: self._change_node({"unschedulable": True}),
             "node-tainted": lambda: self._change_node({"taints": [{"key": "campaign", "effect": "NoSchedule"}]}),
             "pods-deleted": self._delete_waiting,
-            "pods-made-anew": self._make_pods_again,
+            "pods-recreated": self._make_pods_again,
             "pods-bound-by-another": self._bind_elsewhere,
             "pods-of-high-priority": self._create_urgent,
         }

@@ -260,14 +260,14 @@ def test_a_doubt_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 
 FATES = st.sampled_from(
     [*SAYS_NOTHING, FaultKind.LOST_ANSWER, FaultKind.SLOW, FaultKind.NOT_FOUND]
-)  # of a POST; NOT_FOUND there means that some server said so
+)  # of a POST; NOT_FOUND there means that some server answered so
 
 
 @settings(deadline=None, max_examples=300)
 @given(
     st.lists(st.tuples(FATES, st.sampled_from([0.0, 0.3, 1.2, 5.0, 40.0])), max_size=12),
     st.lists(st.sampled_from(SAYS_NOTHING), max_size=8),
-    st.sampled_from(["", "deleted", "made anew", "bound elsewhere"]),
+    st.sampled_from(["", "deleted", "recreated", "bound elsewhere"]),
     st.floats(0.0, 8.0),
 )
 def test_whatever_is_answered_certainly_not_is_never_said_of_a_binding_that_was_carried_out(
@@ -287,7 +287,7 @@ def test_whatever_is_answered_certainly_not_is_never_said_of_a_binding_that_was_
                     bench.cluster.bind(bench.binding("n2"))
             elif happens:
                 bench.cluster.delete_pod("default/p")
-                if happens == "made anew":
+                if happens == "recreated":
                     bench.cluster.create_pod(make_pod("p").uid("another").obj())
 
         asyncio.get_running_loop().call_later(when_s, happen)

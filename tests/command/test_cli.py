@@ -1,4 +1,4 @@
-"""The command as a user meets it: what is wrong is said in one line, with file, field and value; never a traceback."""
+"""The command as a user meets it: an error is one line, with file, field and value; never a traceback."""
 
 from __future__ import annotations
 
@@ -339,7 +339,7 @@ def test_a_directory_that_pythonpath_names_is_looked_in(tmp_path: Path) -> None:
     assert shown.stderr == "as the user says\n"
 
 
-# --- an apiserver that cannot be reached --------------------------------------------------------------------------
+# --- an unreachable apiserver -------------------------------------------------------------------------------------
 
 
 class Running:
@@ -425,7 +425,7 @@ def test_an_unreachable_apiserver_is_said_once_tried_again_and_makes_the_schedul
             # 2. It is alive, and not ready.
             replica.wait_for(lambda: status_of(f"{address}/livez") == 200)
             replica.wait_for(lambda: status_of(f"{address}/readyz") == 500)
-            # 3. It ends when told to, and nothing looked like a crash.
+            # 3. It ends at SIGTERM, and nothing looked like a crash.
             assert replica.end(signal.SIGTERM) == 0
     text = "".join(replica.log)
     assert "Traceback" not in text

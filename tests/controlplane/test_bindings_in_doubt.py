@@ -72,7 +72,7 @@ def proxy(audited: ControlPlane) -> Iterator[FaultProxy]:
 def start(
     program: type[KScheduler] | type[KubeScheduler], place: Workspace, proxy: FaultProxy, directory: Path
 ) -> KScheduler | KubeScheduler:
-    """One that reaches the apiserver through the proxy only."""
+    """A scheduler that is connected to the apiserver through the proxy only."""
     token = place.control_plane.service_account_token("kube-system", ACCOUNT)
     return program(place.control_plane, kubeconfig=proxy.kubeconfig(directory / "proxy.kubeconfig", token))
 

@@ -180,7 +180,7 @@ def test_fatal_extenders_give_no_secret_away(workspace: Workspace) -> None:
         pods = [
             workspace.create_pod(f"p{number}", requests={f"canary.io/r{number}": "1"}) for number in range(len(urls))
         ]
-        eventually(lambda: all(condition(workspace, pod) for pod in pods), "each pod is told why")
+        eventually(lambda: all(condition(workspace, pod) for pod in pods), "each pod has a condition that says why")
         emitted = emissions(workspace, scheduler)
         assert emitted["events"].count("extender at URL") >= len(FATAL)
         assert {name: seen for name, text in emitted.items() if (seen := canaries.seen_in(text))} == {}
@@ -214,7 +214,7 @@ def test_a_guest_by_url_gives_no_secret_away(workspace: Workspace) -> None:
             return any(event["reason"] == reason for event in workspace.api.list_all("/apis/events.k8s.io/v1/events"))
 
         eventually(lambda: has_event("PluginQuarantined"), "it is quarantined")
-        eventually(lambda: all(condition(workspace, pod) for pod in pods), "the pods are told")
+        eventually(lambda: all(condition(workspace, pod) for pod in pods), "the pods have conditions")
         server.guest += b"\0\4\3new"  # a custom section: another version, and no better
         eventually(lambda: has_event("PluginVersionRefused"), "a version is refused")
         server.guest = b""

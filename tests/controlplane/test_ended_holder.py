@@ -60,7 +60,7 @@ def test_the_lease_of_a_pod_that_has_ended_is_taken_at_once(workspace: Workspace
     workspace.create_pod("before")
     eventually(lambda: "before" in workspace.bindings(), "the first replica leads")
     replica(workspace, ReplicaPod(workspace.api, workspace.namespace, "second"))
-    # 1. Killed, and its Pod still said to run: the Lease is respected.
+    # 1. Killed, and its Pod still reported as running: the Lease is respected.
     first.process.signal(signal.SIGKILL)
     assert first.process.wait() == -signal.SIGKILL
     until = runs_out_at(workspace)

@@ -19,10 +19,10 @@ from kscheduler.testing.controlplane.workspace import Workspace
 from tests.controlplane.parity.sides import missing_plugins
 
 GPU = "example.com/gpu"
-# Pod name without its side -> what its label `wish` asks the extender for.
+# Pod name without its side -> the value of its label `wish`, which says what the extender is to answer.
 WISHES = {"ssd": "ssd", "best": "any", "nothing": "tape", "broken": "error", "status": "500"}
 PLACED = ("ssd", "best")
-# A wish that breaks the extender -> its answer, and what the pod is told of it.
+# A value with which the extender fails -> its answer, and the message in the pod's condition.
 JSON_HEAD = b"HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n"
 UNKNOWN = b'{"Nodes": {"items": [{"metadata": {"name": "ghost"}}]}}'
 BROKEN: dict[str, tuple[bytes, str]] = {
@@ -44,7 +44,7 @@ class RecordingExtender:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self.questions: list[tuple[str, dict[str, Any]]] = []  # (verb, question)
-        self.release = threading.Event()  # what the wishes `wait` and `hangs` wait for
+        self.release = threading.Event()  # ends the requests of pods labelled `wait` and `hangs`
         self.is_mended = False
         answer = self._answer
 

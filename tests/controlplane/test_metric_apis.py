@@ -1,6 +1,6 @@
 """What the sources ask of APIs behind a real apiserver: allowed by the component's rights, each by one of them.
 
-Nobody serves these APIs here. Who may ask is told that there is nothing; who may not is told so.
+Nothing serves these APIs here. An authorized request is answered with 404, an unauthorized one with 403.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Preemption on a real apiserver while pods vanish by themselves: its refusals, and what comes of them.
 
-A pod that is gone, or that has a namesake by now, is what preemption wanted anyway: nobody is told of a fault.
+A pod that is gone, or that has a namesake by now, is what preemption wanted anyway: no fault is reported.
 """
 
 from __future__ import annotations
@@ -238,14 +238,14 @@ async def test_a_nomination_that_is_to_be_cleared_may_be_of_a_pod_that_is_gone_o
     assert loud(caplog) == []
 
 
-# --- a crowd ----------------------------------------------------------------------------------------------------------
+# --- many preemptions at a time ---------------------------------------------------------------------------------------
 
 NODES, LESSER, GREATER = 150, 600, 300
 DELETIONS, THREADS = 50, 4  # each thread so many
 
 
 @pytest.mark.slow
-def test_pods_that_vanish_in_a_crowd_of_preemptions_make_no_noise(
+def test_pods_that_vanish_among_many_preemptions_make_no_noise(
     fresh_control_plane: Callable[..., ControlPlane],
 ) -> None:
     """Nodes are full to the last cpu; every critical pod takes the room of two, while pods of both kinds vanish."""
@@ -266,7 +266,7 @@ def test_pods_that_vanish_in_a_crowd_of_preemptions_make_no_noise(
     eventually(lambda: not _waiting(control_plane), "all critical pods are bound")
     assert verify(control_plane.api, events=False).problems == []
     scheduler.stop()
-    # 3. Refusals were met, all for what has vanished, and nobody was told of them twice.
+    # 3. Requests were refused, all for what has vanished, and none of these was reported twice.
     refusals = _refusals(control_plane)
     assert refusals
     assert {code for _, code in refusals} <= {404, 409, 422}, refusals

@@ -34,7 +34,7 @@ BOTH: dict[str, Any] = {"profiles": [{"schedulerName": "default-scheduler"}, {"s
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """A webhook's configuration and certificate on disk, and where the apiserver is told to find it."""
+    """A webhook's configuration and certificate on disk, and the URL under which the apiserver calls it."""
 
     workspace: Workspace
     port: int

@@ -1,4 +1,4 @@
-"""A wasm plugin by URL that traps, on a real control plane: quarantined, told of, and mended without a restart."""
+"""A wasm plugin by URL that traps, on a real control plane: quarantined, reported, and mended without a restart."""
 
 from __future__ import annotations
 
@@ -139,10 +139,10 @@ def test_pods_of_a_quarantined_guest_wait_and_are_bound_when_it_is_mended(
     scene = Scene(workspace, server, FAIL)
     pods = [workspace.create_pod(f"waits-{number}", scheduler_name=OURS) for number in range(4)]
     other = workspace.create_pod("other")
-    # 1. Nobody else is concerned, and its own pods are told why.
+    # 1. No other pods are concerned, and its own pods' conditions say why.
     eventually(lambda: scene.bound(other), "a pod of another profile is bound")
     scene.check_quarantine()
-    eventually(lambda: all(scene.message(pod) for pod in pods), "the pods are told")
+    eventually(lambda: all(scene.message(pod) for pod in pods), "the pods have conditions")
     for pod in pods:
         reported = scene.notes("FailedScheduling", pod)
         assert any("unreachable" in note or "quarantined after repeated faults" in note for note in reported), reported

@@ -156,7 +156,7 @@ class Bench:
 
 
 class Steps:
-    """Reserve, Permit and PostBind; answers as told and writes down what it is asked."""
+    """Reserve, Permit and PostBind; answers as configured and records its calls."""
 
     name = "Steps"
 

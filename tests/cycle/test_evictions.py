@@ -30,7 +30,7 @@ CONDITION = PodCondition(type="DisruptionTarget", status="True", reason="Preempt
 
 
 class Bench:
-    """Evictions on a cluster with one bound pod, `victim`, that ends at once when told to."""
+    """Evictions on a cluster with one bound pod, `victim`, that is gone as soon as it is deleted."""
 
     def __init__(self) -> None:
         self.clock = LoopClock(asyncio.get_running_loop())

@@ -1,4 +1,4 @@
-"""Batches of pods, with a lane that decides what it is told to and leaves the rest."""
+"""Batches of pods, with a lane that decides the pods it is configured for and leaves the rest."""
 
 from __future__ import annotations
 

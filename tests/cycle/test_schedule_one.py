@@ -1,4 +1,4 @@
-"""Both cycles of one pod, with real cache, queue and framework, and a binding that answers as told."""
+"""Both cycles of one pod, with real cache, queue and framework, and a binding that answers as configured."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class Trial:
             ("the large pod has its event", _nothing, lambda: bool(self.events(STUCK, "FailedScheduling"))),
             ("the large pod has its condition", _nothing, lambda: self._reason_of(STUCK) == "Unschedulable"),
             (
-                "its event is told anew, since its condition is",
+                "its event is reported again, since its condition is",
                 self._make_room,
                 lambda: self._times_recorded(STUCK) >= 2,
             ),
@@ -222,7 +222,7 @@ class Trial:
         self._api.create(self._pods_path, critical)
 
     def _at_the_port(self, name: str) -> Object:
-        """A pod for one port of one node. It ends at once when it is told to: there is no kubelet to wait for."""
+        """A pod for one port of one node. It is gone as soon as it is deleted: there is no kubelet to wait for."""
         further = {"nodeSelector": {"kubernetes.io/hostname": "node-0"}, "terminationGracePeriodSeconds": 0}
         pod = workload.pod(name, scheduler_name=self._scheduler_name, spec=further)
         pod["spec"]["containers"][0]["ports"] = [{"containerPort": PORT, "hostPort": PORT}]

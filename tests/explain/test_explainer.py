@@ -183,7 +183,7 @@ async def test_a_standby_says_so_and_names_the_leader() -> None:
 
 
 class Reluctant:
-    """Sends every pod back once it has a node, until told otherwise."""
+    """Rejects every pod after a node was chosen, until configured otherwise."""
 
     name = "Reluctant"
 

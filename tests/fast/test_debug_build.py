@@ -38,7 +38,7 @@ def test_the_kernels_agree_with_their_twins_when_built_with_every_check(tmp_path
     run(sys.executable, "setup.py", "-q", "build_ext", "--inplace", "-j2", at=tmp_path, KSCHEDULER_DEBUG="1")
     where = run(sys.executable, "-c", "import kscheduler._fast.scoring as it; print(it.__file__)", at=tmp_path)
     assert where.startswith(str(tmp_path)), f"expected the debug build to be tested, got {where}"
-    told = run(
+    output = run(
         sys.executable,
         "-m",
         "pytest",
@@ -52,4 +52,4 @@ def test_the_kernels_agree_with_their_twins_when_built_with_every_check(tmp_path
         at=tmp_path,
         CI="true",
     )
-    assert re.search(r"^\d+ passed, \d+ deselected in ", told, re.MULTILINE), told  # none was skipped
+    assert re.search(r"^\d+ passed, \d+ deselected in ", output, re.MULTILINE), output  # none was skipped

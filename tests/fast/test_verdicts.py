@@ -90,7 +90,7 @@ def test_limit_examines_in_a_circle_up_to_a_feasible_node_too_many(fast: ModuleT
     verdicts, _ = start(fast, make_columns(fast, [NODE, NODE, DEAD, NODE, NODE, NODE]))
     verdicts.reject(4, 5, 1)
     verdicts.reject(1, 5, 1)
-    # From row 3: 3 feasible, 4 rejected, 5 feasible; 0 is one too many, and row 1 is not reached.
+    # From row 3: 3 feasible, 4 rejected, 5 feasible; 0 is one too many, and row 1 is not read.
     assert verdicts.limit_feasible(3, 2) == 3
     left = (fast.NOT_EXAMINED, 0)
     assert codes(verdicts) == [left, left, (fast.NO_NODE, 0), (0, 0), (5, 1), (0, 0)]

@@ -52,7 +52,7 @@ def large_table() -> Any:
 
 
 def answers(columns: Any, spec: ClassSpec, threads: int) -> list[object]:
-    """What a class that reads all rows anew says of them; or how that fails."""
+    """The answers of a class that reads all rows again; or the error of doing so."""
     placer, made = COMPILED.Placer(columns, PLENTY, threads), spec.make(COMPILED, columns)
     try:
         return [placer.count_feasible(made), *(placer.place(made, bits) for bits in (None, 0, 12_345))]

@@ -386,7 +386,7 @@ class Alone:
 
 
 class Witness:
-    """PostFilter: keeps what it is told."""
+    """PostFilter: records the statuses that it gets."""
 
     name = "Witness"
     statuses: Mapping[str, Status]
@@ -443,7 +443,7 @@ def test_the_nominated_node_is_judged_even_if_no_pre_filter_named_it() -> None:
     bench.nodes("n1", "n2", "n3")
     assert bench.choose(make_pod("p").nominated_node("n2")) == "n2"
     rejection = bench.reject(make_pod("p").nominated_node("n3"))
-    # Whoever turns down the nominated node is held to have left out the others, too.
+    # The plugin that rejects the nominated node counts as the one that left out the others, too.
     assert rejection.message == "0/3 nodes are available: 1 node(s) didn't satisfy plugin(s) [Names Only], 2 no. no"
     assert after.statuses["n3"] == NO.of("Only")
     bench.reject()

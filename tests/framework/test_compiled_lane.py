@@ -420,7 +420,7 @@ def test_a_pod_cannot_have_been_counted_on_a_node_that_is_not_there(side: Side) 
     check_cache(side.cache)
 
 
-# --- what is told -------------------------------------------------------------------------------------------------
+# --- what is reported ---------------------------------------------------------------------------------------------
 
 
 def test_metrics_count_pods_and_evaluations_as_in_the_general_lane() -> None:

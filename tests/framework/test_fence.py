@@ -1,4 +1,4 @@
-"""What a plugin from outside may answer, how long it may take, and what is said when it goes too far."""
+"""What a plugin from outside may answer, how long it may take, and what is reported when it goes too far."""
 
 from __future__ import annotations
 

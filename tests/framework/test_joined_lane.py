@@ -63,7 +63,7 @@ def config_of(name: str) -> SchedulerConfig:
 def nodes(draw: st.DrawFn) -> Node:
     name = f"n{draw(st.integers(0, NODES - 1))}"
     node = make_node(name).capacity(cpu=draw(st.sampled_from(["2", "16"])), memory="8Gi", pods=50)
-    # Most have a hostname of their own; two that share one, and nodes without labels, are there to be told apart.
+    # Most have a hostname of their own; two share one, and some have no labels, and must still be distinguished.
     host = draw(st.sampled_from([name, name, name, name, "shared", None]))
     if host is not None:
         node = node.label(HOSTNAME, host)

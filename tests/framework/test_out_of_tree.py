@@ -195,7 +195,7 @@ def test_arguments_that_are_no_mapping_are_refused() -> None:
 # --- what can be wrong with a plugin ------------------------------------------------------------------------------
 
 WHERE = "s.yaml: profiles[0].plugins.multiPoint"
-SOURCES = {  # what the module `broken` holds -> what is said of `broken:Plugin`
+SOURCES = {  # content of the module `broken` -> the error about `broken:Plugin`
     "import nowhere_to_be_found": 'module "broken" needs a module that is missing: "nowhere_to_be_found"',
     "def": 'importing module "broken" failed: SyntaxError: ',
     "raise RuntimeError('boom')": 'importing module "broken" failed: RuntimeError: boom',

@@ -21,7 +21,7 @@ STATE = CycleState()
 
 
 class Reported:
-    """Answers as told at every point, and writes down who was asked, in a list that several may share."""
+    """Answers as configured at every point, and records its calls in a list that several may share."""
 
     def __init__(self, name: str, answer: Any, asked: list[str]) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""A search in two parts: what fits is told, others than plugins rule, and the rest is as in a search of one piece."""
+"""A search in two parts: the feasible nodes are returned, extenders reject some, and the rest is as in one search."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def statuses(rejected: Mapping[str, tuple[int, int]], alone: Mapping[str, Status
 CASES = [
     ({}, {}),
     ({"n0": (1, 0), "n1": (1, 1), "n2": (2, 0), "n3": (1, 0)}, {}),
-    # What a node was told with nominated pods in sight stands before its verdict.
+    # A node's status from filtering with nominated pods comes before its verdict.
     ({"n0": (1, 0), "n1": (1, 1), "n2": (9, 9)}, {"n2": unresolvable("with_nominated"), "n0": unschedulable("too")}),
 ]
 

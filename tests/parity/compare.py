@@ -5,7 +5,7 @@ The host need not be the same, but it must be among the best by the oracle's tot
 that kube-scheduler's heap brings up from our totals. A fault (not a matter of room) is worded differently; that there
 is one must agree. Where not all nodes are looked at (a sample, or the node the pod is nominated to), a
 pod that fits somewhere has no node statuses on our side. With nominated pods around we may meet a fault on a
-node that kube-scheduler has given up by then, since it looks at the crowded node first.
+node that kube-scheduler has given up by then, since it filters with the nominated pods first.
 """
 
 from __future__ import annotations

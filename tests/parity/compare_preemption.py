@@ -36,7 +36,7 @@ def _of_preemptions(theirs: Preempted, ours: Preempted, *, has_nominated: bool) 
     if theirs.fault == NO_NODES and theirs.fault in ours.failure:
         return
     if theirs.fault or ours.fault:
-        # On a crowded node we may meet a fault that kube-scheduler does not, since it looks at the crowd first.
+        # On a node with nominated pods we may meet a fault that kube-scheduler does not: it filters with them first.
         if not ours.fault or not (theirs.fault or has_nominated):
             yield f"fault: expected {theirs.fault!r}, got {ours.fault!r}"
         return
@@ -69,7 +69,7 @@ def _of_dry_runs(theirs: Preempted, ours: Preempted) -> Iterator[str]:
 
 
 def _of_nodes(theirs: Preempted, ours: Preempted) -> Iterator[str]:
-    """Of candidates beyond those that are kept nothing is told."""
+    """Candidates beyond those that are kept are not compared."""
     kept = {tried.node: tried for tried in theirs.tried if tried.status is not None or tried.node in theirs.candidates}
     got = {tried.node: tried for tried in ours.tried}
     for node in sorted(kept.keys() | got.keys()):

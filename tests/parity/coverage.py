@@ -1,4 +1,4 @@
-"""What a run of cases has reached, by the oracle's answers; `python -m tests.parity.coverage` prints it as a table.
+"""What a run of cases has covered, by the oracle's answers; `python -m tests.parity.coverage` prints it as a table.
 
 A plugin accepts a node if it was asked and the node was turned down by a later plugin, or by none.
 """
@@ -167,7 +167,7 @@ class Coverage:
             scoring.normalized.update(scores.normalized)
 
     def missing(self) -> list[str]:
-        """What a run that is long enough should have reached, and this one has not."""
+        """What a run that is long enough should have covered, and this one has not."""
         gaps = [gap for name in COMPARED for gap in self._gaps(name)]
         for count, gap in (
             (self.left_out, "PreFilter leaves out no node"),

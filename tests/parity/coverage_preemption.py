@@ -1,4 +1,4 @@
-"""What a run of preemption cases has reached, by the oracle's answers."""
+"""What a run of preemption cases has covered, by the oracle's answers."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class Tried(msgspec.Struct, rename="camel"):
 class Preempted(msgspec.Struct, rename="camel", kw_only=True):
     """Whom a pending pod would preempt, or why nobody."""
 
-    host: str = ""  # where it fits; then nothing else is said
+    host: str = ""  # the node that the pod fits; then no other field is set
     failure: str = ""  # the text its user reads, with what PostFilter says
     fault: str = ""  # why the search broke off; then PostFilter is not asked
     promising: int = 0  # nodes where pods could make room by leaving

@@ -1,4 +1,4 @@
-"""What this program decides in a case, told in the oracle's terms.
+"""What this program decides in a case, in the oracle's format.
 
 The real cache and framework of each profile run, with the plugins that the registry builds. Score plugins are
 wrapped, so that what they say is seen; the last rejection is seen by a PostFilter plugin put in their place.
@@ -51,7 +51,7 @@ FORMS = (BY_TABLE, BY_NODE)
 # Their per-node score does not know which nodes are feasible, and says so; they are always asked by table.
 SCORED_BY_TABLE = frozenset({"PodTopologySpread"})
 
-Heard = dict[str, "HeardScores"]  # plugin -> what it said in this cycle
+Heard = dict[str, "HeardScores"]  # plugin -> its scores in this cycle
 
 
 class HeardScores:

@@ -1,4 +1,4 @@
-"""Whom this program would preempt in a case, told in the oracle's terms: the real cache, framework and plugin."""
+"""Whom this program would preempt in a case, in the oracle's format: the real cache, framework and plugin."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.support.checks import check_cache
 
 NOW = 1_800_000_000.0  # after every start
 BY_WHAT_IF = "what-if"  # filters are asked again and again
-BY_DEFAULT = "default"  # as the plugin goes about it unless told otherwise
+BY_DEFAULT = "default"  # as the plugin does it by default
 
 
 @functools.cache

@@ -45,7 +45,7 @@ Lists = dict[str, list[tuple[str, int]]]  # extension point -> (plugin, weight),
 
 
 class KubeScheduler:
-    """The real one, started with a configuration until it says what it makes of it; it never reaches a cluster."""
+    """The real one, started with a configuration until it says what it makes of it; it never connects to a cluster."""
 
     def __init__(self, binary: Path, folder: Path) -> None:
         self._binary = binary

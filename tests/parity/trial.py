@@ -1,4 +1,4 @@
-"""Cases put to the oracle and to this program, until one differs; what is told then is the smallest that still does."""
+"""Cases put to the oracle and to this program, until one differs; it is then reduced while it still differs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kernel is measured, and figures are what they are said to be."""
+"""Every kernel is measured, and figures are what their names say."""
 
 from __future__ import annotations
 

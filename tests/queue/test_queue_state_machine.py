@@ -231,7 +231,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert {qpi.uid for qpi in self.queue._in_flight} == set(self.missed)
 
     def teardown(self) -> None:
-        """Whoever is awake is tried, and unschedulable pods are too once their time is up."""
+        """Pods in activeQ are tried, and unschedulable pods too once their time is up."""
         if not hasattr(self, "queue"):
             return
         expected = {qpi.uid for qpi in self.queue.pending_pods() if qpi.gated_by is None}

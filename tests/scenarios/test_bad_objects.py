@@ -99,7 +99,7 @@ def test_a_node_that_cannot_be_read_takes_no_pods_and_is_named_in_the_log(caplog
             world.add_node("good", cpu="1")
             world.add_pod(make_pod("p0").req(cpu="1"))
             world.add_pod(make_pod("p1").req(cpu="1"))
-            await world.until(lambda: len(world.pending()) == 1 and not world.untold())
+            await world.until(lambda: len(world.pending()) == 1 and not world.unexplained())
             (waiting,) = world.pending()
             condition = world.condition(waiting.metadata.name)
             assert condition is not None
@@ -125,7 +125,7 @@ async def test_a_node_that_becomes_unreadable_is_left_out_until_it_is_mended_wit
         world.change_node("n1", resize(cpu="-1"))
         world.add_pod(make_pod("p1").req(cpu="500m"))
         world.add_pod(make_pod("p2").req(cpu="500m"))
-        await world.until(lambda: not world.untold())
+        await world.until(lambda: not world.unexplained())
         await world.sleep(15)
         world.change_node("n1", resize(cpu="2"))
         await world.until(lambda: len(world.pending()) == 1, within_s=12)
@@ -176,5 +176,5 @@ async def test_selectors_without_terms_match_no_node() -> None:
             spec = replace(pod.spec, affinity=replace(pod.spec.affinity, node_affinity=node_affinity))
             name = f"p{len(terms)}-{len(world.cluster.pods)}"
             world.cluster.create_pod(replace(pod, spec=spec, metadata=replace(pod.metadata, name=name, uid="")))
-        await world.until(lambda: not world.untold())
+        await world.until(lambda: not world.unexplained())
         assert len(world.pending()) == 3

@@ -519,7 +519,7 @@ def binds(world: World) -> Answer:
 
 
 class Binder(FakeExtender):
-    """Binds as told; `world` is known later than its configuration."""
+    """Binds as requested; `world` is set after its configuration was made."""
 
     def __init__(self, answer: Answer, **settings: Any) -> None:
         super().__init__(settings={**FOR_GPUS, **settings}, bind=lambda question: self.answer(question))

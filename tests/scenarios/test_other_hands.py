@@ -189,7 +189,7 @@ async def test_a_new_node_wakes_those_who_fit_nowhere() -> None:
         world.add_node("n1", cpu="1")
         for index in range(20):
             world.add_pod(make_pod(f"p{index}").req(cpu="2"))
-        await world.until(lambda: not world.untold())
+        await world.until(lambda: not world.unexplained())
         await world.sleep(40)
         world.add_node("n2", cpu="40", memory="64Gi")
         await world.until(world.all_bound, within_s=2)

@@ -1,4 +1,4 @@
-"""What is placed where, in what order, and what is said about it, when nothing goes wrong."""
+"""What is placed where, in what order, and what is reported about it, when nothing goes wrong."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ async def test_a_pod_bound_long_ago_is_accounted_before_the_first_decision() -> 
         assert not world.node_of("new")
 
 
-# --- what is said -------------------------------------------------------------------------------------------------
+# --- what is reported ---------------------------------------------------------------------------------------------
 
 
 @in_virtual_time

@@ -391,7 +391,7 @@ async def test_as_long_as_victims_cannot_be_deleted_the_pod_tries_again_and_noth
 
 @in_virtual_time
 async def test_a_victim_that_was_replaced_by_a_namesake_is_not_hit() -> None:
-    """Its controller has made it anew, on another node, while the deletion was on its way."""
+    """Its controller has created it again, on another node, while the deletion was on its way."""
     async with World(latency=Latency(write_s=1.0)) as world:
         world.add_node("n1")
         world.add_node("n2", cpu="1")
@@ -508,7 +508,7 @@ def test_a_victim_whose_binding_is_given_back_before_its_deletion_is_seen_keeps_
             assert "default/a" in world.scheduler.pods.store
             if not is_binding_seen:
                 world.faults.add(FaultKind.CUT, Verb.DELIVER, resource="pods", count=1)
-                world.cluster.compact()  # so everything is listed anew
+                world.cluster.compact()  # so everything is listed again
             await world.until(world.all_bound, within_s=5)
             assert chosen_victims(world) == 1
 

@@ -206,7 +206,7 @@ class Execution:
 
     async def do(self, step: Step) -> None:
         await self._world.sleep(step.wait_s)
-        with contextlib.suppress(Conflict, NotFound):  # as somebody with kubectl would be told
+        with contextlib.suppress(Conflict, NotFound):  # the errors that kubectl would print
             await self._act(step)
 
     async def _act(self, step: Step) -> None:

@@ -100,7 +100,7 @@ class StorageWorld(World):
         self._check_assumptions()
 
     def _check_assumptions(self) -> None:
-        """Nothing is assumed any more, and each bound pod has bound claims, in reach."""
+        """Nothing is assumed any more, and each bound pod has bound claims that its node can access."""
         known = self.scheduler.volumes
         for key in self.cluster.store(PERSISTENT_VOLUME_CLAIMS).objects:
             namespace, _, name = key.partition("/")

@@ -76,7 +76,7 @@ def claim_spec(of_class: str = LOCAL, size: str = "1Gi") -> PersistentVolumeClai
 
 
 def with_claim(name: str, claim: str | None = None) -> PodBuilder:
-    """A pod with a claim, of its own name unless told otherwise."""
+    """A pod with a claim, by default of the pod's name."""
     return with_volume(name, Volume("v", PersistentVolumeClaimVolumeSource(claim or name)))
 
 

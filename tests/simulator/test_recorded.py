@@ -1,4 +1,4 @@
-"""A record is played again: the same pods at the same times on the same cluster, whoever decides now."""
+"""A record is played again: the same pods at the same times on the same cluster, with any scheduler."""
 
 from __future__ import annotations
 

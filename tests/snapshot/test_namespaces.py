@@ -1,4 +1,4 @@
-"""Namespaces: which of them a selector finds, and when that has to be asked anew."""
+"""Namespaces: which of them a selector matches, and when that has to be evaluated again."""
 
 from __future__ import annotations
 

@@ -76,6 +76,6 @@ def test_terms_are_found_by_the_labels_they_want_or_else_anywhere() -> None:
 
     labels = {"app": "a3", "env": "prod"}
     counter = cache.table.counters.by_terms.counter("test", weigh, lambda: [pod_tokens("default", labels)])
-    # The term of a3, the first one, which no label told apart from later ones yet, and the one of every pod.
+    # The term of a3, the first one, which no label distinguished from later ones yet, and the one of every pod.
     assert counter.total == len(asked) <= 3
     check_cache(cache)

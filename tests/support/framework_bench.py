@@ -118,7 +118,7 @@ NO = unschedulable("no")
 
 
 class Table:
-    """Score: as the table says, 0 for others; normalised if told so."""
+    """Score: as the table says, 0 for others; normalised if configured so."""
 
     def __init__(self, scores: Mapping[str, int], name: str = "Table") -> None:
         self.name = name

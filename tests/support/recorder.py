@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Recorder:
-    """A handler that writes down what it is told, and checks that it makes sense."""
+    """An event handler that records what it receives, and checks that it makes sense."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []

@@ -1,4 +1,4 @@
-"""Claims, volumes and what is said of them, short enough to stand in a test's first line."""
+"""Claims, volumes and their conditions, short enough to stand in a test's first line."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@
             await world.until(world.all_bound)
 
 Leaving the world checks what must hold in every scenario: no violations, cache and queue consistent, the cache as the
-cluster is, every pod of ours that is not bound told why.
+cluster is, every pod of ours that is not bound has a condition that says why.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class World:
     # --- the cluster ----------------------------------------------------------------------------------------------
 
     def add_node(self, node: str | NodeBuilder, **capacity: Any) -> Node:
-        """A node by name, with room for 4 cpu, 16Gi and 110 pods unless told otherwise; or as built."""
+        """A node by name, by default with room for 4 cpu, 16Gi and 110 pods; or as built."""
         if isinstance(node, str):
             node = make_node(node).capacity(**{"cpu": "4", "memory": "16Gi", **capacity})
         return self.cluster.create_node(node.uid("").obj())
@@ -174,7 +174,7 @@ class World:
             self.add_node(f"n{index}", **capacity)
 
     def add_pod(self, pod: PodBuilder) -> Pod:
-        """The pod under a uid of its own: one made anew under an old name is another pod."""
+        """The pod under a uid of its own: one created again under an old name is another pod."""
         return self.cluster.create_pod(pod.uid("").obj())
 
     def change_node(self, name: str, change: Callable[[Node], Node]) -> None:
@@ -190,7 +190,7 @@ class World:
             self.cluster.bind(Binding(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid, node_name))
 
     def run_kubelets(self) -> None:
-        """From here on, pods that are told to end do so when their time is over."""
+        """From here on, terminating pods are removed when their grace period is over."""
         self.cluster.store(PODS).subscribe(self._end_in_time)
 
     def _end_in_time(self, before: Pod | None, after: Pod | None) -> None:
@@ -253,7 +253,7 @@ class World:
         await self.until(self._is_calm, within_s=120.0)
         self.check_state()
         if self._expect_conditions:
-            await self.until(lambda: not self.untold(), within_s=EVERYTHING_SETTLED_S)
+            await self.until(lambda: not self.unexplained(), within_s=EVERYTHING_SETTLED_S)
         assert not self.judge.violations, "\n".join(self.judge.violations[:20])
 
     def _is_calm(self) -> bool:
@@ -293,8 +293,8 @@ class World:
         queued = {queued.uid for queued in self.scheduler.queue.pending_pods()}
         assert queued - deleting == waiting - deleting, self.describe()
 
-    def untold(self) -> list[str]:
-        """Pods that wait without having been told why. Gates are the apiserver's to tell of."""
+    def unexplained(self) -> list[str]:
+        """Pending pods without a condition that says why. For pods with scheduling gates the apiserver sets it."""
         return [
             pod.key
             for pod in self.pending()

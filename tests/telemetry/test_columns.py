@@ -114,7 +114,7 @@ def test_rows_follow_the_node_table_without_a_refresh() -> None:
     desk.table.set_node(make_node("e").obj())
     assert desk.values == [1.0, 2.0, None, None]
     assert len(desk.column.sampled) == 4
-    assert len(held) == 3  # whoever held the old view still may
+    assert len(held) == 3  # the old view may still be held
 
 
 def test_a_change_of_labels_takes_no_value_away() -> None:

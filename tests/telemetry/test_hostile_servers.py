@@ -129,7 +129,7 @@ async def test_a_server_that_turns_bad_takes_nothing_away_until_its_time_is_over
         requests = len(server.requests)
         assert await desk.poll() == [1.0, 2.0]
         assert len(server.requests) == requests
-        # 3. What it said becomes too old.
+        # 3. Its values become too old.
         assert await desk.poll() == [None, None]
         # 4. It works again.
         server.serve = desk.answer(a="3", b="4")

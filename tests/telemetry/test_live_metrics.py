@@ -321,7 +321,7 @@ async def test_pods_go_where_the_load_is_least_and_anywhere_while_nobody_knows_i
     bench.serve(a="0", b="4")
     await asyncio.sleep(20)
     assert await bench.place("p3", "p4") == ["a", "a"]
-    # 3. The source is gone, then what it said is too old: as if there were no policy. b has more pods.
+    # 3. The source is gone, then its values are too old: as if there were no policy. b has more pods.
     del bench.cluster.aggregated[PATH]
     await asyncio.sleep(300)
     assert bench.live.telemetry.plans_b() == {"idle": True}

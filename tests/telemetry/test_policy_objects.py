@@ -1,4 +1,4 @@
-"""Policy objects followed on the cluster in memory, and what is said on them."""
+"""Policy objects followed on the cluster in memory, and what is reported on them."""
 
 from __future__ import annotations
 

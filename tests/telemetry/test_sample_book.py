@@ -19,7 +19,7 @@ WALL = 1_700_000_000.0  # Unix seconds at second 0 of our clock
 
 
 class Desk:
-    """A book over nodes a and b; time is said with each reading."""
+    """A sample book over nodes a and b; each reading is added with its time."""
 
     def __init__(self, **fields: Any) -> None:
         self.table = NodeTable()

@@ -56,7 +56,7 @@ def test_prometheus_is_asked_for_the_mixins_rules_with_the_token_given() -> None
     [source] = implied.sources.values()
     assert source.prometheus is not None
     assert source.prometheus.headers == {"Authorization": Secret("Bearer secret")}
-    assert source.prometheus.insecure_skip_verify  # as Trimaran has it, unless it is told otherwise
+    assert source.prometheus.insecure_skip_verify  # Trimaran's default
     assert "secret" not in source.name
     metric = implied.metrics[trimaran_metrics(args).cpu_deviation]
     assert metric.query == "100 * stddev_over_time(instance:node_cpu:ratio[15m])"

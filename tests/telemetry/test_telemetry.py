@@ -378,7 +378,7 @@ def test_versions_of_policies_grow_when_plan_b_may_begin_or_end(caplog: pytest.L
         assert telemetry.plans_b() == {"team/hot": True}
         during = telemetry.policies_version
         assert during > before
-        await asyncio.sleep(300)  # it is told once, however long it lasts
+        await asyncio.sleep(300)  # it is reported once, however long it lasts
         source.failure = None
         await asyncio.sleep(60)
         assert telemetry.plans_b() == {"team/hot": False}

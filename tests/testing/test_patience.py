@@ -119,7 +119,7 @@ def test_a_process_that_computes_works_and_one_that_sleeps_does_not() -> None:
         with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
             assert child.stdout is not None
             child.stdout.readline()
-            for _ in range(6000):  # after the line it may still have to reach the program, however long that takes
+            for _ in range(6000):  # after the line the program may still have to be executed, however long that takes
                 if is_anything_working(str(child.pid)) == until_it_is:
                     break
                 time.sleep(0.01)

@@ -90,7 +90,7 @@ class FakeModule:
 
 
 class Reports:
-    """A pool observer that writes down what it is told."""
+    """A pool observer that records all notifications."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []  # kinds of faults

@@ -1,4 +1,4 @@
-"""The arguments of a wasm plugin: each field's values, and what is said of wrong ones."""
+"""The arguments of a wasm plugin: each field's values, and the errors for wrong ones."""
 
 from __future__ import annotations
 

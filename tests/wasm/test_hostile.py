@@ -1,5 +1,5 @@
-"""Guests that mean harm, in a scheduler: it goes on, pods of other profiles are decided, and nothing is reached that
-was not granted."""
+"""Malicious guests in a scheduler: it goes on, pods of other profiles are decided, and nothing is accessed that was not
+granted."""
 
 from __future__ import annotations
 
@@ -375,7 +375,7 @@ numbers = st.one_of(st.sampled_from(EDGES), st.integers(-(1 << 31), (1 << 31) - 
 
 
 class Asked:
-    """Host functions of one interface, asked by a guest that is made anew after each fault."""
+    """Host functions of one interface, called by a guest that is instantiated again after each fault."""
 
     def __init__(self, interface: str) -> None:
         self.functions = FUNCTIONS[interface]()
@@ -445,7 +445,7 @@ def test_files_and_sockets_answer_no(module: str, name: str, kind: str, tmp_path
       (memory (export "memory") 1) (data (i32.const 64) "/etc/passwd")
       (func (export "filter") (result i32) (if (i32.eqz (call $f {given_on})) (then unreachable)) (i32.const 0))"""
     made = bytes(wasmtime.wat2wasm(f"(module {body})"))
-    assert unbound(simulate(made, tmp_path)) == {HOSTILE: 0, PEACEFUL: 0}  # it was told no, so it did not trap
+    assert unbound(simulate(made, tmp_path)) == {HOSTILE: 0, PEACEFUL: 0}  # access was refused, so it did not trap
 
 
 def test_a_guest_sees_no_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A new version of a guest in a running scheduler: what its predecessor said is forgotten, by both lanes."""
+"""A new version of a guest in a running scheduler: answers of its predecessor are dropped, by both lanes."""
 
 from __future__ import annotations
 

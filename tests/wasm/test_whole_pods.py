@@ -50,7 +50,7 @@ async def test_a_guest_that_asks_for_the_pod_gets_what_is_kept_of_those_that_wai
 async def test_a_guest_sees_the_pod_whole_to_the_end_of_its_binding(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The watch may have told by then that the pod is bound: nobody keeps it any more, but its attempt has it still."""
+    """The watch may have reported the binding by then: no other part keeps the object, but its attempt still has it."""
     holds = "(global.set $size (call $pod (i32.const 64) (i32.const 60000))) (i32.const 0)"
     compares = """
       (if (i32.eq (global.get $size) (call $pod (i32.const 64) (i32.const 60000)))

@@ -9,7 +9,7 @@ IMPORT("log") void host_log(int32_t level, const void *at, uint32_t size);
 IMPORT("event") void host_event(int32_t kind, const void *r, uint32_t rn, const void *n, uint32_t nn);
 IMPORT("now") int64_t host_now(void);
 
-/* --- memory: blocks are given out and never taken back, so whoever grows doubles ----------------------------------- */
+/* --- memory: blocks are given out and never taken back, so what grows doubles in size ------------------------------- */
 
 #define memcpy __builtin_memcpy
 #define memset __builtin_memset

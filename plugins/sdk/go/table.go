@@ -12,7 +12,7 @@ type Numbers struct {
 	values       []int64
 }
 
-// Values has an entry for each row. Ask anew in each call.
+// Values has an entry for each row. Call it again in each call of the plugin.
 func (n *Numbers) Values() []int64 { return n.values }
 
 // Indexed is a column whose values repeat, such as a label.

@@ -217,7 +217,7 @@ def _out_of_reach(pod: Object, node: Object, world: World) -> Iterator[str]:
             continue
         required = found["spec"].get("nodeAffinity", {}).get("required")
         if required is not None and not any(_is_met(term, node) for term in required["nodeSelectorTerms"]):
-            yield f"volume {found['metadata']['name']} cannot be reached from {node['metadata']['name']}"
+            yield f"volume {found['metadata']['name']} cannot be accessed from {node['metadata']['name']}"
 
 
 # --- reading objects ---

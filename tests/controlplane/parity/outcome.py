@@ -84,7 +84,7 @@ class Outcome:
 def collect(stage: Stage, placements: Placements, what_counts: Callable[[str, int], int]) -> Outcome:
     """Look at a play once nothing moves any more.
 
-    `what_counts` is told of words that Events have and how many have them, and answers how many are to be compared.
+    `what_counts`: (an Event's text, how many Events have it) -> how many of these are compared.
     """
     pods = stage.pods()
     bindings = {key: pod["spec"]["nodeName"] for key, pod in sorted(pods.items()) if pod["spec"].get("nodeName")}

@@ -288,7 +288,7 @@ SPREADING = (
         retries_vary=True,
     ),
     Scenario(
-        "Domains that node affinity leaves out count when told so",
+        "Domains that node affinity leaves out count with nodeAffinityPolicy Ignore",
         (
             node("a", {"pool": "x"}, zone="a"),
             node("b", {"pool": "y"}, zone="b"),

@@ -52,7 +52,7 @@ def play(scenario: Scenario, cluster: Cluster, names: Names, start: Callable[[],
             stage.is_awake = True
         for step in scenario.then:
             step(stage)
-        # 2. Settle: decided, judged, and told about.
+        # 2. Settle: decided, judged, and reported.
         stage.wait(lambda: all(map(is_decided, stage.own_pods())), "each pod is decided")
         settle(stage)
         stage.wait(lambda: is_reported(stage), "each decision has its Event")

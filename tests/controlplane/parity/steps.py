@@ -59,7 +59,7 @@ def pod(
     wait: bool = True,
     **requests: str,  # over cpu 100m, memory 500Mi; gpu and fpga stand for example.com/gpu and so on
 ) -> Step:
-    """A pod appears and, unless told otherwise, is decided."""
+    """A pod appears and, by default, is decided."""
     made = workload.pod(
         name,
         requests={**workload.POD_REQUESTS, **_resources(requests)},
@@ -377,7 +377,7 @@ def claim_bound(name: str, phase: str = "Bound") -> Step:
 
 
 def is_decided(found: Object) -> bool:
-    """Bound, or told why not."""
+    """Bound, or with a condition that says why not."""
     return bool(node_of(found)) or condition(found).get("status") == "False"
 
 

@@ -130,4 +130,4 @@ def test_a_volume_must_be_reachable_from_the_node() -> None:
     bound_claim = claim("data", "local", volume="disk")
     objects = {"claims": {("main", "data"): bound_claim}, "volumes": {"disk": volume("disk", "local", node="b")}}
     assert judged(bound("p", "b", mounts("data")), **objects) == []
-    assert judged(bound("p", "a", mounts("data")), **objects) == ["volume disk cannot be reached from a"]
+    assert judged(bound("p", "a", mounts("data")), **objects) == ["volume disk cannot be accessed from a"]

@@ -1,4 +1,4 @@
-"""Outcomes: what of a placement counts, and that every difference is told."""
+"""Outcomes: what of a placement counts, and that every difference is reported."""
 
 from __future__ import annotations
 

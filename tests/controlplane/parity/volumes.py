@@ -1,4 +1,4 @@
-"""Scenarios of volumes: bound when their first pod is placed, provisioned, limited, shared, and out of reach.
+"""Scenarios of volumes: bound when their first pod is placed, provisioned, limited, shared, and not accessible.
 
 A controller that binds volumes and a provisioner run beside the schedulers.
 """
@@ -308,7 +308,7 @@ VOLUMES = (
         bound("one", "b"),
     ),
     scenario(
-        "Pods that no volume can reach wake when a node is labelled",
+        "Pods whose volume no node can access wake when a node is labelled",
         node("a"),
         thing(storage_class("by-hand", waits=False, provisions=False)),
         thing(volume("zonal", "by-hand", expressions=[has(ZONE, "z")])),

@@ -309,7 +309,7 @@ WAKING = (
         placements=shape(HOST),
     ),
     Scenario(
-        "A node for a crowd that waits",
+        "A node for many pods that wait",
         (
             node("a", cpu="10m"),
             *pods(MANY, "waiting", wait=False),
@@ -319,7 +319,7 @@ WAKING = (
         ),
     ),
     Scenario(
-        "Pods of a crowd that waits are deleted",
+        "Some of many pods that wait are deleted",
         (
             node("a", cpu="10m"),
             *pods(8, "waiting", cpu="1"),

@@ -88,7 +88,7 @@ def test_groups_answer_for_their_pods_and_an_index_leaves_none_out(
 def check(registration: Registration, waiting: tuple[Pod, ...], old: object, new: object) -> None:
     assert registration.hint is not None
     assert registration.grouping is not None
-    answers: dict[object, set[bool]] = {}  # key -> what is said of its pods
+    answers: dict[object, set[bool]] = {}  # key -> the answers for its pods
     for pod in waiting:
         answers.setdefault(registration.grouping.key(PodInfo(pod)), set()).add(registration.hint(pod, old, new))
     assert all(len(recorded) == 1 for recorded in answers.values()), registration.event.label

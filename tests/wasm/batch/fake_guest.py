@@ -1,4 +1,4 @@
-"""A guest in Python over a memory of its own, behind an engine's interface: a test double for guests that do as told.
+"""A guest in Python over a memory of its own, behind an engine's interface: a test double that answers as configured.
 
     module = FakeModule(ListGuest(points=["score"], answer=lambda guest, point, question: {...}))
 
@@ -53,7 +53,7 @@ class Raw:
 
 @dataclass
 class ListGuest:
-    """Keeps what it is told, and answers what it was made to answer."""
+    """Records the messages that it receives, and answers as configured."""
 
     points: Sequence[str] = ("score",)
     describe: Mapping[str, Any] = field(default_factory=dict)  # beside abi, name and points

@@ -63,7 +63,7 @@ def wasm() -> bytes:
 
 
 class Guest:
-    """One that has been told about a table."""
+    """A guest that has received a table."""
 
     def __init__(self, instance: Instance, config: bytes, nodes: list[tuple[int, int]]) -> None:
         self._instance = instance

@@ -1,4 +1,4 @@
-"""Live values of nodes reach guests as columns, and their answers follow them."""
+"""Live values of nodes are passed to guests as columns, and their answers follow them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ METRICS = {"depends": ["metrics"], "metrics": ["watts", "load"]}
 
 
 class Sources:
-    """A provider that is told what there is: metric -> node -> value."""
+    """A provider of fixed values: metric -> node -> value."""
 
     def __init__(self, *tables: NodeTable) -> None:
         self.tables = tables

@@ -50,7 +50,7 @@ KEEPER = wasm("""
     (global.set $stage (i32.const 9))))
 """)
 
-# Counts the pods that come and go, and rejects the node unless as many have come as have gone. `prefilter` counts anew.
+# Counts the pods that come and go, and rejects the node unless as many came as have gone. `prefilter` resets the count.
 FOLLOWER = wasm("""
 (module
   (memory (export "memory") 1)

@@ -181,7 +181,7 @@ async def test_what_a_guest_sets_going_is_done_by_the_loops_thread(threads: Bind
 
     room.recorder.record = noting  # type: ignore[method-assign]
     status = await room.plugin.bind(CycleState(), info(), "n1")
-    assert status.code is Code.ERROR  # 1: the guest was told at once that the pod was waiting
+    assert status.code is Code.ERROR  # 1: the guest learned at once that the pod was waiting
     assert [event[2] for event in room.recorder.events] == ["Told"]
     me = threading.get_ident()
     assert (recorded_on, waiting.rejections) == ([me], [("guest", "removed", me)])

@@ -240,7 +240,7 @@ def test_a_new_version_answers_for_itself() -> None:
     (follower,) = asked.room.guest.followers
     follower.replace(compiled(guest(filter=_OK)))
     assert asked.decide(pod("b", "Z")) == {"n1": 7, "n2": 0, "n3": 14}
-    assert asked.room.cache.table.node_changes.count > changes  # so that classes are put together anew
+    assert asked.room.cache.table.node_changes.count > changes  # so that classes are compiled again
 
 
 # --- what tells pods apart ------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from tests.wasm.extension.kit import Room, info, module, score_all
 OK = "(i32.const 0)"
 NODES = [f"n{number}" for number in range(60)]
 
-# The instance has to be begun, and told which nodes passed, before it is asked. n13 and n44 are out, with a reason
+# The instance has to be begun, and to know which nodes passed, before it is called. n13 and n44 are out, with a reason
 # that an Event repeats.
 ASKED = {
     "globals_": "(global $stage (mut i32) (i32.const 0))",

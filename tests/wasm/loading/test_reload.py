@@ -44,7 +44,7 @@ class Plugin:
 
 
 class Watched:
-    """Who is told."""
+    """Records the notifications of a reload."""
 
     def __init__(self) -> None:
         self.reported: list[tuple[str, str, bool]] = []

@@ -1,4 +1,4 @@
-"""Where libwasmer is looked for, and what is said when there is none that fits."""
+"""Where libwasmer is looked for, and the error when there is none that fits."""
 
 from __future__ import annotations
 

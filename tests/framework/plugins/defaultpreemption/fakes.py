@@ -152,7 +152,7 @@ class Offset(random.Random):
 
 
 class Bench:
-    """Nodes of 4 cpu and 8Gi, unless told otherwise."""
+    """Nodes of 4 cpu and 8Gi by default."""
 
     def __init__(self, *, percentage: int = 10, absolute: int = 100, filters: tuple[Plugin, ...] = ()) -> None:
         self.cache = Cache()
@@ -207,7 +207,7 @@ class Bench:
     def preempt(
         self, pod: PodBuilder, statuses: Mapping[str, Status] | None = None
     ) -> tuple[PostFilterResult | None, Status | None]:
-        """PostFilter after PreFilter; every node rejects for want of room, unless told otherwise."""
+        """PostFilter after PreFilter; by default every node rejects for want of room."""
         info, state = PodInfo(pod.obj()), CycleState()
         self.evictions.pods[info.key] = info.pod
         self.framework.schedule_pod(state, info)

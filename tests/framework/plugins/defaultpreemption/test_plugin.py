@@ -250,7 +250,7 @@ def test_the_search_wraps_around_and_stops_when_it_has_enough() -> None:
     for number, priority in ((1, 9), (2, 5000), (3, 8), (4, 1), (5, 5000)):
         bench.place(make_pod(f"p{number}").priority(priority).req(cpu="4"), f"n{number}")
     bench.rng.start = 4
-    # n5 (no), n1 (yes), n2 (no), n3 (yes): n4, the cheapest, is not reached.
+    # n5 (no), n1 (yes), n2 (no), n3 (yes): n4, the cheapest, is not tried.
     assert bench.chosen(critical()) == "n3"
     bench.evictions.work.pop().close()
 

@@ -384,7 +384,7 @@ AWAITED = "0/1 nodes are available: no node had a fresh value of metric load."
 
 
 def rejected(message: str, since: str = "1970-01-01T00:01:20Z", reason: str = "Unschedulable") -> PodInfo:
-    """By another replica, 20 s before the telemetry's time unless said otherwise."""
+    """By another replica, 20 s before the telemetry's time by default."""
     return PodInfo(make_pod("x").req(cpu="1").condition("PodScheduled", "False", reason, message, since=since).obj())
 
 

@@ -120,7 +120,7 @@ def make_volume(
     version: str = "1",
     **sources: Any,
 ) -> PersistentVolume:
-    """`on`: label -> the values one of which a node must have to reach it. `claim`: the one it is reserved for."""
+    """`on`: label -> its values on nodes that can access the volume. `claim`: the one it is reserved for."""
     if on is not None:
         needs = [SelectorRequirement(key, "In", list(values)) for key, values in on.items()]
         affinity = NodeSelector([NodeSelectorTerm(needs)])
@@ -182,6 +182,6 @@ def make_capacity(
     on: Mapping[str, str] | LabelSelector | None = None,
     maximum: str | None = None,
 ) -> CSIStorageCapacity:
-    """`on`: the labels of the nodes that reach it."""
+    """`on`: the labels of the nodes that can access it."""
     selector = LabelSelector(match_labels=dict(on)) if isinstance(on, Mapping) else on
     return CSIStorageCapacity(ObjectMeta(name=name, namespace="kube-system"), selector, class_name, capacity, maximum)

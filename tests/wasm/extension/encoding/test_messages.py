@@ -1,4 +1,4 @@
-"""Fixed bytes, and what is said of documents that cannot be written."""
+"""Fixed bytes, and the errors for documents that cannot be written."""
 
 from __future__ import annotations
 
