@@ -1,18 +1,20 @@
-"""The scheduling framework: extension points, and the plugins that answer them. No I/O of its own, no clock.
+"""The scheduling framework: extension points, and the plugins that implement them. It does no I/O and reads no clock.
 
 What a plugin author needs is exported here, and stays compatible:
 
 * what a plugin is given: `PodInfo` and `NodeInfo` (read only; `.pod` and `.node` are the API objects), `CycleState`
   to remember something from one extension point to the next, and a `Handle` at construction;
-* what it answers: None for success, or a `Status` made with `unschedulable`, `unresolvable`, `error_status`, or SKIP;
+* what a plugin returns: None for success, or a `Status` made with `unschedulable`, `unresolvable`, `error_status`, or
+  SKIP;
 * the extension points, as Protocols: a plugin need not inherit from them, having the method is enough;
-* `PluginArgs`, the base of the arguments it takes from the configuration file;
-* `ClusterEvent`, `EventResource`, `Action`, `Registration`, `Grouping`: what may help a pod it rejected.
+* `PluginArgs`, the base class of the arguments that a plugin takes from the configuration file;
+* `ClusterEvent`, `EventResource`, `Action`, `Registration`, `Grouping`: to register for the cluster events that may
+  make a pod schedulable that the plugin rejected.
 
 The table forms (`TableFilterPlugin`, `TableScorePlugin`, `TableNormalizeScore`) answer for all nodes in one call, on
 `NodeTable`, `Verdicts` and `Scores`; they are worth their trouble only where a loop over nodes costs too much.
-`SigningPlugin` and `CompilingPlugin`, with `ClassDraft` and `Source`, let a plugin take part where many pods are
-decided in one call.
+`SigningPlugin` and `CompilingPlugin`, with `ClassDraft` and `Source`, let a plugin take part in the compiled lane, in
+which many pods are decided in one call.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The scheduling cycle's search: PreFilter, Filter, PreScore, Score, select. Changes nothing but its own buffers.
+"""The scheduling cycle's search for a node: PreFilter, Filter, PreScore, Score, selection.
 
-kube-scheduler's order, skip rules and messages, over the node table. A pod that fits nowhere gets a Rejection, and so
-does a pod for which a plugin fails: a fault ends the cycle of that pod only.
+Order, skip rules and messages are kube-scheduler's; nodes are read from the node table, and only the search's own
+buffers are written. A pod that fits on no node gets a `Rejection`. So does a pod for which a plugin fails: a fault ends
+the cycle of that pod only.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ ADAPTIVE_PERCENTAGE, MIN_ADAPTIVE_PERCENTAGE = 50, 5
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The chosen node of a pod."""
+    """The node chosen for a pod by the search."""
 
     node_name: str
     evaluated: int  # nodes filtered
@@ -76,7 +77,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The reason why a pod gets no node in this cycle. Code.ERROR is a fault, not a lack of room."""
+    """The reason why a pod gets no node in this cycle. A status with Code.ERROR is a fault, not a lack of room."""
 
     status: Status
     diagnosis: Diagnosis
@@ -95,7 +96,7 @@ class Shortlist:
 
 
 class OpenRejection:
-    """A rejection that is not complete: extenders must first agree to victims that preemption proposes for the pod."""
+    """A rejection that waits for extenders, which must first agree to the victims that preemption proposes."""
 
     def __init__(self, proposal: Proposal, conclude: Callable[[Proposal | Status], Rejection | OpenRejection]) -> None:
         self.proposal = proposal
@@ -109,20 +110,20 @@ _Steps = Generator[Proposal, Proposal | Status, tuple[PostFilterResult | None, S
 
 @dataclass(frozen=True, slots=True)
 class _NoFit:
-    """A search found no feasible node. `pre_filter`: the status of all nodes, if PreFilter rejected them."""
+    """A search's result without a feasible node. `pre_filter`: the status of all nodes, if PreFilter rejected them."""
 
     pre_filter: Status | None
 
 
 def feasible_nodes_to_find(percentage: int, nodes: int) -> int:
-    """Return the number of feasible nodes at which the search ends. 0 per cent means all nodes: see RATIONALE.md."""
+    """Return the number of feasible nodes at which a search ends, given percentageOfNodesToScore; 0 means all nodes."""
     if nodes < MIN_FEASIBLE_NODES_TO_FIND or not 0 < percentage < 100:
         return nodes
     return max(nodes * percentage // 100, MIN_FEASIBLE_NODES_TO_FIND)
 
 
 class Algorithm:
-    """The search for a node, for the pods of one profile, with the buffers that kernels write to."""
+    """The search for a node (PreFilter to selection) for pods of one profile, with the buffers that kernels fill."""
 
     def __init__(
         self,
@@ -182,12 +183,15 @@ class Algorithm:
         return found
 
     def looks_at_all(self) -> bool:
-        """Return True if a search looks at all nodes, given their current number."""
+        """Return True if, at the current number of nodes, a search examines all nodes instead of a sample."""
         nodes = len(self._handle.table)
         return self._feasible_to_find(nodes) >= nodes
 
     def pass_over(self, searches: int) -> None:
-        """Advance the next start row by so many searches of all nodes, which the compiled lane made."""
+        """Advance the row at which the next search starts, as if this many searches had examined all nodes.
+
+        The compiled lane calls it for the searches that it made instead of this class.
+        """
         rows = max(self._handle.table.columns.rows, 1)
         self._next_start_row = (self._next_start_row + searches * len(self._handle.table)) % rows
 
@@ -205,7 +209,10 @@ class Algorithm:
         nominated_first: bool,
         verdict: ExtenderVerdict | None = None,
     ) -> int | Decision | _NoFit:
-        """Run PreFilter and Filter. Returns the number of nodes examined, the nominated node if it fits, or _NoFit."""
+        """Run PreFilter and Filter.
+
+        Returns the number of nodes examined, or the nominated node if that fits, or _NoFit.
+        """
         # 1. PreFilter: it prepares the filters, and may name the only nodes to filter.
         started = self._stopwatch()
         node_names = self._run_pre_filter(state, pod, diagnosis)
@@ -261,7 +268,10 @@ class Algorithm:
             return False
 
     def shortlist(self, state: CycleState, pod: PodInfo, *, proposes: bool) -> Shortlist | Rejection | OpenRejection:
-        """Run the first part of a search with extenders: find feasible nodes. `proposes`: extenders approve victims."""
+        """Run the first part of a search with extenders: find the feasible nodes, which the extenders are then sent.
+
+        `proposes`: victims that preemption chooses are first proposed to the extenders.
+        """
         diagnosis = self._begin_search()
         if not diagnosis.total_nodes:
             return _rejected(diagnosis)
@@ -277,9 +287,10 @@ class Algorithm:
     def schedule_with_verdict(
         self, state: CycleState, pod: PodInfo, verdict: ExtenderVerdict | None, *, proposes: bool
     ) -> Decision | Rejection | OpenRejection:
-        """Run the second part of a search with extenders: choose among nodes feasible now that passed the extenders.
+        """Run the second part of a search with extenders: choose a node that is feasible and that the extenders passed.
 
-        `verdict` None: the whole search, without extenders. `proposes`: extenders approve victims.
+        `verdict` None: run the whole search, without extenders. `proposes`: victims that preemption chooses are first
+        proposed to the extenders.
         """
         diagnosis = self._begin_search()
         if not diagnosis.total_nodes:
@@ -295,7 +306,7 @@ class Algorithm:
             return Rejection(fault.status, diagnosis)
 
     def _follow(self, verdict: ExtenderVerdict, diagnosis: Diagnosis) -> None:
-        """Reject the feasible rows that extenders did not pass."""
+        """Apply an extender verdict: reject the feasible rows of nodes that the extenders did not pass."""
         table, verdicts = self._handle.table, self._verdicts
         detail_of: dict[Status, int] = {}  # status -> its place in `_turned_down`
         for row in verdicts.feasible_rows():
@@ -315,9 +326,9 @@ class Algorithm:
     def _post_filtered(
         self, state: CycleState, pod: PodInfo, diagnosis: Diagnosis, pre_filter: Status | None, *, proposes: bool
     ) -> Rejection | OpenRejection:
-        """Run the PostFilter plugins for a pod that fits nowhere, and return the rejection with their outcome.
+        """Run the PostFilter plugins for a pod that fits on no node, and return the rejection with their outcome.
 
-        With `proposes`, a plugin's proposed victims wait for the extenders' consent.
+        With `proposes`, victims that a plugin proposes are not evicted before the extenders agree.
         """
         if not self._post_filter:
             return _rejected(diagnosis)
@@ -388,7 +399,10 @@ class Algorithm:
     def _run_filter(
         self, state: CycleState, pod: PodInfo, node_names: frozenset[str] | None, verdict: ExtenderVerdict | None
     ) -> int:
-        """Run the Filter plugins; return the number of nodes examined. With a `verdict` all feasible nodes are kept."""
+        """Run the Filter plugins; return the number of nodes examined.
+
+        With a `verdict` the feasible nodes are not sampled.
+        """
         table, verdicts = self._handle.table, self._verdicts
         verdicts.reset(table.columns)
         nodes = len(table)
@@ -423,7 +437,10 @@ class Algorithm:
         return nodes if verdict is not None else self._sample(nodes)
 
     def _filter_by_node(self, plugin: FilterPlugin, state: CycleState, pod: PodInfo, position: int) -> None:
-        """Run a filter node by node on all feasible rows; a row's detail is the index of its status in a list."""
+        """Run a filter in its per-node form on all feasible rows.
+
+        A row's detail is the index of its status in a list.
+        """
         statuses: list[Status] = []
         detail_of: dict[Status, int] = {}  # status -> its place in `statuses`
         for row in self._verdicts.feasible_rows():
@@ -442,7 +459,10 @@ class Algorithm:
     # --- nominated pods ---
 
     def _fits_on(self, node_name: str, state: CycleState, pod: PodInfo, named: frozenset[str] | None) -> bool:
-        """Return True if the pod fits on its nominated node, whatever nodes PreFilters named."""
+        """Return True if the pod fits on its nominated node, even if PreFilters left that node out.
+
+        `named`: the names of the nodes that PreFilters left; None means all nodes.
+        """
         node = self._handle.table.get(node_name)
         if node is None:
             log.info("the pod's nominated node is gone", extra={"pod": pod.key, "node": node_name})
@@ -462,9 +482,9 @@ class Algorithm:
         return False
 
     def _yield_to_nominated(self, state: CycleState, pod: PodInfo) -> None:
-        """Filter again the nodes to which pods of at least this priority are nominated, as if those pods were on them.
+        """Filter nodes with nominated pods of at least this pod's priority again, as if those pods were on them.
 
-        The rows were filtered without nominated pods. If both reject a row, the status with nominated pods counts.
+        The rows were filtered without nominated pods before. If both runs reject a row, the status of this one counts.
         """
         room = self._room_asked_for(state, pod)
         if room is None:
@@ -479,7 +499,10 @@ class Algorithm:
             )
 
     def _room_asked_for(self, state: CycleState, pod: PodInfo) -> Sequence[tuple[FilterPlugin, PodRequest]] | None:
-        """Return the filter that nominated pods affect by taking room; None if nodes must be filtered one by one."""
+        """Return the filter, with its request, that nominated pods affect by taking room: [] or one entry.
+
+        None if they may affect filters in other ways, so that their nodes must be filtered one by one.
+        """
         skipped = frozenset(state.skip_filter)
         if skipped in self._counting:  # computing the demands costs more than filtering a few nodes
             return None
@@ -507,7 +530,10 @@ class Algorithm:
             self._verdicts.reject(node.row, WITH_NOMINATED, 0)
 
     def _feasible_to_find(self, nodes: int) -> int:
-        """Return the number of feasible nodes at which the search ends; fewer with slow filters: see RATIONALE.md."""
+        """Return the number of feasible nodes at which a search may end.
+
+        Profiles with slow filters need fewer: RATIONALE.md.
+        """
         percentage = self._percentage
         if percentage == 0 and self._searching:
             percentage = max(ADAPTIVE_PERCENTAGE - nodes // 125, MIN_ADAPTIVE_PERCENTAGE)
@@ -516,8 +542,8 @@ class Algorithm:
     def _sample(self, nodes: int) -> int:
         """Keep only as many feasible nodes as the profile wants to find; return the number of nodes examined.
 
-        `nodes`: the number that PreFilters leave. As in kube-scheduler, the next search starts as many rows further as
-        this one examined nodes, whichever nodes these were.
+        `nodes`: the number of nodes that PreFilters left. As in kube-scheduler, the start row of the next search
+        advances by the number of nodes examined.
         """
         rows = max(self._handle.table.columns.rows, 1)
         wanted = self._feasible_to_find(nodes)
@@ -617,7 +643,7 @@ class Algorithm:
         diagnosis.node_statuses = lambda: statuses
 
     def _node_statuses(self, state: CycleState, pod: PodInfo) -> VerdictStatuses:
-        """Return node name -> status, from the verdicts of the cycle that has just run."""
+        """Return node name -> status, from the verdicts of the search that has just run."""
 
         def explain(code: int, detail: int) -> Status:
             return self._status_of(state, pod, code, detail)
@@ -639,7 +665,10 @@ class Algorithm:
     def _post_filter_steps(
         self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status], *, proposes: bool
     ) -> _Steps:
-        """Run PostFilter, yielding proposals. Return what ended the chain, or else the last result and all reasons."""
+        """Run the PostFilter plugins as a generator that yields proposed victims and is sent those that extenders left.
+
+        Returns the answer that ended the chain, or else the last plugin's result with the reasons of all.
+        """
         last: PostFilterResult | None = None
         reasons: list[str] = []
         for plugin in self._post_filter:
@@ -663,7 +692,10 @@ class Algorithm:
     # --- measuring ---
 
     def _begin(self, plugin: Plugin, point: str) -> float:
-        """Count an evaluation of the plugin. Returns the stopwatch's seconds if this cycle is sampled, else 0."""
+        """Count an evaluation of the plugin.
+
+        Returns the stopwatch's seconds if this cycle's times are sampled, else 0.
+        """
         self._evaluated[plugin.name, point].value += 1
         return self._stopwatch() if self._is_sampled else 0.0
 
@@ -673,7 +705,10 @@ class Algorithm:
             self._observer.plugin(plugin.name, point, label, self._stopwatch() - started)
 
     def _lap(self, point: str, started: float, *, rejected: bool = False) -> float:
-        """Report the duration of an extension point that began at `started`. Returns the stopwatch's seconds now."""
+        """Report the duration of an extension point that began at `started`.
+
+        Returns the stopwatch's current seconds.
+        """
         now = self._stopwatch()
         status = "Unschedulable" if rejected else "Success"
         self._observer.extension_point(point, status, self._profile, now - started)
@@ -685,7 +720,7 @@ def _rejected(diagnosis: Diagnosis, nomination: str | None = "") -> Rejection:
 
 
 def _concluded(pod: PodInfo, diagnosis: Diagnosis, result: PostFilterResult | None, status: Status) -> Rejection:
-    """Return the pod's rejection, with PostFilter's message and nomination; log an ERROR of PostFilter."""
+    """Return the pod's rejection with PostFilter's message and nomination; log an ERROR status of PostFilter."""
     if status.code is Code.ERROR:  # the pod stays rejected, and its message says why preemption failed
         log.error("post-filter plugin failed", extra={"pod": pod.key, "plugin": status.plugin, "err": status.message})
     diagnosis.post_filter_message = status.message
@@ -693,5 +728,5 @@ def _concluded(pod: PodInfo, diagnosis: Diagnosis, result: PostFilterResult | No
 
 
 def _filter_key(plugin: FilterPlugin) -> str:
-    """Return the cycle state's key for the statuses of a per-node filter."""
+    """Return the key under which the cycle state holds the statuses of a filter that ran in its per-node form."""
     return f"{plugin.name}/statuses"

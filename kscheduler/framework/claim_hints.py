@@ -1,4 +1,4 @@
-"""The claims that waiting pods name, for queueing hints about claims; shared by the plugins for volumes."""
+"""The PersistentVolumeClaims that waiting pods use, for queueing hints; shared by the volume plugins."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from kscheduler.framework.narrowing import Narrowing, Options
 
 
 def claim_names(pod: Pod) -> list[str]:
-    """Return the names of a pod's claims, with repetitions, without claims made for this pod alone."""
+    """Return the names of a pod's claims, possibly repeated, without the claims of its generic ephemeral volumes."""
     volumes = pod.spec.volumes or ()
     return [v.persistent_volume_claim.claim_name for v in volumes if v.persistent_volume_claim is not None]
 
 
 def claim_keys(pod: Pod) -> frozenset[str]:
-    """Return namespace/name of a pod's claims, also of those made for this pod alone."""
+    """Return the namespace/name of a pod's claims, including the claims of its generic ephemeral volumes."""
     names = (claim_name_of(pod, volume)[0] for volume in pod.spec.volumes or ())
     return frozenset(f"{pod.metadata.namespace}/{name}" for name in names if name)
 
 
 def after_claim(waiting: Pod, old: object, new: object) -> bool:
-    """Hint yes for nearly every change of the pod's own claims, and for no other."""
+    """Return True for an event about one of the pod's own claims; a queueing hint. False for other pods' claims."""
     return not isinstance(new, PersistentVolumeClaim) or new.key in claim_keys(waiting)
 
 
 def by_claims(claims_of: Callable[[Pod], frozenset[str]]) -> Grouping:
-    """Return a grouping of pods by their claims (namespace/name), with a hint index by claim."""
+    """Return the Grouping of waiting pods by their claims (namespace/name), with a hint index by claim."""
     return Grouping(lambda pod: claims_of(pod.pod), lambda: Narrowing(_options, _brought))
 
 

@@ -1,4 +1,4 @@
-"""Asks one profile's plugins to describe pod classes for the compiled lane."""
+"""Makes drafts of pod classes, for the compiled lane, from what one profile's plugins state about pods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluations:
-    """The counters of plugin evaluations that each pod of a class increments, as it would in the general lane."""
+    """The counters (a metric) of plugin evaluations that each pod of a class increments, as in the general lane."""
 
     profile: str
     always: tuple[Counter, ...]
@@ -36,7 +36,10 @@ class Evaluations:
 
 
 class ClassCompiler:
-    """Has a profile's plugins describe pod classes. `plugins`: None if one cannot: then the general lane decides."""
+    """Asks a profile's plugins how they decide about a pod, and collects their statements in a draft of its pod class.
+
+    `plugins` is None if one of the profile's plugins cannot be compiled: the general lane decides all of its pods.
+    """
 
     def __init__(
         self,
@@ -58,12 +61,12 @@ class ClassCompiler:
         self._evaluations: dict[tuple[str, ...], Evaluations] = {}  # plugins with work at Filter and Score -> counters
 
     def compile_spec(self, pod: PodInfo) -> tuple[ClassDraft, bool]:
-        """Return a draft by the plugins that read only the spec, and whether all of them could describe the pod."""
+        """Return a draft with the statements of the plugins that read only the spec; False if one of them has none."""
         draft = ClassDraft(self._table.columns, len(self._table.node_classes))
         return draft, self.plugins is not None and self._ask(self._by_spec, draft, pod)
 
     def compile_rest(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """Complete a draft by the plugins that read more than the spec; False if one cannot describe the pod."""
+        """Add to a draft the statements of the plugins that read more than the spec; False if one of them has none."""
         return self._ask(self._others, draft, pod)
 
     def _ask(self, plugins: Sequence[CompilingPlugin], draft: ClassDraft, pod: PodInfo) -> bool:
@@ -82,7 +85,7 @@ class ClassCompiler:
         return True
 
     def evaluations(self, draft: ClassDraft) -> Evaluations:
-        """Return the evaluation counters for a class; a plugin without work for its pods skips Filter or Score."""
+        """Return the evaluation counters for pods of a draft; a plugin without work for them counts as skipped."""
         key = (*draft.filtering, "/", *draft.scoring)
         found = self._evaluations.get(key)
         if found is None:
@@ -101,7 +104,7 @@ class ClassCompiler:
 
 
 def _takes_part(plugin: Plugin, at: dict[str, list[str]]) -> bool:
-    """Return True if the plugin can be compiled, and is enabled at both or none of PreFilter/Filter, PreScore/Score."""
+    """Return True if a plugin can be compiled, and is at both or none of PreFilter/Filter and of PreScore/Score."""
     if not isinstance(plugin, CompilingPlugin):
         return False
     for first, second, methods in (

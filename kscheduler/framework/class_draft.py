@@ -1,8 +1,8 @@
-"""Collects what a profile's plugins state about pods of one signature, to make a pod class for the compiled core.
+"""Collects what a profile's plugins state about pods of one signature, to make a pod class for the kernels.
 
 Each plugin is asked once and states what it rejects and scores: by node class, by requested amounts, by row, or not at
 all. Statements about an extension point at which the profile does not enable the plugin are dropped. Drafts with equal
-keys share one class and its row caches.
+keys share one pod class, and with it the kernels' cached filter and score results by row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BYTES_OF_A_CLASS = 2_048
 
 
 class Source(enum.IntEnum):
-    """A part of the cluster on which a plugin's statements may depend. All depend on NODES."""
+    """A part of the cluster's state on which a plugin's statements may depend. All statements depend on NODES."""
 
     NODES = 0  # the set of nodes, their labels, taints and cordons
     IMAGES = 1  # the images on nodes
@@ -33,7 +33,10 @@ class Source(enum.IntEnum):
 
 
 class ClassDraft:
-    """A pod class being described. Plugins use the methods from `depends_on` on, `ClassCompiler` the others."""
+    """A pod class under construction: how a profile's plugins filter and score the pods of one signature.
+
+    Plugins call `depends_on` and the `filter_*`, `score_*` and other methods below it; `ClassCompiler` calls the rest.
+    """
 
     def __init__(self, columns: NodeColumns, node_class_count: int) -> None:
         self._columns = columns
@@ -64,13 +67,16 @@ class ClassDraft:
         return other
 
     def begin(self, plugin: str, *, filters: bool, weight: int | None) -> None:
-        """Attribute the next statements to this plugin. `filters`: is it at Filter? `weight`: at Score, or None."""
+        """Attribute the next statements to this plugin. `filters`: is it enabled at Filter?
+
+        `weight`: at Score, None if not.
+        """
         self._plugin, self.is_filtering, self.weight = plugin, filters, weight
 
     # --- statements of plugins ---
 
     def depends_on(self, *sources: Source) -> None:
-        """State that the plugin's answer, also a refusal, holds until one of these sources changes."""
+        """State that the plugin's answer, even if it cannot be compiled, holds until one of these sources changes."""
         self.sources.update(sources)
 
     def filter_node_classes(self, verdict_by_node_class: bytes | bytearray) -> None:
@@ -83,7 +89,7 @@ class ClassDraft:
         self._verdicts = mine.to_bytes(self._node_class_count, "little")
 
     def filter_fit(self, request: PodRequest) -> None:
-        """Reject nodes without room for the request, which must be the one that the class's pods are counted with."""
+        """Reject nodes without room for the request, which must be the one that nodes count the class's pods with."""
         if self.is_filtering:
             self._note(self.filtering)
             self._request = request
@@ -103,34 +109,43 @@ class ClassDraft:
         self._score("balanced", request, tuple(resources))
 
     def score_node_classes(self, value_by_node_class: array[int], *, reverse: bool) -> None:
-        """Set raw scores by node class id, array('q'), normalised like `default_normalize`; `reverse` flips them."""
+        """Set a raw score for each node class id (array 'q'), to be normalised like `default_normalize`.
+
+        With `reverse` the lowest raw score becomes the highest.
+        """
         self._check_length("value_by_node_class", len(value_by_node_class))
         if self._node_class_count and value_by_node_class.count(value_by_node_class[0]) < self._node_class_count:
             self._score("node classes", value_by_node_class.tobytes(), reverse)
         self.says_score()  # equal for all nodes, it changes nothing
 
     def score_rows(self, score_by_row: bytes) -> None:
-        """Set scores 0..100 by row, a byte each, that are not normalised; rows past the end have 0."""
+        """Set scores 0..100 by row, one byte each, which are not normalised; rows past the end get 0."""
         if any(score_by_row):
             self._score("rows", score_by_row)
         self.says_score()
 
     def filter_asked(self, marks: RowAnswers) -> None:
-        """Reject the rows that `marks` marks; before each pod is placed it is asked again about rows that changed."""
+        """Reject the rows that `marks` marks.
+
+        Before each pod is placed, `marks` is asked again about rows that changed.
+        """
         if self.is_filtering:
             self._note(self.filtering)
             self._asked.append((marks, 0))
             self.asks = True
 
     def score_asked(self, scores: RowAnswers) -> None:
-        """Set scores 0..100, not normalised; before each pod is placed `scores` is asked about rows that changed."""
+        """Set scores 0..100, not normalised.
+
+        Before each pod is placed, `scores` is asked again about rows that changed.
+        """
         if self.weight is not None:
             self._note(self.scoring)
             self._asked.append((scores, self.weight))
             self.asks = True
 
     def follow_rules(self, rules: MetricRules, *, filters: bool, scores: bool) -> None:
-        """Filter and score by metric rules, evaluated when a pod is placed. `filters`, `scores`: what the rules do."""
+        """Filter or score (or both: `filters`, `scores`) by rules on live metrics, evaluated as each pod is placed."""
         filters = filters and self.is_filtering
         weight = self.weight if scores else None
         if filters:
@@ -141,7 +156,7 @@ class ClassDraft:
             self._rules.append((rules, filters, weight or 0))
 
     def add_terms(self, terms: Joined, *, asks: bool = False) -> None:
-        """Filter and score by terms about where other pods are.
+        """Filter and score by the pods in a node's topology domains, as spread constraints and pod affinity do.
 
         `asks`: before each pod is placed a guest is asked, which may fail to answer.
         """
@@ -149,7 +164,7 @@ class ClassDraft:
         self.terms = terms if self.terms is None else self.terms.beside(terms)
 
     def says_filter(self) -> None:
-        """Count the plugin as evaluated at Filter although it rejects no node, or only by `add_terms`."""
+        """Count the plugin as evaluated at Filter although it rejects no node, or rejects only by `add_terms`."""
         if self.is_filtering:
             self._note(self.filtering)
 
@@ -162,11 +177,11 @@ class ClassDraft:
 
     @property
     def key(self) -> Hashable:
-        """A value by which drafts are compared: drafts with equal keys make equal classes."""
+        """A value to compare drafts by: drafts with equal keys make equal pod classes."""
         return (self._verdicts, self._request, *self._scores, *self._asked, *self._rules, self.terms)
 
     def make(self) -> PodClass:
-        """Return the pod class. Raises ValueError if the compiled core cannot express it."""
+        """Return the pod class. Raises ValueError if the kernels cannot express it."""
         request = self._request
         if request is None:
             raise ValueError("expected a request that nodes need room for, got none")
@@ -181,7 +196,7 @@ class ClassDraft:
 
     @property
     def bytes(self) -> int:
-        """The approximate size of the class in bytes, without its row caches."""
+        """The approximate size of the pod class in bytes, without the kernels' caches by row."""
         by_node_class = sum(len(what) for _, what, *_ in self._scores if isinstance(what, bytes))
         return 2 * (len(self._verdicts) + by_node_class) + self._columns.rows * 8 * len(self._asked) + BYTES_OF_A_CLASS
 

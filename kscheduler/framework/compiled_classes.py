@@ -1,7 +1,8 @@
-"""The pod class of each signature, kept until something changes on which it depends.
+"""The pod class for each signature, kept until something changes on which it depends.
 
-Signatures differ in everything that some plugin reads in a pod, labels and images included; classes only in what the
-plugins conclude from it now. Therefore many signatures share a class, and its row caches in the compiled core.
+Signatures differ in everything that some plugin reads in a pod, labels and images included; pod classes differ only in
+what the plugins now conclude from that. Many signatures therefore share a class, and with it the kernels' cached
+results by row.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ FAULT_HOLDS = 256  # pods of a signature left to the general lane after a plugin
 
 @dataclass(slots=True, eq=False)
 class CompiledClass:
-    """A pod class of one profile, with its terms and the evaluation counters of its pods."""
+    """A pod class of one profile, with its terms (spreading, pod affinity) and the evaluation counters of its pods."""
 
     profile: str
     key: Hashable
@@ -48,15 +49,15 @@ class CompiledClass:
 
 @dataclass(slots=True, eq=False)
 class _Known:
-    """The latest answer of a profile's plugins for one signature: its class, and how long the answer holds."""
+    """What a profile's plugins last answered for one signature: the pod class, and how long that answer holds."""
 
     compiled: CompiledClass | None  # None: the general lane decides
     sources: frozenset[Source]
     checked: int  # the latest epoch in which the answer held
-    holds_for: int | None  # look-ups left, if a plugin raised; None: until a source changes
+    holds_for: int | None  # look-ups until the plugins are asked again, if one raised; None: until a source changes
 
     def is_used_up(self) -> bool:
-        """Count a look-up. Returns True if a plugin had raised and its FAULT_HOLDS look-ups are used up."""
+        """Count a look-up. Returns True if a plugin had raised, and the plugins should now be asked again."""
         if self.holds_for is None:
             return False
         self.holds_for -= 1
@@ -104,7 +105,10 @@ class CompiledClasses:
     # --- what is valid now ---
 
     def refresh(self) -> None:
-        """Find which sources have changed, and bound memory. Classes found after this are valid until the next call."""
+        """Find which sources (parts of the cluster's state) have changed, and limit memory.
+
+        Classes that are found after this call are valid until the next one.
+        """
         if len(self._young) >= MAX_SIGNATURES or self._bytes > self._max_bytes:
             self._grow_old()
         versions = [read() for read in self._readers]
@@ -120,7 +124,7 @@ class CompiledClasses:
         self.ready.clear()
 
     def forget(self) -> None:
-        """Drop all classes and signatures: a plugin was replaced, and may sign and decide differently now."""
+        """Drop all pod classes and signatures: a plugin was replaced, and may now sign and decide differently."""
         for known in (*self._young.values(), *self._old.values()):
             self._give_up(known)
         for kept in (self._young, self._old, self._begun, self.ready):
@@ -131,7 +135,7 @@ class CompiledClasses:
         return Signer({name: framework.class_compiler.plugins for name, framework in self._profiles.items()})
 
     def _holds(self, sources: Iterable[Source], epoch: int) -> bool:
-        """Return True if none of these sources changed since the epoch."""
+        """Return True if none of these sources has changed since the epoch."""
         return all(self._changed[source] <= epoch for source in sources)
 
     def _find_sampling(self) -> None:
@@ -141,11 +145,11 @@ class CompiledClasses:
 
     @property
     def sign(self) -> Callable[[PodInfo], Signature]:
-        """The function that signs a pod, valid until `forget`."""
+        """The function that computes a pod's signature, valid until `forget` is called."""
         return self._signer.sign
 
     def find(self, pod: PodInfo) -> CompiledClass | None:
-        """Return the pod's class, valid now; None if the general lane has to decide the pod."""
+        """Return the pod's class, valid until the next `refresh`; None if the general lane has to decide the pod."""
         if pod.pod.spec.scheduler_name not in self._profiles:
             return None
         signature = self.sign(pod)
@@ -172,7 +176,10 @@ class CompiledClasses:
         return known
 
     def _ask(self, signature: Signature, pod: PodInfo, before: _Known | None) -> _Known:
-        """Ask the plugins about a signature, and keep the answer. Equal answers lead to the class that exists."""
+        """Ask the plugins about a signature, and keep the answer.
+
+        If it equals that of an existing class, that class is used.
+        """
         started = self._stopwatch()
         self.asked[signature.profile] += 1
         compiler = self._profiles[signature.profile].class_compiler
@@ -192,7 +199,7 @@ class CompiledClasses:
         return known
 
     def _begin(self, signature: Signature, pod: PodInfo) -> tuple[ClassDraft, bool]:
-        """Return a copy of the kept draft for the pod's spec, and whether all plugins could describe the pod."""
+        """Return a copy of the draft kept for the pod's spec, and False if a plugin could not describe the pod."""
         if signature.spec is None:
             raise InternalError(f"pod {pod.key} was to be in a class, but is not signed")
         draft, can, asked = self._begun.get(signature.spec, (None, False, 0))

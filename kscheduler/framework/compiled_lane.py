@@ -1,9 +1,9 @@
-"""The compiled lane: decides many pods in one call of the compiled core, exactly as the general lane would one by one.
+"""The compiled lane: decides many pods in one call of a kernel, exactly as the general lane would one by one.
 
-It decides as many leading pods of a sequence as it can, and leaves the next to `Framework.schedule_pod`: a pod without
-a class, one that fits nowhere, one that must leave room to nominated pods, and the like. The class of a signature is
-valid until something changes on which a plugin's answer depends; then the plugins are asked again, and with equal
-answers the row caches stay.
+It decides as many leading pods of a sequence as it can. The first pod that it cannot decide is left to
+`Framework.schedule_pod`: for example a pod without a pod class, one that fits nowhere, or one that must leave room to
+nominated pods. A signature's class is valid until something changes on which a plugin's answer depends; then the
+plugins are asked again, and if their answers are equal, the kernels' cached results by row stay.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KEPT_CLASSES = 256
 
 @dataclass(slots=True, eq=False)
 class Placements:
-    """The nodes of the leading pods, in their order. The columns count these pods already, the cache does not yet.
+    """The nodes chosen for the leading pods, in order. The columns count these pods already; the cache does not yet.
 
     The caller must assume them, `cache.assume_counted(pods, rows, node_names)`, before anything else is done.
     """
@@ -44,7 +44,7 @@ class Placements:
     node_names: Sequence[str]
     feasible: Sequence[int]  # nodes that fit
     classes: Sequence[PodClass] = ()
-    looking_s: float = 0.0  # for finding the classes of all these pods
+    looking_s: float = 0.0  # seconds spent on finding the classes of all these pods
     placing_s: float = 0.0
 
     def __len__(self) -> int:
@@ -55,7 +55,7 @@ NO_PLACEMENTS = Placements(array("i"), (), array("i"))
 
 
 class CompiledLane:
-    """Decides pods of all profiles by kernels, many in one call, on one node table."""
+    """The compiled lane of all profiles: decides many pods in one call of a kernel, on one node table."""
 
     def __init__(
         self,
@@ -67,8 +67,9 @@ class CompiledLane:
         threads: int | None = None,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        """`threads`: None means 2, or 1 on a single CPU. `max_bytes` bounds the row caches of classes, but KEPT_CLASSES
-        of them are always kept.
+        """Build the lane. `threads` for kernels; None means 2, or 1 on a single CPU.
+
+        `max_bytes` limits the memory of the classes' caches by row, of which KEPT_CLASSES are always kept.
         """
         self._profiles = profiles
         self._table = handle.table
@@ -83,20 +84,21 @@ class CompiledLane:
         self._nominations = handle.nominations
 
     def sign(self, pod: PodInfo) -> None:
-        """Determine the pod's signature now, so that `place` need not. Raises KeyError for a pod of no profile."""
+        """Compute the pod's signature now, so that `place` need not. Raises KeyError for a pod of no profile."""
         self._classes.sign(pod)
 
     def forget(self) -> None:
-        """Drop all that plugins stated, so that they are asked again: one of them was replaced."""
+        """Drop all that plugins stated about pods, so that they are asked again: one of the plugins was replaced."""
         self._classes.forget()
 
     def place(self, pods: Sequence[PodInfo]) -> Placements:
-        """Place the leading pods, each with those before it counted; none, if the general lane has to decide the first.
+        """Place the leading pods, each with those before it counted.
 
-        A pod whose class has terms (spread, affinity) is alone in its call: the pods before it must be assumed first,
-        and it must be assumed before the next.
+        The result is empty if the first needs the general lane.
 
-        If this raises, the columns may count pods that are not placed: the caller must recount.
+        A pod whose class has terms (spreading, pod affinity) gets a call of its own: the pods before it must be assumed
+        first, and it must be assumed before the next. If this raises, the columns may count pods that are not placed:
+        the caller must have them recounted.
         """
         started = self._stopwatch()
         # 1. Find their classes, up to the first pod that the core cannot decide.
@@ -119,7 +121,7 @@ class CompiledLane:
         )
 
     def _find_run(self, pods: Sequence[PodInfo]) -> tuple[list[PodClass], CompiledClass | None]:
-        """Return the classes of the leading pods, and the class of the next pod if that class has terms."""
+        """Return the pod classes of the leading pods, and the class of the next pod if that one has terms."""
         self._classes.refresh()
         run: list[PodClass] = []
         ready, find, sign = self._classes.ready, self._classes.find, self._classes.sign
@@ -148,7 +150,10 @@ class CompiledLane:
         return run, None
 
     def _place_run(self, run: list[PodClass]) -> tuple[array[int], array[int]]:
-        """Place pods of these classes in order. Returns rows and numbers of feasible rows, for the placed pods only."""
+        """Place pods of these classes in order.
+
+        Returns rows and numbers of feasible rows, of the pods that got a node.
+        """
         rows, feasible = array("i", [-1]) * len(run), array("i", [0]) * len(run)
         bits = None if self._first_on_tie else self._ties.ahead(len(run))
         try:
@@ -163,7 +168,10 @@ class CompiledLane:
         return rows, feasible
 
     def _place_joined(self, joined: CompiledClass, rows: array[int], feasible: array[int]) -> bool:
-        """Place one pod whose class has terms: append to `rows` and `feasible`. Returns False if it is not possible."""
+        """Place one pod whose class has terms, appending to `rows` and `feasible`.
+
+        Returns False if the kernels cannot place it.
+        """
         terms = joined.terms
         if terms is None:
             return False
@@ -183,7 +191,10 @@ class CompiledLane:
         return True
 
     def _log_fault(self, compiled: CompiledClass, error: Exception) -> None:
-        """Log a fault in the compiled lane; the general lane decides the pod, and reports a plugin that fails again."""
+        """Log a fault in the compiled lane.
+
+        The general lane then decides the pod, and reports the plugin if it fails again.
+        """
         if compiled.asks:
             log.debug("a plugin did not answer in the compiled lane", extra={"err": str(error)})
         else:
@@ -194,7 +205,8 @@ class CompiledLane:
     def report(self, placements: Placements) -> None:
         """Report metrics of placements that have been carried out.
 
-        Each pod counts with the mean time of its run; the core filters and scores in one pass, so each gets half.
+        Each pod counts with the mean time of its run; the kernels filter and score in one pass, so each of the two gets
+        half.
         """
         run, feasible = placements.classes, placements.feasible
         looking_s, placing_s = placements.looking_s, placements.placing_s
@@ -221,7 +233,7 @@ class CompiledLane:
             self._report_points(profile, count, scored, looking_s / pods, placing_s / pods)
 
     def _report_none(self, pod: PodInfo, seconds: float) -> None:
-        """Report metrics of a pod that is left to the general lane, after so many seconds."""
+        """Report metrics of a pod that is left to the general lane after this many seconds in the compiled lane."""
         profile = pod.pod.spec.scheduler_name
         self._classes.asked.clear()
         self._observer.batch_attempts(profile, "hint_not_used" if pod.signature in self._classes.ready else "no_hint")

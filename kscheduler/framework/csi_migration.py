@@ -1,7 +1,7 @@
-"""In-tree volumes as the volumes of the CSI drivers that have replaced them: driver and handle.
+"""Translates in-tree volumes (such as awsElasticBlockStore) to the driver name and volume handle of their CSI drivers.
 
-Names and handles are those of the CSI translation library of Kubernetes 1.36. Seven in-tree kinds have a successor;
-five of them are counted, on nodes that have a CSINode: `MIGRATED`.
+Names and handles are those of the CSI translation library of Kubernetes 1.36. Seven in-tree volume types have a CSI
+successor; NodeVolumeLimits counts five of them, on nodes that have a CSINode: `MIGRATED`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _UNSPECIFIED = "UNSPECIFIED"
 
 
 class NotTranslatable(Exception):
-    """An in-tree volume without a counterpart in its CSI driver; the message is kube-scheduler's."""
+    """Raised for an in-tree volume without a counterpart in its CSI driver; the message is kube-scheduler's."""
 
 
 class CSIVolume(NamedTuple):
@@ -32,9 +32,9 @@ class CSIVolume(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InTree:
-    """An in-tree kind: `source` is its field, of pods' volumes and of persistent volumes.
+    """An in-tree volume type. `source` is the name of its field in pods' volumes and in PersistentVolumes.
 
-    The two functions return the handle and raise NotTranslatable.
+    The two functions return the CSI volume handle, and raise NotTranslatable.
     """
 
     source: str
@@ -45,7 +45,7 @@ class InTree:
 
 
 def is_migratable(volume: Volume) -> bool:
-    """Return True for a pod's volume of an in-tree kind that a CSI driver has replaced."""
+    """Return True if a pod's volume is of an in-tree type that a CSI driver has replaced."""
     return any(getattr(volume, kind.source) is not None for kind in IN_TREE)
 
 
@@ -55,13 +55,13 @@ def kind_of(item: Volume | PersistentVolume) -> InTree | None:
 
 
 def translate_inline(volume: Volume) -> CSIVolume | None:
-    """Translate a volume of a pod's spec; None if it is of no in-tree kind. Raises NotTranslatable."""
+    """Translate a volume of a pod's spec; None if its type is not in-tree. Raises NotTranslatable."""
     kind = kind_of(volume)
     return None if kind is None else CSIVolume(kind.driver, kind.inline_handle(volume))
 
 
 def translate_volume(volume: PersistentVolume) -> CSIVolume | None:
-    """Translate a PersistentVolume; None if it is of no in-tree kind. Raises NotTranslatable."""
+    """Translate a PersistentVolume; None if its type is not in-tree. Raises NotTranslatable."""
     kind = kind_of(volume)
     return None if kind is None else CSIVolume(kind.driver, kind.volume_handle(volume))
 
@@ -70,7 +70,7 @@ def translate_volume(volume: PersistentVolume) -> CSIVolume | None:
 
 
 def _ebs(source: AWSElasticBlockStore | None) -> str:
-    """Return `vol-1`, from `aws://zone/vol-1` or as it stands."""
+    """Return the EBS volume id `vol-1`, also from `aws://zone/vol-1`."""
     written = "" if source is None else source.volume_id
     if not written.startswith("aws://"):
         return written
@@ -105,7 +105,7 @@ def _gce_inline(volume: Volume) -> str:
 
 
 def _gce_volume(volume: PersistentVolume) -> str:
-    """Return the handle of a zonal or a regional disk."""
+    """Return the volume handle of a zonal or regional persistent disk of GCE."""
     disk, zones = volume.spec.gce_persistent_disk, gce_zones(volume)
     name = disk.pd_name if disk else ""
     if len(zones) > 1:
@@ -114,7 +114,10 @@ def _gce_volume(volume: PersistentVolume) -> str:
 
 
 def gce_zones(volume: PersistentVolume) -> list[str]:
-    """Return the zones that the volume's label names; [""] without a label. Several zones make a regional disk."""
+    """Return the zones named by the PersistentVolume's zone label; [""] without it.
+
+    Several zones mean a regional disk.
+    """
     labels = volume.metadata.labels or {}
     return (labels.get(BETA_ZONE) or labels.get(ZONE) or "").split(BETWEEN_ZONES)
 
@@ -124,7 +127,10 @@ def _gce_handle(scope: str, place: str, name: str) -> str:
 
 
 def gce_region(zones: list[str]) -> str:
-    """Return `us-east1` for us-east1-a and us-east1-b. Raises NotTranslatable unless the zones share a region."""
+    """Return the region of zones: `us-east1` for us-east1-a and us-east1-b.
+
+    Raises NotTranslatable if they share none.
+    """
     regions = set()
     for zone in zones:
         parts = zone.split("-")
@@ -138,7 +144,7 @@ def gce_region(zones: list[str]) -> str:
 
 
 def _id_of(source: str) -> tuple[Callable[[Volume], str], Callable[[PersistentVolume], str]]:
-    """Return both functions of a kind whose volume id is the handle."""
+    """Return the two functions of an in-tree type whose field `source` is itself the volume handle."""
     return (
         lambda volume: str(getattr(volume, source).volume_id),
         lambda volume: str(getattr(volume.spec, source).volume_id),
@@ -146,7 +152,7 @@ def _id_of(source: str) -> tuple[Callable[[Volume], str], Callable[[PersistentVo
 
 
 def _not_counted(volume: Volume | PersistentVolume) -> str:
-    """Return "": the handles of these kinds are never used, only their driver."""
+    """Return "" as the handle, for the types of which only the driver's name is used."""
     return ""
 
 

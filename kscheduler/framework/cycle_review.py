@@ -1,6 +1,7 @@
-"""Reviews the search that has just run: the rejected nodes with their statuses, and the scores of the best nodes.
+"""Explains the search that has just run: the rejected nodes with their statuses, and the scores of the best nodes.
 
-It reads the buffers of the search: valid until the next search begins; scores only until the pod is assumed.
+A review reads the buffers of the search. It is valid until the next search begins, its scores only until the pod is
+assumed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 @dataclass(frozen=True, slots=True)
 class PluginScores:
-    """One Score plugin's scores for the rows that were asked about, in their order."""
+    """One Score plugin's scores for the rows given to `CycleReview.score_again`, in their order."""
 
     plugin: str
     weight: int
@@ -49,9 +50,10 @@ class CycleReview:
         alone: Mapping[int, Status],
         explain: Callable[[int, int], Status],
     ) -> None:
-        """`alone`: row -> status that precedes its verdict; `explain` returns the status of a code and detail.
+        """Build a review from the buffers of a search.
 
-        `score_by_node` writes the normalised scores of all feasible rows by a plugin without a table form.
+        `alone`: row -> a status that takes precedence over the row's verdict. `explain` returns the status of a code
+        and detail. `score_by_node` writes the normalised scores of all feasible rows by a plugin without a table form.
         """
         self._state = state
         self._pod = pod
@@ -73,7 +75,7 @@ class CycleReview:
         return self._verdicts.feasible_rows()
 
     def rejected_rows(self) -> list[tuple[Status, list[int]]]:
-        """Return each rejecting status with the rows of its nodes; the most frequent status first."""
+        """Return each rejecting status with the rows of the nodes that got it; the most frequent status first."""
         found: dict[Status, list[int]] = {}
         for (code, detail), nodes in self._verdicts.histogram().items():
             if nodes and FEASIBLE < code <= MAX_CODE:
@@ -89,11 +91,11 @@ class CycleReview:
 
     @property
     def valuing_plugins(self) -> Collection[str]:
-        """The names of plugins that read numbers from outside the cluster's objects, such as live metrics."""
+        """The names of the plugins that read numbers from outside the API objects, such as live metrics."""
         return self._valuing
 
     def values(self, row: int) -> list[tuple[str, NodeValue]]:
-        """Return (plugin, value) for each number from outside that plugins read for the node in this row."""
+        """Return (plugin, value) for each number from outside the API objects that plugins read for the row's node."""
         node = self.table.at(row)
         return [
             (name, value)
@@ -106,7 +108,10 @@ class CycleReview:
         return self._verdicts.rows_with(NOT_EXAMINED, 0)
 
     def best_rows(self, count: int) -> list[tuple[int, int]]:
-        """Return `count` (row, total score), best first, ties by row. Meaningless if only one node was feasible."""
+        """Return up to `count` (row, total score), the best first, ties by row.
+
+        Meaningless if only one node was feasible.
+        """
         # Feasible rows are ascending, and nlargest keeps the order of equal scores.
         rows = heapq.nlargest(count, self._verdicts.feasible_rows(), key=self._scores.total)
         return [(row, self._scores.total(row)) for row in rows]
@@ -115,7 +120,7 @@ class CycleReview:
         return self._scores.total(row)
 
     def score_again(self, rows: Sequence[int]) -> list[PluginScores]:
-        """Run the Score plugins of the cycle once more, and return their scores for these rows."""
+        """Run the cycle's Score plugins once more, and return their scores for these rows."""
         skipped = self._state.skip_score
         return [self._scores_of(entry, rows) for entry in self._score_plugins if entry[0].name not in skipped]
 

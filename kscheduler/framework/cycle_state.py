@@ -13,10 +13,10 @@ class CycleState:
     """One pod's scratch space; a plugin writes under its own name and reads no other plugin's values.
 
     `skip_filter`, `skip_score` and `skip_pre_bind` hold the plugins that answered Skip in this cycle at PreFilter, at
-    PreScore and PreBindPreFlight. `pods_to_activate` (pod uid -> pod) takes waiting pods that a plugin wants tried as
-    soon as this pod is assumed or, if they are added later, bound. `decider`: the scheduler name of the profile
-    whose plugins decide, which may differ from the pod's own; "" before PreFilter. `may_wait`: a plugin may end the
-    search with `AnswersToCome`.
+    PreScore and at PreBindPreFlight. `pods_to_activate` (pod uid -> pod) takes waiting pods that a plugin wants tried
+    as soon as this pod is assumed or, if they are added later, bound. `decider` is the scheduler name of the profile
+    whose plugins decide, which may differ from the pod's own profile; "" before PreFilter. `may_wait`: a plugin may end
+    the search with `AnswersToCome`.
     """
 
     __slots__ = ("_data", "decider", "may_wait", "pods_to_activate", "skip_filter", "skip_pre_bind", "skip_score")
@@ -45,7 +45,7 @@ class CycleState:
         return self.read(key, kind) if key in self._data else None
 
     def clone(self) -> CycleState:
-        """Return a copy for a what-if: values that have a method `clone` are cloned, all others shared."""
+        """Return a copy for a trial on a copy of a node: values with a method `clone` are cloned, others shared."""
         other = CycleState()
         other._data = {key: _clone(value) for key, value in self._data.items()}
         other.decider = self.decider

@@ -1,7 +1,8 @@
-"""A filter's requirements on a node as numbers, so that dry runs can move pods without calling the filter.
+"""The requirements of a filter on a node as numbers, so that preemption's dry runs need not call the filter.
 
-A filter's answer may depend on the node alone, on room by resource, or on how many pods a domain counts. A filter
-that depends on anything else, or does not state its demands, has to be called again whenever a pod moves.
+A filter's answer may depend on the node alone, on room by resource, or on how many pods are counted in a topology
+domain. A filter that depends on anything else, or does not state its demands, has to be called again whenever a dry run
+moves a pod.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 def kind_of(pod: PodInfo) -> Hashable:
-    """Return a key of all that a tally may read in a pod: pods with equal keys have equal weights."""
+    """Return a key of everything in a pod that a `Tally` may read: pods with equal keys have equal weights."""
     metadata = pod.pod.metadata
     labels = frozenset((metadata.labels or {}).items())
     return metadata.namespace, labels, pod.host_ports, pod.affinity.required_anti_affinity
@@ -32,29 +33,29 @@ def everybody(pod: PodInfo) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Sums of pods' weights by topology domain, for the pods now on nodes. Valid for one cycle.
+    """A count of pods by topology domain, each pod with a weight, for the pods now on nodes. Valid for one cycle.
 
-    A pod that comes to a node adds its weight to the node's domain; one that leaves subtracts it.
+    A pod that comes to a node adds its weight to the count of the node's domain; a pod that leaves subtracts it.
     """
 
     ids: array[int]  # row -> domain, -1 for none
     counts: array[int]  # domain -> sum of the weights there
     weigh: Callable[[PodInfo], int]  # pod -> weight, not negative; depends on `kind_of` only
-    detail: int  # of a rejection by the count, for the filter's `explain`
-    missing: int = 0  # detail of a rejection without a domain; 0: not rejected
-    limits: array[int] | None = None  # domain -> highest count allowed; None: it must be above 0
-    moves_count: Callable[[NodeInfo], bool] = anywhere  # False: pods that come or leave do not count
+    detail: int  # reason number if the count rejects a node, for the filter's `explain`
+    missing: int = 0  # reason number if a node without a domain is rejected; 0: it is not rejected
+    limits: array[int] | None = None  # domain -> highest count allowed; None: the count must be above 0
+    moves_count: Callable[[NodeInfo], bool] = anywhere  # False: pods that come to this node or leave do not count
 
 
 @dataclass(frozen=True, slots=True)
 class Demands:
     """The requirements of one filter on a node, in the order in which the filter checks them."""
 
-    request: PodRequest | None = None  # must be free, besides room for one pod; detail as in `filter_fit`
-    needs: Sequence[Tally] = ()  # tallies without limits
-    may_be_first: bool = False  # are needs met, too, if no domain counts any pod?
-    limits: Sequence[Tally] = ()
-    # Pod on no node yet -> do the tallies cover all that it would count for? If not, dry runs must call the filter.
+    request: PodRequest | None = None  # the node must have this free, and room for one more pod
+    needs: Sequence[Tally] = ()  # tallies whose count must be above 0 in the node's domain
+    may_be_first: bool = False  # are the needs met, too, if no domain at all counts a pod?
+    limits: Sequence[Tally] = ()  # tallies whose count has a highest value
+    # Pod that is on no node yet -> do the tallies cover every effect it would have? If not, dry runs call the filter.
     know: Callable[[PodInfo], bool] = everybody
 
     @property

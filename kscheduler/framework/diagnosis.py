@@ -12,7 +12,7 @@ NO_NODES = "no nodes available to schedule pods"
 
 @dataclass(slots=True)
 class Diagnosis:
-    """Why one scheduling cycle found no node: reasons with counts, and the plugins that rejected."""
+    """Why one scheduling cycle found no node: the reasons with counts, and the plugins that rejected nodes."""
 
     total_nodes: int
     # reason -> nodes that gave it; a node can give several, so the counts can add up to more than the nodes
@@ -26,7 +26,7 @@ class Diagnosis:
     node_statuses: Callable[[], Mapping[str, Status]] = dict
 
     def count(self, status: Status, nodes: int) -> None:
-        """Count a status that `nodes` nodes got: its reasons, and the plugin that gave it."""
+        """Count a status that this many nodes got: its reasons, and the plugin that gave it."""
         self.counted.append((status, nodes))
         for reason in status.reasons:
             self.reasons[reason] = self.reasons.get(reason, 0) + nodes

@@ -1,8 +1,8 @@
 """Cluster events, for which plugins register: a resource, and what was done to it.
 
-Names, labels and matching are kube-scheduler's; the label is the `event` label of its metrics. A change is reported
-as exactly as possible: a node whose taints changed is UPDATE_NODE_TAINT and nothing else, so that only pods rejected
-by a plugin that reads taints are requeued. Nothing here depends on which pods wait, or on the source of events.
+Names, labels and matching are kube-scheduler's; the label is the `event` label of its metrics. A change is reported as
+specifically as possible: a node whose taints changed gives UPDATE_NODE_TAINT and nothing else, so that only pods
+rejected by a plugin that reads taints are requeued.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 class Action(enum.IntFlag):
-    """The action on an object. Registrations may combine actions; a reported event has one (or UPDATE)."""
+    """What was done to an object. Registrations may combine actions; a reported event has one (or UPDATE)."""
 
     ADD = enum.auto()
     DELETE = enum.auto()
@@ -54,7 +54,7 @@ class Action(enum.IntFlag):
 
 
 class EventResource(enum.StrEnum):
-    """The resource of an event. Resources outside this list are written "plural.version.group"."""
+    """The resource that an event is about. Resources outside this list are written "plural.version.group"."""
 
     POD = "Pod"  # for registering; matches both kinds below
     ASSIGNED_POD = "AssignedPod"  # reported only: the pod has a node
@@ -83,7 +83,7 @@ _PLAIN_ACTIONS: dict[Action, str] = {  # actions whose label is not their name i
 
 
 def action_label(action: Action) -> str:
-    """Return `UpdateNodeTaint` for UPDATE_NODE_TAINT; combinations without a name are joined with "|"."""
+    """Return the metric label of an action, such as `UpdateNodeTaint`; unnamed combinations are joined with "|"."""
     plain = _PLAIN_ACTIONS.get(action)
     if plain is not None:
         return plain
@@ -93,7 +93,7 @@ def action_label(action: Action) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
-    """A resource and an action; `label` follows from them unless the event has a special name."""
+    """A resource and an action. The metric `label` follows from them unless the event has a special name."""
 
     resource: EventResource | str
     action: Action
@@ -132,8 +132,8 @@ METRICS_CHANGED = ClusterEvent("metrics", Action.UPDATE)  # ours: values of live
 def matches(registered: ClusterEvent, happened: ClusterEvent) -> bool:
     """Return True if a registration for `registered` covers the event `happened`.
 
-    A general registration (Node UPDATE) covers a specific event (Node UPDATE_NODE_LABEL), not the other way round:
-    a general event means that no specific one applies. Only wildcards cover a wildcard event.
+    A general registration (Node UPDATE) covers a specific event (Node UPDATE_NODE_LABEL), but not the other way round:
+    an event is reported as general only if no specific action applies. Only wildcards cover a wildcard event.
     """
     if registered.is_wildcard:
         return True
@@ -156,16 +156,19 @@ QueueingHint = Callable[[Pod, object, object], bool]
 
 
 class GroupIndex(Protocol):
-    """Finds the groups of waiting pods for which an event may matter, without asking about each of them."""
+    """Finds the groups of waiting pods for which an event may matter, without calling a queueing hint for each of them.
+
+    A group is identified by the key that its pods share.
+    """
 
     def add(self, key: Hashable) -> None: ...
 
     def remove(self, key: Hashable) -> None:
-        """Remove a key that was added; called once for each."""
+        """Remove a group's key that was added; called once for each key."""
         ...
 
     def find(self, old: object, new: object) -> Iterable[Hashable]:
-        """Return at least all keys for which the hint would return True; only for these the hint is called.
+        """Return at least all keys for which the hint would return True; the hint is called for these only.
 
         The result may be iterated over in pieces, while keys are added and removed.
         """
@@ -174,10 +177,11 @@ class GroupIndex(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grouping:
-    """The properties of a waiting pod on which a hint depends: pods with equal keys get equal answers to an event.
+    """The properties of a waiting pod on which a queueing hint depends: pods with equal keys get equal answers.
 
-    So the hint is called once for such a group, except for an event about one of its pods. A pod with the key None is
-    a group of its own. With an index, most groups need no call. Registrations that share a Grouping share its groups.
+    So for an event the hint is called once for such a group, except for an event about one of its pods. A pod with the
+    key None is a group of its own. With an index, the hint need not be called for most groups. Registrations that share
+    a Grouping share its groups.
     """
 
     key: Callable[[PodInfo], Hashable]
@@ -186,7 +190,7 @@ class Grouping:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A plugin's registration for an event; without a hint the event requeues every pod the plugin rejected.
+    """A plugin's registration for an event; without a hint the event requeues every pod that the plugin rejected.
 
     A hint without a grouping is called for each pod, which is slow if very many pods wait.
     """
@@ -202,10 +206,10 @@ EACH_BY_ITSELF = Grouping(lambda pod: None)
 
 
 def complete_registrations(registered: Sequence[ClusterEvent | Registration]) -> tuple[Registration, ...]:
-    """Return a plugin's registrations as the queue uses them.
+    """Return a plugin's registrations in the form that the queue uses.
 
-    A registration for added nodes but not for taints is extended by taints: a node may be added with a taint that keeps
-    the plugin from seeing it, and lose the taint later (as in kube-scheduler).
+    A registration for added nodes but not for taints is extended by taints, as in kube-scheduler: a node may be added
+    with a taint for which other filters reject it before this plugin is called, and lose the taint later.
     """
     registrations = [
         registration if isinstance(registration, Registration) else Registration(registration)
@@ -262,7 +266,7 @@ def node_events(change: NodeChange) -> list[ClusterEvent]:
 
 
 def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
-    """Return the cluster events between two versions of a pod; at least one: a change of any other kind is "Update".
+    """Return the cluster events between two versions of a pod, at least one: a change of any other field is "Update".
 
     Generated resource claims are not compared, since nothing reads them yet.
     """

@@ -1,4 +1,4 @@
-"""The interface of preemption plugins to the apiserver and the scheduler: writes, waiting and metrics."""
+"""The interface through which preemption plugins evict pods: writes to the apiserver, waits and metrics."""
 
 from __future__ import annotations
 
@@ -11,21 +11,25 @@ from kscheduler.errors import InternalError
 
 
 class Evictions:
-    """Services of a plugin's Handle for preemption. Writes retry by themselves, and may raise the APIError family.
+    """Services of a plugin's Handle for preemption. Writes are retried, and may in the end raise an APIError.
 
-    This base serves profiles that only decide, without a scheduler: it knows no pod, and writes raise InternalError.
+    This base class serves profiles that only decide, without a running scheduler: no pod is found, and writes raise
+    InternalError.
     """
 
     # --- looking ---
 
     def current(self, key: str) -> Pod | None:
-        """Return the pod `namespace/name` as the watch shows it now, or None."""
+        """Return the pod with the key `namespace/name` as the watch last showed it, or None."""
         return None
 
     # --- writing ---
 
     def stop_binding(self, uid: str, plugin: str) -> bool:
-        """Send a pod that waits on Permit or is in PreBind back to the queue. Returns False if it is in neither."""
+        """Send a pod that waits on Permit or is in PreBind back to the queue.
+
+        Returns False if the pod is in neither.
+        """
         raise _refused(uid)
 
     async def mark(self, victim: Pod, condition: PodCondition) -> bool:
@@ -41,18 +45,18 @@ class Evictions:
         raise _refused(pod.key)
 
     def record_event(self, victim: Pod, preemptor: Pod, note: str) -> None:
-        """Record the Event about the preemption of the victim."""
+        """Record the Kubernetes Event on the victim that it was preempted by the preemptor."""
         raise _refused(victim.key)
 
     # --- work beside the scheduling cycles ---
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run the coroutine in a task of its own, which is cancelled if this replica stops leading."""
+        """Run the coroutine as a background task, which is cancelled if this replica stops leading."""
         work.close()
         raise InternalError("a preemption was begun where no scheduler is")
 
     async def together(self, *work: Coroutine[Any, Any, object]) -> None:
-        """Run all coroutines to the end; the first to fail cancels the others, and its exception is raised."""
+        """Run all coroutines concurrently; the first to fail cancels the others, and its exception is raised."""
         for each in work:
             await each
 
@@ -61,18 +65,18 @@ class Evictions:
         return holds()
 
     def try_again(self, uid: str) -> None:
-        """Make a waiting pod active at once, without regard to backoff."""
+        """Move a waiting pod to the active queue at once, without regard to backoff."""
 
     # --- measuring ---
 
     def attempted(self) -> None:
-        """Count a pod for which preemption was attempted, for metrics."""
+        """Count one pod for which preemption was attempted, for metrics."""
 
     def chosen(self, victims: int) -> None:
         """Report the number of victims on the node that a preemption chose, for metrics."""
 
     def ended(self, result: str, seconds: float) -> None:
-        """Report how one preemption's evictions ended (`result`: "success" or "error") and how long they took."""
+        """Report how the evictions of one preemption ended (`result`: "success" or "error") and how long they took."""
 
     def wall(self) -> float:
         """Return the time in seconds since the Unix epoch."""
@@ -81,9 +85,9 @@ class Evictions:
 
 @dataclass(slots=True)
 class Ending:
-    """The eviction of one victim, under way or finished."""
+    """The eviction of one victim, either under way or finished."""
 
-    end: object | None = None  # its outcome; None while it is under way, and if it failed
+    end: object | None = None  # the outcome; None while the eviction is under way, and if it failed
     number: int = 0  # ascending in the order of finishing; 0: under way
 
 
@@ -97,11 +101,11 @@ class Endings:
         self._needed: dict[str, int] = {}  # uid of a preemptor -> evictions with higher numbers concern it
 
     def choose(self, preemptor: str) -> None:
-        """Record that a preemptor has chosen its victims: evictions that finish after this count for it, too."""
+        """Record that a preemptor has chosen its victims: evictions that finish from now on count for it, too."""
         self._needed[preemptor] = self._latest
 
     def release(self, preemptor: str) -> None:
-        """Record that all victims of a preemptor were evicted, and drop evictions that no preemptor needs any more."""
+        """Record that all victims of a preemptor are evicted, and drop evictions that no preemptor needs any more."""
         self._needed.pop(preemptor, None)
         oldest = min(self._needed.values(), default=self._latest)
         self._by_uid = {uid: each for uid, each in self._by_uid.items() if not each.number or each.number > oldest}
@@ -120,7 +124,7 @@ class Endings:
         return ending
 
     def finish(self, ending: Ending, end: object | None) -> None:
-        """Record that a victim's eviction is finished, with its outcome; `end` None: it failed."""
+        """Record that a victim's eviction is finished, with its outcome; `end` None means that it failed."""
         self._latest += 1
         ending.number, ending.end = self._latest, end
 

@@ -21,7 +21,7 @@ class ExtenderVerdict:
     """The extenders' answers about one pod: of the nodes that pass all filters, only those in `passed` are feasible."""
 
     passed: frozenset[str]
-    statuses: Mapping[str, Status] = field(default_factory=dict)  # node name -> status, if not passed
+    statuses: Mapping[str, Status] = field(default_factory=dict)  # name of a node that did not pass -> status
     shares: Mapping[str, int] = field(default_factory=dict)  # node name -> what extenders add to its total score
 
     def status_of(self, node_name: str) -> Status:

@@ -21,7 +21,7 @@ _FORMS = {
 
 
 class CycleFault(Exception):
-    """Carries the ERROR status of a plugin out of nested loops; it ends the cycle of one pod."""
+    """Raised out of nested loops with the ERROR status of a plugin; it ends the cycle of one pod."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)
@@ -29,9 +29,9 @@ class CycleFault(Exception):
 
 
 class AnswersToCome(Exception):
-    """A plugin needs answers that take long: the caller awaits `ask`, and then tries the pod again.
+    """Raised when a plugin needs answers that take long: the caller awaits `ask`, and then tries the pod again.
 
-    Raised only if `CycleState.may_wait`, before the cycle has changed anything.
+    A plugin raises it only if `CycleState.may_wait` is set, and before the cycle has changed anything.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[None]]) -> None:
@@ -49,12 +49,12 @@ def raised(plugin: Plugin, point: str, error: Exception) -> Status:
 
 
 def running(point: str, plugin: Plugin, status: Status) -> Status:
-    """Return the ERROR status for a plugin whose status is a fault at this extension point."""
+    """Return the ERROR status for a plugin whose status at this extension point is neither success nor a rejection."""
     return Status(Code.ERROR, (_text(point, plugin.name, status.message),), plugin.name, status.error)
 
 
 def unsuccessful(point: str, plugin: Plugin, status: Status) -> Status:
-    """Return the status to report for one that is not success: a rejection as it is, or an ERROR as in `running`."""
+    """Return the status to report for one that is not success: a rejection unchanged, anything else as an ERROR."""
     return status.of(plugin.name) if status.is_rejected else running(point, plugin, status)
 
 
@@ -63,7 +63,7 @@ def _text(point: str, plugin: str, fault: str) -> str:
 
 
 def no_pre_flight(plugin: Plugin, status: Status) -> Status:
-    """Return the ERROR status for a PreBindPreFlight answer other than success, Skip or an error."""
+    """Return the ERROR status for a PreBindPreFlight answer that is neither success nor Skip."""
     message = (
         f'PreBindPreFlight {plugin.name} returned "{STATUS_LABELS[status.code]}", which is unsupported. '
         "It is supposed to return Success, Skip, or Error status"
@@ -80,12 +80,12 @@ def invalid_score(plugin: Plugin, score: int) -> Status:
 
 
 def not_bound(error: APIError) -> Status:
-    """Return the ERROR status for a direct binding that failed, when the pod is certainly not bound."""
+    """Return the ERROR status for a binding that the apiserver refused, so that the pod is certainly not bound."""
     return Status(Code.ERROR, (_text("Bind", "DefaultBinder", str(error)),), "DefaultBinder", error)
 
 
 def not_allowed(status: Status) -> Status:
-    """Return the status of a pod that was not allowed while it waited on Permit: a rejection, or an ERROR."""
+    """Return the status of a pod that waited on Permit in vain: a rejection unchanged, anything else as an ERROR."""
     if status.is_rejected:
         return status
     return Status(Code.ERROR, (f"waiting on permit for pod: {status.message}",), status.plugin, status.error)

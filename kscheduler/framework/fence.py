@@ -1,9 +1,9 @@
-"""A fence around an out-of-tree plugin: it checks the plugin's answers, and watches the time it takes.
+"""A fence around an out-of-tree plugin: it checks the values that the plugin returns, and how long it takes.
 
-A wrong answer becomes an exception that says what was expected and what came; the framework turns it into a
-status that names the plugin, and ends only the cycle of the pod at hand. A synchronous plugin cannot be
-interrupted, since it blocks the event loop: one that takes long is named in the log. An asynchronous one has a time
-limit. In-tree plugins run without a fence.
+A wrong value becomes an exception that states what was expected and what came; the framework turns it into a status
+that names the plugin, and ends only the cycle of the pod at hand. A synchronous plugin cannot be interrupted, since it
+blocks the event loop: one that takes long is named in the log. An asynchronous plugin has a time limit. In-tree plugins
+run without a fence.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ Check = Callable[[Any], Any]
 
 
 class WrongAnswer(PluginError):
-    """The plugin returned a value that its extension point does not allow."""
+    """Raised when a plugin returns a value that its extension point does not allow."""
 
 
 class TookTooLong(PluginError):
-    """The plugin did not answer within its time limit."""
+    """Raised when a plugin does not answer within its time limit."""
 
 
 class Exited(PluginError):
-    """The plugin tried to end the process."""
+    """Raised when a plugin tried to end the process."""
 
 
 # --- what an answer must be -----------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ DEFAULTS: Mapping[str, tuple[str, ...]] = {  # method that may be missing -> add
 
 
 class Fence:
-    """A proxy of a plugin that has only its name and its public methods, each with checks."""
+    """A proxy of a plugin that has only the plugin's name and public methods, each wrapped in checks."""
 
     name: str
 
@@ -278,7 +278,7 @@ class Fence:
 
 
 def _own_code_only(watched: Call) -> Call:
-    """Wrap a table filter so that it fails if it rejects rows under another plugin's code."""
+    """Wrap a plugin's `filter_table` so that it fails if the plugin rejects rows under another plugin's code."""
 
     def filtered(state: Any, pod: Any, table: Any, verdicts: Verdicts, code: int, *circle: int) -> None:
         before = {code for code, _ in verdicts.histogram()}

@@ -1,11 +1,12 @@
 """The extension points, as kube-scheduler names and orders them.
 
-A plugin is any object with a `name` and the methods of the points it extends: having `filter` makes it a Filter
-plugin. Pods and nodes passed to it are shared and must not be changed. It returns None for success, or a Status.
+A plugin is any object with a `name` and the methods of the points it extends: having `filter` makes it a Filter plugin.
+Pods and nodes passed to it are shared and must not be changed. A plugin returns None for success, or a Status.
 
 Filter and Score have two forms. The *per-node* form is the definition: one pod, one node. The *table form* answers for
-all rows in one call and must agree with it: in-tree plugins have both, and tests compare them. A plugin may have only
-the per-node form; the framework then calls it row by row.
+all nodes in one call and must agree with it: in-tree plugins have both, and tests compare them. A plugin may have only
+the per-node form; the framework then calls it once for each node. In the table form nodes are columns: one array for
+each property, and each node has a *row*, its index in all of them.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class PreFilterResult:
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """The pod's nominated node after PostFilter: "" clears the nomination, None leaves it as it is."""
+    """The node to which PostFilter nominates the pod: "" clears the nomination, None leaves it unchanged."""
 
     nominated_node_name: str | None = None
 
@@ -78,14 +79,17 @@ class PreEnqueuePlugin(Plugin, Protocol):
 @runtime_checkable
 class QueueSortPlugin(Plugin, Protocol):
     def sort_key(self, priority: int, timestamp: float) -> tuple[float, ...]:
-        """Return the key in whose ascending order pods are popped. `timestamp`: when the pod was queued, in seconds."""
+        """Return a key: pods are popped in ascending order of their keys.
+
+        `timestamp`: when the pod was queued, in seconds.
+        """
         ...
 
 
 @runtime_checkable
 class EnqueueExtensions(Plugin, Protocol):
     def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
-        """Return the events, with optional hints, that may make a pod schedulable that this plugin rejected."""
+        """Return the events, with optional queueing hints, that may make a pod schedulable that the plugin rejected."""
         ...
 
 
@@ -101,18 +105,18 @@ class PreFilterPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PreFilterExtensions(Plugin, Protocol):
-    """Updates what the plugin's PreFilter keeps in the cycle state about the pods on nodes.
+    """Updates the plugin's values in the cycle state when a pod is added to or removed from a copy of a node.
 
-    Called when a what-if moves a pod, if the plugin's PreFilter did not skip. `node` has the pods after the move.
-    The kept values must have a method `clone`; see `CycleState`.
+    Called if the plugin's PreFilter did not skip. `node` already has the pods after the move. The values that PreFilter
+    wrote must have a method `clone`; see `CycleState`.
     """
 
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
-        """Update the cycle state for a what-if that adds `other` to the node. `pod` is the one being scheduled."""
+        """Update the cycle state as if `other` were added to the node. `pod` is the pod that is being scheduled."""
         ...
 
     def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
-        """Update the cycle state for a what-if that removes `other` from the node."""
+        """Update the cycle state as if `other` were removed from the node. `pod` is the pod that is being scheduled."""
         ...
 
 
@@ -121,7 +125,8 @@ class FilterPlugin(Plugin, Protocol):
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Return None if the pod can run on the node. A rejection excludes the node; an ERROR ends the pod's cycle.
 
-        Read the pods on the node from `node` only: it may be the node of a what-if.
+        Read the pods on the node from `node` only: it may be a copy with other pods, on which preemption tries
+        something.
         """
         ...
 
@@ -129,17 +134,17 @@ class FilterPlugin(Plugin, Protocol):
 @runtime_checkable
 class TableFilterPlugin(FilterPlugin, Protocol):
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
-        """Reject rows in `verdicts`, under `code`, with a detail number that `explain` understands."""
+        """Reject rows (nodes) in `verdicts` under `code`, each with a reason number (detail) that `explain` takes."""
         ...
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
-        """Return the status for a detail number written by `filter_table`."""
+        """Return the status for a reason number (detail) that `filter_table` wrote."""
         ...
 
 
 @runtime_checkable
 class SearchingFilterPlugin(TableFilterPlugin, Protocol):
-    """A slow table filter, which should stop filtering once enough feasible nodes are found."""
+    """A slow filter in table form, which should stop once enough feasible nodes are found."""
 
     def filter_until(
         self,
@@ -151,7 +156,7 @@ class SearchingFilterPlugin(TableFilterPlugin, Protocol):
         start: int,
         enough: int,
     ) -> None:
-        """Filter the feasible rows in a circle from row `start`, until `enough` of them passed.
+        """Filter the feasible rows from row `start` on, wrapping around at the end, until `enough` of them passed.
 
         The remaining rows stay feasible, unfiltered.
         """
@@ -160,10 +165,10 @@ class SearchingFilterPlugin(TableFilterPlugin, Protocol):
 
 @runtime_checkable
 class DemandingFilterPlugin(TableFilterPlugin, Protocol):
-    """A table filter that can state its requirements, so that dry runs of preemption need not call it."""
+    """A table filter that can state its requirements as numbers, so that preemption's dry runs need not call it."""
 
     def demands(self, state: CycleState, pod: PodInfo) -> Demands | None:
-        """Return what `filter` depends on in this cycle, as numbers; None if that is not possible."""
+        """Return as numbers what `filter` depends on in this cycle; None if that is not possible."""
         ...
 
 
@@ -188,7 +193,7 @@ class ProposingPlugin(PostFilterPlugin, Protocol):
     """A PostFilter plugin that evicts pods, and first lets extenders choose among the victims it proposes."""
 
     def propose(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterSteps:
-        """Propose victims as `post_filter` would choose them. The cluster may have changed when extenders answer."""
+        """Propose the victims that `post_filter` would choose. The cluster may have changed once extenders answer."""
         ...
 
 
@@ -211,7 +216,7 @@ class TableScorePlugin(ScorePlugin, Protocol):
     def score_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
-        """Write the raw score of every feasible row to `scores`."""
+        """Write the raw score of every feasible row (node) to `scores`."""
         ...
 
 
@@ -241,47 +246,59 @@ class SigningPlugin(Plugin, Protocol):
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
         """Return what PreFilter, Filter, PreScore and Score read of the pod; None: the general lane decides the pod.
 
-        It must follow from the pod's spec (but not from the names of volumes), namespace, labels and owners, or from
-        what the plugin adds to these (`signatures.FarSightedPlugin`). A plugin with an attribute
-        `signs_metadata = False` states that its signature and its class follow from the spec alone.
+        The signature must follow from the pod's spec (but not from the names of volumes), namespace, labels and owners,
+        or from what the plugin adds to these (`signatures.FarSightedPlugin`). A plugin with an attribute
+        `signs_metadata = False` states that its signature and its statements in `compile_class` follow from the spec
+        alone. (The general lane calls plugins for each pod; the compiled lane asks them once for pods with equal
+        signatures.)
         """
         ...
 
 
 @runtime_checkable
 class CompilingPlugin(SigningPlugin, Protocol):
-    """A plugin that can describe to the compiled core how it decides about all pods of a signature."""
+    """A plugin that can describe, in a form for kernels, how it decides about all pods of one signature."""
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
         """Describe in the draft how the plugin decides about pods like this one. Returns False if that is not possible.
 
-        Called again when a source changes on which the answer depends.
+        Called again when a source (a part of the cluster's state) changes that the plugin has named with
+        `draft.depends_on`.
         """
         ...
 
 
 @runtime_checkable
 class FollowingPlugin(Plugin, Protocol):
-    """A plugin that depends on something besides nodes and pods, which may change at any time except in a cycle."""
+    """A plugin that depends on something besides nodes and pods, which may change at any time except during a cycle."""
 
     def follow(self) -> int:
-        """Read changes before the compiled lane decides. Returns a number that grows when classes become invalid."""
+        """Read what has changed, before many pods are decided at once.
+
+        Returns a number that grows when earlier answers of the plugin's `compile_class` become invalid.
+        """
         ...
 
 
 @runtime_checkable
 class HandingOverPlugin(Plugin, Protocol):
-    """A plugin that may have a pod decided by the plugins of another profile."""
+    """A plugin that may hand a pod over to the plugins of another profile, which then decide about it."""
 
     def hand_over(self, pod: PodInfo) -> str:
-        """Return the scheduler name of the profile that decides; "" for the pod's own. Called once a cycle."""
+        """Return the scheduler name of the profile that decides about the pod, "" for the pod's own.
+
+        Called once a cycle.
+        """
         ...
 
 
 @runtime_checkable
 class ReservePlugin(Plugin, Protocol):
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Reserve what the pod needs on the node, after assume. If one fails, all `unreserve` run in reverse order."""
+        """Reserve what the pod needs on the node, after assume.
+
+        If a plugin fails, `unreserve` of all runs in reverse order.
+        """
         ...
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
@@ -294,7 +311,10 @@ class SelectivePlugin(Plugin, Protocol):
     """A plugin at Reserve, Permit, PreBind or PostBind that has nothing to do there for most pods."""
 
     def concerns(self, pod: PodInfo) -> bool:
-        """Return False if the plugin has nothing to do for the pod at these points. It must follow from the spec."""
+        """Return False if the plugin has nothing to do for the pod at these points.
+
+        The answer must follow from the spec.
+        """
         ...
 
 
@@ -308,7 +328,7 @@ class DirectBindPlugin(Plugin, Protocol):
 @runtime_checkable
 class PermitPlugin(Plugin, Protocol):
     def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
-        """Return a status that allows, rejects or WAITs, and the timeout of WAIT in seconds (capped at 15 minutes)."""
+        """Return a status that allows, rejects or WAITs, and for WAIT the timeout in seconds (capped at 15 minutes)."""
         ...
 
 
@@ -338,7 +358,9 @@ class PostBindPlugin(Plugin, Protocol):
 
 
 class WhatIf(Protocol):
-    """A copy of one node, to add and remove pods, for one pod that needs room there. Valid until the next cycle.
+    """A copy of one node, to try which pods must be removed for a pod that needs room there.
+
+    Valid until the next cycle.
 
     The cluster does not change. `add` and `remove` return None, or an ERROR if a plugin could not update its state.
     """
@@ -353,34 +375,38 @@ class WhatIf(Protocol):
     def add(self, pod: PodInfo) -> Status | None: ...
 
     def fits(self) -> Status | None:
-        """Return None if the pod fits, the first rejection by a Filter plugin, or an ERROR.
+        """Return None if the pod fits on the copy, or else the first rejection by a Filter plugin, or an ERROR.
 
-        If pods of at least its priority are nominated to the node, filters run twice: with them there, and without.
+        If pods of at least the pod's priority are nominated to the node, filters run twice: with them there, and
+        without.
         """
         ...
 
 
 class ProfileHandle(Protocol):
-    """The services that a profile lends its own plugins."""
+    """The services that a profile offers its own plugins."""
 
     def what_if(self, state: CycleState, pod: PodInfo, node_name: str) -> WhatIf:
-        """Return a what-if of the node. `state`: of the pod's cycle, after PreFilter. KeyError: no such node."""
+        """Return a copy of the node for trials; `state` is that of the pod's cycle, after PreFilter.
+
+        KeyError: no such node.
+        """
         ...
 
     def demands(self, state: CycleState, pod: PodInfo) -> Sequence[tuple[DemandingFilterPlugin, Demands]] | None:
-        """Return each Filter plugin that is active in the cycle, in order, with its demands; None if one has none."""
+        """Return each filter active in the cycle, in order, with its requirements as numbers; None if one has none."""
         ...
 
 
 class PermitWait(Protocol):
-    """A pod that waits on Permit and stays assumed. Any plugin may allow or reject it, in any cycle."""
+    """A pod that waits on Permit and stays assumed on its node. Any plugin may allow or reject it, in any cycle."""
 
     @property
     def pod(self) -> PodInfo: ...
 
     @property
     def pending_plugins(self) -> list[str]:
-        """The names of the Permit plugins that the pod still waits for; each has a time limit."""
+        """The names of the Permit plugins whose allowance the pod still waits for; each of them has a time limit."""
         ...
 
     def allow(self, plugin: str) -> None:
@@ -393,12 +419,12 @@ class PermitWait(Protocol):
 
 
 class PermitWaits(Protocol):
-    """All pods that wait on Permit; a pod is among them once all its Permit plugins have answered."""
+    """All pods that wait on Permit; a pod is among them once all its Permit plugins have been called."""
 
     def get(self, uid: str) -> PermitWait | None: ...
 
     def __iter__(self) -> Iterator[PermitWait]:
-        """Iterate over the pods that wait now, longest first; they may be allowed or rejected during iteration."""
+        """Iterate over the waiting pods, the longest waiting first; they may be allowed or rejected meanwhile."""
         ...
 
 
@@ -442,7 +468,7 @@ async def _patch_no_claim(
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """The services that the scheduler lends its plugins."""
+    """The services that the scheduler offers its plugins, as kube-scheduler's Handle does."""
 
     table: NodeTable
     rng: random.Random
@@ -450,7 +476,7 @@ class Handle:
     namespaces: Namespaces = field(default_factory=Namespaces)  # for namespace selectors of affinity terms
     owners: Owners = field(default_factory=Owners)  # for pods that state no spread constraints
     stopwatch: Callable[[], float] = _stands_still  # seconds, to measure plugins; never for decisions
-    within: Callable[[float, Coroutine[Any, Any, Any]], Awaitable[Any]] = _without_limit  # awaits for at most so long
+    within: Callable[[float, Coroutine[Any, Any, Any]], Awaitable[Any]] = _without_limit  # (limit in seconds, work)
     volumes: Volumes = field(default_factory=Volumes)  # claims, volumes, classes, drivers, capacities, attachments
     # Merge patches of an object in the given resource version; raise the APIError family, Conflict if it has changed.
     patch_volume: Callable[[str, str, dict[str, object]], Awaitable[PersistentVolume]] = _patch_no_volume
@@ -461,7 +487,7 @@ class Handle:
     waiting_pods: PermitWaits = field(default_factory=NoPermitWaits)
     budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)  # PodDisruptionBudgets, for preemption
     evictions: Evictions = field(default_factory=Evictions)  # writes and waits for preemption
-    endings: Endings = field(default_factory=Endings)  # the evictions of all profiles
+    endings: Endings = field(default_factory=Endings)  # evictions of all profiles, under way or finished
     telemetry: Telemetry = field(default_factory=Telemetry)  # live metrics, and policies over them
     # Try a pod that is rejected in this cycle again in so many seconds, without regard to backoff; 0: after the cycle.
     retry: Callable[[PodInfo, float], None] = _retry_nothing
@@ -489,5 +515,5 @@ EXTENSION_POINTS: dict[str, str] = {
 
 
 def extension_points(plugin: object) -> frozenset[str]:
-    """Return the extension points of a plugin, or a plugin class."""
+    """Return the extension points of a plugin (an object or its class)."""
     return frozenset(point for point, method in EXTENSION_POINTS.items() if hasattr(plugin, method))

@@ -1,7 +1,8 @@
-"""The terms of pod classes about pods in a node's topology domains: see `ClassDraft.add_terms`.
+"""The terms of pod classes: their constraints on pods in a node's topology domains (spreading, pod affinity).
 
-A plugin's terms apply to all pods of a class. They are computed again when new label classes or affinity terms appear
-or nodes change; counters and their sums by domain are shared between equal terms, so that this is mostly look-ups.
+Plugins state them by `ClassDraft.add_terms`. A plugin's terms apply to all pods of a class. They are computed again
+when pods with new labels or new affinity terms appear, or nodes change; counters and their sums by domain are shared
+between equal terms, so that this is mostly look-ups.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ NOWHERE = -1, 0
 
 @final
 class JoinBench:
-    """The `Joiner`, with the buffers for evaluating terms, shared by all classes of a plugin."""
+    """Holds the kernel object (`Joiner`) that evaluates terms, with its buffers, for all pod classes of a plugin."""
 
     def __init__(self) -> None:
         self._joiner: Joiner | None = None
@@ -29,13 +30,13 @@ class JoinBench:
 
 
 class TermsOfPlugin(Protocol):
-    """The terms of one plugin for one pod class. Equal keys mean equal terms."""
+    """The terms (spreading or pod affinity) of one plugin for one pod class. Equal keys mean equal terms."""
 
     @property
     def key(self) -> Hashable: ...
 
     def current(self) -> JoinTerms | None:
-        """Return the terms, valid now; None if the kernels cannot express them."""
+        """Return the terms for the table's current nodes and pods; None if the kernels cannot express them."""
         ...
 
     def renew(self) -> None:
@@ -45,7 +46,10 @@ class TermsOfPlugin(Protocol):
 
 @final
 class PluginTerms:
-    """Terms that `ask` computes (None if it cannot) from `key` and the nodes and pods of the table."""
+    """One plugin's terms for one pod class; `ask` computes them, or returns None if it cannot.
+
+    They are computed again when nodes change, or when labels or affinity terms of pods appear for the first time.
+    """
 
     __slots__ = ("_ask", "_labels", "_labels_seen", "_nodes_seen", "_table", "_terms", "_terms_seen", "key", "terms")
 
@@ -76,7 +80,7 @@ class PluginTerms:
 
 @final
 class Joined:
-    """The terms of one or several plugins for one pod class. Equal if the plugins' keys are equal."""
+    """The terms of one or several plugins for one pod class. Two are equal if the plugins' keys are equal."""
 
     __slots__ = ("_bench", "_hash", "_parts")
 
@@ -100,9 +104,9 @@ class Joined:
         return Joined(self._bench, *self._parts, *other._parts)
 
     def place(self, placer: Placer, pod_class: PodClass, random_bits: int | None) -> tuple[int, int]:
-        """Return (row, number of feasible rows); row -1 if none is feasible, or if the general lane has to decide.
+        """Choose a node: return (row, number of feasible rows). The pod is not counted there yet.
 
-        Breaks ties as `Placer.place`; does not count the pod.
+        The row is -1 if none is feasible, or if the general lane has to decide. Ties are broken as by `Placer.place`.
         """
         joiner = self._bench.joiner(placer)
         feasible = self._join(joiner, pod_class)

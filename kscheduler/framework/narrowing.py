@@ -1,8 +1,8 @@
-"""A hint index by tokens: labels, names and the like, a few of which an event has.
+"""A hint index by tokens: labels, names and the like, of which each event has a few.
 
-Each group of pods is listed under some tokens, such that an event with none of them cannot help the group. Where there
-is a choice (a node must have all labels of a node selector, so that any one of them will do), the token with the fewest
-groups is taken, so that a token of half of all pods does not make them all candidates.
+Each group of waiting pods is listed under some tokens, such that an event with none of them cannot help the group.
+Where there is a choice (a node must have all labels of a node selector, so that any one of them will do), the token
+with the fewest groups is taken: a token that half of all pods have would not narrow the search.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from itertools import chain
 
 Token = Hashable
-Options = Sequence[Sequence[Token]]  # alternatives: events that help have a token of each; empty: any may
+Options = Sequence[Sequence[Token]]  # an event that helps has a token of each of these sets; empty: any event may help
 
 _ANYTHING: Token = object()
 
 
 class Narrowing:
-    """A `GroupIndex` by tokens. `options` returns a key's Options; `brought` an event's tokens, None for all tokens."""
+    """A `GroupIndex` by tokens: finds the groups of waiting pods that share a token with an event.
+
+    `options` returns the Options of a group's key. `brought` returns the tokens of an event; None stands for all
+    tokens.
+    """
 
     __slots__ = ("_brought", "_keys", "_options", "_places")
 
@@ -26,7 +30,10 @@ class Narrowing:
         options: Callable[[Hashable], Sequence[Options]],
         brought: Callable[[object, object], Iterable[Token] | None],
     ) -> None:
-        """A key has several Options if an event can help it in several ways: it is listed under a token of each."""
+        """Build an empty index.
+
+        A key with several Options can be helped in several ways, and is listed for each of them.
+        """
         self._options = options
         self._brought = brought
         self._keys: dict[Token, dict[Hashable, None]] = {}  # token -> the keys listed under it, in order of addition
@@ -44,7 +51,7 @@ class Narrowing:
         return min(options, key=self._population) if len(options) > 1 else options[0]
 
     def _population(self, tokens: Sequence[Token]) -> int:
-        """Return the number of keys listed under the tokens."""
+        """Return the number of keys listed under these tokens."""
         return sum(len(self._keys.get(token, ())) for token in tokens)
 
     def remove(self, key: Hashable) -> None:

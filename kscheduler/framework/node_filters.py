@@ -1,7 +1,8 @@
-"""All Filter plugins on one node, in their per-node form: for nominated pods and for what-ifs.
+"""Runs all Filter plugins on one node in their per-node form: for nominated pods and for preemption's trials.
 
-A node to which pods are nominated is filtered twice: with the nominated pods of at least the pod's priority counted
-there, since the pod must leave them their room; and without, since they may never come and the pod must not need them.
+A node to which pods are nominated is filtered twice, as in kube-scheduler: with the nominated pods of at least the
+pod's priority counted there, since the pod must leave them their room; and without, since they may never come and the
+pod must not need them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 class NodeFilters:
-    """The Filter plugins of one profile, and the PreFilter plugins that are PreFilterExtensions."""
+    """The Filter plugins of one profile, and those PreFilter plugins that have PreFilterExtensions."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class NodeFilters:
         return NodeCopy(node, self._table.request_of)
 
     def demands(self, state: CycleState, pod: PodInfo) -> list[tuple[DemandingFilterPlugin, Demands]] | None:
-        """Return each filter that is active in the cycle with its demands; None if one of them has none."""
+        """Return each filter active in the cycle with its requirements as numbers; None if one cannot state them."""
         can_state = {id(plugin) for plugin in self._demanding}
         others = (plugin for plugin in (*self._filters, *self._followers) if id(plugin) not in can_state)
         if any(plugin.name not in state.skip_filter for plugin in others):
@@ -63,7 +64,7 @@ class NodeFilters:
     # --- moving pods ---
 
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeCopy) -> Status | None:
-        """Add another pod to the node's copy and to the plugins' cycle state. Returns None, or an ERROR."""
+        """Add another pod to a copy of a node and to the plugins' cycle state. Returns None, or an ERROR."""
         node.add(other)
         return self._follow("AddPod", lambda plugin: plugin.add_pod(state, pod, other, node), state)
 
@@ -89,7 +90,10 @@ class NodeFilters:
     # --- filtering ---
 
     def judge(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Run the filters with and without nominated pods. Returns None, the first rejection, or an ERROR."""
+        """Run the filters on a node, with and without nominated pods.
+
+        Returns None, the first rejection, or an ERROR.
+        """
         nominated = self.yielding_to(pod, node.name)
         if nominated:
             status = self.judge_with(nominated, state, pod, node)
@@ -129,7 +133,7 @@ class NodeFilters:
 
 
 class NodeWhatIf:
-    """A copy of one node to add and remove pods, with a copy of the plugins' cycle state that is updated with them."""
+    """A copy of one node on which pods are added and removed on trial, and with them the plugins' cycle state."""
 
     def __init__(self, filters: NodeFilters, state: CycleState, pod: PodInfo, node: NodeInfo) -> None:
         self._filters = filters

@@ -1,4 +1,4 @@
-"""Numbers from outside the cluster's objects, such as live metrics, that a plugin read for a node; to explain them."""
+"""Numbers from outside the API objects, such as live metrics, that a plugin read for a node; to explain a decision."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 class NodeValue(NamedTuple):
-    """One metric's value on one node, with its steps; None where there is no such number."""
+    """One metric's value on one node, with the steps of its processing; None where there is no such number."""
 
     metric: str
     used: float | None  # the value that rules use; None: no fresh value, so that the rule's fallback decides
@@ -20,7 +20,7 @@ class NodeValue(NamedTuple):
     clamped: float | None
     smoothed: float | None
     self_load: float  # the load added for pods that came or left since the sample
-    age_s: float | None  # of the sample
+    age_s: float | None  # age of the sample in seconds
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""The nominated pods in the form that kernels read, kept from one cycle to the next."""
+"""The nominated pods in the form that kernels read, kept from one scheduling cycle to the next."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kscheduler.snapshot.node_table import NodeTable
 
 
 class NominatedPods:
-    """The nominated pods by row, for kernels. Only nodes whose nominations have changed are read again."""
+    """The nominated pods of each node, for kernels. Only nodes whose nominations have changed are read again."""
 
     def __init__(self, table: NodeTable, nominations: Nominations) -> None:
         self._table = table
@@ -25,7 +25,7 @@ class NominatedPods:
         nominations.watch(self._changed.add)
 
     def now(self) -> Collection[RowNominated]:
-        """Return the current nominated pods of each existing node to which pods are nominated."""
+        """Return the nominated pods, one entry for each existing node to which pods are nominated."""
         if self._generation != self._table.static_generation:
             self._compare_nodes()
         if self._changed:
@@ -35,7 +35,7 @@ class NominatedPods:
         return self._nominated.values()
 
     def _compare_nodes(self) -> None:
-        """Mark nodes as changed that appeared, left, or were replaced by a node with the same name or row."""
+        """Mark as changed the nodes that appeared, left, or were replaced by a node with an equal name or row."""
         self._generation = self._table.static_generation
         known, get = self._nodes, self._table.get
         self._changed.update(name for name in self._nominations.nodes() if get(name) is not known.get(name))
@@ -59,7 +59,7 @@ def filter_of_requests(
 ) -> Sequence[tuple[DemandingFilterPlugin, PodRequest]] | None:
     """Return the filter, with its request, that nominated pods affect by taking room: [] or one entry.
 
-    `demands_of`: the active filters with their demands. None if nominated pods may affect filters in other ways.
+    `demands_of`: the active filters with their requirements. None if nominated pods may affect filters in other ways.
     """
     if any(demands.needs or demands.limits for _, demands in demands_of):
         return None

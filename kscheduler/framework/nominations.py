@@ -1,8 +1,8 @@
-"""The nominated node of waiting pods, from preemption or from their status.
+"""The nominated nodes of waiting pods, from preemption or from their status, by kube-scheduler's rules.
 
 A nomination only keeps pods of lower priority from taking the room. It is recorded here before it is written to the
-apiserver, so that the next decision respects it; an update of the pod whose status does not name the node yet
-changes nothing. kube-scheduler's rules. Pods in binding have no nomination: the cache holds their room.
+apiserver, so that the next decision respects it; an update of the pod whose status does not name the node yet changes
+nothing. Pods in their binding cycle have no nomination: they are assumed, and so already counted on their node.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Nominations:
         return self._highest
 
     def watch(self, changed: Callable[[str], object]) -> None:
-        """Call `changed` from now on with the name of each node whose nominated pods change."""
+        """Register `changed`, which is called with the name of each node whose nominated pods change."""
         self._watchers.append(changed)
 
     # --- writing ---

@@ -1,4 +1,4 @@
-"""kube-scheduler's default normalisation, for plugins' per-node form; `_fast.normalize` is its table form."""
+"""kube-scheduler's default normalisation of scores, for the per-node form; `_fast.normalize` is its table form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from kscheduler.framework.interface import MAX_NODE_SCORE
 def default_normalize(scores: dict[str, int], *, reverse: bool) -> None:
     """Scale scores (node name -> raw, none negative) in place so that the highest is 100; `reverse` flips them.
 
-    With no score above zero all become 100 when reversed, and stay 0 otherwise. Integer division truncates.
+    Flipped means 100 - score. With no score above zero all become 100 when reversed, and stay 0 otherwise. Integer
+    division truncates.
     """
     highest = max(scores.values(), default=0)
     for node, score in scores.items():

@@ -1,10 +1,10 @@
 """Out-of-tree plugins: found by the name in a profile, loaded, and constructed.
 
-A plugin is a class. A profile names it `module:Class`, or by the name under which an installed package offers it in
-the entry point group `kscheduler.plugins`; or its arguments describe a guest, for which `GuestClasses` make a
-class. kube-scheduler's names always mean kube-scheduler's plugins. The class is called with its arguments and a
-Handle; its methods determine its extension points. Every configuration fault of a plugin is found here, before
-anything starts, and names the field of the profile.
+A plugin is a class. A profile names it `module:Class`, or by the name under which an installed package offers it in the
+entry point group `kscheduler.plugins`; or its arguments describe a guest, a plugin compiled to wasm, for which
+`GuestClasses` makes a class. kube-scheduler's names always mean kube-scheduler's plugins. The class is called with its
+arguments and a Handle; its methods determine its extension points. Every configuration fault of a plugin is found here,
+before the scheduler starts, and the error names the field of the profile.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Loaded:
     configured: str
     kind: type[Any]
     args: type[PluginArgs] | None  # None: the plugin takes the plain document
-    is_guest: bool = False  # the class was made for these arguments
+    is_guest: bool = False  # a wasm plugin, whose class was made for these arguments
 
     @property
     def points(self) -> frozenset[ExtensionPoint]:
@@ -54,19 +54,22 @@ class Loaded:
 
 
 class GuestClasses(Protocol):
-    """Makes plugin classes for guests, which are described by the plugin's arguments."""
+    """Makes plugin classes for guests (plugins compiled to wasm), which are described by the plugin's arguments."""
 
     def is_guest(self, document: Any) -> bool:
         """Return True if a plugin's arguments describe a guest."""
         ...
 
     def class_of(self, name: str, document: Any, path: str) -> type[Any]:
-        """Return the guest's class, named `name`; equal input gives one class. Raises ConfigError naming `path`."""
+        """Return the guest's class, named `name`; equal input gives the same class.
+
+        Raises ConfigError that names `path`.
+        """
         ...
 
 
 def find_plugins(config: SchedulerConfig, guests: GuestClasses | None = None) -> PointMap:
-    """Return the out-of-tree plugins that some profile enables, with their points; reads and checks their arguments.
+    """Return the out-of-tree plugins that some profile enables, with their extension points; checks their arguments.
 
     Raises ConfigError, with the path of the field, for what cannot be loaded. A name that is neither kube-scheduler's,
     nor `module:Class`, nor an entry point is left out: the check of the profiles reports it as unknown.
@@ -87,7 +90,10 @@ def find_plugins(config: SchedulerConfig, guests: GuestClasses | None = None) ->
 
 
 def load_plugins(profile: Profile, where: str, guests: GuestClasses | None = None) -> Mapping[str, Loaded]:
-    """Return configured name -> out-of-tree plugin that a profile enables. `where`: the profile's path, for faults."""
+    """Return the out-of-tree plugins of a profile by configured name.
+
+    `where`: the profile's path, for error messages.
+    """
     loaded: dict[str, Loaded] = {}
     owner: dict[str, Loaded] = {}  # a plugin's own name -> the plugin
     for point, name in _enabled(profile):
@@ -104,19 +110,22 @@ def load_plugins(profile: Profile, where: str, guests: GuestClasses | None = Non
 
 
 def _same_name(path: str, one: Loaded, other: Loaded) -> ConfigError:
-    """Return the error for two plugins with one name: statuses, events and metrics could not tell them apart."""
+    """Return the error for two plugins under one name: statuses, events and metrics could not tell them apart."""
     names = f'"{one.configured}" and "{other.configured}"'
     return ConfigError(f'{path}: {names} are both plugins of the name "{one.kind.name}"')
 
 
 def _other_points(path: str, one: Loaded, other: Loaded) -> ConfigError:
-    """Return the error for guests with one name but different extension points in two profiles."""
+    """Return the error for two wasm plugins with one name but different extension points in two profiles."""
     points = f"{', '.join(sorted(other.points))}, as in another profile, got {', '.join(sorted(one.points))}"
     return ConfigError(f'{path}: "{one.configured}": expected the extension points {points}')
 
 
 def _enabled(profile: Profile) -> Iterator[tuple[str, str]]:
-    """Yield (extension point, plugin name) of each enabled plugin. The file's indexes are lost: defaults are merged."""
+    """Yield (extension point, plugin name) of each enabled plugin.
+
+    Positions in the configuration file are not known any more, since the defaults are merged in.
+    """
     sets = {MULTI_POINT: profile.plugins.multi_point}
     sets |= {point.value: getattr(profile.plugins, point.field) for point in ExtensionPoint}
     for point, plugins in sets.items():
@@ -146,12 +155,12 @@ def _load_guest(name: str, profile: Profile, where: str, guests: GuestClasses | 
 
 
 def inspect_plugin(name: str, kind: type[Any], where: str) -> Loaded:
-    """Return the class as a plugin configured under `name`. Raises ConfigError if the class is not a plugin."""
+    """Return the plugin class with the name it is configured under. Raises ConfigError if the class is not a plugin."""
     return Loaded(name, kind, _checked(kind, where))
 
 
 def _entry_point(name: str, path: str) -> str | None:
-    """Return the plugin that an installed package's entry point has under this name, as `module:Class`, or None."""
+    """Return the plugin that an installed package offers under this entry point name, as `module:Class`, or None."""
     from importlib.metadata import entry_points  # 9 ms, and most profiles name no plugin by an entry point
 
     entries = entry_points(group=ENTRY_POINTS, name=name)
@@ -188,7 +197,10 @@ def _attribute(module: Any, attribute: str, where: str) -> type[Any]:
 
 
 def _checked(kind: type[Any], where: str) -> type[PluginArgs] | None:
-    """Return the type of a plugin class's arguments, or None. Raises ConfigError if the class is not a plugin."""
+    """Return the type of a plugin class's arguments (`Args`), or None.
+
+    Raises ConfigError if the class is not a plugin.
+    """
     name = getattr(kind, "name", None)
     if not isinstance(name, str) or not name:
         raise ConfigError(f'{where}: expected a class attribute "name" that is a text, got {describe_attribute(name)}')
@@ -214,7 +226,7 @@ def describe_attribute(value: object) -> str:
 
 
 def decode_args(loaded: Loaded, profile: Profile, where: str) -> Any:
-    """Return the plugin's arguments as its `Args`; without such a class, as the plain document ({} if there is none).
+    """Return the plugin's arguments as an instance of its `Args`; without such a class, as the plain document or {}.
 
     apiVersion and kind, which kube-scheduler's own arguments carry, are left out.
     """
@@ -255,7 +267,10 @@ def _decode_custom(kind: type[Any], value: Any) -> Any:
 
 
 def make_plugin(loaded: Loaded, profile: Profile, handle: Handle) -> Plugin:
-    """Construct the plugin, and return it in a `Fence`. Raises ConfigError if its constructor fails."""
+    """Construct the plugin, and return it in a `Fence`, which checks its answers.
+
+    ConfigError if its constructor fails.
+    """
     where = f'profile "{profile.scheduler_name}"'
     args = decode_args(loaded, profile, where)
     where = f'{where}: initializing plugin "{loaded.configured}"'

@@ -1,6 +1,6 @@
-"""Times read from a pod's conditions, for a scheduler that has just become leader and saw none of it.
+"""Times read from a pod's conditions, for a scheduler that has just become leader and did not see the events itself.
 
-The API cuts times to whole seconds. Where that leaves a doubt, the later time is taken.
+The API truncates times to whole seconds. Where that leaves a doubt, the later time is taken.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ BINDINGS_KNOWN_S = 1800.0  # times of binding are kept this long: twice the long
 
 
 def came_at(pod: PodInfo, telemetry: Telemetry) -> float:
-    """Return when the pod came to its node, in seconds of the scheduler's clock; -inf if long ago.
+    """Return when the pod came to its node, in seconds of the scheduler's clock; -inf if that was long ago.
 
-    A pod without a node comes now. For a pod that was created with its node, it is the time of creation.
+    For a pod without a node the result is now; for a pod that was created with its node, the time of its creation.
     """
     now = telemetry.now()
     if not pod.pod.spec.node_name:
@@ -36,7 +36,7 @@ def came_at(pod: PodInfo, telemetry: Telemetry) -> float:
 
 
 def rejected_at(pod: PodInfo, telemetry: Telemetry) -> float:
-    """Return when the pod was first rejected, in seconds of the scheduler's clock; now if no condition says so."""
+    """Return when the pod was first rejected, in seconds of the scheduler's clock; now if no condition has the time."""
     now = telemetry.now()
     condition = _scheduled(pod.pod)
     if condition is None or condition.status != "False" or not condition.last_transition_time:

@@ -1,7 +1,7 @@
-"""One profile: runs its plugins at each extension point, before and after the search.
+"""One profile: runs its plugins at each extension point before and after the search for a node.
 
-The search itself (PreFilter to selection) is in `algorithm`. Only the given stopwatch is read as a clock. PreBind and
-Bind are awaited, since they write to the apiserver.
+The search itself (PreFilter to selection) is in `algorithm`. No clock is read but the given stopwatch. PreBind and Bind
+are awaited, since they write to the apiserver.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ MAX_PERMIT_WAIT_S = 15 * 60.0  # kube-scheduler's cap on a Permit plugin's timeo
 class Framework:
     """One profile with its plugins, ready to schedule pods.
 
-    `plugins` maps an extension point to its plugins in order, with weights (used by score only).
-    `percentage_of_nodes_to_score`: 0 means all nodes; a deliberate difference from kube-scheduler, whose 0 samples.
-    `first_on_tie`: among equal scores take the first row, instead of one drawn from the handle's generator.
+    `plugins` maps an extension point to its plugins in order, with weights (used at Score only).
+    `percentage_of_nodes_to_score` 0 means all nodes, a deliberate difference from kube-scheduler, which then samples.
+    `first_on_tie`: among equal scores take the first row, instead of one drawn at random from the handle's generator.
     """
 
     def __init__(
@@ -113,11 +113,11 @@ class Framework:
 
     @property
     def sort_key(self) -> Callable[[int, float], tuple[float, ...]]:
-        """The function (priority, timestamp) -> sort key of the profile's QueueSort plugin."""
+        """The sort key function, (priority, timestamp) -> key, of the profile's QueueSort plugin."""
         return self._queue_sort[0].sort_key
 
     def run_pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """Return None, or the status of the first plugin that gates the pod."""
+        """Return None if the pod may be queued, or the status of the first PreEnqueue plugin that gates it."""
         for plugin in self._pre_enqueue:
             try:
                 status = plugin.pre_enqueue(pod)
@@ -142,7 +142,7 @@ class Framework:
 
     @property
     def hands_over(self) -> bool:
-        """True if a pod may have to be decided by another profile's plugins."""
+        """True if some plugin of the profile may hand pods over to another profile's plugins."""
         return bool(self._handing_over)
 
     def decider_of(self, pod: PodInfo) -> str:
@@ -161,14 +161,14 @@ class Framework:
         return self.algorithm.schedule_pod(state, pod)
 
     def what_if(self, state: CycleState, pod: PodInfo, node_name: str) -> NodeWhatIf:
-        """Return the node as a what-if, for PostFilter plugins. Raises KeyError without such a node."""
+        """Return a copy of the node for PostFilter plugins to try evictions on. Raises KeyError without such a node."""
         node = self._table.get(node_name)
         if node is None:
             raise KeyError(f"node {node_name}")
         return NodeWhatIf(self._node_filters, state, pod, node)
 
     def demands(self, state: CycleState, pod: PodInfo) -> Sequence[tuple[DemandingFilterPlugin, Demands]] | None:
-        """Return each active filter with its demands, for dry runs of preemption; None if a filter has none."""
+        """Return each filter active in the cycle with its requirements as numbers; None if one cannot state them."""
         return self._node_filters.demands(state, pod)
 
     # --- after the decision ---
@@ -185,7 +185,7 @@ class Framework:
         return None
 
     def run_unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> list[Status]:
-        """Call `unreserve` of every Reserve plugin, in reverse order, and return the faults, for the log."""
+        """Call `unreserve` of every Reserve plugin in reverse order. Returns the faults, for the log."""
         faults = []
         for plugin in reversed(self._reserve):
             try:
@@ -195,7 +195,10 @@ class Framework:
         return faults
 
     def run_permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, dict[str, float]]:
-        """Run Permit. Returns a rejection or ERROR, or else None and plugin name -> timeout in seconds, for WAIT."""
+        """Run the Permit plugins.
+
+        Returns (rejection or ERROR, {}) or (None, timeouts in seconds of the plugins that WAIT).
+        """
         waits: dict[str, float] = {}  # plugin name -> seconds
         for plugin in self._permit:
             try:
@@ -212,7 +215,7 @@ class Framework:
         return None, waits
 
     def run_pre_bind_pre_flights(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Return None if some PreBind plugin has work to do, SKIP if none has, or an ERROR. Call it before PreBind."""
+        """Return None if some PreBind plugin has work to do, SKIP if none has, or an ERROR. Must run before PreBind."""
         if not self._pre_bind:
             return SKIP
         answer: Status | None = SKIP
@@ -235,7 +238,10 @@ class Framework:
         return answer
 
     async def run_pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Run PreBind plugins in order, but not those that answered SKIP at pre-flight. None, or the first failure."""
+        """Run PreBind plugins in order, except those that answered SKIP at pre-flight.
+
+        Returns None or the first failure.
+        """
         for plugin in self._pre_bind:
             if plugin.name in state.skip_pre_bind:
                 continue
@@ -249,7 +255,7 @@ class Framework:
         return None
 
     def only_binds(self, pod: PodInfo) -> bool:
-        """Return True if after assume nothing is left for plugins to do but to write the default binding."""
+        """Return True if, once the pod is assumed, plugins have nothing left to do but to write the default binding."""
         if not self._may_only_bind:
             return False
         for plugin in self._selective:  # noqa: SIM110 (asked for each pod: a generator would be a call more)
@@ -258,7 +264,7 @@ class Framework:
         return True
 
     async def run_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Run Bind plugins in order until one does not SKIP; an ERROR if all of them do. None means success."""
+        """Run Bind plugins in order until one does not SKIP. Returns None for success, an ERROR if all of them SKIP."""
         for plugin in self._bind:
             try:
                 status = await plugin.bind(state, pod, node_name)

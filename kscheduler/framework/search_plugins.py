@@ -12,7 +12,7 @@ from kscheduler.observability.metrics import Counter
 
 @dataclass(frozen=True, slots=True)
 class SearchPlugins:
-    """The plugins of each extension point, in order."""
+    """The plugins of one profile at PreFilter, Filter, PreScore and Score, in order."""
 
     pre_filter: Sequence[PreFilterPlugin]
     filters: Sequence[FilterPlugin]
@@ -25,7 +25,7 @@ class SearchPlugins:
         return {"PreFilter": self.pre_filter, "Filter": self.filters, "PreScore": self.pre_score, "Score": scoring}
 
     def evaluations(self, observer: Measurements, profile: str) -> dict[tuple[str, str], Counter]:
-        """Return (plugin name, extension point) -> the counter of its evaluations."""
+        """Return the counter of evaluations (a metric) for each (plugin name, extension point)."""
         return {
             (plugin.name, point): observer.evaluations(plugin.name, point, profile)
             for point, plugins in self.by_point.items()

@@ -1,8 +1,8 @@
 """Signatures of pods: the plugins of a profile decide equally about pods with equal signatures.
 
 A signature is what PreFilter, Filter, PreScore and Score read in a pod, as with kube-scheduler's SignPlugin: pods with
-equal signatures get equal decisions in the same cluster state. Signatures are interned, so that they compare by
-identity; and since most pods are copies of some template, plugins are asked once for all pods with equal JSON.
+equal signatures get equal decisions in an unchanged cluster. Signatures are interned, so that they compare by identity;
+and since most pods are copies of some template, plugins are asked once for all pods with equal JSON.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 
 P = TypeVar("P")
 
-# Bound of all kept looks and signatures, some hundred bytes each: when they exceed it, all are dropped.
+# Limit of all kept signatures and of the pods' JSON by which they are found: when they exceed it, all are dropped.
 MAX_BYTES = 32 << 20
-PER_SIGNATURE = 1_024  # approximate bytes of a signature, without its look
+PER_SIGNATURE = 1_024  # approximate bytes of a signature, without the JSON by which it is found
 MAX_TEMPLATES = 1_024  # whose signatures are found without encoding a pod
 
 _encode = msgspec.json.Encoder().encode
@@ -34,17 +34,20 @@ _encode = msgspec.json.Encoder().encode
 
 @runtime_checkable
 class FarSightedPlugin(Protocol):
-    """A plugin whose signature covers fields of pods that the scheduler itself does not read."""
+    """A plugin whose signature depends on more than a pod's spec, namespace, labels and owners: on annotations, say."""
 
     def look_beyond(self, pod: PodInfo) -> bytes:
-        """Return bytes for these fields: equal only for pods with equal signatures by this plugin. Raises nothing."""
+        """Return bytes for what else the signature depends on: equal only if the plugin's signatures are.
+
+        Must not raise.
+        """
         ...
 
 
 @final
 @dataclass(slots=True, eq=False)
 class SpecSignature:
-    """The part of a signature that plugins read in the pod's spec; shared by pods that differ in labels or owners."""
+    """The part of a signature that follows from the spec alone; pods that differ only in labels or owners share it."""
 
     profile: str
     fragments: tuple[Hashable, ...]
@@ -53,7 +56,7 @@ class SpecSignature:
 @final
 @dataclass(slots=True, eq=False)
 class Signature:
-    """The signature of pods of one profile. `spec` is None for pods that the general lane has to decide."""
+    """The signature of a pod for one profile. `spec` is None for pods that the general lane has to decide."""
 
     signer: Signer = field(repr=False)
     profile: str
@@ -62,11 +65,14 @@ class Signature:
 
 
 class Signer:
-    """Signs pods for all profiles. `plugins`: profile -> its plugins, or None if one of them cannot sign."""
+    """Computes the signatures of pods for all profiles.
+
+    `plugins`: profile -> plugins, or None if one of them cannot sign.
+    """
 
     def __init__(self, plugins: Mapping[str, Sequence[SigningPlugin] | None]) -> None:
         self._plugins = {name: None if asked is None else split(asked) for name, asked in plugins.items()}
-        self._far_sighted = {  # profile -> plugins that read more of a pod than its look has
+        self._far_sighted = {  # profile -> plugins that read more of a pod than `_Look` holds
             name: [plugin for plugin in asked or () if isinstance(plugin, FarSightedPlugin)]
             for name, asked in plugins.items()
         }
@@ -160,7 +166,10 @@ class Signer:
         return found
 
     def _make_room(self, needed: int) -> None:
-        """Drop all kept signatures if they take too much. Those stored in pods stay valid; later pods get new ones."""
+        """Drop all kept signatures if they would exceed MAX_BYTES.
+
+        Those stored in pods stay valid; later pods get new ones.
+        """
         if self._bytes + needed > MAX_BYTES:
             for kept in (self._by_look, self._by_spec, self._signatures, self._specs):
                 kept.clear()
@@ -169,13 +178,13 @@ class Signer:
 
 
 def split(plugins: Sequence[P]) -> tuple[list[P], list[P]]:
-    """Return the plugins that read a pod's spec alone, and the others."""
+    """Return the plugins whose signature reads only a pod's spec, and the others."""
     others = [plugin for plugin in plugins if getattr(plugin, "signs_metadata", True)]
     return [plugin for plugin in plugins if plugin not in others], others
 
 
 class _Look(msgspec.Struct, frozen=True, gc=False):
-    """The JSON of everything in a pod that plugins may sign: the key by which equal pods are found."""
+    """The JSON of everything in a pod that plugins may sign, by which pods with equal signatures are found."""
 
     whole: bytes
     spec: bytes
@@ -207,7 +216,7 @@ def _fragments(plugins: Sequence[SigningPlugin], pod: PodInfo) -> tuple[Hashable
 
 
 def _fragment(plugin: SigningPlugin, pod: PodInfo) -> Hashable | None:
-    """Return a plugin's signature for the pod; None if it cannot sign the pod, or raises, which is logged."""
+    """Return a plugin's signature for the pod; None if the plugin cannot sign it, or raises, which is logged."""
     try:
         fragment = plugin.sign_pod(pod)
         hash(fragment)

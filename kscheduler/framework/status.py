@@ -1,4 +1,4 @@
-"""The answer of a plugin. A rejection is a value: a code, the plugin's name, and reasons that a user can read.
+"""The answer of a plugin. A rejection is a value, not an exception: a code, the plugin's name, and reasons for users.
 
 Codes, order and messages are kube-scheduler's. `None` in place of a Status means Success, so that the common answer
 needs no object.
@@ -53,7 +53,7 @@ class Status:
         return self.code in REJECTED
 
     def of(self, plugin: str) -> Status:
-        """Return the status with the plugin's name; a status that has a plugin's name already keeps it."""
+        """Return this status with the plugin's name; a status that already names a plugin keeps that name."""
         return self if self.plugin else replace(self, plugin=plugin)
 
 

@@ -21,7 +21,7 @@ TAS_KEY = "telemetry-policy"  # label of a pod
 
 @dataclass(frozen=True, slots=True)
 class PolicyRef:
-    """The name of a policy: an object in a namespace, or one in the configuration (namespace "")."""
+    """The name of a metric policy: an object in a namespace, or one in the configuration (namespace "")."""
 
     namespace: str
     name: str
@@ -31,7 +31,7 @@ class PolicyRef:
 
 
 class SampleSteps(NamedTuple):
-    """The newest value of a metric on a node, with the steps of its processing; it may be too old for rules."""
+    """The newest value of a metric on a node, with the steps of its processing; it may be too old for rules to use."""
 
     read: float  # as the source returned it
     clamped: float
@@ -40,9 +40,9 @@ class SampleSteps(NamedTuple):
 
 
 class Telemetry:
-    """The live metrics and policies that plugins read.
+    """The live metrics, and the policies over them, that plugins read.
 
-    This base serves a scheduler without live metrics: it has no policies and no values.
+    This base class serves a scheduler without live metrics: it has no policies and no values.
     """
 
     def now(self) -> float:
@@ -54,18 +54,21 @@ class Telemetry:
         return math.nan
 
     def policy_of(self, pod: PodInfo) -> tuple[PolicyRef, PolicySpec] | None:
-        """Return the pod's policy; None if it names none. Raises LookupError with the name of a missing policy."""
+        """Return the policy that the pod names; None if it names none.
+
+        Raises LookupError with the name of a missing policy.
+        """
         return None
 
     @property
     def policies_version(self) -> int:
-        """A number that grows when a policy changes, or when a policy's plan B begins or ends."""
+        """A number that grows when a policy changes, or when a policy's fallback (plan B) begins or ends to apply."""
         return 0
 
     def column(self, metric: str, freshness: Freshness, *, last_good: bool = False) -> MetricColumn:
-        """Return the column of a metric's values that are fresh enough. Raises KeyError for an unknown metric.
+        """Return the column of a metric's values by node that are fresh enough. Raises KeyError for an unknown metric.
 
-        Calls with equal arguments return the same column until `policies_version` grows; then call it again.
+        Calls with equal arguments return the same column until `policies_version` grows; then call `column` again.
         """
         raise KeyError(metric)
 
@@ -74,14 +77,17 @@ class Telemetry:
         return None
 
     def failures(self, metric: str) -> int:
-        """Return the number of consecutive failures of the metric's source."""
+        """Return how many times in a row the metric's source has failed."""
         return 0
 
     def watch(self, changed: Callable[[], object]) -> None:
-        """Call `changed` from now on whenever values or policies have changed."""
+        """Register `changed`, which is called whenever values or policies have changed."""
 
     def record_event(self, pod: PodInfo, reason: str, note: str) -> None:
-        """Record an Event about the pod."""
+        """Record a Kubernetes Event about the pod."""
 
     def count(self, what: str, policy: PolicyRef) -> None:
-        """Count `what` for a policy: a fallback (neutral, exclude, last-good, requeue), deadline, or relaxed:STEP."""
+        """Count an occurrence for a policy, for metrics.
+
+        `what` is a fallback (neutral, exclude, last-good, requeue), "deadline", or "relaxed:STEP".
+        """

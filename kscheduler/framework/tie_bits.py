@@ -1,6 +1,6 @@
 """Random numbers for choosing among nodes of equal score: one for each pod with several feasible nodes, in order.
 
-Both lanes use them, so that a seed gives the same choices, however many pods are decided in one call.
+Both lanes draw from one `TieBits`, so that a seed gives the same choices however many pods are decided in one call.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ AHEAD = 1_024  # numbers drawn at a time
 
 @final
 class TieBits:
-    """A source of random numbers of 32 bits, with a generator of its own that nothing else draws from."""
+    """A source of random numbers of 32 bits for ties, with a generator that nothing else draws from."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = random.Random(rng.getrandbits(64))
@@ -28,7 +28,7 @@ class TieBits:
         return bits
 
     def ahead(self, count: int) -> array[int]:
-        """Return the next `count` numbers without consuming them; `use` does that."""
+        """Return the next `count` numbers without consuming them; `use` consumes numbers."""
         end = self._next + count
         if end > len(self._drawn):
             self._drawn = self._drawn[self._next :] + self._further(max(AHEAD, count))

@@ -1,4 +1,4 @@
-"""The status of each rejected node, computed from the verdicts on demand: a cluster has many nodes and few reasons."""
+"""The status of each rejected node, computed on demand from the codes that kernels wrote, since few reasons occur."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ class VerdictStatuses(Mapping[str, Status]):
         alone: Mapping[int, Status],
         explain: Callable[[int, int], Status],
     ) -> None:
-        """`alone`: row -> status that precedes its verdict; `explain` returns the status of a code and detail."""
+        """Build the mapping. `alone`: row -> a status that takes precedence over the row's verdict.
+
+        `explain` returns the status for a code and detail of a verdict.
+        """
         self._table = table
         self._verdicts = verdicts
         self._alone = alone
@@ -58,7 +61,7 @@ class VerdictStatuses(Mapping[str, Status]):
         ]
 
     def _histogram(self) -> dict[tuple[int, int], int]:
-        """Return (code, detail) -> number of nodes, above zero, of rejections that no other status precedes."""
+        """Return (code, detail) -> number of rejected nodes, where above zero; rows in `alone` are not counted."""
         histogram = self._verdicts.histogram()
         for row in self._alone:
             histogram[self._verdicts.code(row), self._verdicts.detail(row)] -= 1
