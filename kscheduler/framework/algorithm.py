@@ -255,7 +255,7 @@ class Algorithm:
     # --- a search in two parts, between which extenders are called ---
 
     def nominated_fits(self, state: CycleState, pod: PodInfo) -> bool:
-        """Return True if the pod fits on its nominated node; False if a plugin fails, which the next search reports."""
+        """Return True if the pod fits on its nominated node; False also if a plugin fails: a search will report it."""
         diagnosis = self._begin_search()
         nominated = pod.pod.status.nominated_node_name
         if not nominated or not diagnosis.total_nodes:

@@ -60,7 +60,7 @@ class Demands:
 
     @property
     def are_of_the_node_alone(self) -> bool:
-        """True if the answer does not depend on which pods are on nodes: then the filter's table form is sufficient."""
+        """True if the answer does not depend on the pods on nodes, so that the filter's table form suffices."""
         return self.request is None and not self.needs and not self.limits
 
 

@@ -92,7 +92,7 @@ class Ending:
 
 
 class Endings:
-    """The evictions of all profiles: two preemptors may choose the same victim while its eviction is under way."""
+    """The evictions of all profiles, recorded since two preemptors may choose a victim that is already ending."""
 
     def __init__(self) -> None:
         self.accepted: dict[str, float] = {}  # uid of a victim -> when its deletion was accepted, lately
@@ -111,7 +111,7 @@ class Endings:
         self._by_uid = {uid: each for uid, each in self._by_uid.items() if not each.number or each.number > oldest}
 
     def since_chosen(self, victim: str, preemptor: str) -> object | None:
-        """Return the outcome of an eviction that finished since the preemptor chose; None if it did not, or failed."""
+        """Return the outcome of the victim's eviction if it succeeded after the preemptor had chosen; else None."""
         known = self._by_uid.get(victim)
         return known.end if known is not None and known.number > self._needed.get(preemptor, 0) else None
 

@@ -207,7 +207,7 @@ class Fence:
         return watched
 
     def _count(self, method: str, arguments: tuple[Any, ...], seconds: float) -> None:
-        """Add up the plugin's time in one cycle, over all nodes and methods; log it once if it reaches SLOW_S."""
+        """Add up the plugin's time in one pod's cycle, over all nodes and methods; log it when it exceeds SLOW_S."""
         cycle = arguments[0] if arguments else None
         if cycle is not self._cycle or not isinstance(cycle, CycleState):
             self._cycle, self._spent_s = cycle, 0.0

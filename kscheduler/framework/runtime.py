@@ -129,7 +129,7 @@ class Framework:
         return None
 
     def events_by_plugin(self) -> dict[str, Sequence[ClusterEvent | Registration]]:
-        """Return plugin name -> registered events; the wildcard event for one that can reject but registers none."""
+        """Return plugin name -> registered events; a plugin that can reject but registers none gets the wildcard."""
         events: dict[str, Sequence[ClusterEvent | Registration]] = {}
         for name, plugin in self._all.items():
             if isinstance(plugin, EnqueueExtensions):
@@ -146,7 +146,7 @@ class Framework:
         return bool(self._handing_over)
 
     def decider_of(self, pod: PodInfo) -> str:
-        """Return the scheduler name of the profile whose plugins decide about the pod; usually the pod's own."""
+        """Return the scheduler name of the profile whose plugins decide about the pod, usually its own profile."""
         for plugin in self._handing_over:
             try:
                 name = plugin.hand_over(pod)

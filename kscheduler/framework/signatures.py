@@ -191,7 +191,7 @@ class _Look(msgspec.Struct, frozen=True, gc=False):
 
 
 def _look(pod: Pod) -> _Look | None:
-    """Return the pod's look; None if pods with equal looks may differ for plugins, or if it is too long to keep."""
+    """Return the pod's JSON as a key for its signature; None if it is too long or lacks something plugins read."""
     spec, metadata, status = pod.spec, pod.metadata, pod.status
     if status.nominated_node_name or status.container_statuses or status.resources or status.allocated_resources:
         return None

@@ -1,1 +1,4 @@
-"""In-tree plugins, one module each, named as kube-scheduler names them; `registry` lists them. None knows another."""
+"""In-tree plugins, one module or package each, named as in kube-scheduler; `registry` lists them.
+
+None imports another.
+"""

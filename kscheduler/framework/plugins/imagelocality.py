@@ -67,7 +67,7 @@ class ImageLocality:
         return True
 
     def _present(self, pod: Pod) -> Iterator[ImageState]:
-        """Yield the pod's images that some node has; one named twice counts twice."""
+        """Yield the pod's images that some node has; an image that two containers name is yielded twice."""
         for name in _image_names(pod):
             state = self._table.images.get(normalized_image_name(name))
             if state is not None:
@@ -78,7 +78,7 @@ class ImageLocality:
 
 
 class RowScores:
-    """The scores of all rows, for pods whose images some nodes have; kept until the nodes of those images change."""
+    """The scores of all nodes for pods whose images some nodes have, kept until the nodes with those images change."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
@@ -88,7 +88,7 @@ class RowScores:
         self._bytes = 0
 
     def scores(self, images: Sequence[tuple[ImageState, int]], nodes: int, highest: int) -> bytes:
-        """Return the scores. `images`: each with its version."""
+        """Return the scores by row, a byte each. `images`: each image with the version of its set of nodes."""
         key = (tuple(images), nodes, highest, self._table.columns.rows)
         found = self._kept.get(key)
         if found is None:
@@ -115,12 +115,12 @@ class RowScores:
 
 
 def _worth(image: ImageState, nodes: int) -> int:
-    """Return the size, scaled down while few nodes have the image, so that a new one does not attract all pods."""
+    """Return the image's size, scaled down while few nodes have the image, so that those nodes do not get all pods."""
     return int(image.size_bytes * (len(image) / nodes))
 
 
 def normalized_image_name(name: str) -> str:
-    """Return the name with the default tag if it has none; a digest contains a colon and is left alone."""
+    """Return the image name, with the tag `latest` if it has none; a name with a digest is returned unchanged."""
     return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
 
 

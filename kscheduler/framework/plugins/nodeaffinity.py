@@ -1,7 +1,8 @@
-"""NodeAffinity: a pod's node selector and required terms decide, its preferred terms score.
+"""NodeAffinity: a node must match a pod's node selector and required terms; preferred terms give a score.
 
-Terms that read the hostname label or the node's name differ from node to node and are matched node by node; all
-others once for each node class. Score: the summed weight of the preferred terms that match, normalised.
+Terms that read the hostname label or the node's name differ from node to node and are matched node by node; all others
+once for each node class, i.e. nodes with equal labels and taints. Score: the summed weight of the preferred terms that
+match, normalised.
 """
 
 from __future__ import annotations
@@ -42,21 +43,21 @@ CONFLICT = "pod affinity terms conflict"
 _REQUIRED = "NodeAffinity/required"
 _PREFERRED = "NodeAffinity/preferred"
 
-_OWN, _ENFORCED = 1, 2  # detail of a verdict: the pod's own demands, or the profile's, are not met
+_OWN, _ENFORCED = 1, 2  # reason number (detail): the pod's own affinity, or the profile's, does not match the node
 
 _Preferred = tuple[tuple[int, NodeTerm], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AddedAffinity:
-    """The profile's demands on nodes in addition to the pods': `addedAffinity` of the plugin's arguments."""
+    """The profile's node affinity in addition to the pods' own: `addedAffinity` of the plugin's arguments."""
 
     required: RequiredNodeAffinity | None = None
     preferred: _Preferred = ()
 
 
 def compile_added_affinity(affinity: api.NodeAffinity | None) -> AddedAffinity:
-    """Compile the affinity. Raises DecodeError, with the field below addedAffinity, for invalid terms."""
+    """Compile `addedAffinity`. Raises DecodeError, with the path of the field, for invalid terms."""
     if affinity is None:
         return AddedAffinity()
     required = affinity.required_during_scheduling_ignored_during_execution
@@ -117,11 +118,11 @@ class NodeAffinity:
             filter_node_classes(table.columns, verdicts, self._obstacles(required), code)
 
     def _obstacles(self, required: RequiredNodeAffinity | None) -> bytearray:
-        """Return the obstacles by node class."""
+        """Return by node class why its nodes are rejected: a reason number each, 0 if they are not."""
         return self._verdicts.answers(required, lambda node_class: self._obstacle(required, node_class.labels, ""))
 
     def _obstacle(self, required: RequiredNodeAffinity | None, labels: Mapping[str, str], name: str) -> int:
-        """Return 0, or the obstacle of the node; the node class is asked first."""
+        """Return why a node with these labels and this name is rejected: a reason number, 0 if it is not."""
         added = self._added.required
         if added is not None and not added.matches(labels, name):
             return _ENFORCED
@@ -165,7 +166,7 @@ class NodeAffinity:
             score_node_classes(table.columns, verdicts, scores, self._preference(preferred))
 
     def _preference(self, preferred: _Preferred) -> array[int]:
-        """Return the preferences by node class."""
+        """Return the raw score by node class: the summed weight of the preferred terms that match."""
         return self._weights.answers(
             preferred,
             lambda node_class: sum(weight for weight, term in preferred if term.matches(node_class.labels, "")),
@@ -179,7 +180,7 @@ class NodeAffinity:
     # --- the compiled lane ---
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
-        """Sign the pod; None also for unreadable terms, which the pod's own cycle reports."""
+        """Return the compiled affinity as signature; None if nodes of one class may differ, or terms are invalid."""
         try:
             required, preferred = compile_required_node_affinity(pod.pod), compile_preferred_terms(pod.pod)
         except DecodeError:
@@ -208,7 +209,7 @@ class NodeAffinity:
         return (Registration(of_nodes, self.is_schedulable_after_node_change, by_affinity),)
 
     def is_schedulable_after_node_change(self, waiting: api.Pod, old: object, new: object) -> bool:
-        """Hint yes for a new node that the pod may go to, or one that it may go to only now."""
+        """Return True for a new node that matches the waiting pod's affinity, or one that did not match it before."""
         if not isinstance(new, api.Node):
             return True
         required = compile_required_node_affinity(waiting)
@@ -230,7 +231,10 @@ def _required_of(pod: PodInfo) -> RequiredNodeAffinity | None:
 
 
 def _narrowings(key: Hashable) -> Sequence[Options]:
-    """Return tokens: a node must have every label of the node selector, and what one of the terms asks for."""
+    """Return lookup tokens, of which a node that helps has at least one of each set.
+
+    A node must have every label of the node selector, and what one of the required terms requires.
+    """
     if not isinstance(key, RequiredNodeAffinity):
         raise TypeError(f"expected a RequiredNodeAffinity, got {key!r}")
     options: list[Sequence[Token]] = [[label] for label in key.selector]
@@ -242,7 +246,7 @@ def _narrowings(key: Hashable) -> Sequence[Options]:
 
 
 def _term_narrowing(term: NodeTerm) -> list[Token] | None:
-    """Return labels, or names, of which each node that the term matches has one; None without such a list."""
+    """Return labels, or names, such that each node that the term matches has one of them; None if there are none."""
     if term.node_names is not None:
         return [(NODE_NAME_FIELD, name) for name in term.node_names]
     if not term.expressions and not term.names:
@@ -261,11 +265,11 @@ def _labels_brought(old: object, new: object) -> Iterable[Token] | None:
 
 
 def _prefers_nodes(pod: api.Pod) -> bool:
-    """Return True with preferred terms, even useless ones: then the plugin scores, as kube-scheduler's does."""
+    """Return True if the pod has preferred terms, even useless ones: then kube-scheduler's plugin scores, too."""
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     return bool(affinity and affinity.preferred_during_scheduling_ignored_during_execution)
 
 
 def _differs_within_class(term: NodeTerm | RequiredNodeAffinity | None) -> bool:
-    """Return True if the term reads what nodes of one class do not share: the name, or the hostname label."""
+    """Return True if the term reads what nodes of one node class do not share: the name, or the hostname label."""
     return term is not None and (term.reads_node_name or HOSTNAME in term.label_keys)

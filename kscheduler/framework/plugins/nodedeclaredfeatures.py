@@ -1,7 +1,7 @@
-"""NodeDeclaredFeatures: a pod that needs a feature of the kubelet goes only to nodes that declare it.
+"""NodeDeclaredFeatures: a pod that needs a feature of the kubelet fits only on nodes that declare that feature.
 
-Which features a pod needs follows from its spec, by the list of kube-scheduler 1.36. Of the five features it knows,
-two matter where a pod is placed; the others matter when a running pod is changed.
+Which features a pod needs follows from its spec, by the list of kube-scheduler 1.36. Of the five features on it, two
+matter where a pod is placed; the others matter when a running pod is changed.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ class NodeDeclaredFeatures:
 
 
 def is_schedulable_after_node_change(waiting: Pod, old: object, new: object) -> bool:
-    """Hint yes for a new node, or one that declares other features; also fewer, as in kube-scheduler."""
+    """Return True for a new node, or one whose declared features changed, even to fewer (as in kube-scheduler)."""
     if not isinstance(old, Node) or not isinstance(new, Node):
         return True
     return (old.status.declared_features or []) != (new.status.declared_features or [])
 
 
 def is_schedulable_after_pod_update(waiting: Pod, old: object, new: object) -> bool:
-    """Hint yes if the pod itself needs other features now."""
+    """Return True if the waiting pod itself now needs other features."""
     if not isinstance(old, Pod) or not isinstance(new, Pod):
         return True
     return new.metadata.uid == waiting.metadata.uid and needed_features(old.spec) != needed_features(new.spec)
@@ -93,7 +93,7 @@ def needed_features(spec: PodSpec) -> frozenset[str]:
 
 
 def _restarts_all_containers(spec: PodSpec) -> bool:
-    """Return True if a container restarts the whole pod in place when it ends in a certain way."""
+    """Return True if a container's restart rules restart all containers of the pod in place when it exits."""
     return any(
         rule.action == RESTART_ALL_CONTAINERS
         for container in (*spec.containers, *(spec.init_containers or ()))

@@ -1,4 +1,4 @@
-"""NodeName: a pod that names its node goes there or nowhere."""
+"""NodeName: a pod whose spec names a node fits on that node only."""
 
 from __future__ import annotations
 

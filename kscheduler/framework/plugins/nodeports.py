@@ -1,4 +1,4 @@
-"""NodePorts: two pods cannot hold one host port of one address on one node."""
+"""NodePorts: two pods on one node cannot use one host port of one IP address."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class NodePorts:
         return unschedulable(REASON)
 
     def demands(self, state: CycleState, pod: PodInfo) -> Demands:
-        """Demand no clash of ports on the node, which is a domain of its own."""
+        """Return the requirement that no pod on the node has a clashing port; each node is a domain of its own."""
 
         def weigh(other: PodInfo) -> int:
             return sum(clashes(one, taken) for taken in other.host_ports for one in pod.host_ports)
@@ -75,7 +75,7 @@ class NodePorts:
 
 
 def is_schedulable_after_pod_deleted(waiting: Pod, old: object, new: object) -> bool:
-    """Hint yes if a pod with a port that the waiting pod wants has left its node."""
+    """Return True if the deleted pod was on a node and had a host port that the waiting pod needs."""
     if not isinstance(old, Pod):
         return True
     wanted = host_ports(waiting)

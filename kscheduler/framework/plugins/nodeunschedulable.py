@@ -1,4 +1,4 @@
-"""NodeUnschedulable: a cordoned node takes only pods that tolerate being there."""
+"""NodeUnschedulable: a cordoned node accepts only pods that tolerate the taint `node.kubernetes.io/unschedulable`."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ class NodeUnschedulable:
 
 
 def is_schedulable_after_node_change(waiting: Pod, old: object, new: object) -> bool:
-    """Hint yes for a new node that is not cordoned, or one that is no longer."""
+    """Return True for a new node that is not cordoned, or one that was uncordoned."""
     if not isinstance(new, Node):
         return True
     return not new.spec.unschedulable and (not isinstance(old, Node) or old.spec.unschedulable)
 
 
 def is_schedulable_after_toleration_change(waiting: Pod, old: object, new: object) -> bool:
-    """Hint yes if the pod itself tolerates cordons now; it did not when it was rejected."""
+    """Return True if the waiting pod itself now tolerates cordoned nodes, which it did not when it was rejected."""
     if not isinstance(new, Pod):
         return True
     return new.metadata.uid == waiting.metadata.uid and _tolerates(new)

@@ -72,7 +72,7 @@ def _fit(profile: Profile, handle: Handle) -> Plugin:
 
 
 def _strategy(configured: ScoringStrategy) -> Strategy:
-    """Return the configured strategy; validation has checked its type, and its shape if it needs one."""
+    """Return the configured scoring strategy; validation has checked its type, and its shape if it needs one."""
     if configured.type == "MostAllocated":
         return MostAllocated()
     if configured.type == "RequestedToCapacityRatio":
@@ -152,7 +152,7 @@ IN_TREE: Mapping[str, Factory] = {
 
 
 def known_plugins(config: SchedulerConfig | None = None, guests: GuestClasses | None = None) -> PointMap:
-    """Return the names of the existing plugins, with the points that kube-scheduler's plugins of these names extend.
+    """Return the names of all plugins, each with the extension points that kube-scheduler's plugin of that name has.
 
     With a configuration, also the out-of-tree plugins that its profiles enable.
     """
@@ -163,8 +163,8 @@ def known_plugins(config: SchedulerConfig | None = None, guests: GuestClasses | 
 def build(profile: Profile, handle: Handle, guests: GuestClasses | None = None) -> dict[str, list[tuple[Plugin, int]]]:
     """Return extension point -> the profile's plugins in order, with weights. Raises ConfigError.
 
-    A plugin runs at a point when the profile has it there and it has something to do there: kube-scheduler's
-    PreScore of a plugin may only prepare what ours keeps in memory.
+    A plugin is called at a point if the profile enables it there and it has the point's method; kube-scheduler's plugin
+    may have a PreScore that ours does not need.
     """
     made: dict[str, Plugin] = {}
     points: dict[str, list[tuple[Plugin, int]]] = {}

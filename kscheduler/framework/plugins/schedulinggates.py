@@ -28,5 +28,5 @@ class SchedulingGates:
 
 
 def is_schedulable_after_gates_eliminated(waiting: Pod, old: object, new: object) -> bool:
-    """Hint yes if the gates were the pod's own."""
+    """Return True if the gates were removed from the waiting pod itself."""
     return not isinstance(new, Pod) or new.metadata.uid == waiting.metadata.uid

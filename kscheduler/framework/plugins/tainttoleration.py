@@ -101,7 +101,7 @@ class TaintToleration:
 
 
 def is_schedulable_after_node_change(waiting: Pod, old: object, new: object) -> bool:
-    """Hint yes for a new node whose taints the pod tolerates, or one that it tolerates only now."""
+    """Return True for a new node whose taints the pod tolerates, or one that it did not tolerate before."""
     if not isinstance(new, Node):
         return True
     tolerations = waiting.spec.tolerations or ()
@@ -111,18 +111,18 @@ def is_schedulable_after_node_change(waiting: Pod, old: object, new: object) -> 
 
 
 def is_schedulable_after_toleration_change(waiting: Pod, old: object, new: object) -> bool:
-    """Hint yes if the new toleration is the pod's own."""
+    """Return True if the toleration was added to the waiting pod itself."""
     return not isinstance(new, Pod) or new.metadata.uid == waiting.metadata.uid
 
 
 def _keys_tolerated(tolerations: Hashable) -> Sequence[Options]:
-    """Return tokens; a toleration without a key tolerates any taint, so that nothing narrows it."""
+    """Return the taint keys that the pods tolerate, as lookup tokens; none if they tolerate taints with any key."""
     keys = [toleration.key for toleration in tolerations if isinstance(toleration, Toleration)]  # type: ignore[attr-defined]
     return ([] if "" in keys else [keys],)
 
 
 def _keys_to_tolerate(old: object, new: object) -> Sequence[str] | None:
-    """Return the key of one taint that every pod on the node must tolerate; None for an untainted node."""
+    """Return the key of one taint that every pod on the node must tolerate; None for a node without such taints."""
     if not isinstance(new, Node):
         return None
     return next(([taint.key] for taint in new.spec.taints or () if taint.effect in KEEP_OFF), None)

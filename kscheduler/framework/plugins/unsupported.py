@@ -1,7 +1,7 @@
-"""Unsupported: refuses a pod whose hard constraints no plugin here can judge yet, rather than place it wrongly.
+"""Unsupported: rejects a pod with required constraints that no plugin here can judge yet, rather than place it wrongly.
 
-It stands in for kube-scheduler's default plugins that this program does not have so far, and shrinks as they come.
-A mere preference (ScheduleAnyway) does not make a pod unplaceable and is ignored.
+It stands in for the default plugins of kube-scheduler that this program does not have yet. A preference that no plugin
+understands is ignored.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Unsupported:
 
 
 def _unsupported(pod: Pod) -> Iterator[str]:
-    """Yield the fields that restrict the pod in a way no plugin here understands."""
+    """Yield the fields of the pod that state requirements which no plugin here can judge."""
     spec = pod.spec
     if spec.resource_claims:
         yield "resource claims"

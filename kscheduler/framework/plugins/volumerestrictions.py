@@ -1,8 +1,8 @@
 """VolumeRestrictions: a disk for one writer is not mounted twice, nor a ReadWriteOncePod claim used twice.
 
-Two rules. Disks that pods name themselves (GCE, EBS, iSCSI, RBD) must not clash with those of the pods on the node.
-A claim with the access mode ReadWriteOncePod must be used by no other pod anywhere; while it is, no node will do, but
-removing its user helps. Other plugins handle missing claims and their volumes.
+Two rules. Disks that pods name in their spec (GCE, EBS, iSCSI, RBD) must not clash with those of the pods on the node.
+A claim with the access mode ReadWriteOncePod must be used by no other pod anywhere; while another pod uses it, every
+node is rejected, but evicting that pod helps. Missing claims and the claims' volumes are left to other plugins.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _DISK, _CLAIM = 1, 2  # detail of a verdict: which of the two rules
 @dataclass(frozen=True, slots=True)
 class _Needs:
     mounts: Sequence[Mount]
-    exclusive_claims: frozenset[str]  # names of the pod's claims that no other pod may use
-    users: int  # how often they are used by pods on nodes
+    exclusive_claims: frozenset[str]  # names of the pod's ReadWriteOncePod claims, which no other pod may use
+    users: int  # how often pods on nodes use these claims
 
 
 class VolumeRestrictions:
@@ -84,9 +84,9 @@ class VolumeRestrictions:
         return None
 
     def _count(self, state: CycleState, other: PodInfo, sign: int) -> None:
-        """Count the claims of a pod that comes or goes in a what-if.
+        """Count the claims of another pod that a trial adds to a node (`sign` 1) or removes from it (-1).
 
-        By name, whatever the namespace, as kube-scheduler has it.
+        Claims are compared by name, whatever the namespace, as in kube-scheduler.
         """
         needs = state.read(_NEEDS, _Needs)
         uses = sum(name in needs.exclusive_claims for name in claim_names(other.pod))
@@ -134,7 +134,7 @@ class VolumeRestrictions:
 
 
 def _after_pod_deleted(waiting: Pod, old: object, new: object) -> bool:
-    """Hint yes if the deleted pod held a disk or a claim that this one wants, whatever the access modes."""
+    """Return True if the deleted pod used a disk or claim that the waiting pod needs, whatever the access modes."""
     if not isinstance(old, Pod):
         return True
     if old.metadata.namespace != waiting.metadata.namespace:
@@ -162,7 +162,7 @@ def _waiting_for(pod: PodInfo) -> Hashable:
 
 
 def _options(key: Hashable) -> Sequence[Options]:
-    """Return tokens: an event helps only if it brings one of the pod's disks or claims."""
+    """Return lookup tokens: an event helps only if it concerns one of the pod's disks or claims."""
     if not isinstance(key, _WaitingFor):
         return [[]]
     return [[[*{mount.disk for mount in key.mounts}, *((key.namespace, name) for name in key.claims)]]]

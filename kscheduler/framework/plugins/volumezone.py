@@ -1,8 +1,8 @@
-"""VolumeZone: a pod goes to the zone and region that the labels of its volumes name.
+"""VolumeZone: a pod's node must be in the zone and region that the labels of its volumes name.
 
-Only volumes that are bound to a claim count, and only on nodes that have a zone or region label at all: a cluster of
-one zone need not label its nodes. A volume's label may name several zones, joined by "__". Everything read of a node
-belongs to its node class, so each set of demands is checked once per class.
+Only volumes that are bound to a claim count, and only on nodes that have a zone or region label at all: a cluster with
+one zone need not label its nodes. A volume's label may name several zones, joined by "__". Nodes of one node class have
+equal zone labels, so the volumes' labels are compared once for each class.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class VolumeZone:
         return None, None
 
     def _volume_of(self, namespace: str, claim_name: str) -> PersistentVolume | Status | None:
-        """Return the volume bound to a claim; None if it will be found when the pod is placed."""
+        """Return the volume bound to a claim; None if the claim will be bound when the pod is placed."""
         if not claim_name:
             return unresolvable("PersistentVolumeClaim had no name")
         claim = self._volumes.reported_claim(namespace, claim_name)
@@ -79,7 +79,7 @@ class VolumeZone:
         return volume or unresolvable(f'persistentvolume "{claim.spec.volume_name}" not found')
 
     def _why_unbound(self, claim: PersistentVolumeClaim) -> Status | None:
-        """Return None if the claim waits for its pod to be placed, else what is wrong with it."""
+        """Return None if the claim waits for a pod that uses it; else a status with the reason why it is unbound."""
         class_name = class_of(claim)
         if not class_name:
             return unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
@@ -129,7 +129,10 @@ class VolumeZone:
 
 
 def _is_met(demands: Sequence[_Demand], labels: Mapping[str, str]) -> bool:
-    """Return True for a node without any zone or region label; a beta label is also looked for under its new name."""
+    """Return True if the labels have the zone and region demanded, or no zone or region label at all.
+
+    A beta label is also looked up under its current name.
+    """
     if not any(label in labels for label in _LABELS):
         return True
     return all(labels.get(label, labels.get(_SUCCESSORS.get(label, label))) in values for label, values in demands)
@@ -149,7 +152,7 @@ def _demands_of(volume: PersistentVolume) -> Iterator[_Demand]:
 
 
 def _after_class_added(waiting: Pod, old: object, new: object) -> bool:
-    """Hint yes for a class that makes its claims wait: the binding mode never changes, so only it can help."""
+    """Return True for a new StorageClass with WaitForFirstConsumer: its claims now wait for the pod, others do not."""
     return not isinstance(new, StorageClass) or new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
@@ -158,7 +161,7 @@ def _after_claim(waiting: Pod, old: object, new: object) -> bool:
 
 
 def _after_volume(waiting: Pod, old: object, new: object) -> bool:
-    """Hint yes for any new volume, or one that is now somewhere else."""
+    """Return True for a new volume, or one whose zone or region labels changed."""
     if not isinstance(old, PersistentVolume) or not isinstance(new, PersistentVolume):
         return True
     return list(_demands_of(old)) != list(_demands_of(new))
@@ -168,7 +171,7 @@ def _after_volume(waiting: Pod, old: object, new: object) -> bool:
 
 
 def _claim_keys(pod: Pod) -> frozenset[str]:
-    """Return namespace/name without claims made for this pod alone: kube-scheduler leaves them to VolumeBinding."""
+    """Return the namespace/name of a pod's claims, without those of generic ephemeral volumes, as in kube-scheduler."""
     return frozenset(f"{pod.metadata.namespace}/{name}" for name in claim_names(pod))
 
 

@@ -1,1 +1,1 @@
-"""DefaultPreemption: room for a pod that fits nowhere, made by ending pods of lower priority on one node."""
+"""DefaultPreemption: makes room for a pod that fits nowhere, by evicting pods of lower priority from one node."""

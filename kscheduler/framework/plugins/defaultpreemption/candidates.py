@@ -1,4 +1,4 @@
-"""Candidates of preemption: nodes where the pod would fit if some pods left, and the choice of the cheapest."""
+"""Candidates of preemption: nodes where the pod would fit if some pods were evicted; and the choice of the cheapest."""
 
 from __future__ import annotations
 
@@ -17,30 +17,33 @@ PRIORITY_SHIFT = 1 << 31
 class Candidate:
     node_name: str
     victims: tuple[PodInfo, ...]  # the most important first; never empty
-    violations: int = 0  # victims whose end violates a disruption budget
+    violations: int = 0  # victims whose eviction violates a PodDisruptionBudget
 
 
 @dataclass(slots=True)
 class Findings:
-    """The results of dry runs."""
+    """The results of preemption's dry runs on nodes."""
 
-    wanted: int  # candidates to be found
-    statuses: dict[str, Status] = field(default_factory=dict)  # node name -> why making room does not help there
-    _peaceful: list[Candidate] = field(default_factory=list)  # without violations
+    wanted: int  # number of candidates to be found
+    statuses: dict[str, Status] = field(default_factory=dict)  # node name -> why evictions do not help there
+    _peaceful: list[Candidate] = field(default_factory=list)  # those that violate no PodDisruptionBudget
     _violating: list[Candidate] = field(default_factory=list)
 
     @property
     def candidates(self) -> list[Candidate]:
-        """Return the candidates, those without violated budgets first."""
+        """Return the candidates, those first that violate no PodDisruptionBudget."""
         return self._peaceful + self._violating
 
     @property
     def is_enough(self) -> bool:
-        """Return True with as many candidates as wanted, at least one of them without violations."""
+        """Return True once there are as many candidates as wanted, at least one of them without violated budgets."""
         return bool(self._peaceful) and len(self._peaceful) + len(self._violating) >= self.wanted
 
     def add(self, node_name: str, found: Candidate | Status) -> None:
-        """Add the result of one node's dry run; candidates of a kind beyond those wanted are dropped."""
+        """Add the result of one node's dry run.
+
+        Of the candidates with violated budgets, and of those without, no more are kept than are wanted.
+        """
         if isinstance(found, Status):
             self.statuses[node_name] = found
             return
@@ -50,10 +53,10 @@ class Findings:
 
 
 def cheapest(candidates: Sequence[Candidate], now: float) -> Candidate:
-    """Return kube-scheduler's choice: each rule decides among nodes equal by the rules before; then the first.
+    """Return the candidate that kube-scheduler chooses. Each rule decides among candidates equal by the rules before.
 
-    Fewest violated budgets; lowest priority of the most important victim; lowest sum of priorities; fewest victims;
-    the node whose most important victims have run for the shortest time.
+    The rules: fewest violated budgets; lowest priority of the most important victim; lowest sum of priorities; fewest
+    victims; the node whose most important victims have run for the shortest time; the first in order.
     """
     return min(candidates, key=lambda candidate: _cost(candidate, now))
 

@@ -1,8 +1,8 @@
-"""Finds the pods that would have to leave a node so that a pod fits, without touching anything.
+"""Finds the pods that would have to leave a node so that a pod fits there, without evicting any.
 
-The rule, for one node: (1) all pods of lower priority leave; (2) if the pod does not fit then, the node is no help;
-(3) the pods come back one by one where the pod still fits, first those whose end would violate a disruption budget,
-then the others, the more important first. Those that could not come back are the victims.
+The rule, for one node: (1) all pods of lower priority are removed; (2) if the pod does not fit even then, the node is
+no candidate; (3) the pods are put back one by one if the pod still fits, first those whose eviction would violate a
+PodDisruptionBudget, then the others, the more important first. Those that could not be put back are the victims.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 
 class DryRun(Protocol):
     def search(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], wanted: int) -> Findings:
-        """Try nodes in this order until `Findings.is_enough`, or all are tried."""
+        """Try the nodes in this order, until `Findings.is_enough` or all have been tried."""
         ...
 
 
 class WhatIfDryRun:
-    """A dry run that asks all filters again after each step: right for any plugins; faster forms must agree with it."""
+    """A dry run on copies of nodes that calls all filters after each step, and so is right for any plugins.
+
+    Faster forms must agree with it.
+    """
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -44,7 +47,7 @@ class WhatIfDryRun:
         return findings
 
     def try_node(self, state: CycleState, pod: PodInfo, node: NodeInfo, now: float) -> Candidate | Status:
-        """Return the node as a candidate with its victims, or why it is none."""
+        """Return the node as a candidate with its victims, or a status that states why evictions do not help there."""
         lower = [other for other in node.pods.values() if other.priority < pod.priority]
         if not lower:
             return NO_VICTIMS
@@ -71,7 +74,10 @@ class WhatIfDryRun:
 def candidate_of(
     node_name: str, violating: Sequence[PodInfo], others: Sequence[PodInfo], now: float
 ) -> Candidate | Status:
-    """Return the node with its victims, both lists in order; a fault without any, since the pod did not fit before."""
+    """Return the node with its victims: those whose eviction violates a PodDisruptionBudget, and the others.
+
+    An ERROR status without any victim, since the pod did not fit before.
+    """
     if not violating and not others:
         return error_status(f'expected at least one victim pod on node "{node_name}"')
     victims = by_importance((*violating, *others), now) if violating and others else (*violating, *others)
@@ -79,7 +85,10 @@ def candidate_of(
 
 
 def _spare(what_if: WhatIf, pods: Sequence[PodInfo]) -> list[PodInfo] | Status:
-    """Let pods come back where possible; return those that could not, or a fault."""
+    """Put pods back on the copy of the node if the preemptor still fits.
+
+    Returns the pods that had to stay away, or a fault.
+    """
     victims: list[PodInfo] = []
     for pod in pods:
         fault = what_if.add(pod)
@@ -94,7 +103,7 @@ def _spare(what_if: WhatIf, pods: Sequence[PodInfo]) -> list[PodInfo] | Status:
 
 
 def _each(step: Callable[[PodInfo], Status | None], pods: Sequence[PodInfo]) -> Status | None:
-    """Take the step with each pod; return the first fault, if any."""
+    """Call `step` with each pod; return the first fault, if any."""
     for pod in pods:
         fault = step(pod)
         if fault is not None:

@@ -1,7 +1,8 @@
-"""Dry runs on many nodes at once, by kernels. They find what `WhatIfDryRun` would, node by node.
+"""Preemption's dry runs on many nodes at once, by kernels. They find what `WhatIfDryRun` would find node by node.
 
-Where the kernels cannot decide, what-ifs do: everywhere if one of the profile's filters has no demands,
-and on a node to which a pod is nominated that is there already, or that the filters do not expect.
+Where the kernels cannot decide, `WhatIfDryRun` does: everywhere if one of the profile's filters cannot state its
+requirements as numbers (`Demands`), and on a node whose nominated pods are on it already, or count for filters in ways
+that the numbers do not cover.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kscheduler.framework.status import Status
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
-# Nodes tried in one go: enough to make the calls cheap, and few enough that little is found out in vain.
+# Number of nodes tried in one call: enough to make calls cheap, and few enough that little is computed in vain.
 BATCH = 128
 
 
@@ -55,7 +56,7 @@ class CompiledDryRun:
 
 
 class _Kernels:
-    """The dry runs for one pod."""
+    """The dry runs of one preemptor on many nodes, by kernels."""
 
     def __init__(self, handle: Handle, kept: KeptPods, nominated: KeptNominated, rules: Rules, pod: PodInfo) -> None:
         self._handle = handle
@@ -70,7 +71,7 @@ class _Kernels:
         self._nominated: dict[str, NodePods | None] = {}
 
     def _expect(self, nodes: Sequence[NodeInfo]) -> None:
-        """Find the nominated pods of the nodes that are tried next."""
+        """Look up the nominated pods of the nodes that are tried next."""
         self._nominated.clear()
         if not self._handle.nominations:
             return
@@ -78,12 +79,12 @@ class _Kernels:
             nominated = self._kept_nominated.on(node, self._pod, self.now)
             if nominated is None:
                 continue
-            # A pod that is expected where it is already would be counted twice.
+            # A pod that is nominated to a node where it already is would be counted twice.
             is_muddled = any(other.uid in node.pods for other in nominated.pods) or not self._rules.know(nominated.pods)
             self._nominated[node.name] = None if is_muddled else nominated
 
     def try_nodes(self, nodes: Sequence[NodeInfo]) -> list[Candidate | Status | None]:
-        """Return the result of `WhatIfDryRun.try_node` for each node; None where that has to be called."""
+        """Return for each node what `WhatIfDryRun.try_node` would return; None where that has to be called instead."""
         self._expect(nodes)
         trials = list(zip(nodes, self._kept.of_each(nodes, self.now), strict=True))
         # 1. All pods of lower priority leave. Does it help at all?
@@ -124,7 +125,7 @@ class _Kernels:
     def _laid_out(
         self, trials: Sequence[_Trial]
     ) -> tuple[list[int], list[Residents], list[Residents | None], array[int], bytes]:
-        """Return rows, residents, nominated pods by node, weights and what counts where, as the kernels take them."""
+        """Return the kernels' arguments: rows, pods on nodes, nominated pods, weights, and which moves count."""
         return (
             [node.row for node, _ in trials],
             [here.residents for _, here in trials],

@@ -1,6 +1,6 @@
-"""The pods of each node in order of importance, with their requests: kept from one dry run to the next.
+"""The pods of each node in order of importance, with their requests, kept from one preemption's dry run to the next.
 
-Most nodes have the pods they had before; changed ones are noticed when they are asked for, and only then.
+Most nodes still have the pods they had; whether a node's pods have changed is checked only when they are asked for.
 """
 
 from __future__ import annotations
@@ -19,30 +19,31 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 
-# Kinds that no pod is of any more are forgotten when there are more than so many, and twice as many as in use.
+# A kind of pod (see `kind_of`) that has no pod any more is forgotten when there are more kinds than this, and twice as
+# many as in use.
 MAX_KINDS = 65_536
 MAX_REQUESTS = 16_384
 
 
 @dataclass(slots=True)
 class NodePods:
-    """The pods of one node at one moment; not to be changed."""
+    """The pods of one node at one moment, which callers must not change."""
 
     pods: list[PodInfo]  # the most important first
-    kinds: list[int]  # of each; all 0 if no search has needed kinds
-    residents: Residents  # the same for the kernels
+    kinds: list[int]  # number of each pod's kind (see `Kinds`); all 0 if no search has needed kinds
+    residents: Residents  # these pods in the form that kernels read
     distinct_kinds: frozenset[int]
-    # The order holds at all times after this one. A pod that has not been started yet counts as started now, so that
-    # it comes after all that have been: unless one of them states a later start.
+    # The order of `pods` is right at all times after this one. A pod that has not been started counts as started now,
+    # and so comes after all that have been; unless one of them states a start in the future.
     holds_after: float
 
     def first_below(self, priority: int) -> int:
-        """Return the index of the first pod of a lower priority than this."""
+        """Return the index of the first pod whose priority is lower than this one."""
         return bisect.bisect_right(self.pods, -priority, key=lambda pod: -pod.priority)
 
 
 class Kinds:
-    """Numbers for kinds of pods."""
+    """Numbers the kinds of pods: pods of one kind are equal in all that filters count them by (see `kind_of`)."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}  # kind -> its number
@@ -70,7 +71,10 @@ class KeptPods:
         self.kinds = Kinds()
 
     def begin(self, *, needs_kinds: bool) -> None:
-        """Call before each search. Kinds are determined from the first search that needs them: they cost time."""
+        """Prepare for a search; called before each.
+
+        Kinds of pods are determined from the first search that needs them.
+        """
         is_late = needs_kinds and not self._needs_kinds
         if len(self.kinds) > self._most_kinds:
             in_use = len(frozenset().union(*(found.distinct_kinds for found in self._kept.values())))
@@ -81,7 +85,7 @@ class KeptPods:
         self._needs_kinds = self._needs_kinds or needs_kinds
 
     def of_each(self, nodes: Sequence[NodeInfo], now: float) -> list[NodePods]:
-        """Return the pods of these nodes; in one call, since there are many."""
+        """Return the pods of each of these nodes, reading only those again that have changed."""
         kept = [self._kept.get(node.row) for node in nodes]
         return [
             found
@@ -95,7 +99,7 @@ class KeptPods:
         return found
 
     def _request_of(self, pod: PodInfo) -> PodRequest:
-        """Return the pod's request; pods with equal requests share one object, by which it is found again."""
+        """Return the pod's request for kernels. Pods that share one `resources` object share one request."""
         resources = pod.resources
         found = self._requests.get(id(resources))
         if found is None or found[0] is not resources:
@@ -119,7 +123,7 @@ class KeptPods:
 
 
 class KeptNominated:
-    """The nominated pods to which a preemptor must leave room, kept from dry run to dry run."""
+    """The nominated pods to which a preemptor must leave room, by node, kept from one dry run to the next."""
 
     def __init__(self, handle: Handle, kept: KeptPods) -> None:
         self._nominations = handle.nominations
@@ -132,13 +136,13 @@ class KeptNominated:
         self._nominated.pop(node_name, None)
 
     def begin(self) -> None:
-        """Call before each search, and after the residents' own `begin`."""
+        """Prepare for a search; called before each, after `KeptPods.begin`."""
         if self._kinds is not self._kept.kinds:
             self._nominated.clear()
             self._kinds = self._kept.kinds
 
     def on(self, node: NodeInfo, preemptor: PodInfo, now: float) -> NodePods | None:
-        """Return the nominated pods to which the preemptor must leave room; None without any."""
+        """Return the nominated pods on a node to which the preemptor must leave room; None if there are none."""
         name, priority, uid = node.name, preemptor.priority, preemptor.uid
         pods = [other for other in self._nominations.on(name) if other.priority >= priority and other.uid != uid]
         if not pods:
@@ -151,7 +155,10 @@ class KeptNominated:
 
 
 def _holds_after(starts: list[float], now: float) -> float:
-    """Return the time from which on pods have their current order."""
+    """Return the time after which pods with these start times keep the order that they have now.
+
+    -inf stands for a pod that has not been started, which counts as started at the current time.
+    """
     if -math.inf not in starts:
         return -math.inf
     latest = max(starts)

@@ -1,4 +1,4 @@
-"""A profile's filters as conditions for the kernels, for one pod in one cycle."""
+"""A profile's filters as numeric conditions that kernels can check, for one pod in one cycle."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
-FEW_KINDS = 1_000  # so few are weighed faster than it takes to see which of them are met
+FEW_KINDS = 1_000  # up to this number, weighing all kinds of pods is faster than finding out which are needed
 
 NOTHING = PodRequest((), 0, 0)
 
@@ -28,18 +28,18 @@ _DemandsOf = Sequence[tuple[DemandingFilterPlugin, Demands]]
 
 @dataclass(slots=True)
 class Rules:
-    """The conditions. A filter's place is its position among the active filters, from 1."""
+    """The conditions of all filters. A filter's place is its position among the filters active in the cycle, from 1."""
 
     conditions: Conditions
-    verdicts: Verdicts  # of the filters that judge by the node alone
-    tallies: Sequence[Tally]  # as the conditions have them
+    verdicts: Verdicts  # of the filters whose answer does not depend on the pods on nodes
+    tallies: Sequence[Tally]  # counts of pods by topology domain, in the order of the conditions
     _demands_of: _DemandsOf
     _state: CycleState
     _pod: PodInfo
     _statuses: dict[tuple[int, int], Status]  # (place, detail) -> status
 
     def status(self, place: int, detail: int) -> Status:
-        """Return the status that the filter at a place gives."""
+        """Return the status with which the filter at a place rejects, for this reason number (detail)."""
         found = self._statuses.get((place, detail))
         if found is None:
             plugin, _ = self._demands_of[place - 1]
@@ -47,28 +47,28 @@ class Rules:
         return found
 
     def know(self, pods: Sequence[PodInfo]) -> bool:
-        """Return True if the tallies count everything that these pods, which are on no node, would count for."""
+        """Return True if the tallies cover every effect of these pods, which are on no node yet, on the filters."""
         questions = [demands.know for _, demands in self._demands_of if demands.know is not everybody]
         return all(know(pod) for know in questions for pod in pods)
 
     def counted(self, nodes: Sequence[NodeInfo]) -> bytes:
-        """Return a byte for each node and each tally: 1 if pods that come to the node, or leave it, count."""
+        """Return a byte by node, then by tally: 1 if pods that come to the node, or leave it, change the tally."""
         if all(tally.moves_count is anywhere for tally in self.tallies):
             return b"\1" * (len(nodes) * len(self.tallies))
         return bytes([tally.moves_count(node) for node in nodes for tally in self.tallies])
 
 
 class Weights:
-    """The tallies for which the pods of a kind count, computed when a kind is first met."""
+    """How much a pod of each kind counts in each tally, computed when a kind is first needed."""
 
     def __init__(self, tallies: Sequence[Tally], kinds: Kinds) -> None:
         self._tallies = tallies
         self._kinds = kinds
         self._known: set[int] = set()
-        self.values: array[int] = array("q")  # kind by kind, tally by tally; 0 for kinds that have not been met
+        self.values: array[int] = array("q")  # by kind, then by tally; 0 for kinds that have not been needed
 
     def learn(self, kinds: Iterable[Collection[int]]) -> None:
-        """Compute the weights of these kinds; call it before pods of them are weighed."""
+        """Compute the weights of these kinds of pods; must precede the use of `values` for them."""
         wanted = len(self._tallies) * len(self._kinds)
         if len(self.values) < wanted:
             self.values.extend(array("q", bytes(8 * (wanted - len(self.values)))))
@@ -87,7 +87,10 @@ class Weights:
 def rules_of(
     profile: ProfileHandle, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts
 ) -> Rules | None:
-    """Return the rules; None if what-ifs are needed: a filter has no demands, or more than rules can hold."""
+    """Return the conditions of a profile's filters for a pod; None if dry runs must call the filters instead.
+
+    That is so if a filter cannot state its requirements as numbers, or they are more than the kernels can hold.
+    """
     try:
         demands_of = profile.demands(state, pod)
         if demands_of is None or not _can_be_held(demands_of):
@@ -104,7 +107,7 @@ def rules_of(
 
 
 def _can_be_held(demands_of: _DemandsOf) -> bool:
-    """Return True if the demands fit: there is one place for a request, and one for needs."""
+    """Return True if the kernels can hold these requirements: at most one filter has a request, and one has needs."""
     requests = sum(demands.request is not None for _, demands in demands_of)
     return requests <= 1 and sum(bool(demands.needs) for _, demands in demands_of) <= 1
 

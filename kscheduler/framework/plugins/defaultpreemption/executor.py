@@ -1,9 +1,9 @@
-"""Carries out a preemption beside the scheduling cycles, and knows which preemptors have one under way.
+"""Evicts the victims of a preemption in the background, and knows which preemptors have evictions under way.
 
-A pod does not enter a cycle while its victims are being ended: it would choose further ones. The last victim's
-deletion is what wakes it, so all others are ended before that one; and once the watch shows that the last one is
-going, the pod is free, even if the answer to its deletion is still to come. The answer alone does not set it free: the
-victim would still be on its node, and be chosen again.
+A preemptor does not enter a scheduling cycle while its victims are being evicted: it would choose further ones. The
+deletion of the last victim is the event that requeues it, so all others are evicted before that one. Once the watch
+shows that the last victim is terminating, the preemptor may be tried, even if the answer to the delete request is still
+to come. The answer alone is not enough: the victim would still be counted on its node, and be chosen again.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ log = logging.getLogger(__name__)
 CONDITION = "DisruptionTarget"
 REASON = "PreemptionByScheduler"
 
-# So long a pod whose deletion was accepted counts as going, though the watch does not show it.
+# A pod whose deletion was accepted counts as terminating for this long, even if the watch does not show it.
 ACCEPTED_S = 10.0
 
 
 class _End(enum.Enum):
-    ACCEPTED = enum.auto()  # its deletion
-    SENT_BACK = enum.auto()  # it was still being bound
+    ACCEPTED = enum.auto()  # the apiserver accepted the victim's deletion
+    SENT_BACK = enum.auto()  # the victim was still being bound, and went back to the queue
     GONE_BEFORE = enum.auto()
 
 
@@ -38,31 +38,31 @@ class Executor:
         self._handle = handle
         self._evictions = handle.evictions
         self._plugin = plugin
-        # uid of a preemptor -> its last victim, once that one's turn has come; changed here only
+        # uid of a preemptor -> its last victim once that is being evicted, None before; changed here only
         self.running: dict[str, Pod | None] = {}
-        self._held: set[str] = set()  # uids of preemptors that something woke meanwhile, in vain
+        self._held: set[str] = set()  # uids of preemptors that were requeued meanwhile, and gated
         self._endings = handle.endings  # of all profiles
 
     def is_running(self, uid: str) -> bool:
-        """Return True while victims of this preemptor are still to be ended, or to be seen going."""
+        """Return True while a victim of this preemptor is yet to be evicted, or the last is not seen terminating."""
         if uid not in self.running:
             return False
         last = self.running[uid]
         return last is None or not self._is_going(last)
 
     def holds(self, uid: str) -> bool:
-        """Return True if it is too early to try the pod, and remember that: its wake-up may not come again."""
+        """Return True if it is too early to try the pod. It is then tried later, even without a further event."""
         is_held = self.is_running(uid)
         (self._held.add if is_held else self._held.discard)(uid)
         return is_held
 
     def has_ended(self, victim: Pod) -> bool:
-        """Return True if the victim's deletion was accepted a moment ago, whatever the watch shows as yet."""
+        """Return True if the apiserver accepted the victim's deletion a moment ago, whatever the watch shows."""
         accepted = self._endings.accepted.get(victim.metadata.uid)
         return accepted is not None and self._is_recent(accepted)
 
     def _is_recent(self, accepted: float) -> bool:
-        """Return True near that time, before or after: a clock that was set back must not make it last for hours."""
+        """Return True within ACCEPTED_S seconds of that time, before or after, in case the clock was set back."""
         return abs(self._evictions.wall() - accepted) < ACCEPTED_S
 
     def _is_going(self, victim: Pod) -> bool:
@@ -74,7 +74,7 @@ class Executor:
         return current is None or current.metadata.uid != victim.metadata.uid
 
     def start(self, candidate: Candidate, preemptor: PodInfo) -> None:
-        """Begin to end the victims. Those that are ending already only have to be waited for."""
+        """Begin to evict the candidate's victims. Those that are already terminating are only waited for."""
         self._forget_accepted()
         staying = [victim.pod for victim in candidate.victims if victim.pod.metadata.deletion_timestamp is None]
         victims = [pod for pod in staying if not self.has_ended(pod)]
@@ -123,7 +123,7 @@ class Executor:
             self._evictions.try_again(preemptor.uid)
 
     async def _clear_nominations(self, node_name: str, preemptor: PodInfo) -> bool:
-        """Clear nominations of pods of lower priority to the node; False if that failed, which is tolerable."""
+        """Clear nominations of pods of lower priority to the node. Returns False if one failed, which is tolerable."""
         succeeded = True
         for pod in self._handle.nominations.on(node_name):
             if pod.priority >= preemptor.priority:
@@ -139,7 +139,10 @@ class Executor:
         return succeeded
 
     async def _end(self, victim: Pod, preemptor: PodInfo, node_name: str) -> tuple[_End, bool]:
-        """End one victim, unless another preemptor does. Returns the outcome, and whether another one ended it."""
+        """Evict one victim, unless another preemptor does.
+
+        Returns the outcome, and whether another preemptor evicted it.
+        """
         uid, endings = victim.metadata.uid, self._endings
         while endings.is_under_way(uid):
             await self._evictions.until(lambda: not endings.is_under_way(uid), ACCEPTED_S)
@@ -155,7 +158,7 @@ class Executor:
         return end, False
 
     async def _evict(self, victim: Pod, preemptor: PodInfo, node_name: str) -> _End:
-        """End one victim."""
+        """Send a victim that is still being bound back to the queue, or delete it. Returns the outcome."""
         end = _End.SENT_BACK
         note = f"Preempted by pod {preemptor.uid} on node {node_name}"
         if self._evictions.stop_binding(victim.metadata.uid, self._plugin):
@@ -183,7 +186,7 @@ class Executor:
 
 
 def is_ending_for_preemption(pod: Pod) -> bool:
-    """Return True if the pod is ending because a scheduler preempted it."""
+    """Return True if the pod is terminating because a scheduler preempted it."""
     if pod.metadata.deletion_timestamp is None:
         return False
     condition = _target_condition(pod)

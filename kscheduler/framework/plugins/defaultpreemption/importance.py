@@ -12,18 +12,18 @@ _KEPT_TIMES = 16_384
 
 
 def started_s(pod: PodInfo, now: float) -> float:
-    """Return when the pod was started, in Unix seconds; now for one that was not started yet."""
+    """Return when the pod was started, in Unix seconds; `now` if it has not been started."""
     text = pod.pod.status.start_time
     return now if text is None else _unix_s(text, now)
 
 
 def by_importance(pods: Iterable[PodInfo], now: float) -> list[PodInfo]:
-    """Return the pods, the most important first; equals keep their order."""
+    """Return the pods, the most important first; equally important pods keep their order."""
     return sorted(pods, key=lambda pod: (-pod.priority, started_s(pod, now)))
 
 
 def earliest_start(victims: Sequence[PodInfo], now: float) -> float:
-    """Return when the first of the victims of the highest priority was started."""
+    """Return when the first of the victims with the highest priority was started, in Unix seconds."""
     highest = max(victim.priority for victim in victims)
     return min(started_s(victim, now) for victim in victims if victim.priority == highest)
 
@@ -35,7 +35,7 @@ def _unix_s(text: str, now: float) -> float:
 
 @functools.lru_cache(maxsize=_KEPT_TIMES)
 def _parse(text: str) -> float | None:
-    """Return a time; None for what is no time, as in a pod without a start time."""
+    """Return an RFC 3339 time in Unix seconds; None if the text is not a time."""
     try:
         return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
     except ValueError:

@@ -1,4 +1,4 @@
-"""DefaultPreemption at its extension points: PostFilter looks for victims, PreEnqueue holds the pod meanwhile."""
+"""DefaultPreemption at its extension points: PostFilter finds and evicts victims, PreEnqueue gates the preemptor."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ _NOT_TRIED = unresolvable(NOT_HELPFUL)
 
 @dataclass(frozen=True, slots=True)
 class _Chance:
-    """A pod that may preempt, and the nodes to try."""
+    """A pod that may preempt, with the nodes where evictions would make room, and the victims on each."""
 
     pod: PodInfo
     candidates: Sequence[Candidate]
 
 
 class DefaultPreemption:
-    """Finds pods whose eviction makes room, and evicts them.
+    """Finds pods whose eviction makes room for a pod that fits nowhere, and evicts them.
 
-    `dry_run` finds victims; by default kernels do, and what-ifs where they cannot.
+    `dry_run` finds the victims. By default kernels do so, and where they cannot, the filters on copies of nodes.
     """
 
     name = NAME
@@ -69,7 +69,10 @@ class DefaultPreemption:
         return UNDER_WAY if is_held else None
 
     def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
-        """Register an event that wakes no pod: the registrations of the plugins that rejected a held pod wake it."""
+        """Register an event whose hint never requeues a pod.
+
+        A pod held at PreEnqueue is requeued by the events of the plugins that rejected it.
+        """
         return (Registration(ClusterEvent(EventResource.POD, Action.DELETE), _never),)
 
     # --- the cycle ---
@@ -82,7 +85,7 @@ class DefaultPreemption:
         return _worded(self._carry_out(found) if isinstance(found, _Chance) else found)
 
     def propose(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterSteps:
-        """Propose victims as `post_filter` chooses them, and let extenders choose among the nodes."""
+        """Propose the victims that `post_filter` would find, and preempt on a node that the extenders left."""
         self._handle.evictions.attempted()
         found = self._look_for_victims(state, pod, statuses)
         if not isinstance(found, _Chance):
@@ -121,7 +124,7 @@ class DefaultPreemption:
         return PostFilterResult(best.node_name), None
 
     def _carry_out_kept(self, pod: PodInfo, kept: Proposal, pods_by_node: Mapping[str, frozenset[str]]) -> _Answer:
-        """Carry out what extenders kept of the proposal, on nodes whose pods are still the same."""
+        """Preempt on the best node that extenders left of the proposal, among those whose pods are still the same."""
         current = self._handle.evictions.current(pod.key)
         if current is None or current.metadata.uid != pod.uid:
             return None, error_status(f'pod "{pod.pod.metadata.name}" not found')
@@ -154,16 +157,16 @@ class DefaultPreemption:
         return is_ending_for_preemption(pod) or self._executor.has_ended(pod)
 
     def _nominated_node(self, pod: PodInfo) -> str:
-        """Return the pod's nominated node as the nominations knows it, before its status does."""
+        """Return the name of the pod's nominated node; `nominations` know it before the pod's status does."""
         return self._handle.nominations.node_of(pod.uid) or pod.pod.status.nominated_node_name
 
     def _is_least(self, pod: PodInfo) -> bool:
-        """Return True if no pod on any node has a lower priority, as for most pods that fit nowhere."""
+        """Return True if no pod on any node has a lower priority, which holds for most pods that fit nowhere."""
         lowest = self._handle.table.lowest_priority
         return lowest is None or lowest >= pod.priority
 
     def _without_victims(self, statuses: Mapping[str, Status]) -> str:
-        """Return the message that dry runs on all nodes would come to."""
+        """Return the message that dry runs would end with, if no node has a pod of lower priority."""
         if isinstance(statuses, VerdictStatuses):
             tried = sum(nodes for status, nodes in statuses.counts() if status.code is Code.UNSCHEDULABLE)
         else:
@@ -182,7 +185,7 @@ class DefaultPreemption:
         return self._dry_run.search(state, pod, nodes[start:] + nodes[:start], self._candidates_wanted(len(nodes)))
 
     def _promising(self, statuses: Mapping[str, Status]) -> list[NodeInfo]:
-        """Return the nodes that reject the pod for a reason which leaving pods may remove."""
+        """Return the nodes that reject the pod for a reason that evictions may remove."""
         if isinstance(statuses, VerdictStatuses):
             return statuses.nodes_with(Code.UNSCHEDULABLE)
         table = self._handle.table
@@ -221,13 +224,16 @@ def _never(pod: Pod, old: object, new: object) -> bool:
 
 
 def _code_at(node_name: str, statuses: Mapping[str, Status]) -> Code:
-    """Return the code of a node's status; a node that was not examined cannot be helped, as in kube-scheduler."""
+    """Return the code of a node's status.
+
+    Evictions do not help on a node that was not examined, as in kube-scheduler.
+    """
     status = statuses.get(node_name)
     return Code.UNSCHEDULABLE_AND_UNRESOLVABLE if status is None else status.code
 
 
 def _joined(faults: Sequence[Status]) -> str:
-    """Join errors as Go aggregates them: each text once."""
+    """Join error messages as Go's aggregated errors do, each text once."""
     texts = list(dict.fromkeys(fault.message for fault in faults))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 

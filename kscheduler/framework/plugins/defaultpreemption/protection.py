@@ -1,4 +1,4 @@
-"""The victims that violate PodDisruptionBudgets. Budgets are respected where possible, not always."""
+"""Finds the victims whose eviction violates PodDisruptionBudgets, which preemption respects if possible."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 def split(victims: Sequence[PodInfo], budgets: DisruptionBudgets) -> tuple[list[PodInfo], list[PodInfo]]:
-    """Return (those whose end would violate a budget, the others), each in the order given.
+    """Return the victims whose eviction would violate a PodDisruptionBudget, and the others, each in the order given.
 
-    The victims use up the budgets one after the other, so the first ones are covered.
+    Each victim uses up one disruption that its budgets still allow, so that the first victims violate none.
     """
     if not len(budgets):
         return [], list(victims)
@@ -25,7 +25,7 @@ def split(victims: Sequence[PodInfo], budgets: DisruptionBudgets) -> tuple[list[
 
 
 def _overdraws(victim: PodInfo, budgets: DisruptionBudgets, left: dict[Budget, int]) -> bool:
-    """Charge the victim to every budget that covers it; return True if one of them does not allow it."""
+    """Charge the victim to every budget that covers it. Returns True if one of them allows no more disruptions."""
     overdrawn = False
     for budget in budgets.within(victim.pod.metadata.namespace):
         if budget.covers(victim.pod):
@@ -35,7 +35,7 @@ def _overdraws(victim: PodInfo, budgets: DisruptionBudgets, left: dict[Budget, i
 
 
 class Protection:
-    """The budgets during one search, for many nodes: a budget's selector is matched once per kind of pod."""
+    """The PodDisruptionBudgets during one search over many nodes, matched once for each kind of pod (see `Kinds`)."""
 
     def __init__(self, budgets: DisruptionBudgets, kinds: Kinds) -> None:
         self._budgets = budgets
@@ -43,9 +43,9 @@ class Protection:
         self._covering: dict[int, tuple[Budget, ...]] = {}  # kind of pods -> the budgets for such pods
 
     def violating(self, here: NodePods, first: int) -> bytes:
-        """Return a byte per pod of a node: 1 if its end would violate a budget, when all from `first` on end.
+        """Return a byte for each pod of a node: 1 if its eviction would violate a budget.
 
-        As in `split` they use up the budgets one after the other.
+        All pods from index `first` on are evicted; as in `split` they use up the budgets one after the other.
         """
         marks = bytearray(len(here.pods))
         if not len(self._budgets):

@@ -1,6 +1,6 @@
-"""The definition of the plugin's scores: walks over all nodes and their pods, to score one node.
+"""The definition of InterPodAffinity's scores: iterates over all nodes and their pods to score one node.
 
-Decisions are made by `by_table`, from kept counters. Scores go by topology pair: the key of a node label, and its
+Decisions use `by_table` instead, which keeps counters. Scores go by topology pair: the key of a node label, and its
 value.
 """
 
@@ -21,9 +21,9 @@ TopologyPair = tuple[str, str]  # (label key, value)
 def score_by_pair(
     pod: PodInfo, own: OwnTerms, nodes: Iterable[NodeInfo], namespaces: Namespaces, hard_weight: int
 ) -> dict[TopologyPair, int]:
-    """Return the score of each topology pair for the pod; empty if no term applies.
+    """Return the score of each topology pair (label key, value) for the pod; empty if no affinity term applies.
 
-    `hard_weight`: the weight of an existing pod's required affinity term that means the pod.
+    `hard_weight`: the weight of an existing pod's required affinity term that matches the pod.
     """
     scores: dict[TopologyPair, int] = {}
     for node in nodes:
@@ -46,7 +46,7 @@ def score_of(labels: Mapping[str, str], scores: Mapping[TopologyPair, int]) -> i
 
 
 def normalize_between(scores: dict[str, int]) -> None:
-    """Scale scores (node name -> raw) in place: 100 · ((s - min) / (max - min)) in doubles, cut; equal ones become 0.
+    """Scale scores (node name -> raw) in place: 100 · ((s - min) / (max - min)) in doubles, truncated; all 0 if equal.
 
     The division comes first, as in kube-scheduler: the other order would round differently.
     """
@@ -57,9 +57,9 @@ def normalize_between(scores: dict[str, int]) -> None:
 
 
 def means_incoming(term: AffinityTerm, pod: PodInfo, namespaces: Namespaces) -> bool:
-    """Return True if an existing pod's term means the pod to be placed.
+    """Return True if an existing pod's affinity term matches the pod to be placed.
 
-    Unlike for the pod's own terms, a namespace that was never reported counts as one without labels here.
+    A namespace that the watch never reported counts as one without labels here, unlike for the pod's own terms.
     """
     metadata = pod.pod.metadata
     return term.matches(metadata.namespace, metadata.labels or {}, namespaces.get(metadata.namespace) or {})

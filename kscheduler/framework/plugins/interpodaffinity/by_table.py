@@ -1,8 +1,8 @@
-"""The plugin's table form: the same answers as `by_node`, from kept counters, for all rows in one call.
+"""InterPodAffinity's table form: the scores of `by_node` and the filter, for all nodes in one call, from kept counters.
 
-Each counter has one number a row, updated as pods come and go: how many pods one
-of the pod's own terms means, or how many terms of one topology key, held by pods there, mean the pod. Kernels sum
-these by topology domain. Python works through distinct terms and topology keys only, not through nodes or pods.
+Each counter has one number for each row (node), updated as pods come and go: how many pods there one of the pod's own
+affinity terms matches, or how many affinity terms of one topology key, of pods there, match the pod. Kernels sum these
+by topology domain. Python iterates over distinct terms and topology keys only, not over nodes or pods.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ MAX_KEYS = 64
 
 @dataclass(frozen=True, slots=True)
 class DomainCounts:
-    """A counter's numbers, and the topology to sum them by. Valid for one decision."""
+    """A counter of pods or terms by node, and the topology by which to sum it. Valid for one decision."""
 
     topology_key: str
     counter: RowCounter
     column: DomainColumn
 
     def count_anything(self) -> bool:
-        """Return True if anything is counted on a node in a domain, even if terms for and against sum to 0."""
+        """Return True if a node with the topology key has a count, even if terms for and against sum to 0."""
         if not self.column.size:
             return False
         # The first row answers, unless the cluster's pods are on nodes that lack the topology key.
@@ -58,10 +58,10 @@ class DomainCounts:
 
 @dataclass(frozen=True, slots=True)
 class FilterInput:
-    """The counts that the filter uses."""
+    """The counts that Filter uses: of the pod's required affinity and anti-affinity, and of others' anti-affinity."""
 
     affinity: Sequence[DomainCounts]
-    is_first: bool  # no pod that the affinity means is anywhere, and the pod itself would be one
+    is_first: bool  # the pod matches its own required affinity, and no pod on any node does
     anti_affinity: Sequence[DomainCounts]
     existing: Sequence[DomainCounts]
 
@@ -72,7 +72,7 @@ class FilterInput:
 
 @dataclass(frozen=True, slots=True)
 class ScoreInput:
-    """(weight, counts) that add up to the raw score of a node."""
+    """The counts by which Score judges nodes for a pod: the raw score is the sum of weight times count by domain."""
 
     weighted: Sequence[tuple[int, DomainCounts]]
 
@@ -82,7 +82,7 @@ class ScoreInput:
 
 
 class Sums:
-    """Runs the kernels over counts, with the buffers they need."""
+    """Sums counts by topology domain with kernels, to filter and score nodes; owns the kernels' buffers."""
 
     def __init__(self, columns: NodeColumns) -> None:
         self._columns = columns
@@ -90,12 +90,12 @@ class Sums:
         self._sums = DomainSums()
 
     def require(self, verdicts: Verdicts, counts: DomainCounts, code: int, detail: int) -> None:
-        """Reject the nodes outside of domains where something is counted."""
+        """Reject the nodes in whose topology domain nothing is counted, or that lack the topology key."""
         self._sum(counts)
         filter_outside(verdicts, self._sums, counts.column.ids, code, detail)
 
     def forbid(self, verdicts: Verdicts, counts: DomainCounts, code: int, detail: int) -> None:
-        """Reject the nodes in domains where something is counted."""
+        """Reject the nodes in whose topology domain something is counted."""
         if counts.counter.total:
             self._sum(counts)
             filter_inside(verdicts, self._sums, counts.column.ids, code, detail)
@@ -105,7 +105,7 @@ class Sums:
         add_domain_sums(verdicts, scores, self._sums, counts.column.ids, weight)
 
     def keep(self, counts: DomainCounts) -> SummedDomains:
-        """Return the counts by domain, to be kept."""
+        """Return the counts summed by domain, in a buffer of their own."""
         sums = DomainSums()
         self._sum_to(sums, counts)
         return SummedDomains(sums, counts.column)
@@ -119,13 +119,13 @@ class Sums:
 
 
 class AffinityIndex:
-    """This plugin's view of the table's counters."""
+    """The node table's counters of pods and of their affinity terms, as InterPodAffinity filters and scores by them."""
 
     def __init__(self, table: NodeTable, namespaces: Namespaces) -> None:
         self._table = table
         self._namespaces = namespaces
         self._sums = Sums(table.columns)
-        self._seen = -1  # id of the last group of term holders that was looked at
+        self._seen = -1  # id of the newest group of pods with an equal term whose topology key was read
         # Topology keys of the terms that pods on nodes hold, or have held; a dict for its order.
         self._forbidding: dict[str, None] = {}  # required anti-affinity
         self._scoring: dict[str, None] = {}  # all others
@@ -142,14 +142,14 @@ class AffinityIndex:
         return ScoreInput([(weight, counts) for weight, counts in weighted if counts.count_anything()])
 
     def shunning_keys(self) -> Collection[str]:
-        """Return the topology keys of the required anti-affinity of pods on nodes."""
+        """Return the topology keys of the required anti-affinity terms that pods on nodes have."""
         self._learn_keys()
         return self._forbidding.keys()
 
     def reject(self, verdicts: Verdicts, found: FilterInput, code: int, details: tuple[int, int, int]) -> None:
-        """Reject nodes. `details`: without the required affinity, by own anti-affinity, and by others'.
+        """Reject nodes by affinity, by anti-affinity and by existing pods' anti-affinity, with these three `details`.
 
-        The first reason stands, so that the order is that of the per-node form.
+        A row keeps the first reason (detail) it gets, so that the order is that of the per-node form.
         """
         lacking, shunned, shunning = details
         for counts in found.affinity:
@@ -163,7 +163,7 @@ class AffinityIndex:
             self._sums.forbid(verdicts, counts, code, shunning)
 
     def sum_up(self, found: FilterInput) -> tuple[Summed, Summed, Summed]:
-        """Return the counts by domain, to be kept: for single nodes and what-ifs."""
+        """Return the counts by domain of affinity, anti-affinity and existing pods' anti-affinity, for single nodes."""
         return self._kept(found.affinity), self._kept(found.anti_affinity), self._kept(found.existing)
 
     def _kept(self, questions: Sequence[DomainCounts]) -> Summed:
@@ -186,7 +186,7 @@ class AffinityIndex:
         return [(weight, self._counts((term,), term.topology_key)) for weight, term in own.preferred]
 
     def _counts(self, terms: tuple[AffinityTerm, ...], topology_key: str) -> DomainCounts:
-        """Return the counts of pods that all of these terms mean, by one topology."""
+        """Return the counts of the pods that all of these terms match, to be summed by one topology."""
 
         def weigh(pods: LabelClass) -> int:
             return int(all(term.matches(pods.namespace, pods.labels, None) for term in terms))
@@ -200,23 +200,23 @@ class AffinityIndex:
     # --- terms of existing pods that mean the pod ---
 
     def incoming(self, pod: PodInfo) -> Incoming:
-        """Return the pod's view on others' terms, valid until a term appears that reads other labels."""
+        """Return what existing pods' terms read of the pod, valid until a term appears that reads other labels."""
         return Incoming(pod, self._namespaces, self._table.counters.label_keys_of_terms)
 
     def forbidding(self, incoming: Incoming) -> list[DomainCounts]:
-        """Return others' required anti-affinity that means the pod, on all nodes: one item a topology key."""
+        """Return the counts of existing pods' required anti-affinity terms that match the pod, by topology key."""
         self._learn_keys()
         found = [self._forbids(incoming, key) for key in self._forbidding]
         return [counts for counts in found if counts.counter.groups]
 
     def wanting(self, incoming: Incoming, hard_weight: int) -> list[DomainCounts]:
-        """Return others' preferences that mean the pod, on all nodes; the counts are weighed already."""
+        """Return the weighted counts of existing pods' other terms that match the pod, by topology key."""
         self._learn_keys()
         found = [self._wants(incoming, key, hard_weight) for key in self._scoring]
         return [counts for counts in found if counts.counter.groups]
 
     def _existing(self, pod: PodInfo) -> Iterator[DomainCounts]:
-        """Yield others' required anti-affinity, one item for each topology key in which it rules out a node."""
+        """Yield the counts of existing pods' required anti-affinity terms that reject a node, one by topology key."""
         self._learn_keys()
         incoming = self.incoming(pod)
         for key in self._forbidding:
@@ -225,7 +225,7 @@ class AffinityIndex:
                 yield counts
 
     def _preferring(self, pod: PodInfo, hard_weight: int) -> Iterator[DomainCounts]:
-        """Yield others' preferences, one item for each topology key; the counts are weighed already."""
+        """Yield the weighted counts of existing pods' other terms that match the pod, one by topology key."""
         self._learn_keys()
         incoming = self.incoming(pod)
         for key in self._scoring:
@@ -254,7 +254,7 @@ class AffinityIndex:
         return DomainCounts(topology_key, counter, self._table.topology.column(topology_key))
 
     def _learn_keys(self) -> None:
-        """Read the terms that have appeared since the last call."""
+        """Read the topology keys of the affinity terms that have appeared since the last call."""
         holders = self._table.counters.by_terms
         new: Iterable[TermHolders] = holders.since(self._seen)
         if len(self._forbidding) + len(self._scoring) > self._most_keys:
@@ -271,9 +271,10 @@ class AffinityIndex:
 
 
 class Incoming:
-    """The properties that decide which terms of other pods mean a pod. `label_keys`: the labels that such terms read.
+    """What other pods' affinity terms read of a pod: its namespace, and those of its labels that such terms name.
 
-    Pods with one `look` are equal for them, such as those of a stateful set, each of which has a label of its own.
+    `label_keys`: the labels that terms name. Pods with an equal `look` are matched by the same terms, such as the pods
+    of a StatefulSet, each of which has one label of its own.
     """
 
     __slots__ = ("_labels", "_namespace", "_namespace_labels", "look")
@@ -288,7 +289,7 @@ class Incoming:
         self.look = (self._namespace, read, frozenset(self._namespace_labels.items()))
 
     def narrow(self) -> list[list[Token]]:
-        """Return tokens by which terms are found that may mean the pod."""
+        """Return lookup tokens (labels and namespace), by which the terms are found that may match the pod."""
         return [pod_tokens(self._namespace, self._labels)]
 
     def is_meant_by(self, term: AffinityTerm) -> bool:

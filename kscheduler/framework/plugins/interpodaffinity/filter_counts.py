@@ -1,4 +1,4 @@
-"""The filter's counts by topology pair: from the table's counters, and as they would be if pods moved."""
+"""Counts by topology pair (label key, value) for InterPodAffinity's Filter, also as they would be if pods moved."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 class PairCounts:
-    """One kind of count. The sums are shared with all what-ifs, the changes are not."""
+    """One of the filter's counts, by topology pair. Clones share the sums, but not the changes by pods that move."""
 
     __slots__ = ("_changes", "_summed")
 
@@ -45,7 +45,7 @@ class PairCounts:
             self._changes[pair] = self._changes.get(pair, 0) + by
 
     def any_on(self, labels: Mapping[str, str]) -> bool:
-        """Return True if anything is counted in a domain of a node with these labels."""
+        """Return True if something is counted in a topology domain of a node with these labels."""
         keys = {key for key, _ in self._summed} | {key for key, _ in self._changes}
         return any(self.of((key, labels[key])) > 0 for key in keys if key in labels)
 
@@ -59,15 +59,17 @@ class PairCounts:
 
 
 class FilterCounts:
-    """The counts for one pod. Summed when first needed: most cycles never ask."""
+    """The filter's counts for one pod, summed when first needed, since most cycles never need them."""
 
     __slots__ = ("_counts", "_namespaces", "_own", "_pod", "_sum")
 
     def __init__(
         self, pod: PodInfo, own: OwnTerms, namespaces: Namespaces, sum_up: Callable[[], tuple[Summed, Summed, Summed]]
     ) -> None:
-        """`sum_up` returns the current counts: pods that the required affinity means, and that the required
-        anti-affinity means, both term by term; and terms of others' required anti-affinity that mean the pod.
+        """Build the counts without summing them. `sum_up` returns three sums by topology domain.
+
+        They are: the pods that the required affinity matches; the pods that the required anti-affinity matches, both by
+        term; and the required anti-affinity terms of existing pods that match the pod.
         """
         self._pod = pod
         self._own = own
@@ -82,12 +84,12 @@ class FilterCounts:
         return other
 
     def demands(self, details: tuple[int, int, int]) -> Demands:
-        """Return all counts as demands; `details` are the numbers of the reasons."""
+        """Return the filter's requirements as numbers, for dry runs; `details` are the reason numbers of the three."""
         affinity, anti_affinity, existing = (counts.summed for counts in self._summed())
         return demands(self._pod, self._own, self._namespaces, (affinity, anti_affinity, existing), details)
 
     def move(self, other: PodInfo, node: NodeInfo, by: int) -> None:
-        """Follow another pod that comes to the node (1) or leaves it (-1)."""
+        """Update the counts as if another pod came to the node (`by` 1) or left it (-1)."""
         affinity, anti_affinity, existing = self._summed()
         for key in self._keys_held_against_it(other):
             existing.add(key, node.labels, by)
@@ -104,7 +106,7 @@ class FilterCounts:
                 yield term.topology_key
 
     def satisfies_affinity(self, labels: Mapping[str, str]) -> bool:
-        """Return True if a node with these labels has the topology, and in it the pods, that the affinity requires."""
+        """Return True if a node with these labels has the topology keys and the pods that the affinity requires."""
         terms: tuple[AffinityTerm, ...] = self._own.affinity
         if not all(term.topology_key in labels for term in terms):
             return False

@@ -1,9 +1,9 @@
-"""Queueing hints: the changes of pods and nodes that may help a pod that this plugin has rejected.
+"""Queueing hints: the changes of pods and nodes that may help a pod that InterPodAffinity has rejected.
 
-A pod can wait for pods that it requires, for pods to leave that exclude it or that it excludes, for nodes, and for
-labels that move a node to another domain. kube-scheduler's hints miss some of that: nodes for a pod that only others
-exclude, one of several terms of anti-affinity, namespace selectors, and the last pod of a series that went; such pods
-wait there until they are tried again anyway, after minutes.
+A pod can wait for pods that its affinity requires, for pods to leave that exclude it or that it excludes, for nodes,
+and for labels that move a node to another topology domain. kube-scheduler's hints miss some of these changes: nodes for
+a pod that only others exclude, one of several terms of anti-affinity, namespace selectors, and that the last pod left
+which matched the affinity of a series of pods. There such pods wait for minutes, until they are tried again anyway.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_KEPT = 10_000  # waiting pods whose compiled terms are remembered: each even
 
 
 class Kind(NamedTuple):
-    """The properties of pods that the same changes of pods help."""
+    """The properties of a waiting pod on which the hints about pods depend; pods with equal ones get equal answers."""
 
     namespace: str
     labels: frozenset[tuple[str, str]]
@@ -47,7 +47,7 @@ class Hints:
         self.for_nodes = Grouping(_topology_keys)
 
     def after_pod(self, waiting: Pod, old: object, new: object) -> bool:
-        """Hint for a pod that came to a node (`old` None), left one (`new` None), or changed its labels."""
+        """Return True if it may help that a pod came to a node (`old` None), left it (`new` None) or was changed."""
         before, after = _as_pod(old), _as_pod(new)
         changed = after or before
         if changed is None or changed.metadata.uid == waiting.metadata.uid:
@@ -62,7 +62,7 @@ class Hints:
         return before is not None and after is None and self._shuns(before, waiting)
 
     def after_node(self, waiting: Pod, old: object, new: object) -> bool:
-        """Hint for a new node (`old` None), or one whose labels or taints changed."""
+        """Return True if a new node (`old` None), or one whose labels or taints changed, may help."""
         if not isinstance(new, Node):
             return True
         terms = self._terms(waiting)
@@ -98,13 +98,13 @@ class Hints:
 
 
 def _may_join(own: OwnTerms, waiting: Pod, before: Pod | None, after: Pod | None) -> bool:
-    """Return True if a pod that the affinity requires has come, or the waiting pod is now the first of its series."""
+    """Return True if a pod that the affinity requires has come, or left so that the waiting pod may be the first."""
     is_meant, was_meant = _all_mean(own.affinity, after), _all_mean(own.affinity, before)
     return is_meant > was_meant or (was_meant > is_meant and _all_mean(own.affinity, waiting))
 
 
 def _is_left_alone(own: OwnTerms, before: Pod | None, after: Pod | None) -> bool:
-    """Return True if there is one pod less that the anti-affinity excludes."""
+    """Return True if a pod that the anti-affinity excludes has gone, or its labels no longer match."""
     return any(_means(term, before) and not _means(term, after) for term in own.anti_affinity)
 
 
@@ -162,7 +162,7 @@ def _brought(old: object, new: object) -> Iterable[Hashable] | None:
 
 
 def _shunned(token: Token) -> Hashable:
-    """Return the index key of a waiting pod as the target of other pods' anti-affinity: its labels and namespace."""
+    """Return the hint index's token for pods that other pods' anti-affinity excludes by this label or namespace."""
     return "shunned", *token
 
 

@@ -1,6 +1,7 @@
-"""A pod's affinity, and that of others to it, as terms of the compiled core: the table's counters by domain.
+"""A pod's affinity, and other pods' affinity to it, as terms that kernels read: counters summed by topology domain.
 
-Made once for pods with the same terms and labels, and again as kinds of pods or terms appear, or nodes change.
+They are made once for pods with equal affinity and labels, and again when pods with new labels or affinity appear, or
+nodes change.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 class Joining:
-    """The terms of all pods of a profile."""
+    """Makes the kernels' terms (compiled pod affinity) of all pods of a profile."""
 
     def __init__(self, table: NodeTable, index: AffinityIndex) -> None:
         self._table = table
@@ -34,9 +35,10 @@ class Joining:
         weight: int | None,
         hard_weight: int,
     ) -> Joined:
-        """Return the terms for the kernel.
+        """Return the pod's affinity in the form that kernels read.
 
-        `is_meant`: by terms of pods on nodes. `filters` and `weight` (None: no score): the plugin's points.
+        `is_meant`: existing pods' terms match the pod, too. `filters`, `weight`: is the plugin enabled at Filter, and
+        with which weight at Score (None: not enabled).
         """
         index, may_be_first = self._index, all_mean(own.affinity, pod)
 
@@ -61,7 +63,7 @@ class Joining:
         return Joined(self._bench, PluginTerms(key, self._table, ask))
 
     def _tally(self, counts: DomainCounts) -> DomainTally:
-        """Return the tally over all nodes."""
+        """Return the counts summed by topology domain, over all nodes."""
 
         def build(tally: DomainTally) -> None:
             mask = RowMask()

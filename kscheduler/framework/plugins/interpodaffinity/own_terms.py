@@ -1,8 +1,9 @@
-"""The terms of the pod to be placed, with the names of namespaces in place of namespace selectors.
+"""The affinity terms of the pod to be placed, with the names of namespaces in place of namespace selectors.
 
-The selectors are asked once a decision, so that what follows compares names. A namespace nobody has reported is
-found by no selector but one of all. A selector that no labels at all satisfy (NotIn, DoesNotExist) means all namespaces
-here: kube-scheduler 1.36 keeps it beside the names it found, and holds it against empty labels.
+The selectors are evaluated once a decision, so that afterwards only names are compared. A namespace that the watch has
+not reported matches no selector except one that matches all. A selector that no labels at all satisfy (NotIn,
+DoesNotExist) means all namespaces here: kube-scheduler 1.36 keeps it beside the names it found, and matches it with
+empty labels.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ def _named(term: AffinityTerm, namespaces: Namespaces) -> AffinityTerm:
 
 
 def means(term: AffinityTerm, pod: PodInfo) -> bool:
-    """Return True if one of the pod's own terms means this other pod."""
+    """Return True if this term of the pod to be placed matches the other pod."""
     metadata = pod.pod.metadata
     return term.matches(metadata.namespace, metadata.labels or {}, None)
 
 
 def all_mean(terms: tuple[AffinityTerm, ...], pod: PodInfo) -> bool:
-    """Return True if every term means the other pod, as required affinity demands."""
+    """Return True if there are terms and all of them match the other pod, as required affinity demands."""
     return bool(terms) and all(means(term, pod) for term in terms)

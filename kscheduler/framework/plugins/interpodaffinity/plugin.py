@@ -1,9 +1,10 @@
-"""InterPodAffinity: pods that must or should be near other pods, or away from them.
+"""InterPodAffinity: places pods where other pods are, or away from them, as required or preferred.
 
-Filter, in kube-scheduler's order: what the pod requires to be near (a pod counts only if all its terms mean it), what
-it requires to be away from, and who of the pods there requires to be away from it. Score: the summed weights, for
-each topology pair of the node, of the pod's own preferred terms that mean pods there, of theirs that mean it, and
-`hard_weight` for each of their required affinity terms that mean it; normalised between lowest and highest.
+Filter, in kube-scheduler's order: the pod's required affinity (a pod counts only if all its terms match it), its
+required anti-affinity, and the required anti-affinity of existing pods. Score: the summed weights, for each topology
+pair (label key, value) of the node, of the pod's own preferred terms that match pods there, of existing pods' preferred
+terms that match the pod, and `hard_weight` for each of their required affinity terms that match it; normalised between
+lowest and highest.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The filter's counts as demands on each domain's count, for dry runs of preemption.
+"""InterPodAffinity's Filter as numeric requirements on the count in each topology domain, for preemption's dry runs.
 
-One tally for each topology key of a kind, since terms with the same key are counted together.
+For each kind of count there is one tally for each topology key, since terms with equal keys are counted together.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def demands(
     summed: tuple[Summed, Summed, Summed],
     details: tuple[int, int, int],
 ) -> Demands:
-    """Return the demands on a node for a dry run.
+    """Return the filter's requirements on a node as numbers.
 
-    `summed` and `details`: of affinity, of anti-affinity, and of others' anti-affinity.
+    `summed` and `details` (reason numbers): of affinity, of anti-affinity, and of existing pods' anti-affinity.
     """
     affinity, anti_affinity, existing = summed
     lacking, shunned, shunning = details
@@ -50,7 +50,7 @@ def demands(
         )
 
     def know(other: PodInfo) -> bool:
-        """Return False for a pod that may be the first whose anti-affinity is about a topology."""
+        """Return False if the pod's anti-affinity may apply by a topology key that no existing pod's has."""
         keys = {term.topology_key for term in other.affinity.required_anti_affinity}
         return keys <= {key for key, _ in existing} or not any(
             means_incoming(term, pod, namespaces) for term in other.affinity.required_anti_affinity

@@ -1,1 +1,1 @@
-"""MetricPolicy: filters and scores nodes by live metrics, as policies say, with bounded waiting."""
+"""MetricPolicy: filters and scores nodes by live metrics according to policies, and limits how long pods wait."""

@@ -1,21 +1,24 @@
-"""MetricPolicy: filter and score nodes by live metrics, as the policy says that a pod is under.
+"""MetricPolicy: filters and scores nodes by live metrics, according to the policy that applies to a pod.
 
-A cycle never waits for a metric: values are there, or a rule's fallback decides (see `rules`). What happens to pods:
+A cycle never waits for a metric: either values are there, or a rule's fallback decides (see `rules`). What happens to
+pods:
 
-- *Waiting.* A pod under a rule with the fallback Requeue is rejected before any node is looked at while no node has a
-  value of its metric. Rejected pods are tried again when metrics or policies change, or nodes do. With a decision
-  deadline a pod is also tried again when it has waited that long since its first rejection; from then on the fallbacks
-  Requeue and Exclude mean Neutral to it. Where another replica rejected it first, its condition PodScheduled says when.
-- *Relaxation.* When no node is left, and rules of the policy left some out, the first step is looked for with which
-  one of those would be in. If the pod has waited long enough for that step since its first rejection, the step is
-  taken (and those before it), an Event says so, and the pod is tried again at once; else it is tried again when it
-  will have. Either way nobody is preempted for it meanwhile. Where no step would help, preemption goes on.
-- *Plan B.* While a metric of the policy has failed so often in a row, pods are decided as if there were no policy
+- *Waiting.* While no node has a value of a metric, a pod under a rule on it with the fallback Requeue is rejected at
+  PreFilter. Rejected pods are tried again when metrics, policies or nodes change. If the policy has a decision
+  deadline, a pod is also tried again when it has waited that long since its first rejection; from then on the fallbacks
+  Requeue and Exclude act as Neutral for it. If another replica rejected it first, its PodScheduled condition has that
+  time.
+- *Relaxation.* When no node is feasible, and rules of the policy rejected some, the plugin looks for the first
+  relaxation step that would admit one of those. If the pod has waited long enough for that step since its first
+  rejection, the step is taken (and those before it), an Event reports it, and the pod is tried again at once; otherwise
+  it is tried again when it has waited long enough. In both cases no pod is preempted for it meanwhile. If no step would
+  help, preemption goes on.
+- *Plan B.* While a metric of the policy has failed too often in a row, pods are decided as if there were no policy
   (Drop), or by the plugins of another profile (Profile): the pod keeps its scheduler name, and its binding and Events
   are written under it.
 
-A policy that a pod names and that is not there keeps the pod waiting until it is. Rejections here are never a matter of
-what other pods could be evicted for: they would leave what was measured as it is.
+A pod that names a policy that does not exist waits until it does. A rejection by this plugin cannot be resolved by
+preemption: evicting pods would not change what was measured.
 """
 
 from __future__ import annotations
@@ -51,17 +54,17 @@ OVERDUE = "MetricPolicyDeadline"
 
 @dataclass(frozen=True, slots=True)
 class _Cycle:
-    """The policy of a pod in its cycle, with the rules that apply."""
+    """The policy that applies to a pod in its scheduling cycle, with the compiled rules."""
 
     policy: PolicyRef
     spec: PolicySpec
     rules: RuleSet
-    waits: bool  # it was rejected before any node was looked at
+    waits: bool  # PreFilter rejected the pod, since it has to wait for values
 
 
 class MetricPolicy:
     name = NAME
-    comes_before_preemption = True  # at PostFilter, wherever the profile has it
+    comes_before_preemption = True  # at PostFilter, whatever order the profile states
 
     def __init__(self, handle: Handle) -> None:
         self._table = handle.table
@@ -112,7 +115,7 @@ class MetricPolicy:
     def post_filter(
         self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
     ) -> tuple[PostFilterResult | None, Status | None]:
-        """Return SUCCESS without a nomination if waiting may help the pod: then no pod is evicted for it."""
+        """Return SUCCESS without a nomination if waiting may help the pod, so that preemption does not run for it."""
         cycle = state.get(_CYCLE, _Cycle)
         if cycle is None:
             return None, unschedulable()
@@ -135,7 +138,10 @@ class MetricPolicy:
         return [row for row in rows if row is not None]
 
     def _relax(self, pod: PodInfo, cycle: _Cycle, rows: Sequence[int]) -> bool:
-        """Take the next step that would let one of the rows in, or wait until it may be taken. False: there is none."""
+        """Take the next relaxation step that would admit one of the rows, or have the pod wait until it is due.
+
+        Returns False if no step would.
+        """
         wait, now = self._waits.begin(pod.uid, cycle.policy, self._telemetry.now()), self._telemetry.now()
         for step in range(wait.step + 1, len(cycle.spec.relaxation) + 1):
             if not self._would_help(cycle, rows, step, is_overdue=wait.is_overdue):
@@ -152,7 +158,7 @@ class MetricPolicy:
         return False
 
     def _await_deadline(self, pod: PodInfo, cycle: _Cycle, rows: Sequence[int]) -> bool:
-        """Return True if the pod will fit once it need not wait for metrics any more."""
+        """Return True if the pod would fit on one of the rows once its decision deadline is over, and wait for that."""
         wait = self._waits.begin(pod.uid, cycle.policy, self._telemetry.now())
         if wait.is_overdue or not cycle.spec.decision_deadline.seconds:
             return False
@@ -166,7 +172,7 @@ class MetricPolicy:
         return any(kernel.mark(row) == 0 for row in rows)
 
     def _let_wait(self, pod: PodInfo, policy: PolicyRef, spec: PolicySpec) -> None:
-        """Try the pod again at its deadline at the latest."""
+        """Record the rejection, and have the pod tried again at its decision deadline, if the policy has one."""
         now = self._telemetry.now()
         wait = self._waits.begin(pod.uid, policy, now)
         deadline_s = spec.decision_deadline.seconds
@@ -175,7 +181,7 @@ class MetricPolicy:
             self._retry(pod, max(wait.since + deadline_s - now, 0.0))
 
     def _progress(self, pod: PodInfo, policy: PolicyRef, spec: PolicySpec) -> tuple[int, bool]:
-        """Return the relaxation steps that the pod has taken, and whether its time to wait for metrics is over."""
+        """Return how many relaxation steps the pod has taken, and whether its decision deadline is over."""
         wait = self._waits.recall(pod, policy, self._telemetry)
         if wait is None:
             return 0, False
@@ -189,11 +195,11 @@ class MetricPolicy:
         return min(wait.step, len(spec.relaxation)), wait.is_overdue
 
     def _sign_again(self, pod: PodInfo) -> None:
-        """Let the pod's next attempt sign it again: it may be judged otherwise then than pods with equal specs."""
+        """Drop the pod's signature: from now on it may be decided differently from pods with equal specs."""
         pod.signature = None
 
     def _is_apart(self, pod: PodInfo) -> bool:
-        """Return True if the pod is judged otherwise than pods with equal specs: relaxed, or past its deadline."""
+        """Return True if the pod is decided differently from pods with equal specs: relaxed, or past its deadline."""
         if self._waits.is_apart(pod.uid):
             return True
         if pod.uid not in self._waits and not pod.pod.status.conditions:  # it was never rejected
@@ -205,7 +211,7 @@ class MetricPolicy:
         return wait is not None and self._telemetry.now() >= wait.since + found[1].decision_deadline.seconds
 
     def _policy_in_force(self, pod: PodInfo) -> tuple[PolicyRef, PolicySpec] | None:
-        """Return the pod's policy; None without one, and for a policy that is not there."""
+        """Return the pod's policy; None if it names none, or one that does not exist."""
         try:
             return self._telemetry.policy_of(pod)
         except LookupError:
@@ -246,14 +252,14 @@ class MetricPolicy:
         return self._sets.follow()
 
     def look_beyond(self, pod: PodInfo) -> bytes:
-        """Return what signatures depend on beyond the pod's JSON: annotations, and progress in a policy."""
+        """Return what else the signature depends on: annotations, and the pod's progress in its policy."""
         if self._is_apart(pod):
             return pod.uid.encode()
         annotations = pod.pod.metadata.annotations
         return (annotations.get(POLICY_KEY) or "").encode() if annotations else b""
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
-        """Return the properties that determine the pod's policy."""
+        """Return the properties that determine the pod's policy; None once the pod has made progress in it."""
         if self._is_apart(pod):
             return None
         meta = pod.pod.metadata
@@ -288,7 +294,7 @@ class MetricPolicy:
 
 
 def _may_change(policy: PolicySpec) -> bool:
-    """Return True if a waiting pod may be judged otherwise later, on the same values."""
+    """Return True if the policy may judge a waiting pod differently later, even on equal values."""
     return bool(policy.relaxation) or policy.decision_deadline.seconds > 0
 
 

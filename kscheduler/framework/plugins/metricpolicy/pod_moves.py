@@ -1,8 +1,8 @@
-"""The pods that recently came to nodes or left them, with times: earlier usage follows from it.
+"""The pods that recently came to nodes or left them, with times, from which a node's earlier usage is computed.
 
-Every replica keeps it from its start, whether it leads or not. So a new leader knows which pods its predecessor placed
-after the samples that it uses. Of pods that were there before the replica was, conditions show when they came;
-those that had left by then are not known: until the next sample their nodes look fuller than they are.
+Every replica records them from its start, whether it leads or not. So a new leader knows which pods its predecessor
+placed after the samples that it uses. For pods that were there before the replica started, conditions show when they
+came; pods that had left by then are unknown: until the next sample their nodes look fuller than they are.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Move(NamedTuple):
 
 
 class PodMoves:
-    """The moves, as a watcher of the table."""
+    """Records pods that come to nodes and leave them, as a watcher of the node table."""
 
     def __init__(self, table: NodeTable, telemetry: Telemetry) -> None:
         self._table = table
         self._telemetry = telemetry
         self._moves: deque[Move] = deque(maxlen=MAX_MOVES)
-        self._left: tuple[str, NodeInfo] | None = None  # who left last: uid and node
+        self._left: tuple[str, NodeInfo] | None = None  # uid and node of the pod that left last
         for node in table:
             for pod in node.pods.values():
                 self.pod_added(node.row, pod)
@@ -45,7 +45,7 @@ class PodMoves:
 
     def pod_added(self, row: int, pod: PodInfo) -> None:
         node = self._table.at(row)
-        # A pod that changes is taken off its node and put back at once: only what it asks for may be other than before.
+        # A pod that changes is removed from its node and added back at once: only its request may have changed.
         returns = self._left is not None and self._left[0] == pod.uid and self._left[1] is node
         at = self._telemetry.now() if returns else came_at(pod, self._telemetry)
         if at > -math.inf:
@@ -57,6 +57,6 @@ class PodMoves:
         self._moves.append(Move(self._telemetry.now(), node, self._table.request_of(pod), -1))
 
     def since(self, moment: float) -> list[Move]:
-        """Return the moves since then on nodes that still exist, in the order of their times."""
+        """Return the recorded pods from that moment on, on nodes that still exist, in order of time."""
         found = [move for move in self._moves if move.at >= moment and self._table.find(move.node.row) is move.node]
         return sorted(found, key=lambda move: move.at)

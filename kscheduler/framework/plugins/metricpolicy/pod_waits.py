@@ -1,7 +1,7 @@
-"""The waiting time and the progress of pods that a policy has rejected. Callers pass the time.
+"""How long pods that a metric policy has rejected have waited, and which relaxation steps they have taken.
 
-For a pod that was rejected by this replica's predecessor its condition says since when: it waits no longer than it
-would have without a change of leader.
+If this replica's predecessor as leader rejected a pod first, the pod's condition has the time: it waits no longer than
+it would have without a change of leader. Callers pass the current time.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from kscheduler.framework.pod_times import rejected_at, rejection
 from kscheduler.framework.telemetry import PolicyRef, Telemetry
 from kscheduler.snapshot.pod_info import PodInfo
 
-MAX_KEPT = 65_536  # pods; the first is forgotten beyond that, and its condition is asked
-# Of the messages of a rejection by a policy (see `rules`); other plugins' time of waiting is not the policy's.
+MAX_KEPT = 65_536  # pods; beyond that the first is forgotten, and its condition is read instead
+# Parts of the messages of a rejection by a policy (see `rules`): a wait because of other plugins does not count.
 OF_RULE = "didn't satisfy metric rule "
 OF_VALUES = "fresh value of metric "
 
@@ -25,7 +25,7 @@ class PodWait:
     policy: PolicyRef
     since: float
     step: int = 0  # relaxation steps taken
-    is_overdue: bool = False  # it has waited for metrics for as long as it should
+    is_overdue: bool = False  # its decision deadline is over
 
     @property
     def is_apart(self) -> bool:
@@ -37,7 +37,7 @@ class PodWaits:
         self._waits: dict[str, PodWait] = {}  # pod uid -> its wait, in the order in which they began
 
     def recall(self, pod: PodInfo, policy: PolicyRef, telemetry: Telemetry) -> PodWait | None:
-        """Return the pod's wait, also from its condition if this replica knows nothing else."""
+        """Return the pod's wait; taken from its PodScheduled condition if this replica has not rejected it."""
         if pod.uid not in self._waits:
             message = rejection(pod)
             if OF_RULE not in message and OF_VALUES not in message:
@@ -51,7 +51,7 @@ class PodWaits:
         return found if found is not None and found.policy == policy else None
 
     def begin(self, uid: str, policy: PolicyRef, now: float) -> PodWait:
-        """Record a rejection, and return the wait since the first one."""
+        """Record a rejection at the time `now`, and return the pod's wait since its first rejection."""
         found = self.get(uid, policy)
         if found is None:
             self._waits.pop(uid, None)
@@ -61,7 +61,7 @@ class PodWaits:
         return found
 
     def is_apart(self, uid: str) -> bool:
-        """Return True if the pod is judged otherwise than pods with equal specs."""
+        """Return True if the pod is decided differently from pods with equal specs: relaxed, or past its deadline."""
         return bool(self._waits) and (found := self._waits.get(uid)) is not None and found.is_apart
 
     def __contains__(self, uid: str) -> bool:

@@ -1,4 +1,4 @@
-"""Compiled rules with their live values, for all pods of one policy with equal progress."""
+"""The compiled rules of one policy with current metric values, for pods with equal progress in the policy."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from kscheduler.snapshot.node_table import NodeTable
 
 
 class RuleSet:
-    """The compiled rules of a policy, with the columns of metrics that they read.
+    """The compiled rules of a policy, with the columns (values by node) of the metrics that they read.
 
-    `kernel` evaluates them for all rows with the values of the last `feed`, and with the resources in use now.
+    `kernel` evaluates them for all rows, on the values of the last `feed` and the resources that are in use now.
     """
 
     def __init__(self, policy: PolicyRef, spec: PolicySpec, rules: Rules, table: NodeTable) -> None:
@@ -38,16 +38,16 @@ class RuleSet:
 
     @property
     def values(self) -> set[Values]:
-        """Return the columns that are read."""
+        """Return the metrics, each with its freshness, that the rules read."""
         return {each.of if isinstance(each, Baseline) else each for each in self.rules.inputs}
 
     @property
     def resources(self) -> set[int]:
-        """Return the resources whose usage is needed, now and when values were sampled."""
+        """Return the resources whose usage the rules need, both now and when the values were sampled."""
         return {each.resource for each in self.rules.inputs if isinstance(each, Baseline)}
 
     def feed(self, columns: Mapping[Values, MetricColumn | None], history: UseHistory) -> None:
-        """Take over the columns' current values; None stands for an unknown metric, which no node has."""
+        """Take over the current values of the metrics' columns; None stands for an unknown metric without values."""
         rules = self.rules
         self._inputs = [self._read(each, columns, history) for each in rules.inputs]
         self._ranges = [given if isinstance(given, tuple) else _ends(columns[given]) for given in rules.ranges]
@@ -57,7 +57,7 @@ class RuleSet:
         self.lacking = frozenset(fallback for each, fallback in rules.fallbacks if self.kernel.absent(numbers[each]))
 
     def outside(self, columns: Mapping[Values, MetricColumn | None]) -> dict[str, str]:
-        """Return metrics whose values all lie beyond a rule's range, and how: all nodes get equal points by it."""
+        """Return metric -> why its rule scores all nodes equally: all values lie outside of the rule's range."""
         found: dict[str, str] = {}
         for goal, given in zip(self.rules.goals, self.rules.ranges, strict=True):
             read = self.rules.inputs[goal.value]
@@ -84,17 +84,20 @@ class RuleSet:
     # --- one node ---
 
     def mark_of(self, node: NodeInfo) -> int:
-        """Return the mark that the kernel would give the node: 0 accepts it. It may be a node of a what-if."""
+        """Return the kernel's verdict on a single node, also on a copy: 0 accepts, else the reason number plus 1."""
         rules = self.rules
         return mark_of(rules.groups, rules.goals, lambda number: self._input(number, node.row), lambda r: _use(node, r))
 
     def points_of(self, node: NodeInfo) -> int:
-        """Return the points that the rules give the node, 0..100, as the kernel would."""
+        """Return the score 0..100 that the rules give a single node, equal to the kernel's."""
         goals = self.rules.goals
         return points_of(goals, self._ranges, lambda number: self._input(number, node.row), lambda r: _use(node, r))
 
     def values_of(self, node: NodeInfo, sample_of: Callable[[str, int], SampleSteps | None]) -> list[NodeValue]:
-        """Return the values that rules compare on the node: an input repeatedly, if rules add different loads to it."""
+        """Return the values that the rules compare on the node.
+
+        A metric occurs several times if rules add different loads of pods to it.
+        """
         rules = self.rules
         loads: dict[tuple[int, Load | None], None] = {}
         for test in (test for group in rules.groups for test in group):
@@ -118,7 +121,7 @@ class RuleSet:
         return NodeValue(metric, used, steps.read, steps.clamped, steps.smoothed, self_load, steps.age_s)
 
     def status(self, detail: int) -> Status:
-        """Return an unresolvable status: removing pods from the node would not change what was measured there."""
+        """Return the status for a reason number: unresolvable, since evicting pods would not change measured values."""
         return unresolvable(self.rules.reasons[detail])
 
     def _input(self, number: int, row: int) -> float:

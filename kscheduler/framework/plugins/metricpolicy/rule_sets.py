@@ -1,7 +1,7 @@
-"""All rule sets in use, updated before decisions; and the version of what was compiled from them.
+"""The compiled rules of all policies in use, updated before decisions.
 
-Values are read again when a column's version changes: an answer came, values grew too old, or a
-node came or went. Policies may have changed when their version did, as may the columns to read.
+Values are read again when a column's version changes: new values came, old ones expired, or a node came or went.
+Policies, and with them the columns to read, may have changed when the version of the policies did.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kscheduler.snapshot.node_table import NodeTable
 
 log = logging.getLogger(__name__)
 
-MAX_SETS = 128  # some 60 bytes a row each; those not asked for since there were so many are given up
+MAX_SETS = 128  # some 60 bytes a row each; at this number, those that are not asked for again are dropped
 
 Key = tuple[PolicyRef, int, bool]  # policy, relaxation steps taken, is the time to wait for metrics over?
 
@@ -30,16 +30,16 @@ class RuleSets:
         self._telemetry = telemetry
         self._history = UseHistory(table, PodMoves(table, telemetry))
         self._sets: dict[Key, RuleSet] = {}
-        self._before: dict[Key, RuleSet] = {}  # of the version of policies before this one: taken over if asked for
+        self._before: dict[Key, RuleSet] = {}  # rule sets of the generation before, taken over if asked for
         self._columns: dict[Values, MetricColumn | None] = {}
         self._versions: dict[Values, int] = {}  # of the columns, when sets were fed last
         self._outside: set[tuple[PolicyRef, str]] = set()  # logged: policies and metrics whose range fits no value
         self._policies = (-1, 0)  # version of the policies, and how many resources there are
-        self.version = 0  # grows when a class that was compiled may be judged otherwise than its rules say
+        self.version = 0  # grows when pod classes that were compiled from these rules become invalid
         telemetry.watch(self._changed)
 
     def follow(self) -> int:
-        """Update everything; call it before decisions are made. Returns the version."""
+        """Update all rules and values; called before decisions. Returns the version, which grows when rules change."""
         policies = self._telemetry.policies_version, len(self._table.resources.names)
         if policies != self._policies:
             self._policies = policies
@@ -52,7 +52,7 @@ class RuleSets:
         return self.version
 
     def find(self, policy: PolicyRef, spec: PolicySpec, step: int = 0, *, is_overdue: bool = False) -> RuleSet:
-        """Return the rules of a policy for pods with this progress, valid until the next `follow`."""
+        """Return a policy's rules for pods that have taken `step` relaxation steps, valid until the next `follow`."""
         key = (policy, step, is_overdue)
         found = self._sets.get(key)
         if found is None or not _is_of(found, spec):
@@ -64,15 +64,16 @@ class RuleSets:
         return found
 
     def _turn(self) -> None:
-        """Begin a new generation: rule sets that are asked for again are taken over, the others dropped later."""
+        """Begin a new generation of rule sets: old ones that are asked for again are taken over, the others dropped."""
         self._before = self._sets or self._before
         self._sets, self._columns, self._versions = {}, {}, {}
         self.version += 1
 
     def known(self, policy: PolicyRef, spec: PolicySpec) -> RuleSet | None:
-        """Return the rules for pods without progress; None if no such pod was decided yet.
+        """Return a policy's rules for pods without progress in it; None if no such pod has been decided yet.
 
-        Until then earlier usage on nodes is unknown. Lanes that look ahead would begin to follow it earlier.
+        This does not compile rules, since that would begin to record the usage of nodes earlier than the general lane
+        does.
         """
         key = (policy, 0, False)
         found = self._sets.get(key)
@@ -105,7 +106,7 @@ class RuleSets:
             return None
 
     def _feed(self) -> None:
-        """Update all sets that read a changed column."""
+        """Update all rule sets that read a column that has changed."""
         changed = {
             key for key, column in self._columns.items() if column is not None and column.version != self._versions[key]
         }
@@ -126,7 +127,7 @@ class RuleSets:
         self._log_outside(fed)
 
     def _log_outside(self, fed: RuleSet) -> None:
-        """Log once that a range fits no value, usually a mistake in units; and again after it has fitted."""
+        """Log once that a rule's range contains no value, usually a mistake in units; and again if it did meanwhile."""
         outside = fed.outside(self._columns)
         for metric, how in outside.items():
             if (fed.policy, metric) not in self._outside:

@@ -1,16 +1,15 @@
-"""Compiles a policy for the kernel: groups of tests, goals, the inputs they read, and messages for users.
+"""Compiles a metric policy for the kernel: groups of tests, goals, the inputs they read, and messages for users.
 
-A policy is compiled for a pod that has taken so many of its relaxation steps, and whose time to wait for metrics may be
-over. Where a rule has no value on a node, its fallback decides:
+A policy is compiled for pods that have taken a number of its relaxation steps, and whose decision deadline may be over.
+Where a rule has no value on a node, its fallback decides:
 
-- Neutral: a filter rule holds, and a score rule gives its neutral score.
-- LastGood: the latest value counts, however old; if there never was one, as Neutral.
-- Exclude: the node is rejected.
-- Requeue: the node is rejected; and while no node has a value, pods go back to the queue without a look at nodes.
+- Neutral: a filter rule holds, and a score rule gives its neutral score. - LastGood: the latest value counts, however
+old; if there never was one, as Neutral. - Exclude: the node is rejected. - Requeue: the node is rejected; and while no
+node has a value, PreFilter rejects the pod.
 
-Relaxation steps add up. A step gives rules on a metric another bound, or leaves groups of filter rules out that name a
-metric; score rules on that metric then reject no node either. When a pod's time is over Exclude and Requeue mean
-Neutral, for all its rules.
+Relaxation steps add up. A step replaces the bound of the rules on a metric, or drops the groups of filter rules that
+name a metric; score rules on that metric then reject no node either. Once a pod's decision deadline is over, Exclude
+and Requeue act as Neutral, for all its rules.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ EXCLUDING = ("Exclude", "Requeue")
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """An input: a metric's values."""
+    """An input of the kernel: the values of a metric by node that are fresh enough, or with `last_good` of any age."""
 
     metric: str
     freshness: Freshness
@@ -61,7 +60,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """An input: the usage of a resource (column, or PODS) when those values were sampled."""
+    """An input of the kernel: the usage of a resource (its column, or PODS) when the metric's values were sampled."""
 
     resource: int
     of: Values
@@ -72,17 +71,15 @@ Input = Values | Baseline
 
 @dataclass(slots=True)
 class Rules:
-    """The compiled form of a policy."""
+    """A policy compiled for the kernel."""
 
     groups: list[list[MetricTest]] = field(default_factory=list)
     goals: list[MetricGoal] = field(default_factory=list)
-    ranges: list[tuple[float, float] | Values] = field(default_factory=list)  # of goals; or whose least and most it is
+    ranges: list[tuple[float, float] | Values] = field(default_factory=list)  # of each goal; Values: their min and max
     inputs: list[Input] = field(default_factory=list)
-    reasons: list[str] = field(default_factory=list)  # by detail, as the kernel gives it
-    fallbacks: list[tuple[Values, str]] = field(
-        default_factory=list
-    )  # each value that rules read, and without which...
-    awaited: list[Values] = field(default_factory=list)  # while no node has one of these, pods wait
+    reasons: list[str] = field(default_factory=list)  # the kernel's reason number (detail) -> message
+    fallbacks: list[tuple[Values, str]] = field(default_factory=list)  # (what a rule reads, its fallback without it)
+    awaited: list[Values] = field(default_factory=list)  # while no node has a value of one of these, pods wait
     lacks_resource: bool = False  # no node has, and no pod asks for, a resource that counts as load: it is left out
 
     @property
@@ -91,12 +88,15 @@ class Rules:
 
     @property
     def filters_by_load(self) -> bool:
-        """True if pods that come and go change which nodes are rejected."""
+        """True if pods that come to nodes or leave them change which nodes the rules reject."""
         return any(test.load is not None for group in self.groups for test in group)
 
 
 def compile_rules(policy: PolicySpec, resources: ResourceColumns, step: int = 0, *, is_overdue: bool = False) -> Rules:
-    """Compile the rules of a valid policy after so many relaxation steps (`step`)."""
+    """Compile the rules of a valid policy for pods that have taken `step` relaxation steps.
+
+    `is_overdue`: the pods' decision deadline is over.
+    """
     return _Compiler(policy, resources, step, is_overdue).compile()
 
 
@@ -173,7 +173,7 @@ class _Compiler:
         return "Neutral" if self._is_overdue and fallback in EXCLUDING else fallback
 
     def _values(self, metric: str, freshness: Freshness, fallback: str) -> tuple[Values, bool]:
-        """Return the values to read, and whether nodes without one are rejected."""
+        """Return what a rule reads of a metric, and whether nodes without a value are rejected."""
         values = Values(metric, freshness, last_good=fallback == "LastGood")
         self._rules.fallbacks.append((values, fallback))
         if fallback == "Requeue":

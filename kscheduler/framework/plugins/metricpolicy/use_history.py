@@ -1,11 +1,12 @@
-"""Recent usage of nodes by resource, to find out which pods a sample of a metric includes already.
+"""The recent usage of nodes by resource, to find out which pods a metric's sample already includes.
 
-A copy of the columns is kept each second in which a decision was made, so a burst is seen in steps of a second. A pod
-that came to a node between two copies counts as having come with the last decision before the later one; a sample of
-that very moment does not include it. When there are too many copies, every other one of the older half is dropped.
+The usage columns are copied once in each second in which a decision was made, so a burst is seen in steps of a second.
+A pod that came to a node between two copies counts as having come with the last decision before the later copy; a
+sample of exactly that time does not include it. When there are too many copies, every other one of the older half is
+dropped.
 
-Usage before a resource was followed is computed from the pods that came and left since. So it makes no
-difference to a decision whether this replica placed them or the one that led before it.
+The usage of a resource before it was first needed is computed from the pods that came and left since. So a decision
+does not depend on whether this replica placed them or the replica that led before it.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ class UseHistory:
         self._copies: dict[int, list[array[float]]] = {}  # resource column, or PODS -> a copy for each time
         self._copied: object = None  # generation of the columns at the latest copy
         self._decided_at = -math.inf  # when decisions were made last
-        self._owners: list[NodeInfo | None] = []  # row -> whose use the copies are of
-        self._seen = 0  # changes of nodes
+        self._owners: list[NodeInfo | None] = []  # row -> the node whose usage the copies have
+        self._seen = 0  # number of node changes that have been read
 
     def follow(self, resources: Iterable[int], now: float) -> None:
-        """Follow the usage of these resources; what was kept of others is dropped."""
+        """Record the usage of these resources from now on; what was kept of others is dropped."""
         wanted = set(resources)
         added = wanted - self._copies.keys()
         self._copies = {resource: self._copies[resource] for resource in wanted - added}
@@ -60,14 +61,17 @@ class UseHistory:
             self._copies[resource] = self._earlier(resource, self._moves.since(now - BINDINGS_KNOWN_S))
 
     def note(self, now: float, *, decides: bool) -> None:
-        """Copy the columns if it is time; call it before decisions are made (`decides`), and now and then."""
+        """Copy the usage columns if a copy is due. Called before decisions (`decides`), and from time to time."""
         if self._copies and self._table.columns.generation != self._copied and self._is_time(now):
             self._copy(max(self._times[-1], min(self._decided_at, now)))
         if decides:
             self._decided_at = now
 
     def baseline(self, resource: int, column: MetricColumn) -> array[float]:
-        """Return, by row, the usage of a followed resource when the column's values were sampled, on their mean."""
+        """Return, by row, the usage of a recorded resource over the time in which the column's values were sampled.
+
+        A value averaged over a window gets the mean usage of that window.
+        """
         self._forget_others()
         now = copy_use(self._table.columns, resource)
         return mean_use(self._times, self._copies[resource], column.sampled, column.window_s, now)
@@ -75,7 +79,7 @@ class UseHistory:
     # --- inside ---
 
     def _earlier(self, resource: int, moves: list[Move]) -> list[array[float]]:
-        """Return a copy for each time: the current usage without later pods and with those that have left since."""
+        """Return the usage at each copy's time: the current usage, with the pods undone that came or left since."""
         copy = copy_use(self._table.columns, resource)
         copies = [copy]
         for number in range(len(self._times) - 2, -1, -1):
@@ -90,7 +94,7 @@ class UseHistory:
         return copies
 
     def _is_time(self, now: float) -> bool:
-        """Return True if a copy is due; also for a new node, which has no history yet."""
+        """Return True if a copy is due; also when nodes have changed, since a new node has no history yet."""
         return now >= self._times[-1] + SPACING_S or self._table.node_changes.count != self._seen
 
     def _copy(self, time: float) -> None:
@@ -107,7 +111,7 @@ class UseHistory:
         return max(FEWEST_COPIES, min(MOST_COPIES, MOST_BYTES // bytes_of_a_copy))
 
     def _thin(self) -> None:
-        """Drop every other copy of the older half; the oldest stays, for it represents all time before."""
+        """Drop every other copy of the older half. The oldest stays, since it stands for all time before it."""
         gone = range(1, len(self._times) // 2, 2)
         for number in reversed(gone):
             del self._times[number]
@@ -115,7 +119,7 @@ class UseHistory:
                 del copies[number]
 
     def _forget_others(self) -> None:
-        """Drop the usage of nodes that are gone: it says nothing about a new node in the same row."""
+        """Drop the usage of nodes that are gone, since a new node may be in their row."""
         changes = self._table.node_changes
         if changes.count == self._seen:
             return
@@ -139,7 +143,10 @@ def _amount(move: Move, resource: int) -> int:
 
 
 def _moments(moves: Sequence[Move], most: int, now: float) -> array[float]:
-    """Return the times of copies to make: before the first move, and after each second with moves."""
+    """Return the times for which usage is to be computed: before the first move, and after each second with moves.
+
+    At most `most` times; `now` alone without any moves.
+    """
     if not moves:
         return array("d", [now])
     ends: list[float] = []

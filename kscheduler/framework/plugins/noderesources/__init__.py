@@ -1,1 +1,1 @@
-"""Plugins for the requests of pods and the allocatable resources of nodes."""
+"""Plugins that compare the requests of pods with the allocatable resources of nodes."""

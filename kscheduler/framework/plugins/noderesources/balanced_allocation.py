@@ -1,7 +1,8 @@
-"""NodeResourcesBalancedAllocation: prefer nodes whose resources are then used to a similar degree.
+"""NodeResourcesBalancedAllocation: prefers nodes whose resources will be used to a similar degree with the pod there.
 
-1.36's formula: f_r = min(used/allocatable, 1); std over the resources (half the difference for two, population
-deviation for more); s = int((1 − std)·100); score = 50 + (50 + s_with − s_without)/2, truncated. About 75 is neutral.
+kube-scheduler 1.36's formula: f_r = min(used/allocatable, 1); std over the resources (half the difference for two,
+population deviation for more); s = int((1 − std)·100); score = 50 + (50 + s_with − s_without)/2, truncated, where
+s_with and s_without are s with and without the pod. About 75 is neutral.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def _fraction(used: int, capacity: int) -> float:
 
 
 def _balance(fractions: Sequence[float]) -> int:
-    """Return 100 when all fractions are equal, less the further they differ."""
+    """Return 100 if all fractions are equal, and less the more they differ."""
     if len(fractions) == 2:
         deviation = abs((fractions[0] - fractions[1]) / 2)
     elif len(fractions) > 2:

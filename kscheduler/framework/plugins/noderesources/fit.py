@@ -1,7 +1,8 @@
-"""NodeResourcesFit: what a pod requests must be free on its node; scored by what is then used (see `strategies`).
+"""NodeResourcesFit: the node must have free what a pod requests; the score follows from what is then used.
 
-Used, for scoring: what pods on the node request, with the non-zero defaults for cpu and memory, plus the incoming
-pod's own. A resource the node does not have does not count, nor does an extended one the pod does not ask for.
+Used, for scoring: what pods on the node request, with the non-zero defaults for cpu and memory, plus the incoming pod's
+request. A resource that the node does not have does not count, nor does an extended resource that the pod does not
+request. For the scoring strategies see `strategies`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ DEFAULT_RESOURCES = (("cpu", 1), ("memory", 1))
 
 
 class Fit:
-    """NodeResourcesFit. `ignored`: extended resources that this plugin ignores; `ignored_groups`: their domains."""
+    """NodeResourcesFit. It ignores the extended resources `ignored`, and those of the domains `ignored_groups`."""
 
     name = NAME
     signs_metadata = False
@@ -79,7 +80,7 @@ class Fit:
         return PodRequest(kept, request.non_zero_cpu, request.non_zero_memory)
 
     def _is_ignored(self, name: str) -> bool:
-        """Return True for an ignored resource: only extended ones can be, whatever the arguments name."""
+        """Return True for an extended resource that the arguments name as ignored; others cannot be ignored."""
         if not self._ignored and not self._ignored_groups:
             return False
         group = name.partition("/")[0]
@@ -136,7 +137,7 @@ class Fit:
         return self._strategy.score(list(self._uses(node, request))), None
 
     def _uses(self, node: NodeInfo, request: PodRequest) -> Iterator[Use]:
-        """Yield the resources that count on a node."""
+        """Yield the usage of each resource that counts for the node's score, with the pod there."""
         for column, weight in self._weights:
             capacity = self._table.columns.allocatable(node.row, column)
             own = self._own_request(request, column)

@@ -1,7 +1,8 @@
-"""Queueing hints for pods that lacked room; kube-scheduler's rules.
+"""Queueing hints of NodeResourcesFit, for pods that lacked room; the rules are kube-scheduler's.
 
-Pods that go, or ask for less than before of what the waiting pod asks for; new nodes that could take it were they
-empty; and nodes that could and got more of what it asks for, or of places for pods.
+What may help: pods that leave, or request less than before of a resource that the waiting pod requests; new nodes that
+could take the pod if they were empty; and nodes that could do so and got more of what it requests, or room for more
+pods.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Request = tuple[tuple[str, int], ...]  # (resource, amount), all above zero, by 
 
 
 class Hints:
-    """Queueing hints of NodeResourcesFit. `is_ignored`: returns True for resources that this plugin ignores."""
+    """Queueing hints of NodeResourcesFit. `is_ignored` returns True for resources that the plugin ignores."""
 
     def __init__(self, is_ignored: Callable[[str], bool]) -> None:
         self._is_ignored = is_ignored
@@ -28,7 +29,7 @@ class Hints:
         self.for_nodes = Grouping(_request_of, lambda: RequestIndex(is_ignored))
 
     def after_pod(self, waiting: Pod, old: object, new: object) -> bool:
-        """Hint for a pod that has gone from its node (`new` None), or may have been scaled down."""
+        """Return True if a pod has left its node (`new` None), or requests less of what the waiting pod requests."""
         if not isinstance(old, Pod) or not isinstance(new, Pod):
             return True
         if new.metadata.uid == waiting.metadata.uid:
@@ -39,7 +40,7 @@ class Hints:
         return any(before.get(name, 0) > after.get(name, 0) for name, _ in _request(waiting))
 
     def after_node(self, waiting: Pod, old: object, new: object) -> bool:
-        """Hint for a new node (`old` None), or one whose allocatable has changed."""
+        """Return True for a new node (`old` None), or one with more allocatable, on which the waiting pod may fit."""
         if not isinstance(new, Node):
             return True
         request, offer = _request(waiting), node_allocatable(new)
@@ -56,10 +57,11 @@ class Hints:
 
 
 class RequestIndex:
-    """A hint index over requests: finds those a node could take, in order of amount, for each resource.
+    """A hint index over the requests of waiting pods: finds those for which a node's allocatable is enough.
 
-    Requests are grouped by the resources they ask for, so that a node that got more of one resource brings up only
-    those that ask for it. Of a request's resources the one that leaves fewest candidates is used.
+    Requests are grouped by the set of resources they name, so that a node that got more of one resource yields only
+    those that request it. Within a group they are sorted by the amount of each resource; the resource that leaves the
+    fewest candidates is used.
     """
 
     def __init__(self, is_ignored: Callable[[str], bool]) -> None:
@@ -109,7 +111,7 @@ class _Entry:
 
 
 class _Order:
-    """Entries by the amount of one resource, ascending; dead ones stay until they outnumber the others."""
+    """Entries by the amount of one resource, ascending; removed entries stay until they outnumber the others."""
 
     __slots__ = ("amounts", "dead", "entries")
 
@@ -131,7 +133,7 @@ class _Order:
 
 
 class _Ordered:
-    """Requests for the same resources."""
+    """The requests of one set of resources, sorted by the amount of each resource."""
 
     def __init__(self, names: list[str]) -> None:
         self._orders = {name: _Order() for name in names}  # resource -> the requests in order of its amount
@@ -161,7 +163,7 @@ class _Ordered:
         return list(self._entries)
 
     def up_to(self, amounts: Mapping[str, int]) -> Iterable[Request]:
-        """Yield at least the requests that ask for no more than this; may be read slowly."""
+        """Yield at least the requests for no more than these amounts; requests may be added and removed meanwhile."""
         fewest, narrowest = math.inf, None
         for name, order in self._orders.items():
             number = bisect_right(order.amounts, amounts.get(name, 0))

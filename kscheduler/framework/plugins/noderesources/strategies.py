@@ -1,7 +1,7 @@
 """The three scoring strategies of NodeResourcesFit, by the usage of a node's resources with the pod there.
 
-Each has the formula for one node, on (used, allocatable, weight) of the resources that count there, and the kernel
-that computes all nodes. Divisions are of non-negative numbers, so Python's floor equals Go's truncation.
+Each has the formula for one node, on (used, allocatable, weight) of the resources that count there, and the kernel that
+computes all nodes. Divisions are of non-negative numbers, so Python's floor equals Go's truncation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Shape = Sequence[tuple[int, int]]  # (utilization 0..100 ascending, score 0..10)
 
 
 class Use(NamedTuple):
-    """One resource of a node: the amount used with the pod there, the allocatable amount, and the weight."""
+    """The usage of one resource on a node: the amount used with the pod there, the allocatable amount, the weight."""
 
     used: int
     allocatable: int
@@ -37,22 +37,22 @@ class Use(NamedTuple):
 
 class Strategy(Protocol):
     def score(self, uses: Sequence[Use]) -> int:
-        """Return 0..100 for one node; 0 if no resource counts."""
+        """Return the score 0..100 of one node; 0 if no resource counts."""
         ...
 
     def score_table(
         self, columns: NodeColumns, verdicts: Verdicts, scores: Scores, request: PodRequest, weights: Weights
     ) -> None:
-        """Score every feasible row."""
+        """Score every feasible row (node) in one call."""
         ...
 
     def compile(self, draft: ClassDraft, request: PodRequest, weights: Weights) -> None:
-        """Set the score for all pods of a class."""
+        """State the score in the draft of a pod class, for all pods of the class."""
         ...
 
 
 class LeastAllocated:
-    """⌊Σ w·⌊free·100/allocatable⌋ / Σ w⌋: the emptier the better."""
+    """Prefers the node with the most free resources: ⌊Σ w·⌊free·100/allocatable⌋ / Σ w⌋."""
 
     def score(self, uses: Sequence[Use]) -> int:
         return _mean([(max(cap - used, 0) * MAX_NODE_SCORE // cap, weight) for used, cap, weight in uses])
@@ -67,7 +67,7 @@ class LeastAllocated:
 
 
 class MostAllocated:
-    """⌊Σ w·⌊used·100/allocatable⌋ / Σ w⌋: the fuller the better."""
+    """Prefers the node with the most used resources: ⌊Σ w·⌊used·100/allocatable⌋ / Σ w⌋."""
 
     def score(self, uses: Sequence[Use]) -> int:
         return _mean([(min(used, cap) * MAX_NODE_SCORE // cap, weight) for used, cap, weight in uses])
@@ -82,9 +82,9 @@ class MostAllocated:
 
 
 class RequestedToCapacityRatio:
-    """Each resource's utilization on a broken line, then the weighted mean, rounded half up.
+    """Maps each resource's utilization to a score by the piecewise linear `shape`; the result is their weighted mean.
 
-    A resource that scores 0 takes no part in the mean: kube-scheduler's rule.
+    The mean is rounded half up. A resource that scores 0 takes no part in it, as in kube-scheduler.
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -98,7 +98,7 @@ class RequestedToCapacityRatio:
         return (2 * total + weights) // (2 * weights) if weights else 0
 
     def _on_line(self, utilization: int) -> int:
-        """Return the score at a utilization in 0..100; flat outside the ends of the line."""
+        """Return the shape's score at a utilization in 0..100; constant beyond the shape's first and last point."""
         left, left_score = self._shape[0]
         for right, right_score in self._shape:
             if utilization <= right:
@@ -126,6 +126,6 @@ def _between(left: int, left_score: int, right: int, right_score: int, utilizati
 
 
 def _mean(scores: Sequence[tuple[int, int]]) -> int:
-    """Return the mean of (score, weight), cut to an integer."""
+    """Return the weighted mean of (score, weight) pairs, truncated; 0 without weights."""
     weights = sum(weight for _, weight in scores)
     return sum(score * weight for score, weight in scores) // weights if weights else 0

@@ -1,7 +1,7 @@
-"""The number of volumes of each driver on each node, and their limits.
+"""The number of attached volumes of each CSI driver on each node, and the nodes' limits.
 
-`NodeVolumes` counts one node. `AttachedVolumes` keeps the counts of all rows of the table that have limits: a row is
-read again only after something it depends on has changed, and is found by how many more volumes it can take.
+`NodeVolumes` holds the counts of one node. `AttachedVolumes` keeps those of all nodes with limits: a node is read again
+only after something that its counts depend on has changed, and is found by how many more volumes it can take.
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ from kscheduler.snapshot.volumes import Volumes
 
 @dataclass(frozen=True, slots=True)
 class NodeVolumes:
-    """A node with limits. `fault`: why its volumes cannot be counted, which is then an error of the pod's cycle."""
+    """The volumes of a node with limits.
 
-    used: Counted  # by its pods
-    free: Mapping[str, int]  # driver -> how many more volumes it takes, which may be negative; no entry: no limit
+    `fault`: why they cannot be counted, which ends a pod's cycle with an error.
+    """
+
+    used: Counted  # the volumes of the pods on the node
+    free: Mapping[str, int]  # driver -> how many more volumes can be attached, may be negative; no entry: no limit
     fault: Status | None = None
 
     def takes(self, new: Counted) -> bool:
-        """Return True if there is room for those volumes that are not in use here anyway."""
+        """Return True if the node has room for the new volumes; those that its pods already use need none."""
         wanted = Counter(driver for name, driver in new.items() if name not in self.used)
         return all(count <= self.free.get(driver, count) for driver, count in wanted.items())
 
 
 def read_node(counting: Counting, volumes: Volumes, name: str, pods: Iterable[PodInfo]) -> NodeVolumes | None:
-    """Count a node with these pods; None if it has no limits."""
+    """Count the volumes of a node with these pods; None if the node has no limits."""
     limits = limits_of(volumes.csi_node(name))
     if not limits:
         return None
@@ -52,7 +55,7 @@ def read_node(counting: Counting, volumes: Volumes, name: str, pods: Iterable[Po
 
 
 def limits_of(csi_node: CSINode | None) -> dict[str, int]:
-    """Return driver -> how many volumes it can attach to the node; no entry: any number."""
+    """Return driver -> how many volumes can be attached to the node; no entry: no limit."""
     if csi_node is None:
         return {}
     return {
@@ -79,7 +82,7 @@ _K = TypeVar("_K", bound=Hashable)
 
 
 class _RowsOf(Generic[_K]):
-    """Key -> rows. Nearly every key has one row only, which is kept without a set."""
+    """A map from keys to rows. Nearly every key has one row only, which is kept without a set."""
 
     def __init__(self) -> None:
         self._one: dict[_K, int] = {}
@@ -106,7 +109,7 @@ class _RowsOf(Generic[_K]):
 
 
 class AttachedVolumes:
-    """The counts of all rows. Call `refresh` before reading."""
+    """The counts of attached volumes for all rows (nodes). Call `refresh` before reading them."""
 
     def __init__(self, table: NodeTable, volumes: Volumes) -> None:
         self._table = table
@@ -115,8 +118,8 @@ class AttachedVolumes:
         self._rows: dict[int, NodeVolumes] = {}  # row -> its volumes, if it has limits
         self._by_free: dict[str, dict[int, set[int]]] = {}  # driver -> how many more volumes -> rows
         self._by_volume: _RowsOf[str] = _RowsOf()  # unique name -> rows where pods use the volume
-        self._read_from: dict[int, set[tuple[type, str]]] = {}  # row -> what it was read from
-        self._readers: _RowsOf[tuple[type, str]] = _RowsOf()  # the same the other way round
+        self._read_from: dict[int, set[tuple[type, str]]] = {}  # row -> objects on which its counts depend
+        self._readers: _RowsOf[tuple[type, str]] = _RowsOf()  # object -> rows whose counts depend on it
         self.faulty: set[int] = set()  # rows whose volumes cannot be counted
         self.with_csi_node: set[int] = set()  # rows where in-tree volumes count
         table.volume_users.watch(self._stale.add)
@@ -136,7 +139,7 @@ class AttachedVolumes:
         return self._rows.get(row)
 
     def rows_without_room(self, new: Counted) -> list[int]:
-        """Return the rows that cannot take the volumes, ascending, without the faulty ones."""
+        """Return the rows that have no room for the new volumes, ascending; rows in `faulty` are left out."""
         rows: set[int] = set()
         for driver, count in Counter(new.values()).items():
             for free, at in self._by_free.get(driver, {}).items():

@@ -1,7 +1,7 @@
-"""The volumes of a pod that take one of a node's attachments: unique name -> CSI driver.
+"""Finds the volumes of a pod that count toward a node's attachment limits: unique name -> CSI driver.
 
-A volume counts once, however many pods use it. A claim without a volume counts as one of its class's provisioner,
-under a name of its own. Unknown claims of pods on nodes are left out; a new pod needs all of its claims.
+A volume counts once, however many pods use it. A claim without a volume counts as a volume of its StorageClass's
+provisioner, under a name of its own. Unknown claims are ignored for pods on nodes; a new pod needs all of its claims.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ Counted = dict[str, str]  # "driver/handle" -> driver
 
 
 class Counting:
-    """Counts volumes of pods, and records the objects that were read.
+    """Finds the volumes of pods that count, and records which objects were read for that.
 
-    `read_from`: (kind, name) of all that was looked up; the counts are valid while none of it changes.
+    `read_from`: (kind, name) of each object; the result is valid until one of them changes.
     """
 
     def __init__(self, volumes: Volumes) -> None:
@@ -45,9 +45,9 @@ class Counting:
         self.read_from: set[tuple[type, str]] = set()
 
     def attachable(self, pod: Pod, *, migrates: bool, is_new: bool) -> Counted | Status:
-        """Return the pod's volumes; or the status that keeps a new pod off the node, or an error.
+        """Return the pod's volumes that count; or the status that keeps a new pod off the node, or an error.
 
-        `migrates`: in-tree volumes count as those of their CSI drivers, as they do on nodes with a CSINode.
+        `migrates`: in-tree volumes count as volumes of their CSI drivers, as they do on nodes with a CSINode.
         """
         found: Counted = {}
         for volume in pod.spec.volumes or ():
@@ -84,7 +84,7 @@ class Counting:
         return csi if csi is not None and csi.driver and csi.handle else None
 
     def _behind(self, claim: PersistentVolumeClaim, migrates: bool) -> CSIVolume | None:
-        """Return the volume of a claim, now or in future; None for what does not count."""
+        """Return the volume of a claim, or the one that will be provisioned for it; None if it does not count."""
         name = claim.spec.volume_name
         if not name:
             return self._provided(claim, migrates)
@@ -102,7 +102,7 @@ class Counting:
             return None
 
     def _provided(self, claim: PersistentVolumeClaim, migrates: bool) -> CSIVolume | None:
-        """Return the future volume of the provisioner of the claim's class."""
+        """Return the volume that the provisioner of the claim's StorageClass will make; None if it does not count."""
         name = class_of(claim)
         if not name:
             return None
@@ -117,7 +117,7 @@ class Counting:
 
 
 def may_count(volume: Volume) -> bool:
-    """Return True for a volume kind that kube-scheduler looks at; some of these never count."""
+    """Return True for a volume type that kube-scheduler's plugin considers, though some of these never count."""
     return volume.persistent_volume_claim is not None or volume.ephemeral is not None or is_migratable(volume)
 
 

@@ -1,4 +1,4 @@
-"""Queueing hints for pods that this plugin has rejected."""
+"""Queueing hints for pods that NodeVolumeLimits has rejected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kscheduler.framework.plugins.nodevolumelimits.counting import may_count
 
 
 def after_csi_node_updated(waiting: Pod, old: object, new: object) -> bool:
-    """Hint yes if a limit rose. A driver without one counts as limited to 0, as in kube-scheduler."""
+    """Return True if a driver's limit rose. A driver without a limit counts as limited to 0, as in kube-scheduler."""
     if not isinstance(old, CSINode) or not isinstance(new, CSINode):
         return True
     before = limits_of(old)
@@ -19,12 +19,12 @@ def after_csi_node_updated(waiting: Pod, old: object, new: object) -> bool:
 
 
 def after_pod_deleted(waiting: Pod, old: object, new: object) -> bool:
-    """Hint yes if the deleted pod had volumes that may count; only pods that had a place are reported."""
+    """Return True if the deleted pod had volumes that may count. Called only for pods that were on a node."""
     return not isinstance(old, Pod) or any(map(may_count, old.spec.volumes or ()))
 
 
 def after_attachment_deleted(waiting: Pod, old: object, new: object) -> bool:
-    """Hint yes for the pod's drivers: claims may need any, in-tree volumes only their own."""
+    """Return True if the attachment's driver may be one of the waiting pod's: any if it has claims."""
     if not isinstance(old, VolumeAttachment):
         return True
     drivers = _drivers(waiting)
@@ -32,7 +32,7 @@ def after_attachment_deleted(waiting: Pod, old: object, new: object) -> bool:
 
 
 def _drivers(pod: Pod) -> frozenset[str] | None:
-    """Return the drivers whose attachments the pod may wait for; None: any. Ephemeral claims do not count."""
+    """Return the drivers for whose attachments the pod may wait; None: any. Generic ephemeral volumes do not count."""
     drivers = set()
     for volume in pod.spec.volumes or ():
         if volume.persistent_volume_claim is not None:

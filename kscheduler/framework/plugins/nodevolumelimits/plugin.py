@@ -1,8 +1,8 @@
 """NodeVolumeLimits: no node gets more volumes of a CSI driver than the driver can attach to it.
 
-The limits are what CSINodes say. What is attached: the volumes of the pods on the node, and those that
-VolumeAttachments name. In-tree volumes that CSI drivers have taken over count as theirs. Which of a new pod's volumes
-count depends on the node in one way only: whether it has a CSINode.
+CSINodes state the limits. Attached are the volumes of the pods on the node, and those that VolumeAttachments name.
+In-tree volumes that CSI drivers have taken over count as volumes of those drivers. Which of a new pod's volumes count
+depends on the node in one way only: whether it has a CSINode.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAME = "NodeVolumeLimits"
 REASON = "node(s) exceed max volume count"
 _REFUSAL = "NodeVolumeLimits/refusal"
 
-_NO_ROOM, _REFUSED = 1, 2  # detail of a verdict: the node is full, or the pod's claims are not there
+_NO_ROOM, _REFUSED = 1, 2  # reason number (detail): the node is full, or one of the pod's claims is missing
 
 
 class NodeVolumeLimits:
@@ -84,9 +84,10 @@ class NodeVolumeLimits:
                 raise CycleFault(running("Filter", self, there.fault))
 
     def _refuse(self, state: CycleState, rows: Sequence[int], verdicts: Verdicts, code: int, status: Status) -> None:
-        """Reject the rows because of the pod's volumes alone, or end the cycle with the error, if there are any rows.
+        """Reject the rows because of the pod's volumes alone, or end the pod's cycle if the status is an error.
 
-        There is one refusal at most in a cycle: the first claim that is missing is the same with and without a CSINode.
+        Does nothing without rows. A cycle has one such status at most: the first missing claim does not depend on
+        CSINodes.
         """
         if not rows:
             return

@@ -1,1 +1,1 @@
-"""PodTopologySpread: keep pods of a kind evenly spread over zones, hosts or any other topology."""
+"""PodTopologySpread: spreads similar pods evenly over zones, hosts or other topology domains."""

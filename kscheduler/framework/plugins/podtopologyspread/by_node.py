@@ -1,4 +1,4 @@
-"""The definition of spreading's scores: walks over all nodes and their pods, to score one node.
+"""The definition of PodTopologySpread's scores: iterates over all nodes and their pods to score one node.
 
 The kernels must agree with it. A node without a topology key, where that is allowed, counts for the domain "".
 """
@@ -16,7 +16,7 @@ from kscheduler.snapshot.node_info import NodeInfo
 
 
 class SoftScore:
-    """The raw score of nodes for a pod; `feasible` are the nodes to choose from."""
+    """Scores nodes for a pod by its ScheduleAnyway constraints; `feasible` are the nodes to choose from."""
 
     def __init__(
         self, constraints: Constraints, inclusion: Inclusion, nodes: Iterable[NodeInfo], feasible: Iterable[NodeInfo]
@@ -36,7 +36,7 @@ class SoftScore:
                     counts[domain] = counts.get(domain, 0) + matching_pods(constraint, node)
 
     def is_scored(self, node_name: str) -> bool:
-        """Return False for nodes that lack a key: they take no part, and get 0."""
+        """Return False for a node that lacks a required topology key: it gets the score 0."""
         return node_name in self._scored
 
     def raw(self, node: NodeInfo) -> int:
@@ -53,7 +53,7 @@ class SoftScore:
         return round_half_away(total)
 
     def normalize(self, scores: dict[str, int]) -> None:
-        """Normalise node name -> raw score, in place: fewest pods get 100 or near it."""
+        """Normalise scores (node name -> raw) to 0..100 in place: the fewer matching pods, the higher."""
         raws = [score for name, score in scores.items() if self.is_scored(name)]
         highest, lowest = max(raws, default=0), min(raws, default=0)
         for name, score in scores.items():
@@ -77,7 +77,7 @@ def matching_pods(constraint: Constraint, node: NodeInfo) -> int:
 
 
 def _weight(constraint: Constraint, scored: list[NodeInfo]) -> float:
-    """Return the weight of a pod in a domain, which grows with the number of domains."""
+    """Return the constraint's weight, by which its pod counts are multiplied: it grows with the number of domains."""
     if constraint.topology_key == HOSTNAME:
         return normalizing_weight(len(scored))
     return normalizing_weight(len({node.labels.get(constraint.topology_key, "") for node in scored}))

@@ -1,7 +1,8 @@
-"""The constraints on the spreading of a pod, its own or the profile's; compiled once and looked up often.
+"""The topology spread constraints of a pod, its own or the profile's defaults, compiled once for equal pods.
 
-A pod that states no constraint gets the profile's, with the selector of its owner: a pod whose owner
-is unknown gets none. What the apiserver would have refused raises DecodeError with the path of the field.
+A pod that states no constraint gets the profile's, with the selector of its owner (service or controller); a pod
+without a known owner gets none. A constraint that the apiserver would refuse raises DecodeError with the path of the
+field.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _KEPT = 4_096  # distinct constraints, with namespace and the labels they read
 
 @dataclass(frozen=True, slots=True)
 class CountedPods:
-    """The pods that a constraint counts: of its pod's namespace, matching, and not terminating."""
+    """The pods that a constraint counts: in its pod's namespace, matched by its selector, and not terminating."""
 
     namespace: str
     selector: CompiledLabelSelector
@@ -54,11 +55,14 @@ class CountedPods:
         return int(not pods.is_terminating and self.counts(pods.namespace, pods.labels))
 
     def narrow(self) -> list[list[Token]]:
-        """Return tokens for look-ups: each counted pod has at least one token of every list."""
+        """Return lookup tokens (labels, namespace): each counted pod has at least one token of every list."""
         return [[namespace_token(self.namespace)], *self.selector.narrowings()]
 
     def counts(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Return True for a counted pod. A selector without requirements counts no pod, although it matches all."""
+        """Return True if a pod with these labels is counted.
+
+        A selector without requirements counts none, though it matches.
+        """
         return bool(self.selector.requirements) and namespace == self.namespace and self.selector.matches(labels)
 
 
@@ -72,7 +76,7 @@ class Constraint:
     honors_taints: bool = False  # leave out nodes with taints that the pod does not tolerate
 
     def own(self, pod: PodInfo) -> int:
-        """Return 1 if the pod itself counts once it is there, also with a selector without requirements."""
+        """Return 1 if the pod itself will count once it is placed, even if the selector has no requirements; else 0."""
         return int(self.pods.selector.matches(pod.pod.metadata.labels or {}))
 
 
@@ -80,8 +84,8 @@ class Constraint:
 class Constraints:
     hard: tuple[Constraint, ...] = ()
     soft: tuple[Constraint, ...] = ()
-    # Is a node that lacks one of the soft constraints' keys left out? Not with the system's defaults: clusters
-    # without zones are still to spread over hosts.
+    # Is a node that lacks one of the soft constraints' topology keys left out? Not with the system's defaults, so that
+    # clusters without zones still spread over hosts.
     needs_all_keys: bool = True
 
 
@@ -89,7 +93,10 @@ NO_CONSTRAINTS = Constraints()
 
 
 class Compiler:
-    """Compiles the constraints of a profile's pods. `defaults` must be valid; `selector_of` is by owner."""
+    """Compiles the constraints of a profile's pods.
+
+    `defaults` must be valid. `selector_of` returns the selector of a pod's owner, for pods that get the defaults.
+    """
 
     def __init__(
         self,
@@ -117,7 +124,7 @@ class Compiler:
         )
 
     def sign(self, pod: Pod) -> Hashable:
-        """Return all that `compile` reads of a pod."""
+        """Return everything that `compile` reads of a pod."""
         metadata, stated = pod.metadata, pod.spec.topology_spread_constraints
         if not stated and not self._defaults:
             return ()
@@ -131,7 +138,7 @@ class Compiler:
 
 
 class _Stated:
-    """A pod's constraints as a key: equal if they, the namespace and the labels they read are."""
+    """A pod's own constraints as a key, equal if they, the namespace and the labels they read are equal."""
 
     __slots__ = ("constraints", "key", "labels", "namespace")
 

@@ -1,7 +1,7 @@
-"""Pods by domain for a pod's hard constraints: from the table's counters, and as they would be if pods moved.
+"""Matching pods by topology domain, for a pod's DoNotSchedule constraints; also as they would be if pods moved.
 
-A pod that moves counts by kube-scheduler's rule for such pods, which is not quite that for pods at rest: a
-terminating one counts as well, and so does any pod if the selector has no requirements.
+A pod that preemption's trials move counts by a rule of its own, as in kube-scheduler: a terminating pod counts as well,
+and if the selector has no requirements, every pod does.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from kscheduler.snapshot.summed_domains import SummedDomains
 
 
 class HardCounts:
-    """The counts for one pod, on the nodes its constraints look at. Made when first needed: most cycles never ask."""
+    """The pod counts for one pod's DoNotSchedule constraints, made when first needed: most cycles do not need them."""
 
     __slots__ = ("_constraints", "_count", "_counted", "inclusion")
 
     def __init__(
         self, constraints: tuple[Constraint, ...], inclusion: Inclusion, count: Callable[[], Sequence[SummedDomains]]
     ) -> None:
-        """`count` returns each constraint's current counts."""
+        """Build the counts without counting yet; `count` returns each constraint's current counts by domain."""
         self._constraints = constraints
         self.inclusion = inclusion
         self._count = count
@@ -33,25 +33,28 @@ class HardCounts:
         self._counted: list[tuple[SummedDomains, dict[str, int]]] | None = None
 
     def clone(self) -> HardCounts:
-        """Return a copy that shares the counts, but not the changes."""
+        """Return a copy that shares the counts, but not the changes by pods that move."""
         other = HardCounts(self._constraints, self.inclusion, self._count)
         other._counted = [(summed, dict(changes)) for summed, changes in self._summed()]
         return other
 
     @property
     def at_rest(self) -> list[SummedDomains]:
-        """Return each constraint's current counts."""
+        """Return each constraint's current counts by domain, without the changes by pods that move."""
         return [summed for summed, _ in self._summed()]
 
     def is_too_many(self, position: int, domain: str, own: int) -> bool:
-        """Return True if the pod, counting for `own`, would make the domain too full for the constraint."""
+        """Return True if the pod would violate the constraint at `position` in the domain.
+
+        `own`: 1 if the constraint counts the pod itself, else 0.
+        """
         constraint = self._constraints[position]
         summed, changes = self._summed()[position]
         least = _least(summed, changes) if summed.present >= constraint.min_domains else 0
         return summed.of(domain) + changes.get(domain, 0) + own - least > constraint.max_skew
 
     def move(self, pod: PodInfo, other: PodInfo, node: NodeInfo, by: int) -> None:
-        """Follow another pod that comes to the node (1) or leaves it (-1)."""
+        """Update the counts as if another pod came to the node (`by` 1) or left it (-1)."""
         if other.pod.metadata.namespace != pod.pod.metadata.namespace:
             return
         if not has_all_keys(node.labels, self._constraints):
@@ -69,7 +72,7 @@ class HardCounts:
 
 
 def _least(summed: SummedDomains, changes: dict[str, int]) -> int:
-    """Return the lowest count after the changes, which are in few domains, mostly in one."""
+    """Return the lowest count of all domains after the changes, which concern few domains, mostly one."""
     if not any(changes.values()):
         return summed.minimum
     before = {domain: summed.of(domain) for domain in changes}

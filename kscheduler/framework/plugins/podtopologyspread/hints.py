@@ -1,7 +1,7 @@
-"""Queueing hints for pods that spreading has rejected; kube-scheduler's rules.
+"""Queueing hints for pods that PodTopologySpread has rejected; the rules are kube-scheduler's.
 
-Pods that a hard constraint's selector matches, in the pod's own namespace, change how full domains are; nodes that
-have all topology keys change which domains there are. No other change can help.
+Pods that a DoNotSchedule constraint's selector matches, in the waiting pod's namespace, change how many pods a domain
+has; nodes that have all topology keys change which domains there are. No other change can help.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 class Kind(NamedTuple):
-    """The properties of pods that the same changes of pods help."""
+    """The properties of a waiting pod on which the hints about pods depend; pods with equal ones get equal answers."""
 
     namespace: str
-    stated: tuple[Constraint, ...] | None  # the hard constraints; None if it states none
-    look: Hashable = None  # what then decides which constraints it gets
+    stated: tuple[Constraint, ...] | None  # the pod's DoNotSchedule constraints; None if its spec has no constraints
+    look: Hashable = None  # for such a pod, what decides which default constraints it gets
 
 
 class Hints:
-    """Hints return True, which wakes the pod, also where its constraints or the object cannot be read."""
+    """Queueing hints of PodTopologySpread.
+
+    They requeue the pod if its constraints or the changed object cannot be read.
+    """
 
     def __init__(self, compiler: Compiler) -> None:
         self._compiler = compiler
@@ -50,7 +53,7 @@ class Hints:
         return None if hard is None else frozenset(constraint.topology_key for constraint in hard)
 
     def after_pod(self, waiting: Pod, old: object, new: object) -> bool:
-        """Hint for a pod that came to a node (`old` None), has gone (`new` None), or changed."""
+        """Return True if it may help that a pod came to a node (`old` None), left it (`new` None) or was changed."""
         before, after = _pod(old), _pod(new)
         changed = after or before
         constraints = self._hard(waiting)
@@ -72,7 +75,7 @@ class Hints:
         return any(_matches(constraint, before) != _matches(constraint, after) for constraint in constraints)
 
     def after_node(self, waiting: Pod, old: object, new: object) -> bool:
-        """Hint for a new node (`old` None), one that is gone (`new` None), or changed labels or taints."""
+        """Return True if a new (`old` None) or removed node (`new` None), or changed labels or taints, may help."""
         before, after = _node(old), _node(new)
         constraints = self._hard(waiting)
         if constraints is None or (before is None and after is None):
@@ -92,14 +95,14 @@ class Hints:
 
 
 def _look(pod: Pod) -> Hashable:
-    """Return the properties that owners' selectors match; owners may change while the pod waits."""
+    """Return what owners' selectors match in the pod, instead of the owners, which may change while the pod waits."""
     metadata = pod.metadata
     owners = tuple((owner.api_version, owner.kind, owner.name) for owner in metadata.owner_references or ())
     return metadata.namespace, frozenset((metadata.labels or {}).items()), owners
 
 
 def _narrowings(kind: Hashable) -> Sequence[Options]:
-    """Return tokens: only pods that one of the constraints counts can help."""
+    """Return lookup tokens (labels, namespace) of the pods that the constraints count: only those can help."""
     if not isinstance(kind, Kind):
         raise TypeError(f"expected the kind of a pod, got {kind!r}")
     if kind.stated is None:
@@ -114,9 +117,10 @@ def _brought(old: object, new: object) -> Iterable[Token] | None:
 
 
 def _is_involved(changed: Pod, waiting: Pod, *, is_gone: bool) -> bool:
-    """Return True if the constraint can count this pod at all.
+    """Return True if the constraints can count the changed pod at all: it is on a node in the waiting pod's namespace.
 
-    It must be on a node, or about to be; one that went may have been assumed there, without its object saying so.
+    A nominated pod counts as on a node. So does a pod that is gone, since it may have been assumed without its object
+    showing it.
     """
     if changed.metadata.uid == waiting.metadata.uid:
         return True

@@ -1,4 +1,4 @@
-"""The nodes that a constraint looks at: its pod's node affinity and tolerations may leave some out.
+"""The nodes that a spread constraint counts: its pod's node affinity and tolerations may exclude some.
 
 Determined once for each node class; a node affinity that reads hostnames or node names is matched with each node, and
 the results are kept until a node appears, leaves or changes.
@@ -24,7 +24,7 @@ _Policies = tuple[bool, bool]  # honours the node affinity, honours the taints
 
 
 class Inclusion:
-    """One pod's conditions on nodes."""
+    """One pod's node affinity and tolerations, by which its spread constraints include nodes."""
 
     __slots__ = ("required", "tolerations")
 
@@ -40,7 +40,7 @@ class Inclusion:
 
 
 class IncludedRows:
-    """The included rows: a mask for each combination of policies, reduced from the rows with all keys."""
+    """The rows (nodes) that a pod's constraints count: a mask for each combination of node inclusion policies."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
@@ -50,17 +50,17 @@ class IncludedRows:
         self._generation = table.static_generation  # of `_by_row`
         self.all = RowMask()
         self._masks: dict[_Policies, RowMask] = {}
-        self._fresh: set[_Policies] = set()  # masks that are of this pod
+        self._fresh: set[_Policies] = set()  # masks that were computed for the current pod
 
     def reset(self, keys: list[str]) -> None:
-        """Begin with a pod: `all` becomes the nodes that have all of these labels."""
+        """Begin with a pod: set `all` to the nodes that have all of these topology keys."""
         self._fresh.clear()
         self.all.take_alive(self._table.columns)
         for key in keys:
             self.all.drop_without_domain(self._table.topology.column(key).ids)
 
     def of(self, constraint: Constraint, inclusion: Inclusion) -> RowMask:
-        """Return the rows a constraint looks at; valid until the next pod."""
+        """Return the rows that the pod's constraint counts; valid until the next `reset`."""
         policies = (constraint.honors_affinity and inclusion.required is not None, constraint.honors_taints)
         if policies == (False, False):
             return self.all

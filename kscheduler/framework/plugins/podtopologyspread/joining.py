@@ -1,6 +1,6 @@
-"""A pod's constraints as terms of the compiled core: the same counters, summed by domain as pods come and go.
+"""A pod's spread constraints as terms that kernels read: counts of pods, summed by topology domain as pods come and go.
 
-Made once for pods with the same constraints, and again as kinds of pods appear or nodes change.
+They are made once for pods with equal constraints, and again when pods with new labels appear or nodes change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EACH_ROW = "each row"
 
 
 class Joining:
-    """The terms of all pods of a profile."""
+    """Makes the kernels' terms (compiled spread constraints) of all pods of a profile."""
 
     def __init__(self, table: NodeTable, included: IncludedRows) -> None:
         self._table = table
@@ -29,7 +29,10 @@ class Joining:
         self._bench = JoinBench()
 
     def terms(self, pod: PodInfo, constraints: Constraints, *, filters: bool, weight: int | None) -> Joined | None:
-        """Return the terms; None if there is nothing to join. `weight` None: nothing is scored."""
+        """Return the pod's spread constraints in the form that kernels read; None if it has none that apply.
+
+        `filters`: is the plugin enabled at Filter? `weight`: its weight at Score; None: not enabled there.
+        """
         hard = constraints.hard if filters else ()
         soft = constraints.soft if weight is not None else ()
         if not hard and not soft:
@@ -45,7 +48,7 @@ class Joining:
 class _Asking:
     _table: NodeTable
     _included: IncludedRows
-    _hard: list[tuple[Constraint, int]]  # with the pod's own count
+    _hard: list[tuple[Constraint, int]]  # (constraint, 1 if it counts the pod itself)
     _soft: tuple[Constraint, ...]
     _needs_all_keys: bool
     _weight: int
@@ -88,7 +91,7 @@ class _Asking:
         return self._table.topology.column(topology_key).id_of("") != NO_DOMAIN
 
     def _tally(self, constraint: Constraint, keys: tuple[str, ...]) -> DomainTally:
-        """Return the numbers of pods by domain, counted on the nodes with all `keys` that the constraint includes."""
+        """Return the pods by topology domain, counted on the nodes with all `keys` that the constraint includes."""
         counter = self._table.counters.by_labels.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
         inclusion = self._inclusion
         way = (
@@ -106,7 +109,7 @@ class _Asking:
         return counter.tally(way, self._table.static_generation, build)
 
     def _tally_by_row(self, constraint: Constraint) -> DomainTally:
-        """Return the counts over hosts, where each node is its own domain, whatever its label says."""
+        """Return the pods by host: for the hostname key each node is its own domain, whatever its label's value."""
         counter = self._table.counters.by_labels.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
 
         def build(tally: DomainTally) -> None:

@@ -1,8 +1,8 @@
-"""PodTopologySpread: the number of similar pods in each domain of a topology, as a condition and as a preference.
+"""PodTopologySpread: limits, or prefers low, the number of similar pods in each topology domain.
 
-Hard: a node is rejected if its domain would have more than maxSkew pods over the domain with the fewest, or if it lacks
-the topology key. Soft: raw = round(Σ pods in the domain · ln(domains + 2) + maxSkew − 1), the fewer the better.
-Pods are counted by counters kept up to date as they come and go; a decision only joins them with domains.
+DoNotSchedule: a node is rejected if its domain would have more than maxSkew pods more than the domain with the fewest,
+or if it lacks the topology key. ScheduleAnyway: raw = round(Σ pods in the domain · ln(domains + 2) + maxSkew − 1), the
+fewer the better. Counters of pods by node are kept up to date as pods come and go; a decision only sums them by domain.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _MISSING, _SKEWED = 1, 2  # detail of a verdict
 
 
 class PodTopologySpread:
-    """PodTopologySpread. `defaults`: the constraints of pods that state none; None for the system's."""
+    """PodTopologySpread. `defaults`: the constraints of pods that state none; None means kube-scheduler's defaults."""
 
     name = NAME
 
@@ -149,7 +149,7 @@ class PodTopologySpread:
         return None if constraints.soft else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
-        """Score as if all nodes were feasible: only the per-table form knows which are."""
+        """Score as if all nodes were feasible, since only the table form knows which are."""
         return self._soft_score(state, pod).raw(node), None
 
     def normalize_score(self, state: CycleState, pod: PodInfo, scores: dict[str, int]) -> Status | None:
@@ -226,12 +226,12 @@ class PodTopologySpread:
         return self._table.counters.by_labels.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
 
     def _sum(self, sums: DomainSums, constraint: Constraint, column: DomainColumn, inclusion: Inclusion) -> int:
-        """Count a constraint's pods by domain, on the nodes it looks at; return the number of these domains."""
+        """Count a constraint's pods by domain into `sums`, on the nodes it includes; return the number of domains."""
         included = self._included.of(constraint, inclusion)
         return sum_by_domain(sums, self._counter(constraint).values, column.ids, column.size, included)
 
     def _count_hard(self, constraints: tuple[Constraint, ...], inclusion: Inclusion) -> list[SummedDomains]:
-        """Return the counts of each hard constraint, to be kept."""
+        """Return the counts by domain of each DoNotSchedule constraint, in buffers of their own."""
         self._included.reset([constraint.topology_key for constraint in constraints])
         found = []
         for constraint in constraints:
@@ -241,7 +241,7 @@ class PodTopologySpread:
         return found
 
     def _add_by_row(self, constraint: Constraint, verdicts: Verdicts) -> None:
-        """Count over hosts, where each node is its own domain, whatever its label says."""
+        """Add the scores of a constraint on hostnames: each node is its own domain, whatever its label's value."""
         ids = self._table.topology.column(HOSTNAME).ids
         weight = normalizing_weight(len(self._scored))
         add_spread_by_row(verdicts, self._totals, self._counter(constraint).values, ids, weight, constraint.max_skew)

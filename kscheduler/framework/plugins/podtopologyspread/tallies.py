@@ -1,4 +1,4 @@
-"""The hard constraints as limits on each domain's count, for dry runs of preemption."""
+"""PodTopologySpread's DoNotSchedule constraints as limits on the count in each domain, for preemption's dry runs."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ def tally(
     inclusion: Inclusion,
     details: tuple[int, int],
 ) -> Tally:
-    """Return the tally of the constraint at `position`; `details`: without the topology key, and with too many pods."""
+    """Return the limits of the constraint at `position`.
+
+    `details`: the reason numbers for a node without the topology key, and for too many pods.
+    """
     constraint = constraints[position]
     namespace, matches = pod.pod.metadata.namespace, constraint.pods.selector.matches
     missing, skewed = details
 
     def weigh(other: PodInfo) -> int:
-        """Return kube-scheduler's weight of a pod that moves; see `HardCounts`."""
+        """Return 1 if a pod that is moved on trial counts for the constraint; see `HardCounts`."""
         metadata = other.pod.metadata
         return int(metadata.namespace == namespace and matches(metadata.labels or {}))
 
@@ -43,10 +46,10 @@ def tally(
 
 
 def _limits(constraint: Constraint, summed: SummedDomains, own: int) -> array[int]:
-    """Return domain -> how many pods it may count before the pod comes.
+    """Return domain -> how many pods it may have before the pod comes.
 
-    A domain's own count is never too many over itself, since no constraint has a maxSkew below 1: only the
-    other domains' lowest count matters, and that does not change while pods move within one domain.
+    Only the lowest count of the other domains matters, which does not change while pods move within one domain: a
+    domain cannot have too many pods compared with itself, since maxSkew is at least 1.
     """
     allowance = constraint.max_skew - own
     counts, presence = summed.counts, summed.presence

@@ -1,5 +1,5 @@
-"""Trimaran's plugins, by their names, arguments and formulas, over the metrics that this program polls.
+"""Trimaran's plugins, with their names, arguments and formulas, over the metrics that this program polls.
 
 They use utilisations in percent of a node. A value older than five minutes counts as unknown, where Trimaran would use
-it for ever: a node without known values has the lowest score.
+it forever; a node without known values gets the lowest score.
 """

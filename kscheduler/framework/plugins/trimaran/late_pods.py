@@ -1,8 +1,8 @@
-"""The predicted usage of pods that came to nodes recently: samples do not show it yet.
+"""The predicted usage of pods that came to nodes so recently that metric samples do not include it yet.
 
-As in Trimaran a pod counts from the moment it came to its node until a sample is taken that is a minute younger: so
-long agents may take to report it. For Trimaran all pods at its start are new; here their conditions say
-when they came, so that a restart makes no node look fuller.
+As in Trimaran a pod counts from the moment it came to its node until a sample is taken at least a minute later, since
+agents may take that long to report it. For Trimaran all pods are new when it starts; here their conditions show when
+they came, so that a restart makes no node look fuller.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ REPORTED_AFTER_S = 60.0
 
 
 class LatePods:
-    """Sums the predicted usage of recent pods by node row, as a watcher of the node table.
+    """Sums the predicted usage of recent pods by node, as a watcher of the node table.
 
-    `use_of` returns a pod's milli-cores.
+    `use_of` returns a pod's predicted usage in milli-cores.
     """
 
     def __init__(self, table: NodeTable, use_of: Callable[[PodInfo], int], telemetry: Telemetry) -> None:
@@ -52,7 +52,7 @@ class LatePods:
         self._forget(pod.uid)
 
     def sampled(self, at: float) -> None:
-        """Note the time of the newest sample: pods that came a minute before are in it."""
+        """Record the time of the newest sample: pods that came a minute or more before are included in it."""
         while self._came and self._came[0][0] <= at - REPORTED_AFTER_S:
             came, uid = heappop(self._came)
             if uid in self._counted and self._counted[uid][0] == came:

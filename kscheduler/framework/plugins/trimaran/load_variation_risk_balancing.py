@@ -1,7 +1,7 @@
-"""LoadVariationRiskBalancing: prefer nodes whose real usage, with the pod, is low and varies little.
+"""LoadVariationRiskBalancing: prefers nodes whose real usage, with the pod, is low and varies little.
 
-Trimaran's: risk = (mean + margin · deviation^(1/sensitivity)) / 2, each a share of the node's capacity and at
-most 1; the score is 1 - risk, in percent, of CPU or of memory, whichever is riskier.
+Trimaran's formula: risk = (mean + margin · deviation^(1/sensitivity)) / 2, where mean and deviation are fractions of
+the node's capacity, at most 1. The score is 1 - risk, in percent, for CPU or memory, whichever is riskier.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class LoadVariationRiskBalancing:
         score_rated(verdicts, scores, self._rates(pod))
 
     def _rates(self, pod: PodInfo) -> bytes:
-        """Return scores by row; kept until values or nodes change."""
+        """Return the scores by row for this pod, kept until values or nodes change."""
         now = (self._utilisation.follow(), self._table.node_changes.count)
         if now != self._kept_at:
             self._kept.clear()

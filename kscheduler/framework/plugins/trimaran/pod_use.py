@@ -1,4 +1,4 @@
-"""Trimaran's prediction of a pod's usage."""
+"""Trimaran's prediction of how much CPU and memory a pod will use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kscheduler.errors import DecodeError
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The assumed CPU usage of a container without limits: `multiplier` times its request, else `default_milli`."""
+    """Predicts a container's CPU usage: its limit, else `multiplier` times its request, else `default_milli`."""
 
     default_milli: int
     multiplier: float
@@ -46,7 +46,7 @@ def _of(container: Container, resource: str) -> int:
 
 
 def _amount(amounts: Mapping[str, str | int | float] | None, resource: str) -> int | None:
-    """Return milli-cores or bytes, not below zero; None for an absent or unreadable amount."""
+    """Return an amount in milli-cores or bytes, at least 0; None if it is absent or unreadable."""
     written = (amounts or {}).get(resource)
     if written is None:
         return None

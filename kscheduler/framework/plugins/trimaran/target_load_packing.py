@@ -1,9 +1,9 @@
-"""TargetLoadPacking: fill nodes up to a target of real CPU utilisation, and avoid those beyond it.
+"""TargetLoadPacking: fills nodes up to a target of real CPU utilisation, and avoids nodes beyond it.
 
-Trimaran's: expected percentage = utilisation, and the predicted usage of recent pods and this pod, by the
-node's capacity. Up to the target T the score rises from T to 100, past it falls from T to 0.
+Trimaran's formula: the expected utilisation is the measured one, plus the predicted usage of recent pods and of this
+pod in percent of the node's capacity. Up to the target T the score rises from T to 100, beyond it falls from T to 0.
 
-Each decision changes a node's expected usage before any sample does, by more than the pod requests; so pods of a
+Each decision changes a node's expected usage before any sample does, and by more than the pod requests; so pods of a
 profile with this plugin are decided one by one.
 """
 
@@ -59,14 +59,14 @@ class TargetLoadPacking:
         score_rated(verdicts, scores, rates)
 
     def _own(self, pod: PodInfo) -> int:
-        """Update utilisation and recent pods; then return the usage that is predicted for this pod, in milli-cores."""
+        """Update utilisation and recent pods; then return the usage predicted for this pod, in milli-cores."""
         self._utilisation.follow()
         self._late.sampled(self._utilisation.sampled_at(0))
         return self._prediction.cpu_milli(pod.pod)
 
 
 class _Capacities:
-    """Milli-cores by row: the node's capacity, including what is reserved for its system."""
+    """The CPU capacity of each node in milli-cores, by row, including what is reserved for the system."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table

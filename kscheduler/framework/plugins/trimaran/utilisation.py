@@ -1,4 +1,4 @@
-"""The metrics that a plugin of Trimaran's reads, as columns that always exist."""
+"""The metrics that a plugin of Trimaran reads, as columns of values by node; an unknown metric is an empty column."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FRESHNESS = Freshness(max_age=Duration.of_seconds(300))
 
 
 class Utilisation:
-    """The values of some metrics by node row. `metrics`: their names; a metric that is not known has no values."""
+    """The current values of these metrics by node row; a metric without a source has no values."""
 
     def __init__(self, telemetry: Telemetry, *metrics: str) -> None:
         self._telemetry = telemetry
@@ -37,7 +37,7 @@ class Utilisation:
         return self._version
 
     def values(self, number: int) -> array[float] | memoryview:
-        """Return the values of the metric of that number, by row."""
+        """Return the values, by row, of the metric with this position in `metrics`."""
         column = self._columns[number]
         return array("d") if column is None else column.values
 
@@ -46,7 +46,7 @@ class Utilisation:
         return float(values[row]) if row < len(values) else math.nan
 
     def sampled_at(self, number: int) -> float:
-        """Return when the metric's newest value was sampled."""
+        """Return the time of the newest sample of the metric with this position in `metrics`."""
         column = self._columns[number]
         return 0.0 if column is None else column.sampled_at
 

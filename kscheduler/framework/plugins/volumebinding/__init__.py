@@ -1,1 +1,1 @@
-"""VolumeBinding: place a pod where its volumes are, or can be; choose and bind the volumes of its unbound claims."""
+"""VolumeBinding: places a pod where its volumes are or can be, and chooses and binds volumes for its unbound claims."""

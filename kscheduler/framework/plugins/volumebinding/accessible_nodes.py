@@ -1,7 +1,6 @@
-"""The nodes that can access a volume: its node affinity, compiled once and matched with many nodes.
+"""The nodes that can access a PersistentVolume: its node affinity, compiled once and matched with many nodes.
 
-Only labels are read. kube-scheduler matches a volume's affinity with a node without a name, and ignores names then: a
-term's condition on the node's name always holds.
+Only labels are read: as in kube-scheduler, a term's condition on the node's name always holds.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AccessibleNodes:
-    """The nodes that can access a volume: one object for equal affinities, while `AccessibleNodesMemo` keeps it."""
+    """The nodes that can access a volume. Volumes with equal affinity share one object, from `AccessibleNodesMemo`."""
 
-    affinity: RequiredNodeAffinity | None  # None: from everywhere
+    affinity: RequiredNodeAffinity | None  # None: all nodes
     reads_hostname: bool = field(init=False)
     is_of_hosts: bool = field(init=False)  # does it ask for the hostname and nothing else?
-    # (label, its values): no node without one of them can be among these. None: nothing so simple is known.
+    # (label, values): a node without one of these values cannot access the volume. None: no such label is known.
     needs: tuple[str, frozenset[str]] | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -42,7 +41,7 @@ class AccessibleNodes:
 
     @property
     def hosts(self) -> frozenset[str] | None:
-        """Return the hostnames of the only nodes that may match; None if others may."""
+        """Return the hostnames of the only nodes that may access the volume; None if it is not limited to hostnames."""
         return self.needs[1] if self.needs is not None and self.needs[0] == HOSTNAME else None
 
     def matches(self, labels: Labels) -> bool:
@@ -53,7 +52,7 @@ EVERYWHERE = AccessibleNodes(None)
 
 
 class AccessibleNodesMemo:
-    """The AccessibleNodes of each volume, remembered while its affinity stays the same object."""
+    """Compiles the AccessibleNodes of volumes, each once while its affinity stays the same object."""
 
     def __init__(self) -> None:
         self._of_volume: dict[str, tuple[NodeSelector, AccessibleNodes]] = {}  # volume -> its affinity, compiled
@@ -103,7 +102,7 @@ def _asks_for_hosts_only(affinity: RequiredNodeAffinity) -> bool:
 
 
 def _needs(affinity: RequiredNodeAffinity) -> tuple[str, frozenset[str]] | None:
-    """Return a label that every term asks for by value, with the values: the hostname, if all terms do that."""
+    """Return a label, with values, of which every term requires one; the hostname label if it is among them."""
     terms = [
         {need.key: need.values for need in term.expressions if need.operator is Operator.IN}
         for term in affinity.terms or ()

@@ -1,4 +1,4 @@
-"""The volumes and claims of a decision as they will be once it is written, assumed until the watch shows it."""
+"""The PersistentVolumes and claims that a decision changes, assumed until they are written and the watch shows them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kscheduler.snapshot.volumes import Volumes
 
 @dataclass(slots=True)
 class StaticBinding:
-    """An existing volume for a claim; the volume is ours until it is written, then as the apiserver returned it."""
+    """An existing volume for a claim: the assumed volume until it is written, then the apiserver's answer."""
 
     claim: PersistentVolumeClaim
     volume: PersistentVolume
@@ -28,15 +28,17 @@ class StaticBinding:
 
 @dataclass(slots=True)
 class Assumption:
-    """The objects that one pod's decision assumes, or has written already. Taking it back touches only unwritten ones:
-    the apiserver's answer has a version of its own, and the watch will bring it.
+    """The volumes and claims that one pod's decision assumes, or has already written.
+
+    Taking an assumption back leaves written objects alone: the apiserver has given them a new version, which the watch
+    will bring.
     """
 
     bindings: list[StaticBinding] = field(default_factory=list)
     provisions: list[PersistentVolumeClaim] = field(default_factory=list)
 
     def take_back(self, volumes: Volumes) -> None:
-        """Take the unwritten assumptions back. Idempotent."""
+        """Undo the assumptions that are not written yet. Idempotent."""
         for binding in self.bindings:
             volumes.restore_volume(binding.volume)
         for claim in self.provisions:
@@ -49,7 +51,10 @@ def assume(
     provisions: Sequence[PersistentVolumeClaim],
     node_name: str,
 ) -> Assumption:
-    """Assume all of it, or raise InternalError and assume nothing."""
+    """Assume these bindings and provisions for a pod on the node.
+
+    If one fails, none is assumed; raises InternalError.
+    """
     assumption = Assumption()
     try:
         for claim, volume in bindings:
@@ -68,7 +73,7 @@ def assume(
 
 
 def bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-    """Return the volume with a full reference to the claim; the same object if it has that."""
+    """Return the volume with a claimRef to the claim, including the uid; the same object if it already has that."""
     annotations, spec = volume.metadata.annotations or {}, volume.spec
     if not is_reserved_for(volume, claim) and BOUND_BY_CONTROLLER not in annotations:
         annotations = {**annotations, BOUND_BY_CONTROLLER: "yes"}

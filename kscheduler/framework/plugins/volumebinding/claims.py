@@ -1,4 +1,4 @@
-"""The claims of a pod, sorted by what is left to do for them, or why the pod cannot be placed because of them."""
+"""The claims of a pod, sorted by what is left to do for them; or the reason why a claim keeps the pod waiting."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 
 @dataclass(frozen=True, slots=True)
 class PodClaims:
-    """The claims in the order of the pod's volumes; one that the pod names twice is there twice (kube-scheduler)."""
+    """The claims in the order of the pod's volumes; as in kube-scheduler, one that the pod names twice occurs twice."""
 
     bound: tuple[PersistentVolumeClaim, ...]
     delayed: tuple[PersistentVolumeClaim, ...]  # unbound; the volume is chosen together with the node
@@ -38,7 +38,7 @@ def has_claims(pod: Pod) -> bool:
 
 
 def find_claims(pod: Pod, volumes: Volumes) -> PodClaims | Status:
-    """Return the pod's claims, or why the pod has to wait for one."""
+    """Return the pod's claims, or a status with the reason why the pod has to wait for one of them."""
     claims: list[PersistentVolumeClaim] = []
     for found in _claims_of(pod, volumes):
         if isinstance(found, Status):

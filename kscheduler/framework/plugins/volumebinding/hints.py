@@ -1,7 +1,7 @@
-"""Queueing hints for pods that this plugin has rejected: claims, classes, drivers and capacities.
+"""Queueing hints for pods that VolumeBinding has rejected, about StorageClasses, CSI drivers and storage capacities.
 
-As in kube-scheduler, but for a driver that stops publishing capacities: there only pods with an inline volume of the
-driver are woken, here also those with claims, which are the ones that may have waited for room.
+As in kube-scheduler, except for a driver that stops publishing capacities: there only pods with an inline volume of the
+driver are requeued, here also those with claims, since these may have waited for free capacity.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The choice of an existing volume for a claim on a node: one reserved for it, else the smallest that fits.
+"""Chooses an existing volume for a claim on a node: one reserved for the claim, else the smallest that fits.
 
-Of equal ones the first by name. A claim's conditions that do not depend on the node are its VolumeRequest; the volume
-index keeps the volumes that meet it, so that a node only looks for the first one that it can access.
+Among equals the first by name is chosen. A claim's conditions that do not depend on the node are its VolumeRequest; the
+volume index keeps the volumes that meet it, so that for a node only the first accessible one has to be found.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ FILESYSTEM = "Filesystem"
 
 @dataclass(frozen=True, slots=True)
 class VolumeRequest:
-    """A claim's conditions on its volume, apart from the class. Claims of one request can have the same volumes."""
+    """A claim's conditions on its volume, apart from the StorageClass.
+
+    Claims with equal requests accept the same volumes.
+    """
 
     size_milli: int
     volume_mode: str
@@ -27,7 +30,7 @@ class VolumeRequest:
     selector: CompiledLabelSelector | None
 
     def is_met_by_reserved(self, volume: PersistentVolume) -> bool:
-        """Return True if a volume that is reserved for the claim fits; its reserver has checked the rest."""
+        """Return True if a volume that is reserved for the claim fits; its selector and access modes need not match."""
         spec = volume.spec
         size = size_milli(volume)
         return (
@@ -39,7 +42,7 @@ class VolumeRequest:
         )
 
     def is_met_by_free(self, volume: PersistentVolume) -> bool:
-        """Return True if an unreserved volume fits."""
+        """Return True if a volume that is not reserved for any claim fits."""
         if volume.spec.claim_ref is not None:
             return False
         if volume.status.phase != AVAILABLE:
@@ -52,7 +55,7 @@ class VolumeRequest:
 
 
 def request_of(claim: PersistentVolumeClaim) -> VolumeRequest:
-    """Return a claim's request. Raises DecodeError, with the claim and the field, for an unreadable one."""
+    """Return a claim's conditions. Raises DecodeError, with the claim and the field, if they cannot be read."""
     spec, selector = claim.spec, None
     if spec.selector is not None:
         selector = compile_label_selector(spec.selector, f"claim {claim.key}: spec.selector")
@@ -73,7 +76,7 @@ def requested_milli(claim: PersistentVolumeClaim) -> int:
 
 
 def size_milli(volume: PersistentVolume) -> int | None:
-    """Return the volume's size; None if it cannot be read: no claim gets such a volume."""
+    """Return the volume's size in thousandths of a byte; None if it cannot be read: no claim gets such a volume."""
     amount = (volume.spec.capacity or {}).get(STORAGE)
     try:
         return 0 if amount is None else parse_milli(amount, f"persistent volume {volume.key}: spec.capacity.storage")
@@ -82,7 +85,7 @@ def size_milli(volume: PersistentVolume) -> int | None:
 
 
 def is_reserved_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Return True if the volume names this claim. One reserved by a user may leave the uid open."""
+    """Return True if the volume's claimRef names this claim; a user who reserves a volume may leave the uid empty."""
     reference = volume.spec.claim_ref
     return (
         reference is not None

@@ -1,7 +1,7 @@
-"""In-tree volumes on nodes where a CSI driver has replaced the plugin: the same volume, the driver's topology label.
+"""Node affinity of in-tree volumes on nodes where a CSI driver has replaced the in-tree plugin.
 
-A node's CSINode lists the in-tree plugins that are migrated there. On such a node the affinity of a volume of theirs
-uses the driver's zone label, which is the one the node then has.
+A node's CSINode lists the in-tree plugins that are migrated there. On such a node the affinity of their volumes uses
+the CSI driver's zone label, which is the one that the node then has.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EBS_URL = re.compile(r"aws://[^/?#]*/+vol-[^/]*/*")
 
 
 def in_tree_plugin(volume: PersistentVolume) -> str:
-    """Return the in-tree plugin of a volume, if kube-scheduler knows of its migration; else ""."""
+    """Return the name of a volume's in-tree plugin if kube-scheduler knows its migration to CSI; else ""."""
     kind = kind_of(volume)
     return kind.plugin if kind in MIGRATED else ""
 
@@ -41,7 +41,7 @@ def is_migrated(plugin: str, csi_node: CSINode | None) -> bool:
 
 
 def migrated_affinity(volume: PersistentVolume) -> NodeSelector | None:
-    """Return the volume's required affinity where its plugin is migrated. Raises NotTranslatable."""
+    """Return the volume's required node affinity for nodes where its plugin is migrated. Raises NotTranslatable."""
     spec = volume.spec
     if spec.aws_elastic_block_store is not None:
         _check_ebs(spec.aws_elastic_block_store.volume_id)
@@ -64,7 +64,7 @@ def _check_ebs(volume_id: str) -> None:
 
 
 def _check_gce(volume: PersistentVolume) -> None:
-    """Raise NotTranslatable unless the zones of a regional disk share the region that names it."""
+    """Raise NotTranslatable unless the zones of a regional disk of GCE are in one region."""
     zones = gce_zones(volume)
     if len(zones) > 1:
         try:
@@ -74,7 +74,7 @@ def _check_gce(volume: PersistentVolume) -> None:
 
 
 def _under_zone_label(volume: PersistentVolume, csi_zone: str) -> NodeSelector | None:
-    """Return the affinity with the zone under the driver's label: renamed, or taken from the volume's own labels."""
+    """Return the affinity with the zone under the CSI driver's label: renamed, or taken from the volume's labels."""
     zone, region = _labels_in_use(volume)
     terms = _terms(volume)
     if _has_values(terms, zone):
@@ -89,7 +89,7 @@ def _under_zone_label(volume: PersistentVolume, csi_zone: str) -> NodeSelector |
 
 
 def _labels_in_use(volume: PersistentVolume) -> tuple[str, str]:
-    """Return (zone, region) labels of this volume; current names win, and the affinity over the labels."""
+    """Return the keys of the (zone, region) labels that the volume uses, in its affinity or else among its labels."""
     keys = {need.key for term in _terms(volume) for need in term.match_expressions or ()}
     for found in (keys, set(volume.metadata.labels or {})):
         if ZONE in found:

@@ -1,4 +1,4 @@
-"""The reasons why a node does not fit a pod's volumes: a sum of flags, reported in kube-scheduler's order and words."""
+"""The reasons why a node does not fit a pod's volumes, as bit flags, reported in kube-scheduler's order and words."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""VolumeBinding: place a pod where its volumes are, or can be; choose and bind the volumes of its unbound claims.
+"""VolumeBinding: places a pod where its volumes are or can be, and chooses and binds volumes for its unbound claims.
 
-The node must have access to bound volumes. Unbound claims of classes that wait for their consumer get an existing
-volume accessible from the node, or one that can be made for it; that choice is assumed when the node is (Reserve), and
-written and waited for before the pod is bound (PreBind). All other unbound claims keep the pod waiting.
+The node must have access to bound volumes. Unbound claims of classes with WaitForFirstConsumer get an existing volume
+that is accessible from the node, or one that can be provisioned for it; that choice is assumed at Reserve, and at
+PreBind it is written and waited for. All other unbound claims keep the pod waiting.
 """
 
 from __future__ import annotations
@@ -42,10 +42,7 @@ _ASSUMED = "VolumeBinding/assumed"
 
 
 class VolumeBinding:
-    """VolumeBinding.
-
-    `bind_timeout_s`: how long the volume controller and provisioners may take after all is written.
-    """
+    """VolumeBinding. After its writes, it waits `bind_timeout_s` seconds for the volume controller and provisioners."""
 
     name = NAME
     signs_metadata = False
@@ -88,7 +85,7 @@ class VolumeBinding:
             raise CycleFault(running("Filter", self, error_status(str(error), error))) from error
 
     def _filter_table(self, question: Question, table: NodeTable, verdicts: Verdicts, code: int) -> None:
-        # 1. Bound volumes that few nodes can access: put out all others, and judge those few.
+        # 1. Bound volumes that few nodes can access: reject all others, and judge those few.
         few = _accessible_rows(question, table)
         if few is not None:
             verdicts.keep_only(few, code, NODE_CONFLICT)
@@ -114,7 +111,7 @@ class VolumeBinding:
         return status_of(detail)
 
     def _by_node_class(self, question: Question, table: NodeTable) -> bytearray:
-        """Return node class id -> the obstacles for its nodes, except single ones."""
+        """Return node class id -> why the nodes of the class are rejected, as bit flags; 0 if they are not."""
         key = question.key
         if key is None:
             return bytearray(question.obstacles(node_class.labels, "") for node_class in table.node_classes.since(0))
@@ -208,7 +205,7 @@ def _judge_one_by_one(
 
 
 def _accessible_rows(question: Question, table: NodeTable) -> list[int] | None:
-    """Return the only rows that may fit, if they are few; None if the node classes are to be asked."""
+    """Return the only rows that may fit, if they are few; None if judging node classes is cheaper."""
     need = question.narrowest
     if need is None:
         return None
@@ -220,7 +217,7 @@ def _accessible_rows(question: Question, table: NodeTable) -> list[int] | None:
 
 
 def _rows_with(table: NodeTable, label: str, values: Collection[str]) -> list[int]:
-    """Return rows whose node has the label with one of these values, in order."""
+    """Return the rows whose nodes have the label with one of these values, in ascending order."""
     if not values:
         return []
     column = table.topology.column(label)
@@ -235,7 +232,7 @@ def _rows_with(table: NodeTable, label: str, values: Collection[str]) -> list[in
 def _put_out_others(
     table: NodeTable, verdicts: Verdicts, by_node_class: bytearray, single: Collection[int], code: int
 ) -> None:
-    """Reject rows by their node class, except single ones."""
+    """Reject rows by the result for their node class, except the rows in `single`."""
     if by_node_class.count(by_node_class[0]) == len(by_node_class):  # all node classes have one answer
         if by_node_class[0]:
             verdicts.keep_only(sorted(single), code, by_node_class[0])

@@ -1,7 +1,7 @@
 """Whether a volume can be provisioned for a claim so that a node can access it: by topologies, and by free capacity.
 
-Capacity is looked at only for drivers that publish it. They may publish one object for each node, so objects are
-found by the labels their selectors ask for.
+Capacity is considered only for drivers that publish CSIStorageCapacity objects. They may publish one for each node, so
+the objects are indexed by the labels that their selectors require.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Offer:
     """The nodes for which one claim's volume can be provisioned. Equal `key`s mean equal answers for every node."""
 
     claim: PersistentVolumeClaim
-    is_made: bool  # does the class make volumes at all?
-    topologies: tuple[NodeTerm, ...] | None  # one of them must hold; None: anywhere
-    capacities: Capacities | None  # None: need not be looked at
+    is_made: bool  # does the StorageClass provision volumes at all?
+    topologies: tuple[NodeTerm, ...] | None  # the node must match one of them; None: any node will do
+    capacities: Capacities | None  # None: capacity is not considered
     size: int  # bytes
 
     @property
@@ -59,7 +59,7 @@ class Offer:
         return any(HOSTNAME in term.label_keys for term in self.topologies or ())
 
     def obstacle(self, labels: Labels) -> int:
-        """Return 0, or why no volume can be provisioned for a node with these labels."""
+        """Return a reason flag if no volume can be provisioned for a node with these labels; 0 if one can."""
         if not self.is_made:
             return BIND_CONFLICT
         if self.topologies is not None and not any(term.matches(labels, "") for term in self.topologies):
@@ -79,7 +79,7 @@ class Offers:
         self._versions = itertools.count()
 
     def for_claim(self, claim: PersistentVolumeClaim) -> Offer:
-        """Return where a claim's volume can be provisioned. Raises DecodeError for a request that cannot be read."""
+        """Return where a claim's volume can be provisioned. Raises DecodeError if its request cannot be read."""
         storage_class = self._volumes.storage_class(class_of(claim))
         if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
             return Offer(claim, False, None, None, 0)
@@ -98,7 +98,7 @@ class Offers:
         return known[1]
 
     def _capacities_for(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Capacities | None:
-        """Return the capacities; None unless the driver publishes some and the claim states its size."""
+        """Return the capacities to consider; None unless the driver publishes some and the claim states its size."""
         requests = claim.spec.resources.requests if claim.spec.resources else None
         driver = self._volumes.csi_driver(storage_class.provisioner)
         if STORAGE not in (requests or {}) or driver is None or not driver.spec.storage_capacity:
@@ -115,22 +115,22 @@ class Offers:
 
 @dataclass(slots=True)
 class _Room:
-    limit: int  # bytes: the largest volume that can be made
-    selector: CompiledLabelSelector  # of the nodes that access it
+    limit: int  # size in bytes of the largest volume that can be provisioned there
+    selector: CompiledLabelSelector  # selects the nodes that can access such a volume
 
     def is_enough(self, size: int, labels: Labels) -> bool:
         return self.limit >= size and self.selector.matches(labels)
 
 
 class Capacities:
-    """The free capacity of one class, as published: found by a label that a node must have to access it."""
+    """The published free capacity of one StorageClass, found by a label that a node must have to access it."""
 
     def __init__(self, published: list[CSIStorageCapacity], versions: Iterator[int]) -> None:
         self._published = published
-        self.version = next(versions)  # another for any other list
-        self._rooms = [_room(capacity) for capacity in published]  # None: no node accesses it
+        self.version = next(versions)  # differs for every other list
+        self._rooms = [_room(capacity) for capacity in published]  # None: no node has access
         self._by_label: dict[Token, list[_Room]] = {}
-        self._others: list[_Room] = []  # asking for no label by its value
+        self._others: list[_Room] = []  # those whose selector requires no label by value
         self.reads_hostname = False
         for room in self._rooms:
             if room is not None:
@@ -138,9 +138,9 @@ class Capacities:
         self._keys = frozenset(key for key, _ in self._by_label)
 
     def catch_up(self, published: list[CSIStorageCapacity], versions: Iterator[int]) -> bool:
-        """Take over the current amounts; False, with nothing done, if the objects or their topologies changed.
+        """Take over the current amounts. Returns False, having done nothing, if objects or their topologies changed.
 
-        Each volume that is made changes the amount of one of perhaps thousands of objects.
+        Each volume that is provisioned changes the amount of one of perhaps thousands of objects.
         """
         if len(published) != len(self._published):
             return False
@@ -180,7 +180,7 @@ class Capacities:
 
 
 def volume_limit(capacity: CSIStorageCapacity) -> int | None:
-    """Return the largest volume that can be made, in bytes; None if none is stated. Raises DecodeError."""
+    """Return the largest volume that can be provisioned, in bytes; None if none is stated. Raises DecodeError."""
     if capacity.maximum_volume_size is not None:
         return parse_units(capacity.maximum_volume_size, f"capacity {capacity.key}: maximumVolumeSize")
     if capacity.capacity is not None:
@@ -199,7 +199,7 @@ def _room(capacity: CSIStorageCapacity) -> _Room | None:
 
 
 def _readable_limit(capacity: CSIStorageCapacity) -> int:
-    """Return the limit; less than any volume needs if it is not stated or cannot be read."""
+    """Return the limit in bytes; -1, too little for any volume, if it is not stated or cannot be read."""
     try:
         limit = volume_limit(capacity)
     except DecodeError:
@@ -208,7 +208,7 @@ def _readable_limit(capacity: CSIStorageCapacity) -> int:
 
 
 def _term(term: TopologySelectorTerm) -> NodeTerm:
-    """Compile a term; an empty or malformed one matches nothing."""
+    """Compile a topology term; an empty or malformed one matches no node."""
     needs = [SelectorRequirement(need.key, "In", need.values) for need in term.match_label_expressions or ()]
     try:
         return compile_node_selector_term(NodeSelectorTerm(match_expressions=needs), "allowedTopologies")

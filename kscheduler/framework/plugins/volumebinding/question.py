@@ -1,7 +1,8 @@
-"""A pod's conditions on nodes because of its volumes, prepared once a cycle; and the answer for one node.
+"""What a pod's volumes require of a node, prepared once a cycle, and the result for single nodes.
 
-The answer is a Plan: the obstacles, or the volumes that the claims would get there. It depends on the node's labels;
-on its name, if a provisioner is at work for a node already; and on the migrated in-tree plugins there.
+The result for a node is a Plan: the reasons why it is rejected, or the volumes that the claims would get there. It
+depends on the node's labels; on its name, if a provisioner has already been asked to make a volume for some node; and
+on the in-tree plugins that are migrated to CSI on the node.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ NOTHING: frozenset[str] = frozenset()
 class Plan(NamedTuple):
     """The result for a pod's volumes on a node: why it is rejected, or which claims are bound or provisioned there.
 
-    `obstacles` are bits of reasons, 0 for none; `bindings` and `provisions` are valid only without obstacles.
+    `obstacles` are bit flags of reasons, 0 for none; `bindings` and `provisions` are valid only without obstacles.
     """
 
     obstacles: int
@@ -75,14 +76,14 @@ class BoundVolume:
 
 
 class Question:
-    """The demands of a pod's claims on a node. Raises DecodeError for a claim whose request cannot be read."""
+    """What a pod's claims require of a node. Raises DecodeError for a claim whose request cannot be read."""
 
     def __init__(
         self, claims: PodClaims, volumes: Volumes, memo: AccessibleNodesMemo, volume_index: VolumeIndex, offers: Offers
     ) -> None:
         self.claims = claims
         self._bound = [_bound_volume(claim, volumes, memo) for claim in claims.bound]
-        # Claims that a provisioner has been asked to serve for a node, and those that are free to choose.
+        # Claims for which a provisioner has been asked to make a volume, and those whose volume is yet to be chosen.
         self._started = [claim for claim in claims.delayed if _selected_node(claim) is not None]
         self.started_nodes = frozenset(_selected_node(claim) or "" for claim in self._started)
         open_claims = [claim for claim in claims.delayed if _selected_node(claim) is None]
@@ -94,10 +95,10 @@ class Question:
     # --- one node ---
 
     def obstacles(self, labels: Labels, node_name: str) -> int:
-        """Return why the pod's volumes reject a node, as bits of reasons; 0 if they do not. Raises NotTranslatable."""
+        """Return why the pod's volumes reject a node, as bit flags; 0 if they do not. Raises NotTranslatable."""
         if self._started or len(self._choices) > 1:
             return self.plan(labels, node_name).obstacles
-        # The common case, asked of very many nodes: at most one claim that is open.
+        # The common case, computed for very many nodes: at most one claim whose volume is yet to be chosen.
         bound = self._bound_obstacle(labels, node_name) if self._bound else 0
         for choice in self._choices:
             if choice.best(labels, NOTHING) is None:
@@ -125,7 +126,7 @@ class Question:
         return Plan(bound | self._provision_obstacle(provisions, labels), bindings, provisions)
 
     def _bound_obstacle(self, labels: Labels, node_name: str) -> int:
-        """Return the reason of the first bound volume that is missing or that the node cannot access; 0 for none."""
+        """Return the reason flag of the first bound volume that is missing or not accessible from the node; else 0."""
         for volume in self._bound:
             if volume is None:
                 return VOLUME_MISSING
@@ -143,7 +144,11 @@ class Question:
 
     @property
     def single_nodes(self) -> frozenset[str] | None:
-        """Return hostnames with an answer of their own; others get that of their node class. None: each has its own."""
+        """Return the hostnames of the nodes that may get a result of their own; None: every node may.
+
+        All other nodes get the result of their node class (nodes with equal labels except the hostname, and equal
+        taints).
+        """
         if any(volume is not None and volume.depends_on_migration for volume in self._bound):
             return None
         if any(offer.reads_hostname for offer in self._offer_of.values()):
@@ -160,15 +165,16 @@ class Question:
 
     @property
     def sure_hosts(self) -> Collection[str]:
-        """Return hostnames of `single_nodes` that the pod's volumes certainly accept."""
+        """Return hostnames, among `single_nodes`, of nodes that the pod's volumes certainly accept."""
         if self._bound or self._started or len(self._choices) != 1:
             return ()
         return self._choices[0].sure_hosts
 
     @property
     def narrowest(self) -> tuple[str, frozenset[str]] | None:
-        """Return (label, its values): a node without one of them conflicts with a bound volume, and that is its
-        only obstacle. None if the conditions are not so simple.
+        """Return (label, values) such that a node without one of these values conflicts with a bound volume.
+
+        That conflict is then the only reason. None if the pod's volumes do not reject nodes in so simple a way.
         """
         if self.claims.delayed or any(volume is None or volume.depends_on_migration for volume in self._bound):
             return None
@@ -177,7 +183,7 @@ class Question:
 
     @property
     def key(self) -> Hashable | None:
-        """Return a key: questions with equal keys have the same answer for a node class. None: no two are equal."""
+        """Return a key: questions with equal keys have equal results for a node class. None: no two are equal."""
         if any(not choice.is_empty for choice in self._choices):
             return None
         offers: list[Offer] = [self._offer_of[claim.key] for claim in self._started]
@@ -199,7 +205,7 @@ def _bound_volume(claim: PersistentVolumeClaim, volumes: Volumes, memo: Accessib
 
 
 def _hosts(accessible: AccessibleNodes) -> frozenset[str] | None:
-    """Return the hostnames for which this affinity may differ from others; None if each may differ."""
+    """Return the hostnames of the nodes for which this affinity may give a result of their own; None if each may."""
     if accessible.hosts is not None:
         return accessible.hosts
     return None if accessible.reads_hostname else frozenset()

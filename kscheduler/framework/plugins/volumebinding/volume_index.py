@@ -1,6 +1,6 @@
-"""Volumes indexed for claims: by class, by request, and by the nodes that can access them.
+"""PersistentVolumes indexed for claims: by StorageClass, by request, and by the nodes that can access them.
 
-Updated as volumes change: with thousands of volumes of one class, a decision changes one of them.
+The index is updated as volumes change: with thousands of volumes of one class, a decision changes one of them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from kscheduler.framework.plugins.volumebinding.matching import VolumeRequest, i
 from kscheduler.snapshot.node_classes import HOSTNAME
 from kscheduler.snapshot.volumes import Volumes
 
-MAX_STOCKS = 64  # requests remembered for one class; claims of a StatefulSet share one
+MAX_STOCKS = 64  # requests remembered for one StorageClass; claims of a StatefulSet share one
 
 
 class Candidate(NamedTuple):
-    """A volume in the order in which claims prefer them; names differ."""
+    """A volume with its sort key: claims prefer smaller volumes, and among these the first by name."""
 
     size: int
     name: str
@@ -33,15 +33,15 @@ class Candidate(NamedTuple):
 
 
 class Stock:
-    """The free volumes of a class that meet one request."""
+    """The unreserved volumes of a StorageClass that meet one VolumeRequest, by the nodes that can access them."""
 
     def __init__(self, request: VolumeRequest, memo: AccessibleNodesMemo) -> None:
         self._request = request
         self._memo = memo
-        self._placed: dict[str, tuple[Candidate, AccessibleNodes]] = {}  # volume -> where it is below
-        self.anywhere: dict[AccessibleNodes, list[Candidate]] = {}  # best first
-        self.by_host: dict[str, dict[AccessibleNodes, list[Candidate]]] = {}  # hostname -> what only such hosts access
-        self.sure_hosts: Counter[str] = Counter()  # hostname -> volumes that its node accesses for certain
+        self._placed: dict[str, tuple[Candidate, AccessibleNodes]] = {}  # volume -> its entry in the dicts below
+        self.anywhere: dict[AccessibleNodes, list[Candidate]] = {}  # best first; not limited to hostnames
+        self.by_host: dict[str, dict[AccessibleNodes, list[Candidate]]] = {}  # hostname -> volumes limited to hostnames
+        self.sure_hosts: Counter[str] = Counter()  # hostname -> number of volumes that this host certainly can access
 
     def put(self, volume: PersistentVolume) -> None:
         size = size_milli(volume)
@@ -55,7 +55,7 @@ class Stock:
             self.sure_hosts.update(accessible.hosts or ())
 
     def take(self, name: str) -> None:
-        """Remove a volume that is gone or has changed."""
+        """Remove a volume that is gone or has changed, if it is here."""
         placed = self._placed.pop(name, None)
         if placed is None:
             return
@@ -89,7 +89,7 @@ class Stock:
 
 
 class ClassVolumes:
-    """The volumes of one class."""
+    """The volumes of one StorageClass."""
 
     def __init__(self, memo: AccessibleNodesMemo) -> None:
         self._memo = memo
@@ -98,7 +98,7 @@ class ClassVolumes:
         self._stocks: OrderedDict[VolumeRequest, Stock] = OrderedDict()
 
     def put(self, volume: PersistentVolume) -> None:
-        """Add a volume that is not here."""
+        """Add a volume, which must not be here yet."""
         name, reference = volume.metadata.name, volume.spec.claim_ref
         self._volumes[name] = volume
         if reference is not None:
@@ -107,7 +107,7 @@ class ClassVolumes:
             stock.put(volume)
 
     def take(self, name: str) -> None:
-        """Remove a volume that is here."""
+        """Remove a volume, which must be here."""
         reference = self._volumes.pop(name).spec.claim_ref
         if reference is not None:
             claim = f"{reference.namespace}/{reference.name}"
@@ -139,14 +139,14 @@ class ClassVolumes:
 
 
 class VolumeIndex:
-    """The volumes of the classes that a claim has asked for."""
+    """The volumes of those StorageClasses for which a claim has been placed, updated as volumes change."""
 
     def __init__(self, volumes: Volumes, memo: AccessibleNodesMemo) -> None:
         self._volumes = volumes
         self._memo = memo
         self._volume_index: dict[str, ClassVolumes] = {}  # class -> its volumes
-        self._class_of: dict[str, str] = {}  # volume -> the class on whose class_volumes it is
-        self._changed: set[str] = set()  # volumes to look at again
+        self._class_of: dict[str, str] = {}  # volume -> the class under which it is indexed
+        self._changed: set[str] = set()  # volumes to be read again
         volumes.watch_volumes(self._on_change)
 
     def _on_change(self, name: str) -> None:
@@ -159,7 +159,7 @@ class VolumeIndex:
             self._changed.clear()
 
     def of(self, class_name: str) -> ClassVolumes:
-        """Return the volumes of a class, valid for this decision."""
+        """Return the volumes of a StorageClass, valid for this decision."""
         self._catch_up()
         class_volumes = self._volume_index.get(class_name)
         if class_volumes is None:
@@ -186,7 +186,7 @@ class VolumeIndex:
 
 
 class Choice:
-    """The volumes one claim can have. Raises DecodeError for a claim whose demands cannot be read."""
+    """The existing volumes that one claim can get. Raises DecodeError for a claim whose request cannot be read."""
 
     def __init__(self, claim: PersistentVolumeClaim, volume_index: VolumeIndex, memo: AccessibleNodesMemo) -> None:
         self.claim = claim
@@ -201,7 +201,7 @@ class Choice:
 
     @property
     def hosts(self) -> frozenset[str] | None:
-        """Return the hostnames that make a difference; None if any hostname can."""
+        """Return the hostnames of the nodes for which the choice may differ; None if it may differ for any hostname."""
         found: set[str] = set(self._stock.by_host)
         for accessible in (*(accessible for _, accessible in self._reserved), *self._stock.anywhere):
             if accessible.hosts is not None:
@@ -212,11 +212,11 @@ class Choice:
 
     @property
     def sure_hosts(self) -> Collection[str]:
-        """Return hostnames of nodes for which there is a volume."""
+        """Return hostnames of nodes for which there certainly is a volume."""
         return () if self._reserved else self._stock.sure_hosts
 
     def best(self, labels: Labels, taken: Collection[str]) -> PersistentVolume | None:
-        """Return the best volume for a node with these labels, except those that are taken."""
+        """Return the best volume for a node with these labels, except those in `taken`; None if there is none."""
         for volume, accessible in self._reserved:
             if volume.metadata.name not in taken:
                 # If this node cannot access the reserved volume, no other volume may stand in for it.

@@ -19,11 +19,11 @@ POLL_S = 1.0  # kube-scheduler's interval; what is looked at is what the watches
 
 
 class NotBound(KSchedulerError):
-    """The volumes will not be bound as decided; the pod has to be decided again."""
+    """Raised if the volumes will not be bound as decided, so that the pod has to be decided again."""
 
 
 async def write(handle: Handle, assumption: Assumption) -> None:
-    """Reserve the volumes for their claims, and request those to be provisioned. Raises the APIError family."""
+    """Reserve the chosen volumes for their claims, and request the others to be provisioned. Raises APIError."""
     for binding in assumption.bindings:
         volume = binding.volume
         patch = _volume_patch(volume)
@@ -45,7 +45,7 @@ def _volume_patch(volume: PersistentVolume) -> dict[str, object]:
 
 
 class Progress:
-    """The progress of binding one pod's volumes, by what the watches brought; assumptions do not count."""
+    """Follows the binding of one pod's volumes, by the objects that the watches brought; assumptions do not count."""
 
     def __init__(
         self, handle: Handle, memo: AccessibleNodesMemo, pod: PodInfo, node_name: str, assumption: Assumption
@@ -58,7 +58,7 @@ class Progress:
         self._assumption = assumption
 
     async def finish(self, timeout_s: float) -> None:
-        """Return once all volumes are bound. Raises NotBound, also when the time is over."""
+        """Return once all volumes are bound. Raises NotBound if they will not be, or the timeout is over."""
         for _ in range(int(timeout_s // POLL_S)):
             await self._handle.sleep(POLL_S)
             if self.is_bound():
@@ -66,7 +66,7 @@ class Progress:
         raise NotBound("context deadline exceeded")
 
     def is_bound(self) -> bool:
-        """Return True if everything is bound. Raises NotBound if it will never be."""
+        """Return True if all volumes are bound. Raises NotBound if one of them never will be."""
         node = self._handle.table.get(self._node_name)
         if node is None:
             raise NotBound(f'failed to get node "{self._node_name}": node "{self._node_name}" not found')
@@ -113,7 +113,7 @@ class Progress:
         return found
 
     def _check_access(self, volume: PersistentVolume, node: NodeInfo) -> None:
-        """Raise NotBound if the node lost the label, or the provisioner made the volume somewhere else."""
+        """Raise NotBound if the node cannot access the volume: its label changed, or the volume was made elsewhere."""
         try:
             is_accessible = BoundVolume(volume, self._memo, self._volumes).is_accessible_from(node.labels, node.name)
         except NotTranslatable as error:
@@ -128,5 +128,5 @@ class Progress:
 def _is_older(
     found: PersistentVolume | PersistentVolumeClaim, written: PersistentVolume | PersistentVolumeClaim
 ) -> bool:
-    """Return True if the watch has not brought our write yet."""
+    """Return True if the object that the watch brought is older than our write."""
     return int(found.metadata.resource_version or 0) < int(written.metadata.resource_version or 0)
