@@ -1,15 +1,16 @@
 """The kernels: every filter and score that reads only numbers, over all nodes in one call. No I/O, no Python objects.
 
-`NodeColumns` holds the nodes as columns, `Verdicts` and `Scores` hold what is decided about them for one pod, and the
-functions read the first and write the others. Each name exists twice: compiled, from the .pyx files here, and in plain
-Python, from the modules of the same names in `reference`, which are the specification. The compiled form is taken where
-it has been built, unless KSCHEDULER_NO_EXTENSIONS=1; `COMPILED` is whether it is.
+`NodeColumns` holds the nodes as columns: one array for each property, in which every node has a row. `Verdicts` and
+`Scores` hold what is decided about the nodes for one pod, and the functions read the columns and write these two. Each
+name exists twice: compiled, from the .pyx files here, and in plain Python, from the modules of the same names in
+`reference`, which are the specification. The compiled form is used where it has been built, unless
+KSCHEDULER_NO_EXTENSIONS=1; `COMPILED` is True if it is used.
 
 Three compiled modules have no reference, since only kernels call them: `chunks`, `row_ranking` and `worker_threads`.
 
-Rows are counted from 0; freed rows stay in the tables as dead rows, which no kernel ever chooses. In names
-`node_class` is the number of a row's node class. One thread writes at a time. Nothing here imports the rest of
-kscheduler.
+Rows are counted from 0; rows of deleted nodes stay in the tables as dead rows until they are used again, and no kernel
+ever chooses them. In names `node_class` is the number of a row's node class, i.e. of nodes with equal labels and
+taints. One thread writes at a time. Nothing here imports the rest of kscheduler.
 """
 
 from __future__ import annotations

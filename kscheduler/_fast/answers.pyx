@@ -1,4 +1,4 @@
-"""Answers of plugins about each row, kept and asked for again where rows have changed."""
+"""Plugins' answers about each row (node), kept, and asked for again where rows have changed."""
 
 from array import array
 
@@ -15,17 +15,17 @@ from kscheduler._fast.packing cimport changed_rows
 from kscheduler._fast.typedefs cimport row_t, score_t
 
 cdef enum:
-    WORTH_PICKING = 4  # where one row in so many has changed, all are asked about
+    WORTH_PICKING = 4  # if at least one row in this many has changed, all rows are asked for
 
 
 @cython.final
 cdef class RowAnswers:
-    """The answers of a plugin about each row of a table: a mark or a score a row, asked for again when rows change.
+    """A plugin's answers about each row (node) of a table: a mark or a score by row, asked for again when rows change.
 
-    `ask(rows)` returns the answers for these rows (packed int32, ascending), or for all if that is None: one byte a
-    mark, one int64 a score, packed. Its exceptions propagate and leave the answers as they were. With
-    `follows_amounts`, rows whose amounts have changed are asked for again. A score of a node outside `low`..`high` is a
-    ValueError.
+    `ask(rows)` returns the answers for these rows (packed int32, ascending), or for all rows if that is None, packed: a
+    byte for each mark, an int64 for each score. If `ask` raises, the exception propagates and the answers stay as they
+    were. With `follows_amounts`, rows whose amounts of resources have changed are asked for again. A score of a node
+    outside `low`..`high` is a ValueError.
     """
 
     def __cinit__(
@@ -47,7 +47,7 @@ cdef class RowAnswers:
         return memoryview(self.data).toreadonly()
 
     def doubt(self, rows):
-        """Have the next refresh ask for these rows (packed int32; None: all). New rows must be among them."""
+        """Have the next refresh ask for these rows (packed int32; None: all). Rows that are new must be among them."""
         if rows is None:
             self.c.seen = -1
         elif len(rows):
@@ -55,7 +55,7 @@ cdef class RowAnswers:
             self.c.has_doubts = True
 
     def refresh(self):
-        """Ask for rows in doubt and, with `follows_amounts`, for changed rows; for all rows where that is cheaper."""
+        """Ask again for rows in doubt and, with `follows_amounts`, for changed rows; if cheaper, for all rows."""
         if is_behind(&self.c, self.columns):
             self._ask_about(self._rows_to_ask())
 
@@ -77,7 +77,7 @@ cdef class RowAnswers:
         return rows
 
     cdef int _ask_about(self, bytes rows) except -1:
-        """Ask for these rows (None: all) and keep the answers; keep the old ones if these are refused."""
+        """Ask for these rows (None: all) and keep the answers; if the answers are invalid, the old ones stay."""
         cdef Py_ssize_t now = self.columns.changes, count = self.columns.rows, i
         cdef const int32_t* picked = NULL
         if rows is not None:
@@ -129,7 +129,7 @@ cdef class RowAnswers:
         return 0
 
     cdef int _hold(self, Py_ssize_t rows) except -1:
-        """Make room for the answers of so many rows. Kept ones stay, and new ones are 0."""
+        """Make room for the answers about this many rows. Kept answers stay, and new ones are 0."""
         cdef Py_ssize_t width = 1 if self.is_marks else sizeof(score_t)
         cdef bytearray grown
         if rows == self.c.rows:

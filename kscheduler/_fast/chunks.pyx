@@ -1,6 +1,6 @@
-"""Filters and scores of up to 256 rows at once for one pod class, in doubles. chunks.pxd explains why that is exact.
+"""Filters and scores up to 256 rows (nodes) at once for one pod class, in doubles; chunks.pxd explains why it is exact.
 
-Nothing here checks an index: counts are at most CHUNK, and the caller lays out what is read.
+Nothing here checks an index: counts are at most CHUNK, and the caller provides arrays of the right size.
 """
 
 cimport cython
@@ -27,7 +27,7 @@ cdef bint fill_resource(
     double* numbers, Py_ssize_t stride, const amount_t* allocatable, const amount_t* used, const amount_t* scored,
     Py_ssize_t count,
 ) noexcept nogil:
-    """Write the FIELDS of one resource. Returns False, and they are of no use, if an amount is not small."""
+    """Write the FIELDS of one resource. Returns False, with invalid fields, if an amount is too large for doubles."""
     cdef uint64_t large = 0
     _convert(
         numbers + HAS * stride, numbers + PRESENT * stride, numbers + FREE * stride, numbers + USED * stride,
@@ -59,7 +59,7 @@ cdef cloned _convert(
 cdef bint fill_room(
     double* numbers, const amount_t* pods_allowed, const amount_t* pods, Py_ssize_t count
 ) noexcept nogil:
-    """Write the ROOM of each row. Returns False, and it is of no use, if a number is not small."""
+    """Write the ROOM of each row (for pods). Returns False, with invalid values, if a number is too large."""
     cdef uint64_t large = 0
     _subtract(numbers, pods_allowed, pods, count, &large)
     return large == 0
@@ -81,7 +81,7 @@ cdef cloned _subtract(
 
 
 cdef int score_chunk(const DemandC* demand, const ChunkC* chunk, Py_ssize_t count, int32_t* scores) noexcept nogil:
-    """Write for each row -1 if it has no room for the pod, else its weighted score of resources, or ALONE."""
+    """Write for each row its weighted score of resources, -1 without room for the pod, or ALONE (see there)."""
     cdef double room[CHUNK]
     cdef double score[CHUNK]
     cdef double total[CHUNK]
@@ -233,7 +233,7 @@ cdef cloned _mean_up(
 cdef int _balanced(
     const DemandC* demand, const ChunkC* chunk, double* score, double* work, double* present, Py_ssize_t count
 ) noexcept nogil:
-    """Add the weighted balance to `score`; with more than two resources count in `present` those that a node has."""
+    """Add the weighted balance to `score`; with more than two resources, count in `present` those of each node."""
     cdef double weight = <double>demand.balanced_weight
     cdef const TermC* one = demand.balanced
     cdef const TermC* other = demand.balanced + 1
@@ -263,7 +263,7 @@ cdef cloned _balanced_pair(
     in_doubles other_has, in_doubles other_present, in_doubles other_used,
     double amount, double other_amount, double weight, Py_ssize_t count,
 ) noexcept nogil:
-    """Add the balance of two resources, as by default: half their difference is the deviation, 0 without both."""
+    """Add the balance of two resources, the default: the deviation is half their difference, 0 if one is missing."""
     cdef Py_ssize_t i
     cdef double before, after, both, taken, other
     for i in range(count):
@@ -284,7 +284,7 @@ cdef cloned _balanced_pair(
 cdef int _balanced_many(
     const DemandC* demand, const ChunkC* chunk, double* score, double* work, double* present, Py_ssize_t count
 ) noexcept nogil:
-    """Add the balance of three resources or more, for rows that have all; count in `present` how many a row has."""
+    """Add the balance of three or more resources for rows that have all; count in `present` how many a row has."""
     cdef double before[CHUNK]
     cdef double after[CHUNK]
     cdef Py_ssize_t i
@@ -300,7 +300,7 @@ cdef int _balanced_many(
 cdef int _evenness(
     const DemandC* demand, const ChunkC* chunk, double* evenness, double* average, double share, Py_ssize_t count
 ) noexcept nogil:
-    """Write 100 less the standard deviation in percent, with `share` of the pod's request added."""
+    """Write 100 minus the standard deviation in percent, with `share` times the pod's request added to the usage."""
     cdef Py_ssize_t i
     cdef const TermC* term
     _clear(average, count)

@@ -1,4 +1,4 @@
-"""Pod classes, and the memory for what is known of each row for them."""
+"""Pod classes (pods that are filtered and scored alike), and the memory for their cached results by row."""
 
 cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
@@ -41,8 +41,9 @@ cdef extern from *:
 cdef class PodClass:
     """Pods that are equal in request, in the node classes that they may go to, and in how rows are scored for them.
 
-    Scores are added before the first use; weights and normalisation are those of the plugins. When any of it changes,
-    or there is a new node class, make a new pod class.
+    All scores must be added before the first placement; weights and normalisation are those of the plugins. When any of
+    these changes, or there is a new node class, make a new pod class. (A node class: nodes with equal labels and
+    taints.)
     """
 
     def __cinit__(self, NodeColumns columns not None, PodRequest request not None, verdict_by_node_class):
@@ -106,7 +107,7 @@ cdef class PodClass:
         self.has_balanced = True
 
     def score_node_classes(self, const score_t[::1] value_by_node_class not None, bint reverse, weight):
-        """Score each row by the value of its node class, normalised by default or in reverse."""
+        """Score each row by the value of its node class, normalised from 0 to 100, or in reverse order."""
         self._begin()
         cdef Py_ssize_t node_class, count = value_by_node_class.shape[0]
         if count != self.c.node_class_count:
@@ -134,7 +135,7 @@ cdef class PodClass:
         self.c.list_count += 1
 
     def score_rows(self, score_by_row, weight):
-        """Score each row by its byte, 0..100, without normalisation; a row past the end gets 0."""
+        """Score each row by its byte in `score_by_row`, 0..100, not normalised; a row past the end gets 0."""
         self._begin()
         scores = bytes(score_by_row)
         for row, score in enumerate(scores):
@@ -153,7 +154,10 @@ cdef class PodClass:
         self.c.row_list_count += 1
 
     def ask_rows(self, RowAnswers answers not None, weight=0):
-        """Reject marked rows, or add scores without normalisation. A placement asks again for changed rows."""
+        """Reject marked rows, or add scores that are not normalised, by a plugin's answers.
+
+        Before a placement the plugin is asked again about changed rows.
+        """
         self._begin()
         if answers.columns is not self.columns:
             raise ValueError("the answers are about another table")
@@ -170,9 +174,9 @@ cdef class PodClass:
         self.c.asked_count += 1
 
     def follow_rules(self, MetricRules rules not None, bint filters, weight=0):
-        """Reject rows that rules mark, if `filters`, and add the rules' points without normalisation.
+        """With `filters`, reject the rows that the rules on live metrics reject; add the rules' points, not normalised.
 
-        Marks and points are computed again at each placement, since they depend on the resources in use.
+        The rules are evaluated again at each placement, since they depend on the resources in use.
         """
         self._begin()
         if rules.columns is not self.columns:
@@ -231,7 +235,7 @@ cdef class PodClass:
         return 0
 
     cdef int allocate(self) except -1:
-        """Allocate memory for what is known of every row, and forget what was known."""
+        """Allocate memory for the cached results of every row, and forget those there were."""
         cdef ShapeC shape = shape_for(self.columns.capacity)
         cdef Py_ssize_t node_classes = self.c.node_class_count
         self.release()
@@ -319,7 +323,7 @@ cdef TermC* _kept(const TermC* terms, Py_ssize_t count) except NULL:
 
 
 cdef ShapeC shape_for(row_t rows) noexcept nogil:
-    """Return the shape of the memory for so many rows: whole chunks of rows, and whole groups of blocks."""
+    """Return the shape of the memory for this many rows: whole chunks of rows, and whole groups of blocks."""
     cdef ShapeC shape
     shape.rows = (rows + CHUNK - 1) // CHUNK * CHUNK
     shape.groups = (rows + GROUP * BLOCK - 1) // (GROUP * BLOCK)

@@ -1,4 +1,4 @@
-"""The numbers that kernels and their callers agree on; codes.pxd has the same for the compiler."""
+"""The numbers that kernels and their callers must agree on; codes.pxd declares them for the compiler."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ MAX_RAW: Final = 1 << 53
 
 
 def entry_bit(position: int) -> int:
-    """Return the bit of a detail that stands for too little of the request's entry at this position, from 0."""
+    """Return the bit of a reason number (detail) for too little of the request's resource at this position, from 0."""
     return 1 << min(1 + position, ENTRY_BITS)

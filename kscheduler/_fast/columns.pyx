@@ -81,9 +81,10 @@ cdef class PodRequest:
 
 @cython.final
 cdef class NodeColumns:
-    """All nodes as integers, a row each. These numbers are kept nowhere else, and written by one thread.
+    """The resources of all nodes as integers, one row for each node. Only one thread may write.
 
-    A new row is empty: everything 0, no node class (-1). Resource columns 0..2 exist from the start.
+    A new row is empty: everything 0, no node class (-1). Resource columns 0..2 (cpu, memory, ephemeral storage) always
+    exist.
     """
 
     def __cinit__(self, capacity=64):
@@ -104,7 +105,7 @@ cdef class NodeColumns:
         return self.resource_count - 1
 
     def add_row(self):
-        """Add a row for a new node, the lowest freed one or else one at the end, and return it."""
+        """Add a row for a new node and return it: the lowest free one, or else a new one at the end."""
         cdef row_t row = self.lowest_free
         while row < self.rows and self.alive[row]:
             row += 1
@@ -120,7 +121,7 @@ cdef class NodeColumns:
         return row
 
     def free_row(self, row):
-        """Free the row of a node that is gone, with all that was counted on it."""
+        """Free the row of a node that was deleted, with everything that was counted there."""
         self._check_alive(row)
         cdef node_class_t before = self.node_classes[<row_t>row]
         self._clear(row)
@@ -149,7 +150,10 @@ cdef class NodeColumns:
         self._changed(row, before)
 
     def add_pod(self, row, PodRequest request not None):
-        """Count a pod on a node, fitting or not. OverflowError, without a change, if a sum would pass MAX_AMOUNT."""
+        """Count a pod on a node, whether it fits or not.
+
+        OverflowError, without a change, if a sum would exceed MAX_AMOUNT.
+        """
         self._check_alive(row)
         self._check_resources(request)
         cdef row_t at = row
@@ -166,7 +170,7 @@ cdef class NodeColumns:
         self._count(at, request, 1)
 
     def remove_pod(self, row, PodRequest request not None):
-        """Subtract what add_pod counted. ValueError, without a change, if that much is not counted."""
+        """Subtract what add_pod counted. ValueError, without a change, if the row has less than that."""
         self._check_alive(row)
         self._check_resources(request)
         cdef row_t at = row
@@ -279,7 +283,7 @@ cdef class NodeColumns:
         return 0
 
     cdef int _allocate_ring(self, Py_ssize_t capacity) except -1:
-        """Make room for a change in every fourth row: reading more one by one takes longer than reading all rows."""
+        """Allocate the ring of changed rows, for a quarter of the rows: to read more, reading all rows is faster."""
         cdef Py_ssize_t length = SHORTEST_RING, change
         while length < capacity // 4 and length < LONGEST_RING:
             length *= 2
@@ -296,7 +300,7 @@ cdef class NodeColumns:
         return 0
 
     cdef int _changed(self, row_t row, node_class_t before) except -1:
-        """Log a change of a row, which had the node class `before`. Every change ends here."""
+        """Log a change of a row, which had the node class `before`. Every write calls this last."""
         self.log_change(row, before)
         self.generation += 1
         return 0
@@ -326,7 +330,7 @@ cdef class NodeColumns:
     cdef bint holds(
         self, row_t row, const EntryC* entries, Py_ssize_t count, amount_t cpu, amount_t memory
     ) except -1 nogil:
-        """Return whether all sums stay within MAX_AMOUNT with this pod counted."""
+        """Return True if all sums stay within MAX_AMOUNT with this pod counted."""
         cdef Py_ssize_t i
         for i in range(count):
             if self.used[entries[i].resource, row] > MAX_AMOUNT - entries[i].amount:
@@ -336,7 +340,7 @@ cdef class NodeColumns:
     cdef int add_amounts(
         self, row_t row, const EntryC* entries, Py_ssize_t count, amount_t cpu, amount_t memory, int sign
     ) except -1 nogil:
-        """Count a pod that `holds`, or subtract one, without the GIL: the caller increments the generation."""
+        """Count (`sign` 1) a pod for which `holds` is True, or subtract one (-1). Callers increment the generation."""
         cdef Py_ssize_t i
         for i in range(count):
             self.used[entries[i].resource, row] = self.used[entries[i].resource, row] + sign * entries[i].amount

@@ -1,4 +1,4 @@
-"""Filters by room and by node class: columns and one pod in, verdicts out."""
+"""Filters by free resources and by node class: they read the columns and one pod, and write verdicts."""
 
 cimport cython
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBuffer_Release, PyObject_GetBuffer
@@ -14,7 +14,7 @@ cdef object _INT32_MAX = (1 << 31) - 1
 
 
 def filter_node_classes(NodeColumns columns not None, Verdicts verdicts not None, verdict_by_node_class, code):
-    """Reject the nodes whose node class has a verdict other than 0, with that verdict as detail.
+    """Reject the nodes whose node class has a verdict other than 0; the verdict becomes the detail (reason number).
 
     `verdict_by_node_class` has a byte, 0..127, for each node class. Returns the number of feasible nodes left.
     """
@@ -44,10 +44,10 @@ def filter_node_classes(NodeColumns columns not None, Verdicts verdicts not None
 
 
 def filter_fit(NodeColumns columns not None, Verdicts verdicts not None, PodRequest request not None, code):
-    """Reject the nodes that have no room for the pod. Returns the number of feasible nodes left.
+    """Reject the nodes without room for the pod, as NodeResourcesFit does. Returns the number of feasible nodes left.
 
-    The detail is a sum of bits: TOO_MANY_PODS, `entry_bit(i)` if there is too little for the i-th entry of the request,
-    and UNRESOLVABLE if an entry is more than the whole node has.
+    The detail (reason number) is a sum of bits: TOO_MANY_PODS, `entry_bit(i)` if there is too little for the i-th entry
+    of the request, and UNRESOLVABLE if an entry is more than the node's allocatable.
     """
     verdicts.check_columns(columns)
     cdef code_t c_code = <code_t>within("code", code, 1, MAX_CODE)
@@ -79,7 +79,7 @@ cdef struct ExpectedC:
 cdef class RowNominated:
     """The pods nominated to the node in a row, as (uid, priority, request). Immutable.
 
-    `here` has the uids of the pods on the node at the moment; a nominated pod among them takes no room a second time.
+    `here` has the uids of the pods that are on the node now; a nominated pod among them is not counted twice.
     """
 
     cdef readonly Py_ssize_t row
@@ -116,10 +116,10 @@ def filter_with_nominated(
     NodeColumns columns not None, Verdicts verdicts not None, PodRequest request not None, nominated_by_node, priority,
     uid, code, last,
 ):
-    """Reject the nodes without room for the pod beside the pods nominated to them, with the detail of `filter_fit`.
+    """Reject the nodes without room for the pod and the pods nominated to them, with the detail of `filter_fit`.
 
-    Nominated pods count from the pod's priority on, the pod itself left out. To be called after all filters, of which
-    the last has the code `last`: a rejection beside the nominated pods replaces one by `code` or a later filter.
+    Nominated pods count if their priority is at least the pod's; the pod itself is left out. To be called after all
+    filters, of which the last has the code `last`: a rejection here replaces one by `code` or by a later filter.
     """
     verdicts.check_columns(columns)
     cdef code_t c_code = <code_t>within("code", code, 1, MAX_CODE)
@@ -149,7 +149,10 @@ def filter_with_nominated(
 cdef detail_t _lacking_beside(
     NodeColumns columns, RowNominated nominated, PodRequest request, amount_t priority, uid
 ) except? -1:
-    """Return what is short beside pods of at least this priority; with a `uid`, not beside it and those there."""
+    """Return the detail of what is short with the nominated pods of at least this priority counted on the node.
+
+    With a `uid`, that pod and the nominated pods that are already on the node are left out.
+    """
     cdef amount_t beside[MAX_ENTRIES]  # what they take of each entry of the request
     cdef amount_t has, left, amount
     cdef amount_t pods = columns.pods[nominated.row]

@@ -1,4 +1,4 @@
-"""Histograms of the metrics: the numbers of observed values by bucket."""
+"""Histograms of the metrics endpoint: the number of observed values in each bucket."""
 
 cimport cython
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
@@ -6,7 +6,7 @@ from cpython.mem cimport PyMem_Calloc, PyMem_Free
 
 @cython.final
 cdef class Histogram:
-    """Numbers of observed values by bucket; a value equal to a bound belongs to the bucket below it."""
+    """The number of observed values in each bucket; a value equal to a bound belongs to the bucket below it."""
 
     cdef tuple _bounds
     cdef double* _upper
@@ -15,7 +15,7 @@ cdef class Histogram:
     cdef double _sum
 
     def __cinit__(self, tuple bounds not None):
-        """`bounds`: the upper bounds of the buckets, rising; one more bucket holds the rest."""
+        """Build a histogram with these upper bounds, ascending; one more bucket holds the values above the last."""
         cdef Py_ssize_t index
         self._bounds = bounds
         self._size = len(bounds)
@@ -56,12 +56,12 @@ cdef class Histogram:
         self._sum += value
 
     def observe_many(self, double value, long long times):
-        """Count `value` `times` times, for a batch whose members share one duration."""
+        """Count `value` `times` times, such as the duration that the members of a batch share."""
         self._counts[self._bucket(value)] += times
         self._sum += value * times
 
     cdef inline Py_ssize_t _bucket(self, double value) noexcept:
-        """Return the first bucket whose bound is not below the value. NaN belongs to the first, as for bisect_left."""
+        """Return the first bucket whose bound is not below the value; for NaN the first bucket, as with bisect_left."""
         cdef Py_ssize_t index = 0
         while index < self._size and self._upper[index] < value:
             index += 1

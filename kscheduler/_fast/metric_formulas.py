@@ -1,7 +1,7 @@
-"""The formulas by which rules on live metrics judge one node, in plain Python; metric_rules.pyx has the same.
+"""The formulas by which rules on live metrics judge one node, in plain Python; metric_rules.pyx has the same formulas.
 
-All arithmetic is in doubles, each operation rounded by itself and in this order, so that every form gives the same. An
-input that is not finite is absent.
+All arithmetic is in doubles, each operation rounded by itself and in this order, so that every form has equal results.
+An input that is not finite counts as absent.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Use = Callable[[int], tuple[int, int]]  # resource column, or PODS -> (in use no
 
 
 class Load(NamedTuple):
-    """The growth to expect of a value since its sample was taken."""
+    """The growth that a metric value is expected to have had since its sample, because of pods on the node."""
 
     resource: int  # column, or PODS
-    gain: float  # for all that the node has of the resource; or for each pod
-    baseline: int  # input: what was in use when the sample was taken
+    gain: float  # growth of the value for the node's whole allocatable amount of the resource; for PODS, for each pod
+    baseline: int  # number of the input with the usage at the time of the sample
 
 
 class MetricTest(NamedTuple):
@@ -51,7 +51,7 @@ class MetricGoal(NamedTuple):
     value: int  # input
     weight: int
     neutral: float  # points where there is no value
-    excludes: bool  # or is the node out there?
+    excludes: bool  # or is the node rejected there?
     load: Load | None = None
     target: float = 0.0  # TARGET
     deviation: int = 0  # LOW_RISK: input
@@ -62,8 +62,8 @@ class MetricGoal(NamedTuple):
 def mark_of(groups: Sequence[Sequence[MetricTest]], goals: Sequence[MetricGoal], inputs: Inputs, use: Use) -> int:
     """Return 0 if the node is accepted, else 1 + the number of the first group of which no test holds.
 
-    The number of groups is added if there was no value for any test of that group. The mark is 1 + twice the groups +
-    the number of the goal if that has no value and excludes nodes without.
+    The number of groups is added if there was no value for any test of that group. If instead a goal has no value and
+    excludes nodes without, the result is 1 + twice the number of groups + the number of the goal.
     """
     for number, group in enumerate(groups):
         holds = lacks_all = False
@@ -85,7 +85,7 @@ def mark_of(groups: Sequence[Sequence[MetricTest]], goals: Sequence[MetricGoal],
 
 
 def points_of(goals: Sequence[MetricGoal], ranges: Sequence[tuple[float, float]], inputs: Inputs, use: Use) -> int:
-    """Return the mean of the goals by weight, 0..100, rounded; 0 without goals."""
+    """Return the node's score: the weighted mean of the points of all goals, 0..100, rounded; 0 without goals."""
     total = weights = 0.0
     for goal, (low, high) in zip(goals, ranges, strict=True):
         total += goal.weight * points_for(goal, low, high, inputs, use)
@@ -96,7 +96,7 @@ def points_of(goals: Sequence[MetricGoal], ranges: Sequence[tuple[float, float]]
 
 
 def points_for(goal: MetricGoal, low: float, high: float, inputs: Inputs, use: Use) -> float:
-    """Return the points for one goal; `low` and `high` are the values that are 0 and 1 of its range."""
+    """Return the points for one goal; `low` and `high` are the values at the ends 0 and 1 of the goal's range."""
     if lacks(goal, inputs) or not low <= high:
         return goal.neutral
     value = expected(goal.value, goal.load, inputs, use)
@@ -119,7 +119,10 @@ def lacks(goal: MetricGoal, inputs: Inputs) -> bool:
 
 
 def expected(number: int, load: Load | None, inputs: Inputs, use: Use) -> float | None:
-    """Return the value with what has come and gone since its sample, not below zero; None if there is no value."""
+    """Return an input's value plus the growth by pods that came or left since its sample; None if it has no value.
+
+    The result is not below zero.
+    """
     value = inputs(number)
     if not math.isfinite(value):
         return None
@@ -147,14 +150,14 @@ def compare(operator: int, value: float, bound: float) -> bool:
 
 
 def share(value: float, low: float, high: float) -> float:
-    """Return how far along the range a value is: 0 at its lower end or below, 1 at its upper end, more past it."""
+    """Return the position of a value in the range: 0 at the lower end or below, 1 at the upper end, more beyond it."""
     if value <= low:
         return 0.0
     return (value - low) / (high - low) if high > low else 2.0
 
 
 def _packed(used: float, target: float) -> float:
-    """Return points for a use in percent: 100 at the target; below it, more the fuller; past it, less the fuller."""
+    """Return points for a usage in percent: 100 at the target, rising below it and falling beyond it."""
     if used > target:
         return 0.0 if used > 100.0 else target * (100.0 - used) / (100.0 - target)
     return (100.0 - target) * used / target + target if target > 0.0 else 100.0

@@ -1,7 +1,7 @@
 """Rules on live metrics for all rows of a table, evaluated again as rows change.
 
-The formulas are those of metric_formulas.py, operation by operation. Rules that pods of many classes share are so
-evaluated once a row, not once a class.
+The formulas are those of metric_formulas.py, operation by operation. Rules that pods of many classes share are
+evaluated once for each row, instead of once for each row and class.
 """
 
 from array import array
@@ -43,10 +43,10 @@ cdef enum:
 
 @cython.final
 cdef class MetricRules:
-    """Tests and goals on live metrics for each row of a table: a mark if the row is rejected, and points from 0 to 100.
+    """Rules on live metrics for each row of a table: tests that may reject the row, and goals that give points, 0..100.
 
-    Of each of `groups` one test has to hold. `feed` sets the inputs; amounts in use are read off the columns at any
-    time.
+    A row passes if in each of `groups` one test holds. `feed` sets the inputs (metric values by row); the resources in
+    use are read from the columns whenever they are needed.
     """
 
     def __cinit__(self, NodeColumns columns not None, groups, goals, inputs):
@@ -102,9 +102,9 @@ cdef class MetricRules:
         PyMem_Free(self.c.points)
 
     def feed(self, inputs, ranges):
-        """Set all inputs, doubles by row, NaN past their end; and for each goal the ends 0 and 1 of its range.
+        """Set all inputs (doubles by row, NaN: absent), and for each goal the values at the ends 0 and 1 of its range.
 
-        Values for rows that the table does not have yet are ignored.
+        Rows past an input's end have no value. Values for rows that the table does not have yet are ignored.
         """
         cdef Py_ssize_t i, row, count, changed = 0, rows
         cdef const double[::1] values
@@ -146,7 +146,7 @@ cdef class MetricRules:
         self.c.seen = self.columns.changes
 
     def mark(self, row):
-        """Return 0 if the row is accepted, else the mark that `mark_of` defines."""
+        """Return 0 if the rules accept the row, else the reason as `mark_of` defines it."""
         index("row", row, self.columns.rows)
         self.refresh()
         return self.c.marks[<row_t>row]
@@ -157,7 +157,7 @@ cdef class MetricRules:
         return self.c.points[<row_t>row]
 
     def absent(self, number):
-        """Return the number of nodes without this input."""
+        """Return the number of nodes without a value for this input."""
         index("input", number, self.c.input_count)
         cdef Py_ssize_t start = <Py_ssize_t>number * self.c.rows, count = 0
         cdef row_t row
@@ -166,7 +166,10 @@ cdef class MetricRules:
         return count
 
     def filter(self, Verdicts verdicts not None, code):
-        """Reject the nodes with a mark, under detail mark - 1. Returns the number of feasible nodes left."""
+        """Reject the nodes that the rules reject, with detail mark - 1 (see `mark`).
+
+        Returns the number of feasible nodes.
+        """
         cdef code_t chosen = <code_t>within("code", code, 1, MAX_CODE)
         cdef row_t row, left = 0
         self._check(verdicts)
@@ -250,7 +253,7 @@ cdef bint needs_room(const RulesC* c, NodeColumns columns) noexcept nogil:
 
 
 cdef int follow(RulesC* c, NodeColumns columns) except -1 nogil:
-    """Read the changes since the last call. There must be room for all rows."""
+    """Evaluate the rows that changed since the last call. There must be room for all rows."""
     cdef Py_ssize_t behind = columns.changes - c.seen, change
     if c.seen < 0:
         _judge_all(c, columns)
@@ -406,7 +409,10 @@ cdef double _without_risk(const GoalC* goal, double mean, double deviation) noex
 
 
 def copy_use(NodeColumns columns not None, resource):
-    """Return the use of a resource column (or PODS) as doubles by row; NaN where there is no node."""
+    """Return by row how much of a resource column is in use, as doubles, or for PODS the number of pods.
+
+    NaN where there is no node.
+    """
     cdef resource_t chosen = <resource_t>within("resource", resource, PODS, columns.resource_count - 1)
     cdef row_t row
     found = array("d", bytes(columns.rows * sizeof(double)))
@@ -424,10 +430,10 @@ def copy_use(NodeColumns columns not None, resource):
 
 
 def mean_use(times, uses, sampled, double window_s, now):
-    """Return by row the mean use over the time that a sample covers: `window_s` up to `sampled`.
+    """Return by row the mean usage over the time that a sample covers: the `window_s` seconds up to `sampled`.
 
-    `uses[i]` was in use after times[i] (ascending) up to the next one; a row's first also before. NaN, where the row
-    was another node's, counts for nothing. Where that leaves nothing, the result is what is in use `now`.
+    `uses[i]` was in use after times[i] (ascending) up to the next time; the first usage of a row also counts before its
+    time. NaN, where another node had the row, is left out. If nothing is left, the result is the usage `now`.
     """
     cdef Py_ssize_t i, row, count = len(uses), rows
     if len(times) != count:

@@ -1,4 +1,4 @@
-"""Columns as bytes and bytes as columns, for guests of the batch ABI, which have a node table of their own.
+"""Columns as bytes and bytes as columns, for wasm plugins of the batch ABI, which have a node table of their own.
 
 Packed columns are little-endian, as is every machine that this is built for.
 """
@@ -31,17 +31,17 @@ cdef enum:
 
 
 def changes_so_far(NodeColumns columns not None):
-    """Return the present place in the log of changed rows, for a later `rows_changed_since`."""
+    """Return the current position in the log of changed rows, to be passed to `rows_changed_since` later."""
     return columns.changes
 
 
 def rows_changed_since(NodeColumns columns not None, cursor):
-    """Return the rows that may have changed since, packed and ascending; None if the log does not go back so far."""
+    """Return the rows that may have changed since that position, packed and ascending; None if the log is too short."""
     return changed_rows(columns, within("cursor", cursor, 0, columns.changes))
 
 
 cdef bytes changed_rows(NodeColumns columns, Py_ssize_t since):
-    """Return `rows_changed_since` without a check of the place."""
+    """Return the result of `rows_changed_since`, without checking the position."""
     cdef Py_ssize_t change, at, count = 0
     cdef int32_t few[FEW]
     cdef int32_t row
@@ -185,7 +185,7 @@ def take_metric(values, bytearray packed not None):
     """Write doubles into a packed int64 column, in thousandths. Returns the rows that changed, packed and ascending.
 
     `values` None means that there are none. NaN and rows past the end of the values become NO_METRIC, the lowest int64;
-    values out of range the nearest int64 to them.
+    values out of range become the nearest int64.
     """
     cdef const double[::1] given
     cdef int64_t[::1] column
@@ -219,9 +219,10 @@ def take_metric(values, bytearray packed not None):
 
 
 def reject_marked(Verdicts verdicts not None, marks, code, reasons):
-    """Reject the feasible rows with a mark, under detail mark - 1. Returns -1, or the first whose mark has no reason.
+    """Reject the feasible rows with a mark other than 0, with detail mark - 1. Returns -1.
 
-    In the latter case nothing has changed. Marks of other rows are not looked at.
+    If a feasible row's mark has no reason (there are `reasons`), the first such row is returned and nothing is changed.
+    Marks of other rows are ignored.
     """
     within("code", code, 1, MAX_CODE)
     cdef int most = <int>within("reasons", reasons, 0, 255)
@@ -242,9 +243,10 @@ def reject_marked(Verdicts verdicts not None, marks, code, reasons):
 
 
 def set_raws(Verdicts verdicts not None, Scores scores not None, values, low, high):
-    """Set the raw score of every feasible row, and 0 elsewhere. Returns -1, or the first of them outside low..high.
+    """Set the raw score of every feasible row from `values`, and 0 elsewhere. Returns -1.
 
-    In the latter case nothing has changed. Values of other rows are not looked at.
+    If a feasible row's value is outside of low..high, the first such row is returned and nothing is changed. Values of
+    other rows are ignored.
     """
     cdef score_t least = within("low", low, -MAX_RAW, MAX_RAW)
     cdef score_t most = within("high", high, -MAX_RAW, MAX_RAW)
@@ -263,7 +265,10 @@ def set_raws(Verdicts verdicts not None, Scores scores not None, values, low, hi
 
 
 def values_by_node_class(NodeColumns columns not None, values, node_class_count):
-    """Return the value of all rows of each node class, packed, 0 without rows; None if some rows of a class differ."""
+    """Return for each node class the value that all of its rows have, packed; None if rows of one class differ.
+
+    A class without rows gets 0.
+    """
     cdef Py_ssize_t node_classes = within("node_class_count", node_class_count, 0, _INT32_MAX)
     _check_length("values", len(values), columns.rows * sizeof(score_t))
     packed = PyBytes_FromStringAndSize(NULL, node_classes * sizeof(score_t))
@@ -318,7 +323,7 @@ cdef unsigned char* _put_integer(unsigned char* out, uint64_t value) noexcept:
 
 
 cdef unsigned char* _put_bin(unsigned char* out, uint64_t size) noexcept:
-    """Write the head of a bin of `size` bytes."""
+    """Write the msgpack header of a bin (byte string) of `size` bytes."""
     if size < 0x100:
         return _put_big_endian(out, 0xC4, size, 1)
     if size < 0x10000:
@@ -327,7 +332,7 @@ cdef unsigned char* _put_bin(unsigned char* out, uint64_t size) noexcept:
 
 
 cdef unsigned char* _put_amounts(unsigned char* out, const int32_t[::1] rows, const amount_t* column) noexcept:
-    """Write the amounts of these rows; zeros without a column."""
+    """Write the amounts of these rows; zeros if `column` is NULL."""
     cdef Py_ssize_t i, count = rows.shape[0]
     out = _put_bin(out, count * sizeof(amount_t))
     if column is NULL:

@@ -1,8 +1,8 @@
-"""Placement of pods of known classes. A class keeps what it knows of every row, and reads only what has changed since.
+"""Placement of pods by their pod class, which caches the result of every row and reads only rows that changed since.
 
-Pods of one class are equal in all that filters and scores look at. A class keeps the total of each row and the best of
-each block of rows; the columns log which rows change. So a pod costs a look at the rows that changed since the last pod
-of its class, and a look at the best.
+Pods of one class are equal in everything that filters and scores read. A class caches the total score of each row and
+the best of each block of rows; the columns log which rows change. So for a pod only those rows are scored again that
+changed since the last pod of its class.
 """
 
 cimport cython
@@ -81,17 +81,17 @@ cdef enum:
     NOWHERE  # the pod fits nowhere
     UNREADY  # the class lacks memory for its rows
     BAD_NODE_CLASS  # a row's node class has no verdict
-    UNASKED  # what others say of rows has to be asked again
+    UNASKED  # plugins' answers about rows have to be asked for again
     TOO_MUCH  # a sum of non-zero requests would pass MAX_AMOUNT
 
 
 @cython.final
 cdef class Placer:
-    """Places pods of known classes on the rows of one table.
+    """Chooses nodes for pods of pod classes, on the rows of one table.
 
-    The memory for what classes know of the rows is at most `max_bytes`, or that of `kept` classes of one size if it is
-    more, but then not more than 2 GiB. The class that was not used for the longest time is forgotten first. A class
-    that has to look at all rows does so in up to `threads` threads if the table is large.
+    The caches that classes keep of the rows take at most `max_bytes`, or what `kept` classes of one size take if that
+    is more, but then at most 2 GiB. The least recently used cache is dropped first. A class that has to judge all rows
+    does so in up to `threads` threads if the table is large.
     """
 
     def __cinit__(self, NodeColumns columns not None, max_bytes, threads=1, kept=1):
@@ -112,7 +112,10 @@ cdef class Placer:
         return pod_class.c.feasible
 
     def place(self, PodClass pod_class not None, random_bits):
-        """Return the row to take, chosen like select_host; -1 if none is feasible. Counts nothing on the row."""
+        """Return the row of the best node, chosen like `select_host`; -1 if none is feasible.
+
+        The pod is not counted.
+        """
         self._catch_up(pod_class)
         cdef ClassC* c = &pod_class.c
         cdef Py_ssize_t ties = 0
@@ -127,12 +130,12 @@ cdef class Placer:
     def place_many(
         self, classes, const unsigned long long[::1] random_bits, int[::1] rows not None, int[::1] feasible not None
     ):
-        """Place pods in order, each counted on its row before the next. Ends before one that fits nowhere.
+        """Place pods in order, each counted on its node before the next one. Ends before a pod that fits nowhere.
 
         For pod i sets rows[i], and feasible[i] to the number of rows on which it fitted; rows of pods not placed are
-        -1. Where a pod fits on more than one row the next of `random_bits` (array('Q')) is used as in `place`, or the
-        first row taken if that is None. Returns (pods placed, bits used). After an error, too, the pods before it stay
-        placed.
+        -1. Where a pod fits on more than one row the next of `random_bits` (array('Q')) is used as in `place`, or, if
+        that is None, the first of the best rows is taken. Returns (pods placed, random numbers used). After an error
+        the pods before it stay placed.
         """
         cdef list pods = list(classes)
         cdef Py_ssize_t count = len(pods), done = 0, used_bits = 0, before, i
@@ -179,7 +182,7 @@ cdef class Placer:
         return done, used_bits
 
     def drop(self, PodClass pod_class not None):
-        """Forget what a class knows of the rows, as no pod of it is expected soon."""
+        """Drop what a class has cached of the rows, since no pod of it is expected soon."""
         if pod_class.owner is self:
             self.held.discard(pod_class)
             self.held_bytes -= pod_class.c.bytes
@@ -250,7 +253,7 @@ cdef class Placer:
         return 0
 
     cdef int look(self) except -1:
-        """Note where the columns are, and allocate memory to work with."""
+        """Read the addresses of the columns, and allocate buffers."""
         cdef NodeColumns columns = self.columns
         self.table.allocated = &columns.allocated[0, 0]
         self.table.used = &columns.used[0, 0]
@@ -290,7 +293,7 @@ cdef class Placer:
         self, ClassC** classes, Py_ssize_t start, Py_ssize_t count,
         const unsigned long long* bits, Py_ssize_t* used_bits, int* rows, int* feasible, int* outcome,
     ) except? -2 nogil:
-        """Place pods from number `start` on. Returns the number of the first not placed; `outcome` is the reason."""
+        """Place pods from number `start` on. Returns the number of the first not placed; `outcome` is set to why."""
         cdef Py_ssize_t at, ties, skipped
         cdef ClassC* c
         cdef int32_t best
@@ -340,7 +343,7 @@ cdef class Placer:
         return False
 
     cdef int catch_up(self, ClassC* c) except? -2 nogil:
-        """Update what a class knows of the rows to what they are now."""
+        """Update a class's cached results to the current state of the rows."""
         cdef Py_ssize_t behind = self.columns.changes - c.cursor, i
         cdef int outcome = DONE
         cdef uint64_t version = 0
@@ -364,7 +367,7 @@ cdef class Placer:
         return outcome
 
     cdef int replay(self, ClassC* c) except? -2 nogil:
-        """Read the changes since the class was last used."""
+        """Score the rows again that changed since the class was last used."""
         if self.columns.changes - c.cursor > FEW and c.demand.is_small:
             self.copy_changes()
             if c.cursor >= max(self.large_until, self.moved_until):
@@ -372,9 +375,9 @@ cdef class Placer:
         return self.replay_all(c)
 
     cdef int replay_amounts(self, ClassC* c) except? -2 nogil:
-        """Read changes of amounts alone: no row has changed its node class, nor come or gone.
+        """Score changed rows again if only amounts changed: no row has changed its node class, been added or freed.
 
-        Copies of a row may be of several states, but the last is of the present one.
+        A row may have been copied in several states, of which the last is the current one.
         """
         cdef int32_t totals[CHUNK]
         cdef Py_ssize_t mask = self.columns.ring_mask, start = c.cursor, count, at, i
@@ -402,7 +405,7 @@ cdef class Placer:
         return DONE
 
     cdef int replay_all(self, ClassC* c) except? -2 nogil:
-        """Read changes of any kind."""
+        """Score changed rows again after changes of any kind."""
         cdef Py_ssize_t change, mask = self.columns.ring_mask, end = self.columns.changes, block
         cdef row_t row
         cdef int32_t total
@@ -498,7 +501,7 @@ cdef class Placer:
         return <int32_t>total
 
     cdef int rebuild(self, ClassC* c) except? -2 nogil:
-        """Look at every row."""
+        """Score every row for the class, in several threads if the table is large."""
         cdef PartC parts[MAX_THREADS]
         cdef bint begun[MAX_THREADS]
         cdef Py_ssize_t part, count = min(<Py_ssize_t>self.threads, 1 + self.table.rows // WORTH_A_THREAD)

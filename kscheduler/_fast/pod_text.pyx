@@ -1,4 +1,4 @@
-"""The texts of pods, without the names that are each pod's own: keys by which equal pods are found."""
+"""The JSON texts of pods without the names that are each pod's own: keys by which equal pods are found undecoded."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -39,10 +39,10 @@ cdef inline const char* name_end(const char* start, const char* end) noexcept no
 
 
 def cut_names(object spec, object labels, object annotations, object owners):
-    """Return a key of a pod's JSON texts, the name of its node and that of its token's volume; b"" for none.
+    """Return (key, name of the pod's node, name of its service account token volume), from a pod's JSON texts.
 
-    The key holds the texts without the first node's name, which is in the same place in all texts with this key, and
-    with a mark where the volume's name was. Raises ValueError for more than MAX_TEXT bytes.
+    The key holds the texts without the first node's name, which is at one position in all texts with this key, and with
+    a mark where the volume's name was. A missing name is b"". Raises ValueError for more than MAX_TEXT bytes.
     """
     cdef Py_buffer parts[4]
     cdef int held = 0

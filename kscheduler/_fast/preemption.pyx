@@ -1,4 +1,4 @@
-"""Dry runs of preemption in numbers: which pods would have to leave a node so that another fits there."""
+"""Dry runs of preemption on numbers: which pods would have to leave a node so that another pod fits there."""
 
 cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
@@ -45,10 +45,10 @@ cdef struct TrialC:
 
 @cython.final
 cdef class Residents:
-    """The pods of one node, as (priority, request, kind), the most important first. Immutable.
+    """The pods on one node, as (priority, request, kind), the most important first. Immutable.
 
-    The caller numbers the kinds: pods of one kind have the same `weights`. `members` are the same pods as objects of
-    the caller, in the caller's order, so that `are` can compare them.
+    The caller numbers the kinds of pods: pods of one kind have equal `weights`. `members` are the same pods as objects
+    of the caller, in the caller's order, for `are` to compare.
     """
 
     cdef ResidentC* c
@@ -88,7 +88,7 @@ cdef class Residents:
         return self.count
 
     def are(self, dict pods not None):
-        """Return whether the values of this dict are the members: the same objects in the same order."""
+        """Return True if the values of this dict are the members: the same objects in the same order."""
         cdef Py_ssize_t position = 0
         if len(pods) != len(self.members):
             return False
@@ -101,13 +101,13 @@ cdef class Residents:
 
 @cython.final
 cdef class Conditions:
-    """The conditions of a pod on a node, as numbers that a dry run can follow. Valid for one state of the table.
+    """What a pod requires of a node, as numbers that a dry run can follow. Valid for one state of the table.
 
-    They are in order of their places, ascending from 1: the request has the place `room_place`, or there is none (0);
-    and each of the `tallies` has one. A tally with limits holds while a node's domain counts no more than its limit.
-    Those without limits, which must share a place, hold if each counts a pod, or with `may_be_first`, if they count
-    none in any domain. `detail` is the reason where a tally does not hold; `missing` where there is no domain, or 0 if
-    that is fine.
+    Each condition has a place, the position of its filter, ascending from 1. The request has the place `room_place`; 0
+    means that there is no request. Each of the `tallies` (counts of pods by topology domain) has a place. A tally with
+    limits holds if the count of the node's domain is not above its limit. Those without limits, which must share a
+    place, hold if each counts a pod, or with `may_be_first`, if none of them counts a pod in any domain. `detail` is
+    the reason number if a tally does not hold; `missing` that of a node without a domain, 0 if it is accepted.
     """
 
     cdef Py_ssize_t rows
@@ -172,7 +172,7 @@ cdef class Conditions:
         return 0
 
     cdef int _lay_out(self, const int[::1] ids, const int64_t[::1] counts, const int64_t[::1] limits) except -1:
-        """Spread counts and limits from domains to rows."""
+        """Copy the counts and limits of a tally from domains to the rows in them."""
         cdef row_t row
         cdef Py_ssize_t domain, at = self.tallies
         if ids.shape[0] < self.rows:
@@ -194,7 +194,7 @@ cdef class Conditions:
 
 @cython.final
 cdef class _Trials:
-    """Nodes to be tried, as C structs."""
+    """The nodes on which dry runs are made, as C structs."""
 
     cdef TrialC* c
     cdef Py_ssize_t count
@@ -252,11 +252,11 @@ def clear_nodes(
 ):
     """Return for each node whether the pod would fit there if all pods of lower priority left.
 
-    For each node (0, 0) if so; else place and detail of the first obstacle, where `verdicts` have their place, too: the
-    code; or (NOBODY, 0) if no pod there is of lower priority. The pod has to fit both with and without the pods
-    nominated to the node, `nominated_by_node`. `weights` are what a pod that comes or leaves counts for: kind by kind,
-    tally by tally. `counted` has a byte for each tally, node by node: 0 if pods that come there, or leave, do not
-    count.
+    If so, the node's result is (0, 0); else the place and the detail (reason number) of the first condition that fails,
+    where a code of `verdicts` counts as a place; or (NOBODY, 0) if no pod there has a lower priority. The pod has to
+    fit both with and without the pods nominated to the node, `nominated_by_node`. `weights` has, by kind of pod and
+    then by tally, how much a pod that comes or leaves changes the tally. `counted` has, by node and then by tally, a
+    byte: 0 if pods that come to the node or leave it do not change the tally.
     """
     verdicts.check_columns(columns)
     cdef _Trials trials = _Trials(columns, conditions, rows, residents, nominated_by_node, weights, counted)
@@ -272,11 +272,11 @@ def spare_pods(
     nominated_by_node, const int64_t[::1] weights not None, const unsigned char[::1] counted not None,
     const unsigned char[::1] violating not None,
 ):
-    """Return the victims on nodes where `clear_nodes` has found that the pod would fit; arguments as there.
+    """Return the victims on nodes on which the pod would fit according to `clear_nodes`, with the same arguments.
 
-    `violating` has a byte for each resident, node by node: other than 0 if its end would violate a budget. Those come
-    back first, then the others, each in the residents' order. Returns for each node (positions of the violating pods
-    that cannot stay, positions of the others that cannot).
+    `violating` has a byte for each pod on a node, node by node: not 0 if its eviction would violate a
+    PodDisruptionBudget. Those pods are put back first, then the others, each in the order of the residents. Returns for
+    each node (positions of the violating pods that cannot stay, positions of the others that cannot).
     """
     cdef _Trials trials = _Trials(columns, conditions, rows, residents, nominated_by_node, weights, counted)
     cdef Py_ssize_t position
@@ -344,7 +344,7 @@ cdef int _spare_on_node(
     const unsigned char[::1] violating,
     code_t[::1] victims,
 ) except -1 nogil:
-    """Let pods come back where possible, and mark those that cannot."""
+    """Put pods back where the preemptor still fits, and mark those that cannot stay as victims."""
     cdef Py_ssize_t position, turn
     _clear(columns, conditions, trial, weights, counted)
     for turn in range(2):  # the violating, then the others
@@ -365,7 +365,7 @@ cdef int _clear(
     const int64_t[::1] weights,
     const unsigned char[::1] counted,
 ) except -1 nogil:
-    """Compute the node without its pods of lower priority, and what its nominated pods add."""
+    """Compute the numbers of the node without its pods of lower priority, and what its nominated pods add to them."""
     cdef row_t row = trial.row
     cdef Py_ssize_t i, position
     cdef const EntryC* entries = conditions.request.c
@@ -399,7 +399,7 @@ cdef int _move(
     const unsigned char[::1] counted,
     int by,
 ) except -1 nogil:
-    """Add a resident (1), or take it away (-1)."""
+    """Add a pod of the node (`by` 1), or remove it (-1)."""
     cdef const ResidentC* pod = &trial.pods[position]
     _add_amounts(conditions.left, conditions.request.c, conditions.request.count, pod.entries, pod.count, -by)
     conditions.room = conditions.room - by
@@ -416,7 +416,7 @@ cdef int _count(
     const unsigned char[::1] counted,
     int by,
 ) except -1 nogil:
-    """Add what a pod of a kind counts for (1), or take it away (-1)."""
+    """Add a pod of this kind to the tallies (`by` 1), or remove it from them (-1)."""
     cdef Py_ssize_t i
     for i in range(conditions.tallies):
         if counted[trial.counted + i]:
@@ -445,7 +445,7 @@ cdef int _add_amounts(
 
 
 cdef int _obstacle(NodeColumns columns, Conditions conditions, const TrialC* trial, detail_t* detail) except -1 nogil:
-    """Return the place of what keeps the pod out, with nominated pods and then without; 0 if it fits. Sets `detail`."""
+    """Return the place of the first condition that fails, with nominated pods or without; else 0. Sets `detail`."""
     cdef int place
     if trial.nominated_count:
         place = _first_obstacle(columns, conditions, trial, True, detail)
@@ -492,7 +492,7 @@ cdef int _first_obstacle(
 cdef detail_t _lacking(
     NodeColumns columns, Conditions conditions, const TrialC* trial, bint has_nominated
 ) except -1 nogil:
-    """Return the detail of `filter_fit`; 0 if there is room."""
+    """Return the detail (reason number) of `filter_fit` for the request; 0 if there is room."""
     cdef Py_ssize_t i
     cdef amount_t amount, left
     cdef const EntryC* entries = conditions.request.c
@@ -510,7 +510,7 @@ cdef detail_t _lacking(
 
 
 cdef detail_t _unmet(Conditions conditions, const TrialC* trial, bint has_nominated) except -1 nogil:
-    """Return the detail of the first tally without limits that does not hold; 0 if all hold."""
+    """Return the detail (reason number) of the first tally without limits that does not hold; 0 if all hold."""
     cdef Py_ssize_t i
     cdef Py_ssize_t here = 0  # how many of the node's own domains they count a pod in, as the table has it
     cdef Py_ssize_t counting = 0  # the same at this moment

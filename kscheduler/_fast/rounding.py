@@ -1,4 +1,4 @@
-"""Rounding as Go does it."""
+"""Rounds numbers as Go does."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 
 
 def round_half_away(value: float) -> int:
-    """Return the nearest integer, as Go's math.Round does.
+    """Return the nearest integer, halves away from zero, as Go's math.Round does.
 
-    Python's round takes halves to the even neighbour, and adding a half before truncating would round twice.
+    Python's round rounds halves to the even neighbour, and adding a half before truncating would round twice.
     """
     whole = math.trunc(value)
     if abs(value - whole) < 0.5:

@@ -57,7 +57,7 @@ cdef row_t nth_best(const ClassC* c, int32_t best, Py_ssize_t skipped) noexcept 
 
 
 cdef inline row_t own_scores_end(const ClassC* c, row_t end) noexcept nogil:
-    """Return the row, `end` at most, from which on rows have no scores or marks of their own."""
+    """Return the first row, at most `end`, from which on rows have no scores or marks of their own."""
     cdef Py_ssize_t i
     cdef row_t most = end if c.asked_count or c.ruled_count else 0
     for i in range(c.row_list_count):
@@ -66,7 +66,7 @@ cdef inline row_t own_scores_end(const ClassC* c, row_t end) noexcept nogil:
 
 
 cdef inline score_t row_score(const ClassC* c, row_t row) noexcept nogil:
-    """Return the weighted scores of the row itself; -1 if it is marked."""
+    """Return the weighted sum of the row's own scores; -1 if the row is marked as rejected."""
     cdef Py_ssize_t i
     cdef score_t total = 0
     cdef const AnswersC* answers
@@ -89,7 +89,7 @@ cdef inline score_t row_score(const ClassC* c, row_t row) noexcept nogil:
 
 
 cdef inline int32_t with_row_score(const ClassC* c, row_t row, int32_t total) noexcept nogil:
-    """Return the total of a feasible row with its own scores; -1 if it is marked."""
+    """Return the total of a feasible row plus its own scores; -1 if the row is marked as rejected."""
     cdef score_t own = row_score(c, row)
     return total + <int32_t>own if own >= 0 else -1
 
@@ -103,7 +103,7 @@ cdef inline void mark_stale(ClassC* c, row_t row) noexcept nogil:
 
 
 cdef inline void take_out(ClassC* c, row_t row, int32_t total, node_class_t node_class) noexcept nogil:
-    """Count a row no more. A block without ties is to be surveyed, once no more rows come or go."""
+    """Stop counting a row. A block that lost its best rows must be surveyed after all rows have come and gone."""
     cdef Py_ssize_t block = row // BLOCK
     c.feasible = c.feasible - 1
     if total == c.best[block]:

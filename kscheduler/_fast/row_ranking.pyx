@@ -1,4 +1,4 @@
-"""The ranking of rows for a pod class: the totals of all rows or of changed ones, and the best row. No Python objects.
+"""The ranking of rows for a pod class: computes the totals of all rows, or of changed ones, and finds the best row.
 
 Nothing here checks an index: a class has memory for every row of the table, in whole blocks.
 """
@@ -37,7 +37,7 @@ cdef enum:
 
 
 cdef bint begin_part(Py_ssize_t worker, PartC* part) noexcept nogil:
-    """Have another thread do a part, with tallies of its own. Returns False if none can."""
+    """Start another thread on the rows, with counts of its own. Returns False if no thread is free."""
     cdef Py_ssize_t* shared = part.feasible_in
     # With a cache line to spare: the tallies are written at every row.
     part.feasible_in = <Py_ssize_t*>calloc(part.c.node_class_count + 2 * LINE, sizeof(Py_ssize_t))
@@ -49,7 +49,7 @@ cdef bint begin_part(Py_ssize_t worker, PartC* part) noexcept nogil:
 
 
 cdef bint end_part(Py_ssize_t worker, PartC* part) noexcept nogil:
-    """Wait for a part that has begun, and add its tallies to those of the class. Returns False if it came too late."""
+    """Wait for another thread, and add its counts to those of the class. Returns False if it had not started."""
     cdef Py_ssize_t node_class
     cdef bint is_done = take_back(worker)
     if is_done:
@@ -60,7 +60,7 @@ cdef bint end_part(Py_ssize_t worker, PartC* part) noexcept nogil:
 
 
 cdef void look_at_part(void* argument) noexcept nogil:
-    """Look at shares of rows until none is left. Any thread may: it writes the rows that it takes and its tallies."""
+    """Score shares of rows until none is left. Each thread that runs this writes only its own rows and counts."""
     cdef PartC* part = <PartC*>argument
     cdef row_t start, end, rows = part.table.rows
     part.feasible = 0
@@ -75,7 +75,7 @@ cdef void look_at_part(void* argument) noexcept nogil:
 
 
 cdef int clear_rest(ClassC* c, row_t rows) noexcept nogil:
-    """Clear the totals past the last row, and have all groups looked at again."""
+    """Clear the totals past the last row, and mark the best of all groups as stale."""
     cdef row_t chunks_end = (rows + CHUNK - 1) // CHUNK * CHUNK
     cdef Py_ssize_t block
     memset(c.totals + chunks_end, -1, (c.shape.rows - chunks_end) * sizeof(int32_t))
@@ -131,7 +131,7 @@ cdef int _look_at_chunk(PartC* part, row_t start, Py_ssize_t count) noexcept nog
 
 
 cdef bint _fill(PartC* part, row_t start, Py_ssize_t count) noexcept nogil:
-    """Write the rows as a chunk. Returns False if some amount is not small."""
+    """Write the amounts of these rows as a chunk of doubles. Returns False if an amount is too large for that."""
     cdef const TableC* table = part.table
     cdef ClassC* c = part.c
     cdef Py_ssize_t i, resource
@@ -199,7 +199,7 @@ cdef cloned _tally(in_ints totals, Py_ssize_t count, out_ints feasible, out_ints
 
 
 cdef bint matters(const ClassC* c, node_class_t node_class) noexcept nogil:
-    """Return whether the highest raw score may change with this node class's coming or going."""
+    """Return True if the highest raw score may change when the first row of this class comes, or the last goes."""
     cdef Py_ssize_t i
     for i in range(c.list_count):
         if c.lists[i].raws[node_class] >= c.lists[i].highest:
@@ -208,7 +208,7 @@ cdef bint matters(const ClassC* c, node_class_t node_class) noexcept nogil:
 
 
 cdef int assume_all_feasible(ClassC* c) noexcept nogil:
-    """Normalise as if every node class that is accepted had a feasible row, which is mostly so."""
+    """Normalise the scores as if every accepted node class had a feasible row, which is mostly the case."""
     cdef Py_ssize_t i, node_class
     for i in range(c.list_count):
         c.lists[i].highest = 0
@@ -233,7 +233,7 @@ cdef int32_t _sum_of_lists(const ClassC* c, Py_ssize_t node_class) noexcept nogi
 
 
 cdef int renormalize(ClassC* c, const TableC* table) noexcept nogil:
-    """Normalise after a node class has come or gone: if a highest raw score changes, totals move accordingly."""
+    """Normalise again after node classes gained their first or lost their last feasible row, and adjust the totals."""
     cdef Py_ssize_t i, node_class, block
     cdef score_t highest
     cdef bint is_new = False
@@ -269,9 +269,9 @@ cdef cloned _move(out_ints totals, in_ints node_classes, in_ints moves, Py_ssize
 cdef int apply_totals(
     ClassC* c, const int32_t* rows, const int32_t* totals, const node_class_t* node_classes, Py_ssize_t count
 ) noexcept nogil:
-    """Set the totals of at most CHUNK rows, under the node classes that they had. Of a row's totals the last counts.
+    """Set new totals for at most CHUNK rows whose node classes stay; if a row occurs repeatedly, the last total counts.
 
-    No processor can predict which rows were best a moment ago, so there is no branch about it.
+    Which rows were the best before is unpredictable for a processor, so there is no branch on it.
     """
     cdef int32_t lost[CHUNK]
     cdef Py_ssize_t lost_count = 0, stale_count = c.stale_count, i, line
@@ -325,7 +325,7 @@ cdef int _count_feasible(ClassC* c, node_class_t node_class, bint is_feasible) n
 
 
 cdef int survey(ClassC* c, Py_ssize_t block) noexcept nogil:
-    """Find the best total of a block, and how many rows have it."""
+    """Find the best total in a block of rows, and how many of its rows have it."""
     _survey_rows(c.totals + block * BLOCK, &c.best[block], &c.ties[block])
     return 0
 
@@ -371,7 +371,7 @@ cdef int32_t find_best(ClassC* c, Py_ssize_t* ties) noexcept nogil:
 
 
 cdef row_t nth_best(const ClassC* c, int32_t best, Py_ssize_t skipped) noexcept nogil:
-    """Return the row with the best total that has `skipped` such rows before it, if there are more than `skipped`."""
+    """Return number `skipped`, from 0, of the rows with the best total, in ascending order."""
     cdef Py_ssize_t group = 0, block
     cdef row_t row
     while c.group_best[group] != best or skipped >= c.group_ties[group]:

@@ -65,7 +65,7 @@ cdef inline amount_t used_by_pods(
     resource_t resource,
     row_t row,
 ) except? -1 nogil:
-    """Return what is requested on a row as scoring counts it."""
+    """Return what pods on the row's node request of a resource, with scoring's defaults for cpu and memory."""
     if resource == CPU:
         return used_cpu[row]
     if resource == MEMORY:

@@ -1,4 +1,4 @@
-"""Scores of feasible rows: columns and one pod in, a raw score a row out; then normalised, weighted, summed.
+"""Scores of feasible rows: from the columns and one pod, a raw score for each row; then normalised, weighted, summed.
 
 The results are those of kube-scheduler 1.36's formulas, bit for bit.
 """
@@ -32,7 +32,7 @@ cdef enum:
 
 @cython.final
 cdef class Scores:
-    """The raw score of the plugin at work, and the weighted total of those done, for each row."""
+    """The raw score of the current Score plugin, and the weighted total of all plugins before it, for each row."""
 
     def __cinit__(self):
         self._allocate(1)
@@ -44,7 +44,7 @@ cdef class Scores:
         return 0
 
     def reset(self, NodeColumns columns not None):
-        """Begin with a new pod: raw and total become 0 everywhere."""
+        """Begin with a new pod: raw scores and totals become 0 on every row."""
         if self.raws.shape[0] < columns.rows:
             self._allocate(columns.capacity)
         self.rows = columns.rows
@@ -64,7 +64,7 @@ cdef class Scores:
         self.raws[<row_t>row] = within("value", value, -MAX_RAW, MAX_RAW)
 
     def add_total(self, row, value):
-        """Add to a row's total without a weight, for a score that is no plugin's."""
+        """Add a score without weight to a row's total, such as the score of an extender."""
         index("row", row, self.rows)
         self.totals[<row_t>row] += <score_t>within("value", value, -MAX_AMOUNT, MAX_AMOUNT)
 
@@ -80,7 +80,7 @@ cdef class Scores:
 cdef Py_ssize_t fill_terms(
     TermC* terms, NodeColumns columns, PodRequest request, object resources, bint with_defaults
 ) except -1:
-    """Fill `terms` from (resource, weight) pairs, less the scalars that are not requested. Returns their number."""
+    """Fill `terms` from (resource, weight) pairs, without unrequested extended resources. Returns their number."""
     if len(resources) > MAX_SCORED_RESOURCES:
         raise ValueError(f"resources: expected at most {MAX_SCORED_RESOURCES}, got {len(resources)}")
     cdef Py_ssize_t count = 0
@@ -113,7 +113,8 @@ def score_least_allocated(
 ):
     """Score like NodeResourcesFit's LeastAllocated: the weighted mean of the free percentages with the pod there.
 
-    `resources` are (resource column, weight). cpu and memory include the scoring defaults.
+    `resources` are (resource column, weight). cpu and memory include scoring's defaults for containers without a
+    request.
     """
     _score_fit(columns, verdicts, scores, request, resources, LEAST, NULL)
 
@@ -132,7 +133,7 @@ def score_requested_to_capacity_ratio(
 ):
     """Score like NodeResourcesFit's RequestedToCapacityRatio: the weighted mean of used percentages mapped by `shape`.
 
-    `shape` are the points of a broken line, (utilization 0..100 ascending, score 0..10), as configured.
+    `shape` is a piecewise linear function as configured: points of (utilization 0..100 ascending, score 0..10).
     """
     cdef score_t line[101]
     draw_line(line, shape)
@@ -222,7 +223,7 @@ cdef bint _fill(
     NodeColumns columns, const TermC* terms, Py_ssize_t count, bint with_defaults,
     double* numbers, row_t start, Py_ssize_t size,
 ) noexcept nogil:
-    """Write the rows as a chunk of the terms' resources. Returns False if some amount is not small."""
+    """Write the terms' resources of these rows as a chunk of doubles. Returns False if an amount is too large."""
     cdef Py_ssize_t i
     cdef resource_t resource
     cdef const amount_t* used
@@ -241,7 +242,7 @@ cdef bint _fill(
 
 
 cdef int draw_line(score_t* line, object shape) except -1:
-    """Write the score, 0..100, of each utilization 0..100 on the broken line, which is flat outside its ends."""
+    """Write the score, 0..100, for each utilization 0..100 by the shape, which is constant beyond its ends."""
     if not shape:
         raise ValueError("shape: expected at least one point, got none")
     cdef int left = -1, right, at
@@ -271,7 +272,7 @@ def score_balanced(
 ):
     """Score like NodeResourcesBalancedAllocation: 50..100, more if the pod makes the node's used fractions more equal.
 
-    75 is neutral. Amounts are as requested, without scoring defaults. Doubles are in kube-scheduler's order.
+    75 is neutral. Amounts are as requested, without scoring's defaults. Doubles are computed in kube-scheduler's order.
     """
     cdef TermC terms[MAX_SCORED_RESOURCES]
     verdicts.check_columns(columns)
@@ -335,15 +336,15 @@ cdef int _gather(
 
 
 def clear_raw(Verdicts verdicts not None, Scores scores not None):
-    """Set the raw score of every row to 0, before a plugin that adds to some."""
+    """Set the raw score of every row to 0, before a plugin that adds to raw scores."""
     scores.check_verdicts(verdicts)
     memset(&scores.raws[0], 0, scores.rows * sizeof(score_t))
 
 
 def add_to_rows(Scores scores not None, const int[::1] rows not None, amount):
-    """Add to the raw scores of some rows, feasible or not; `rows` is array('i').
+    """Add an amount to the raw scores of these rows, feasible or not; `rows` is array('i').
 
-    After a ValueError for a sum beyond MAX_RAW, the rows before that one have been added to.
+    ValueError if a sum is beyond MAX_RAW; the rows before that one have then been changed.
     """
     cdef score_t added = within("amount", amount, -MAX_RAW, MAX_RAW)
     cdef Py_ssize_t i
@@ -359,7 +360,10 @@ def add_to_rows(Scores scores not None, const int[::1] rows not None, amount):
 
 
 def score_images(Verdicts verdicts not None, Scores scores not None, min_threshold, max_threshold):
-    """Score like ImageLocality: raw scores, in bytes that a node need not pull, become 0..100 between thresholds."""
+    """Score like ImageLocality: map raw scores, the bytes of images that a node already has, to 0..100.
+
+    `min_threshold` bytes or less become 0, `max_threshold` or more 100.
+    """
     scores.check_verdicts(verdicts)
     cdef score_t low = within("min_threshold", min_threshold, 0, MAX_RAW)
     cdef score_t high = within("max_threshold", max_threshold, min_threshold + 1, MAX_RAW)
@@ -403,7 +407,7 @@ cdef cloned _shares(
 
 
 def normalize(Verdicts verdicts not None, Scores scores not None, bint reverse):
-    """Normalise like kube-scheduler's default: raw * 100 / the highest raw, truncated; `reverse` takes that from 100.
+    """Normalise like kube-scheduler's default: raw * 100 / the highest raw, truncated; `reverse`: 100 minus that.
 
     If no raw score is above 0 they stay as they are, or all become 100 with `reverse`.
     """

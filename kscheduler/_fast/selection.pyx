@@ -1,4 +1,4 @@
-"""The choice of a node: the best total, and one of the rows that share it."""
+"""The choice of a node: the best total, and one of the rows that have it."""
 
 from kscheduler._fast.codes cimport FEASIBLE
 from kscheduler._fast.scoring cimport Scores
@@ -19,7 +19,7 @@ def best_total(Verdicts verdicts not None, Scores scores not None):
 
 
 def select_host(Verdicts verdicts not None, Scores scores not None, random_bits):
-    """Return the row to take: among those with the best total the lowest, or number `random_bits` modulo their count.
+    """Return the row to take: the lowest with the best total, or number `random_bits` modulo their count among them.
 
     -1 if none is feasible.
     """
@@ -60,7 +60,7 @@ cdef int _best(const code_t[::1] codes, const score_t[::1] totals, row_t rows, B
 cdef row_t _nth(
     const code_t[::1] codes, const score_t[::1] totals, row_t start, row_t rows, score_t wanted, row_t skipped
 ) except? -2 nogil:
-    """Return the row with the wanted total that has `skipped` such rows before it."""
+    """Return number `skipped`, from 0, of the rows with the wanted total, in ascending order."""
     cdef row_t row
     for row in range(start, rows):
         if codes[row] == FEASIBLE and totals[row] == wanted:

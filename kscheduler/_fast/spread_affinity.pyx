@@ -1,7 +1,8 @@
-"""Placement of pods that look at other pods: totals of a pod class by row, joined with counts by topology domain.
+"""Placement of pods with spread constraints or pod affinity: totals by row, joined with counts by topology domain.
 
-A class keeps for each row the total that the row alone decides. Here rows are rejected by the counts of their domains;
-scores that depend on which rows are left are computed; and the best row is found. No loop over rows has a branch.
+A pod class keeps for each row the total that depends on the row alone. Here rows are rejected by the counts of their
+domains; scores that depend on which rows are left are computed; and the best row is found. No loop over rows has a
+branch.
 """
 
 cimport cython
@@ -30,9 +31,10 @@ cdef enum:
 
 @cython.final
 cdef class JoinTerms:
-    """The terms of a pod class about other pods in a node's topology domains. `weight` is that of its one score.
+    """The terms of a pod class: its constraints on the pods in a node's topology domains (spreading, pod affinity).
 
-    With `may_be_first`, a pod that needs others does without them while no domain has any.
+    `weight` is the weight of the score that the terms give. With `may_be_first`, a pod that needs other pods fits
+    without them while no domain has any.
     """
 
     def __cinit__(self, weight=0, bint may_be_first=False):
@@ -51,7 +53,8 @@ cdef class JoinTerms:
     def keep_even(self, DomainTally tally not None, max_skew, min_domains, own):
         """Reject rows without a domain, and those whose domain, with the pod, is more than `max_skew` above the lowest.
 
-        The pod counts for `own`, 0 or 1. With fewer than `min_domains` domains the lowest count is 0.
+        `own`, 0 or 1, is added to the domain's count for the pod. With fewer than `min_domains` domains the lowest
+        count is 0.
         """
         cdef int32_t skew = within("max_skew", max_skew, 1, _INT32_MAX)
         cdef int32_t domains = within("min_domains", min_domains, 1, _INT32_MAX)
@@ -61,7 +64,10 @@ cdef class JoinTerms:
         rule.max_skew, rule.min_domains, rule.own = skew, domains, self_match
 
     def need(self, DomainTally tally not None):
-        """Reject rows without a domain or with no count there; only the former for a pod that may be, and is, first."""
+        """Reject rows without a domain, and rows whose domain has a count of 0.
+
+        If the pod may be, and is, the first of the pods that it needs, a count of 0 is accepted.
+        """
         self._rule(tally).kind = NEEDED
 
     def forbid(self, DomainTally tally not None):
@@ -71,19 +77,25 @@ cdef class JoinTerms:
     # --- how those left are scored ---
 
     def prefer(self, DomainTally tally not None, weight):
-        """Score rows by the counts of their domains times `weight`, summed over calls; the range becomes 0 to 100."""
+        """Score rows by the counts of their domains times `weight`, summed over all calls and then mapped to 0..100."""
         cdef int32_t factor = within("weight", weight, -_INT32_MAX, _INT32_MAX)
         self._add_tallied(tally, NEAR).weight = factor
 
     def spread(self, DomainTally tally not None, max_skew, bint counts_missing=False):
-        """Score rows by how few their domains count. `counts_missing`: rows without a domain form one more domain."""
+        """Score rows by how low the counts of their domains are.
+
+        `counts_missing`: rows without a domain form one more domain.
+        """
         cdef int32_t skew = within("max_skew", max_skew, 1, _INT32_MAX)
         cdef TermC* tallied_term = self._add_tallied(tally, SPREAD)
         tallied_term.max_skew = skew
         tallied_term.counts_missing = counts_missing
 
     def score_answers(self, RowAnswers answers not None, bint reverse=False):
-        """Score rows by a plugin's answers, normalised over the rows left. The caller refreshes them before a join."""
+        """Score rows by a plugin's answers, normalised over the rows that are left.
+
+        The caller must refresh the answers before a join.
+        """
         if self.tallied_term != NOTHING:
             raise _scored_twice()
         if answers.is_marks or answers.low < 0:
@@ -91,7 +103,7 @@ cdef class JoinTerms:
         self.tallied_term, self.answers, self.reverse = ANSWERED, answers, reverse
 
     def score_only(self, RowMask mask not None):
-        """Score only the rows in the mask for how they spread; others get 0."""
+        """Give scores of `spread` to the rows in the mask only; others get 0."""
         cdef row_t row
         cdef bint is_needed = len(mask) < mask.rows
         free(self.unscored)
@@ -133,7 +145,7 @@ cdef class JoinTerms:
         return &tallied[self.tallied_count - 1]
 
     cdef bint _can_tell(self, row_t rows) noexcept nogil:
-        """Return whether all tallies are good and scores fit into the integers that are used here."""
+        """Return True if all tallies are valid and scores fit into the integers that are used here."""
         cdef Py_ssize_t i
         cdef int64_t factor, largest = 0
         for i in range(self.rule_count):
@@ -271,7 +283,7 @@ cdef object _scored_twice():
 
 @cython.final
 cdef class Joiner:
-    """Places one pod at a time, with the pod classes of a placer."""
+    """Places one pod at a time by its pod class joined with its terms (spreading, pod affinity)."""
 
     def __cinit__(self, Placer placer not None):
         self.placer = placer
@@ -280,9 +292,9 @@ cdef class Joiner:
         self._release()
 
     def join(self, PodClass pod_class not None, terms):
-        """Return the number of rows on which a pod of the class with these terms fits; `row` then returns the best.
+        """Return the number of rows on which a pod of the class with these terms fits; `row` then returns the best one.
 
-        None if amounts or weights are beyond what this can compute, or a tally is shorter than the table.
+        None if amounts or weights are too large for this computation, or a tally is shorter than the table.
         """
         cdef tuple parts = tuple(terms)
         cdef JoinTerms part
@@ -342,7 +354,7 @@ cdef class Joiner:
     # --- inside ---
 
     cdef int _hold(self, row_t rows, Py_ssize_t slots, Py_ssize_t node_classes) except -1:
-        """Make room for so many rows, slots and node classes."""
+        """Allocate buffers for this many rows, slots (sums by domain) and node classes."""
         self.rows = rows
         if rows <= self.capacity and slots <= self.table_size and node_classes <= self.node_class_capacity:
             return 0
@@ -578,7 +590,7 @@ cdef cloned _add_spread_from_table(out_doubles values, in_ints slots, in_doubles
 
 
 cdef cloned _round(in_doubles values, out_ints raws, row_t rows) noexcept nogil:
-    """Round halves up; no value is below zero. The part cut off is known exactly, so that no sum is rounded twice."""
+    """Round halves up; no value is below zero. The fraction is computed exactly, so that no sum is rounded twice."""
     cdef row_t row
     cdef int32_t whole
     for row in range(rows):
@@ -589,7 +601,7 @@ cdef cloned _round(in_doubles values, out_ints raws, row_t rows) noexcept nogil:
 cdef cloned _add_spread_scores(
     out_ints keep, in_ints scored, in_ints raws, int32_t lowest, int32_t highest, int32_t weight, row_t rows
 ) noexcept nogil:
-    """Add scores of which the fewest get the most. Numbers this small divide as doubles as they do as integers."""
+    """Add scores that are higher for lower raw values. For numbers this small, doubles divide exactly like integers."""
     cdef row_t row
     cdef int32_t turned, score
     cdef double divisor = <double>highest

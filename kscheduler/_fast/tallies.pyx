@@ -1,6 +1,6 @@
-"""Sums of a counter by topology domain, updated row by row.
+"""The sums of a counter by topology domain, updated as single rows change.
 
-Where no two rows share a domain, as with hostnames, a row stands for its domain: nothing has to be looked up.
+Where no two rows share a domain, as with hostnames, the row itself is used as the number of its domain.
 """
 
 cimport cython
@@ -17,7 +17,7 @@ cdef object _INT32_MAX = (1 << 31) - 1
 
 @cython.final
 cdef class DomainTally:
-    """Sums of a counter by domain. Call `rebuild` before anything else, and when domains or the mask have changed."""
+    """The sums of a counter by topology domain. `rebuild` must be called first, and when domains or the mask change."""
 
     def __dealloc__(self):
         self._release()
@@ -26,9 +26,9 @@ cdef class DomainTally:
         self, const int64_t[::1] counts not None, const int[::1] ids not None, domains, RowMask mask not None,
         bint each_row=False,
     ):
-        """Sum the counts of the rows in the mask by domain; with `each_row`, every row with a domain is one of its own.
+        """Sum the counts of the rows in the mask by domain; with `each_row`, each row with a domain is its own domain.
 
-        If a sum is too large the tally is not good.
+        If a sum is too large the tally is not good (see `is_good`).
         """
         cdef Py_ssize_t size = within("domains", domains, 0, _INT32_MAX)
         cdef row_t row, rows = mask.rows
@@ -64,11 +64,14 @@ cdef class DomainTally:
                 _add(c, row, counts[row])
 
     def add(self, row, amount):
-        """Count `amount` more on a row. A tally that does not know the row is no longer good."""
+        """Add `amount` to the count of a row.
+
+        If the tally does not know the row, it is no longer good (see `is_good`).
+        """
         _add(&self.c, row, amount)
 
     def give_up(self):
-        """Make the tally not good, as it does not follow further changes."""
+        """Declare the sums invalid, as the tally will not get further changes."""
         self.c.is_good = False
 
     @property
@@ -82,21 +85,21 @@ cdef class DomainTally:
 
     @property
     def present(self):
-        """Number of domains with a row that is looked at."""
+        """The number of domains that have a row in the mask."""
         return self.c.present
 
     @property
     def occupied(self):
-        """Number of domains with a sum other than 0."""
+        """The number of domains with a sum other than 0."""
         return self.c.occupied
 
     @property
     def minimum(self):
-        """Lowest sum of a domain that is present; 0 if none is."""
+        """The lowest sum of a domain that has a row in the mask; 0 if there is none."""
         return least(&self.c)
 
     def sum_of(self, row):
-        """Return the sum of a row's domain; None if it has none."""
+        """Return the sum of the row's domain; None if the row has no domain."""
         cdef row_t at = within("row", row, 0, self.c.rows - 1)
         return None if self.c.slots[at] < 0 else self.c.sums[self.c.slots[at]]
 
@@ -133,7 +136,7 @@ cdef class DomainTally:
 
 
 cdef bint _share_none(const int[::1] ids, row_t rows, Py_ssize_t domains) except -1:
-    """Return whether no domain has two rows."""
+    """Return True if no domain has two rows."""
     cdef row_t row
     cdef bint found = True
     cdef unsigned char* seen = <unsigned char*>calloc(max(1, domains), 1)

@@ -1,7 +1,7 @@
-"""Counts by topology domain: counters of rows and the rows' domains in, sums by domain out; then verdicts and scores.
+"""Counts of pods by topology domain: sums counters by row to sums by domain, and makes verdicts and scores of them.
 
 Domains are numbered by the caller: `ids` is array('i'), row -> domain, -1 without one; counters are array('q'), row ->
-pods.
+number of pods.
 """
 
 cimport cython
@@ -28,7 +28,7 @@ cdef enum:
 
 @cython.final
 cdef class RowMask:
-    """A set of rows."""
+    """A set of rows (nodes)."""
 
     def __cinit__(self):
         self.inside = view.array(shape=(1,), itemsize=sizeof(code_t), format="B")
@@ -45,19 +45,19 @@ cdef class RowMask:
         return 0
 
     def take_alive(self, NodeColumns columns not None):
-        """Take all rows that hold a node."""
+        """Set the mask to all rows that hold a node."""
         self._hold(columns.rows)
         if self.rows:
             memcpy(&self.inside[0], &columns.alive[0], self.rows * sizeof(code_t))
 
     def take_feasible(self, Verdicts verdicts not None):
-        """Take all rows that are still feasible."""
+        """Set the mask to all rows that are still feasible."""
         self._hold(verdicts.rows)
         with nogil:
             _take_feasible(verdicts.codes, self.inside, self.rows)
 
     def take(self, RowMask other not None):
-        """Take the rows of another mask."""
+        """Set the mask to the rows of another mask."""
         self._hold(other.rows)
         if self.rows:
             memcpy(&self.inside[0], &other.inside[0], self.rows * sizeof(code_t))
@@ -68,7 +68,7 @@ cdef class RowMask:
             _drop_without_domain(ids, self.inside, self.rows)
 
     def drop_node_classes(self, NodeColumns columns not None, verdict_by_node_class):
-        """Drop the nodes whose node class has a verdict other than 0; one byte for each class."""
+        """Remove the nodes whose node class has a verdict other than 0 (one byte for each class)."""
         if columns.rows < self.rows:
             raise ValueError(f"mask has {self.rows} rows, these columns {columns.rows}")
         cdef Py_buffer buffer
@@ -89,7 +89,7 @@ cdef class RowMask:
             PyBuffer_Release(&buffer)
 
     def drop_rows(self, const unsigned char[::1] refused not None):
-        """Drop the rows with a byte other than 0."""
+        """Remove the rows whose byte is not 0."""
         _check_length("refused", refused.shape[0], self.rows)
         with nogil:
             _drop_rows(refused, self.inside, self.rows)
@@ -106,7 +106,7 @@ cdef class RowMask:
 
 @cython.final
 cdef class DomainSums:
-    """A number for each domain of one topology key, filled by `sum_by_domain` as often as needed."""
+    """A sum for each domain of one topology key, filled by `sum_by_domain` as often as needed."""
 
     def __cinit__(self):
         self._allocate(1)
@@ -118,7 +118,7 @@ cdef class DomainSums:
         return 0
 
     cdef int _hold(self, Py_ssize_t domains) except -1:
-        """Make room for so many domains, zero everywhere."""
+        """Make room for this many domains, with zero sums."""
         if self.sums.shape[0] < domains:
             self._allocate(2 * domains)
         self.domains = domains
@@ -137,7 +137,7 @@ cdef class DomainSums:
 
 @cython.final
 cdef class RowTotals:
-    """A sum of doubles for each row: PodTopologySpread's score before it is rounded."""
+    """A sum of doubles for each row: PodTopologySpread's score before rounding."""
 
     def __cinit__(self):
         self.values = view.array(shape=(1,), itemsize=sizeof(double), format="d")
@@ -159,10 +159,10 @@ def sum_by_domain(
     DomainSums sums not None, const int64_t[::1] counts, const int[::1] ids not None, domains, RowMask mask not None,
     missing=-1,
 ):
-    """Sum the counts of the rows in the mask by domain, and note which domains those rows are in.
+    """Sum the counts of the rows in the mask by domain into `sums`, and record which domains have such a row.
 
-    With `counts` None only the latter. Rows without a domain count for the domain `missing`, or not at all if it is -1.
-    Returns the number of domains present.
+    With `counts` None domains are only recorded. Rows without a domain count for the domain `missing`, or not at all if
+    that is -1. Returns the number of domains that have a row in the mask.
     """
     cdef Py_ssize_t count = within("domains", domains, 0, _INT32_MAX)
     cdef int absent = within("missing", missing, -1, count - 1)
@@ -191,7 +191,10 @@ def filter_skew(
     Verdicts verdicts not None, DomainSums sums not None, const int[::1] ids not None, code, most, missing_detail,
     skewed_detail,
 ):
-    """Reject rows without a domain, or with a sum above `most` in it. Returns the number of feasible nodes left."""
+    """Reject rows without a domain, or whose domain's sum is above `most`.
+
+    Returns the number of feasible nodes left.
+    """
     cdef code_t c_code = _reason(code, missing_detail)
     _reason(code, skewed_detail)
     cdef amount_t highest = within("most", most, -_INT64_MAX, _INT64_MAX)
@@ -199,7 +202,7 @@ def filter_skew(
 
 
 def filter_outside(Verdicts verdicts not None, DomainSums sums not None, const int[::1] ids not None, code, detail):
-    """Reject rows without a domain, or whose domain has no sum above 0. Returns the number of feasible nodes left."""
+    """Reject rows without a domain, or whose domain's sum is not above 0. Returns the number of feasible nodes left."""
     cdef code_t c_code = _reason(code, detail)
     return _filter(verdicts, sums, ids, c_code, True, detail, True, 1, _INT64_MAX, detail)
 
@@ -227,9 +230,9 @@ def filter_without_domain(Verdicts verdicts not None, const int[::1] ids not Non
 def add_domain_sums(
     Verdicts verdicts not None, Scores scores not None, DomainSums sums not None, const int[::1] ids not None, weight
 ):
-    """Add weight * the sum of its domain to the raw score of every feasible row that has one.
+    """Add weight * its domain's sum to the raw score of every feasible row that has a domain.
 
-    After a ValueError for a raw score beyond MAX_RAW, the rows before that one have been added to.
+    ValueError if a raw score is beyond MAX_RAW; the rows before that one have then been changed.
     """
     scores.check_verdicts(verdicts)
     cdef score_t c_weight = within("weight", weight, -MAX_WEIGHT, MAX_WEIGHT)
@@ -246,7 +249,10 @@ def add_domain_sums(
 
 
 def normalize_range(Verdicts verdicts not None, Scores scores not None):
-    """Normalise like InterPodAffinity: lowest raw becomes 0, the highest 100, in truncated doubles; all equal, 0."""
+    """Normalise like InterPodAffinity: the lowest raw score becomes 0, the highest 100; if all are equal, 0.
+
+    The result is computed in doubles and truncated.
+    """
     scores.check_verdicts(verdicts)
     with nogil:
         _normalize_range(verdicts.codes, scores.raws, verdicts.rows)
@@ -273,7 +279,7 @@ def add_spread_by_row(
     Verdicts verdicts not None, RowTotals totals not None, const int64_t[::1] counts not None,
     const int[::1] ids not None, double weight, max_skew,
 ):
-    """Add like add_spread, with the row's own count: how kube-scheduler scores spreading over hostnames."""
+    """Add like `add_spread`, but with the row's own count: so kube-scheduler scores spreading over hostnames."""
     cdef double allowance = <double>(within("max_skew", max_skew, 1, _INT32_MAX) - 1)
     _check_length("ids", ids.shape[0], verdicts.rows)
     _check_length("counts", counts.shape[0], verdicts.rows)

@@ -14,10 +14,10 @@ cdef object _INT32_MAX = (1 << 31) - 1
 
 
 def rate_target_load(rows, used, whole, missing, own, target):
-    """Rate each row 0..100 like TargetLoadPacking: best where predicted use is at `target` percent of CPU.
+    """Rate each row 0..100 like TargetLoadPacking: best where the predicted usage is at `target` percent of CPU.
 
-    `used` is in percent, `whole` the milli-cores of the node, `missing` those of pods that came lately, `own` those of
-    the pod. Values past the end are unknown, or zero.
+    `used` is the measured usage in percent; in milli-cores are: `whole`, the node's capacity; `missing`, the predicted
+    usage of recent pods; `own`, that of the pod. Values past the end of an array are unknown, or zero.
     """
     cdef int aim = <int>within("target", target, 1, 100)
     cdef double asked = <double>within("own", own, 0, MAX_AMOUNT)
@@ -56,7 +56,7 @@ def rate_load_variation(
     NodeColumns columns not None, cpu, cpu_deviation, memory, memory_deviation, own_cpu, own_memory, double margin,
     double sensitivity,
 ):
-    """Rate each row 0..100 like LoadVariationRiskBalancing: less where use of CPU or memory is high or varies."""
+    """Rate each row 0..100 like LoadVariationRiskBalancing: less where usage of CPU or memory is high or varies."""
     cdef double asked_cpu = <double>within("own_cpu", own_cpu, 0, MAX_AMOUNT)
     cdef double asked_memory = <double>within("own_memory", own_memory, 0, MAX_AMOUNT) * MEBI
     cdef double exponent = -1.0, of_cpu, of_memory
@@ -114,7 +114,7 @@ cdef double _within(double value, double most) noexcept nogil:
 
 
 def score_rated(Verdicts verdicts not None, Scores scores not None, const unsigned char[::1] rates not None):
-    """Set the raw score of every feasible row to its byte; a row past the end gets 0."""
+    """Set the raw score of every feasible row to its byte in `rates`; a row past the end gets 0."""
     cdef row_t row
     scores.check_verdicts(verdicts)
     for row in range(verdicts.rows):

@@ -1,4 +1,4 @@
-"""The formulas by which Trimaran's plugins rate one node, in plain Python; trimaran.pyx has the same.
+"""The formulas by which Trimaran's plugins rate one node, in plain Python; trimaran.pyx has the same formulas.
 
 They are those of scheduler-plugins, operation by operation. Utilisations are in percent of a node; one that is not
 finite is unknown.
@@ -14,7 +14,7 @@ MEBI = 1.0 / 1024.0 / 1024.0
 
 
 def target_load_of(used: float, whole: float, missing: int, own: int, target: int) -> int:
-    """Rate a node 0..100 like TargetLoadPacking: best where predicted use is at `target` percent of CPU."""
+    """Rate a node 0..100 like TargetLoadPacking: best where the predicted usage is at `target` percent of CPU."""
     if not math.isfinite(used):
         return 0
     predicted = 0.0
@@ -30,7 +30,7 @@ def target_load_of(used: float, whole: float, missing: int, own: int, target: in
 def load_variation_of(
     cpu: tuple[float, float, float, float], memory: tuple[float, float, float, float], margin: float, sensitivity: float
 ) -> int:
-    """Rate a node 0..100 like LoadVariationRiskBalancing, by (use, deviation, capacity, request) of each resource."""
+    """Rate a node 0..100 like LoadVariationRiskBalancing, by (usage, deviation, capacity, request) of each resource."""
     of_cpu = _risk_score(*cpu, margin, sensitivity)
     of_memory = _risk_score(*memory, margin, sensitivity)
     if of_cpu is None and of_memory is None:
@@ -43,7 +43,10 @@ def load_variation_of(
 def _risk_score(
     used: float, deviation: float, whole: float, own: float, margin: float, sensitivity: float
 ) -> float | None:
-    """Return the score by one resource; None if nothing is known of it. If use or deviation is, the other is zero."""
+    """Return the score by one resource; None if usage and deviation are both unknown.
+
+    One unknown of them counts as 0.
+    """
     if not math.isfinite(used) and not math.isfinite(deviation):
         return None
     if whole <= 0.0:

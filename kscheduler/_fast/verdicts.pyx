@@ -1,4 +1,4 @@
-"""The verdict on each row for one pod at a time: that it is feasible, or a code and a detail why it is rejected."""
+"""The verdict on each row (node) for one pod: feasible, or a code and a detail that state why it is rejected."""
 
 cimport cython
 from cython cimport view
@@ -18,7 +18,10 @@ cdef enum:
 
 @cython.final
 cdef class Verdicts:
-    """The verdict on each row for one pod at a time: that it is feasible, or a code and a detail why it is rejected."""
+    """The verdict on each row (node) for one pod at a time: feasible, or rejected with a code and a detail.
+
+    The code stands for the filter that rejected the row; the detail is that filter's reason number.
+    """
 
     def __cinit__(self):
         self._allocate(1)
@@ -75,7 +78,7 @@ cdef class Verdicts:
         return _histogram(self.codes, self.details, self.rows)
 
     def reject(self, row, code, detail=0):
-        """Reject a row if it is still feasible: the first reason stands."""
+        """Reject a row if it is still feasible; a row keeps its first reason."""
         _check_reason(code, detail)
         index("row", row, self.rows)
         if self.codes[<row_t>row] == FEASIBLE:
@@ -104,9 +107,10 @@ cdef class Verdicts:
         _sweep(self.codes, self.details, self.rows, code, detail)
 
     def limit_feasible(self, start, limit):
-        """Examine nodes in a circle from row `start`, and stop before the feasible one that is more than `limit`.
+        """Examine nodes from row `start` on, wrapping around, and stop before the feasible one that exceeds `limit`.
 
-        That one and all after it become NOT_EXAMINED, whatever they were. Returns the number of nodes examined.
+        That node and all after it become NOT_EXAMINED, whatever their verdict was. Returns the number of nodes
+        examined.
         """
         if self.rows:
             index("start", start, self.rows)

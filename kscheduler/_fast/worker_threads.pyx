@@ -89,7 +89,7 @@ cdef int is_over = 0  # no thread is to be started, nor work handed over
 
 
 cdef bint hand_over(Py_ssize_t number, work_t work, void* part) noexcept nogil:
-    """Have worker `number` do `work`, from now or soon. Returns False if it is not free; else end it with take_back."""
+    """Have worker `number` do `work` on `part`. Returns False if it is not free; else take_back must be called."""
     cdef WorkerC* worker
     cdef bint is_new
     if number >= WORKERS:
@@ -114,7 +114,7 @@ cdef bint hand_over(Py_ssize_t number, work_t work, void* part) noexcept nogil:
 
 
 cdef bint take_back(Py_ssize_t number) noexcept nogil:
-    """Wait for work that was handed over. Returns False if it had not begun, and now will not."""
+    """Wait for work that was handed over. Returns False if the worker had not begun it; then it never will."""
     cdef WorkerC* worker = &workers[number]
     cdef Py_ssize_t pauses = 0
     cdef bint is_done = not exchange(&worker.state, GIVEN, CLAIMED)
@@ -134,7 +134,7 @@ cdef bint take_back(Py_ssize_t number) noexcept nogil:
 
 
 cdef bint _start(WorkerC* worker) noexcept nogil:
-    """Start a worker's thread with all signals blocked: they are for threads of Python."""
+    """Start a worker's thread with all signals blocked, so that Python's threads handle them."""
     cdef sigset_t all_signals, before
     cdef bint is_started
     pthread_mutex_init(&worker.lock, NULL)
@@ -205,7 +205,7 @@ def thread_count():
 
 
 def _end():
-    """End all threads at the interpreter's end, after the parts that are being done, and let none start."""
+    """End all threads when the interpreter exits, once they have done their current work, and let none start."""
     cdef Py_ssize_t i
     with nogil:
         store(&is_over, 1)
@@ -220,7 +220,7 @@ def _end():
 
 
 cdef void _forget() noexcept nogil:
-    """Forget the threads in a forked process, which has none of them and starts its own."""
+    """Forget the threads after a fork: the child process has none of them, and starts its own."""
     cdef Py_ssize_t i
     for i in range(WORKERS):
         workers[i].state = ABSENT

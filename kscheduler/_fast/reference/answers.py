@@ -1,4 +1,7 @@
-"""Answers of plugins about each row. No history is kept here, so it asks for more rows than answers.pyx does."""
+"""Plugins' answers about each row (node).
+
+Changes are not recorded here, so more rows are asked for than in answers.pyx.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ from kscheduler._fast.reference.columns import NodeColumns
 
 @final
 class RowAnswers:
-    """The answers of a plugin about each row of a table: a mark or a score a row, asked for again when rows change.
+    """A plugin's answers about each row (node) of a table: a mark or a score by row, asked for again when rows change.
 
-    `ask(rows)` returns the answers for these rows (packed int32, ascending), or for all if that is None: one byte a
-    mark, one int64 a score, packed. Its exceptions propagate and leave the answers as they were. With
-    `follows_amounts`, rows whose amounts have changed are asked for again. A score of a node outside `low`..`high` is a
-    ValueError.
+    `ask(rows)` returns the answers for these rows (packed int32, ascending), or for all rows if that is None, packed: a
+    byte for each mark, an int64 for each score. If `ask` raises, the exception propagates and the answers stay as they
+    were. With `follows_amounts`, rows whose amounts of resources have changed are asked for again. A score of a node
+    outside `low`..`high` is a ValueError.
     """
 
     def __init__(
@@ -51,14 +54,14 @@ class RowAnswers:
         return memoryview(self._kept.tobytes())
 
     def doubt(self, rows: bytes | None) -> None:
-        """Have the next refresh ask for these rows (packed int32; None: all). New rows must be among them."""
+        """Have the next refresh ask for these rows (packed int32; None: all). Rows that are new must be among them."""
         if rows is None:
             self._seen = -1
         else:
             self._doubts.update(array("i", rows))
 
     def refresh(self) -> None:
-        """Ask for rows in doubt and, with `follows_amounts`, for changed rows; for all rows where that is cheaper."""
+        """Ask again for rows in doubt and, with `follows_amounts`, for changed rows; if cheaper, for all rows."""
         has_changed = self._seen < 0 or (self._follows_amounts and self._seen != self._columns.generation)
         if has_changed or (len(self._kept) < self._columns.rows and not self._doubts):
             self._ask_about(None)  # this form keeps no history
@@ -81,7 +84,7 @@ class RowAnswers:
     # --- inside ---
 
     def _ask_about(self, rows: bytes | None) -> None:
-        """Ask for these rows (None: all) and keep the answers; keep the old ones if these are refused."""
+        """Ask for these rows (None: all) and keep the answers; if the answers are invalid, the old ones stay."""
         now, count = self._columns.generation, self._columns.rows
         picked = array("i", range(count)) if rows is None else array("i", rows)
         for row in picked:

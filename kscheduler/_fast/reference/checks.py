@@ -1,4 +1,4 @@
-"""Checks of arguments, as checks.pxd has them for the compiled modules."""
+"""Checks of arguments, equal to those of checks.pxd for the compiled modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Pod classes. Each pod of a class is judged on every row by the kernels over tables, and nothing is kept of a row."""
+"""Pod classes: pods that are filtered and scored alike.
+
+Here every row is judged again for each pod; nothing is cached.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +40,9 @@ _Score = Callable[[Verdicts, Scores], None]  # leaves 0..100 as the raw score of
 class PodClass:
     """Pods that are equal in request, in the node classes that they may go to, and in how rows are scored for them.
 
-    Scores are added before the first use; weights and normalisation are those of the plugins. When any of it changes,
-    or there is a new node class, make a new pod class.
+    All scores must be added before the first placement; weights and normalisation are those of the plugins. When any of
+    these changes, or there is a new node class, make a new pod class. (A node class: nodes with equal labels and
+    taints.)
     """
 
     def __init__(
@@ -113,7 +117,7 @@ class PodClass:
         self._add("balance", weight, score)
 
     def score_node_classes(self, value_by_node_class: array[int], reverse: bool, weight: int) -> None:
-        """Score each row by the value of its node class, normalised by default or in reverse."""
+        """Score each row by the value of its node class, normalised from 0 to 100, or in reverse order."""
         self._begin()
         if len(value_by_node_class) != len(self._verdicts):
             raise ValueError(
@@ -130,7 +134,7 @@ class PodClass:
         self._add("", weight, score)
 
     def score_rows(self, score_by_row: bytes | bytearray, weight: int) -> None:
-        """Score each row by its byte, 0..100, without normalisation; a row past the end gets 0."""
+        """Score each row by its byte in `score_by_row`, 0..100, not normalised; a row past the end gets 0."""
         self._begin()
         values = bytes(score_by_row)
         for row, value in enumerate(values):
@@ -143,7 +147,10 @@ class PodClass:
         self._add("", weight, score)
 
     def ask_rows(self, answers: RowAnswers, weight: int = 0) -> None:
-        """Reject marked rows, or add scores without normalisation. A placement asks again for changed rows."""
+        """Reject marked rows, or add scores that are not normalised, by a plugin's answers.
+
+        Before a placement the plugin is asked again about changed rows.
+        """
         self._begin()
         if answers.columns is not self._columns:
             raise ValueError("the answers are about another table")
@@ -159,9 +166,9 @@ class PodClass:
         self._answers.append(answers)
 
     def follow_rules(self, rules: MetricRules, filters: bool, weight: int = 0) -> None:
-        """Reject rows that rules mark, if `filters`, and add the rules' points without normalisation.
+        """With `filters`, reject the rows that the rules on live metrics reject; add the rules' points, not normalised.
 
-        Marks and points are computed again at each placement, since they depend on the resources in use.
+        The rules are evaluated again at each placement, since they depend on the resources in use.
         """
         self._begin()
         if rules.columns is not self._columns:
@@ -202,7 +209,7 @@ class PodClass:
         self._kinds |= {kind} - {""}
 
     def _judge(self, terms: Sequence[JoinTerms] = ()) -> tuple[Verdicts, Scores]:
-        """Filter and score all rows for one pod of the class, with its terms about other pods."""
+        """Filter and score all rows for one pod of the class, including `terms` (spreading, pod affinity)."""
         self._is_used = True
         for answers in self._answers:
             answers.refresh()

@@ -1,4 +1,4 @@
-"""Nodes and requests of pods as integers, one object a row, including how bad arguments are refused."""
+"""Nodes and pod requests as integers, one object for each node, including the errors for bad arguments."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PodRequest:
 
 
 class _Row:
-    """One node: what its pods request, and what it has."""
+    """One node: what its pods request, and its allocatable resources."""
 
     __slots__ = (
         "alive",
@@ -86,9 +86,10 @@ class _Row:
 
 @final
 class NodeColumns:
-    """All nodes as integers, a row each. These numbers are kept nowhere else, and written by one thread.
+    """The resources of all nodes as integers, one row for each node. Only one thread may write.
 
-    A new row is empty: everything 0, no node class (-1). Resource columns 0..2 exist from the start.
+    A new row is empty: everything 0, no node class (-1). Resource columns 0..2 (cpu, memory, ephemeral storage) always
+    exist.
     """
 
     def __init__(self, capacity: int = 64) -> None:
@@ -101,7 +102,7 @@ class NodeColumns:
 
     @property
     def rows(self) -> int:
-        """Number of rows ever in use at once, dead ones included; kernels scan so many."""
+        """The number of rows, including dead ones (of deleted nodes); kernels read that many."""
         return len(self._table)
 
     @property
@@ -114,12 +115,12 @@ class NodeColumns:
 
     @property
     def capacity(self) -> int:
-        """Number of rows there is memory for; it doubles when they are used up."""
+        """The number of rows for which memory is allocated; it doubles when all are used."""
         return self._capacity
 
     @property
     def generation(self) -> int:
-        """Counter that every change increments."""
+        """A counter that every change increments."""
         return self._generation
 
     def add_resource(self) -> int:
@@ -132,7 +133,7 @@ class NodeColumns:
         return self._resource_count - 1
 
     def add_row(self) -> int:
-        """Add a row for a new node, the lowest freed one or else one at the end, and return it."""
+        """Add a row for a new node and return it: the lowest free one, or else a new one at the end."""
         row = next((row for row, node in enumerate(self._table) if not node.alive), len(self._table))
         fresh = _Row(self._resource_count, alive=True)
         if row < len(self._table):
@@ -145,7 +146,7 @@ class NodeColumns:
         return row
 
     def free_row(self, row: int) -> None:
-        """Free the row of a node that is gone, with all that was counted on it."""
+        """Free the row of a node that was deleted, with everything that was counted there."""
         self._alive(row)
         self._table[row] = _Row(self._resource_count, alive=False)
         self._generation += 1
@@ -167,7 +168,10 @@ class NodeColumns:
         self._generation += 1
 
     def add_pod(self, row: int, request: PodRequest) -> None:
-        """Count a pod on a node, fitting or not. OverflowError, without a change, if a sum would pass MAX_AMOUNT."""
+        """Count a pod on a node, whether it fits or not.
+
+        OverflowError, without a change, if a sum would exceed MAX_AMOUNT.
+        """
         node = self._alive(row)
         self._check_resources(request)
         sums = [(f"resource {resource}", node.requested[resource], amount) for resource, amount in request.entries]
@@ -179,7 +183,7 @@ class NodeColumns:
         self._count(node, request, 1)
 
     def remove_pod(self, row: int, request: PodRequest) -> None:
-        """Subtract what add_pod counted. ValueError, without a change, if that much is not counted."""
+        """Subtract what add_pod counted. ValueError, without a change, if the row has less than that."""
         node = self._alive(row)
         self._check_resources(request)
         left = [("pod count", node.pods, 1)]

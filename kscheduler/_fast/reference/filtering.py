@@ -1,4 +1,4 @@
-"""Filters by room and by node class. They look only at rows that are still feasible."""
+"""Filters by free resources and by node class. They change only rows that are still feasible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kscheduler._fast.reference.verdicts import Verdicts
 def filter_node_classes(
     columns: NodeColumns, verdicts: Verdicts, verdict_by_node_class: bytes | bytearray | array[int], code: int
 ) -> int:
-    """Reject the nodes whose node class has a verdict other than 0, with that verdict as detail.
+    """Reject the nodes whose node class has a verdict other than 0; the verdict becomes the detail (reason number).
 
     `verdict_by_node_class` has a byte, 0..127, for each node class. Returns the number of feasible nodes left.
     """
@@ -35,10 +35,10 @@ def filter_node_classes(
 
 
 def filter_fit(columns: NodeColumns, verdicts: Verdicts, request: PodRequest, code: int) -> int:
-    """Reject the nodes that have no room for the pod. Returns the number of feasible nodes left.
+    """Reject the nodes without room for the pod, as NodeResourcesFit does. Returns the number of feasible nodes left.
 
-    The detail is a sum of bits: TOO_MANY_PODS, `entry_bit(i)` if there is too little for the i-th entry of the request,
-    and UNRESOLVABLE if an entry is more than the whole node has.
+    The detail (reason number) is a sum of bits: TOO_MANY_PODS, `entry_bit(i)` if there is too little for the i-th entry
+    of the request, and UNRESOLVABLE if an entry is more than the node's allocatable.
     """
     check_columns(columns, verdicts)
     within("code", code, 1, MAX_CODE)
@@ -51,7 +51,7 @@ def filter_fit(columns: NodeColumns, verdicts: Verdicts, request: PodRequest, co
 
 
 def _shortage(node: _Row, request: PodRequest, beside: Sequence[PodRequest]) -> int:
-    """Return the detail of `filter_fit`, with the pods of `beside` on the node; 0 if there is room."""
+    """Return the detail of `filter_fit` with the requests `beside` counted on the node, too; 0 if there is room."""
     taken = Counter[int]()  # resource -> what they take of it
     for other in beside:
         taken.update(dict(other.entries))
@@ -68,7 +68,7 @@ def _shortage(node: _Row, request: PodRequest, beside: Sequence[PodRequest]) -> 
 class RowNominated:
     """The pods nominated to the node in a row, as (uid, priority, request). Immutable.
 
-    `here` has the uids of the pods on the node at the moment; a nominated pod among them takes no room a second time.
+    `here` has the uids of the pods that are on the node now; a nominated pod among them is not counted twice.
     """
 
     def __init__(self, row: int, here: Mapping[str, object], pods: Sequence[tuple[str, int, PodRequest]]) -> None:
@@ -83,7 +83,7 @@ class RowNominated:
         return self._row
 
     def _beside(self, priority: int, uid: str) -> list[PodRequest]:
-        """List the requests of the pods for which a pod of this priority must leave room."""
+        """List the requests of the nominated pods for which a pod of this priority must leave room."""
         return [
             request
             for other, others_priority, request in self._pods
@@ -101,10 +101,10 @@ def filter_with_nominated(
     code: int,
     last: int,
 ) -> None:
-    """Reject the nodes without room for the pod beside the pods nominated to them, with the detail of `filter_fit`.
+    """Reject the nodes without room for the pod and the pods nominated to them, with the detail of `filter_fit`.
 
-    Nominated pods count from the pod's priority on, the pod itself left out. To be called after all filters, of which
-    the last has the code `last`: a rejection beside the nominated pods replaces one by `code` or a later filter.
+    Nominated pods count if their priority is at least the pod's; the pod itself is left out. To be called after all
+    filters, of which the last has the code `last`: a rejection here replaces one by `code` or by a later filter.
     """
     check_columns(columns, verdicts)
     within("code", code, 1, MAX_CODE)

@@ -1,4 +1,4 @@
-"""Histograms of the metrics: the numbers of observed values by bucket."""
+"""Histograms of the metrics endpoint: the number of observed values in each bucket."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import final
 
 @final
 class Histogram:
-    """Numbers of observed values by bucket; a value equal to a bound belongs to the bucket below it."""
+    """The number of observed values in each bucket; a value equal to a bound belongs to the bucket below it."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
-        """`bounds`: the upper bounds of the buckets, rising; one more bucket holds the rest."""
+        """Build a histogram with these upper bounds, ascending; one more bucket holds the values above the last."""
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
@@ -42,6 +42,6 @@ class Histogram:
         self._sum += value
 
     def observe_many(self, value: float, times: int) -> None:
-        """Count `value` `times` times, for a batch whose members share one duration."""
+        """Count `value` `times` times, such as the duration that the members of a batch share."""
         self._counts[bisect_left(self._bounds, value)] += times
         self._sum += value * times

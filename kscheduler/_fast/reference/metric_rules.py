@@ -1,4 +1,4 @@
-"""Rules on live metrics for all rows of a table. Nothing is kept of a row: each call evaluates the columns."""
+"""Rules on live metrics for all rows (nodes) of a table. Nothing is cached here: each call evaluates all rows."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _Doubles: TypeAlias = "array[float] | memoryview"
 
 @final
 class MetricRules:
-    """Tests and goals on live metrics for each row of a table: a mark if the row is rejected, and points from 0 to 100.
+    """Rules on live metrics for each row of a table: tests that may reject the row, and goals that give points, 0..100.
 
-    Of each of `groups` one test has to hold. `feed` sets the inputs; amounts in use are read off the columns at any
-    time.
+    A row passes if in each of `groups` one test holds. `feed` sets the inputs (metric values by row); the resources in
+    use are read from the columns whenever they are needed.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class MetricRules:
         return self._columns
 
     def feed(self, inputs: Sequence[_Doubles], ranges: Sequence[tuple[float, float]]) -> None:
-        """Set all inputs, doubles by row, NaN past their end; and for each goal the ends 0 and 1 of its range.
+        """Set all inputs (doubles by row, NaN: absent), and for each goal the values at the ends 0 and 1 of its range.
 
-        Values for rows that the table does not have yet are ignored.
+        Rows past an input's end have no value. Values for rows that the table does not have yet are ignored.
         """
         if len(inputs) != self._count:
             raise ValueError(f"inputs: expected {self._count}, got {len(inputs)}")
@@ -79,7 +79,7 @@ class MetricRules:
         self._ranges = [(float(low), float(high)) for low, high in ranges]
 
     def mark(self, row: int) -> int:
-        """Return 0 if the row is accepted, else the mark that `mark_of` defines."""
+        """Return 0 if the rules accept the row, else the reason as `mark_of` defines it."""
         index("row", row, self._columns.rows)
         return mark_of(self._groups, self._goals, lambda number: self._input(number, row), lambda r: self._use(r, row))
 
@@ -90,13 +90,16 @@ class MetricRules:
         )
 
     def absent(self, number: int) -> int:
-        """Return the number of nodes without this input."""
+        """Return the number of nodes without a value for this input."""
         index("input", number, self._count)
         alive = (row for row in range(self._columns.rows) if self._columns.is_alive(row))
         return sum(not math.isfinite(self._input(number, row)) for row in alive)
 
     def filter(self, verdicts: Verdicts, code: int) -> int:
-        """Reject the nodes with a mark, under detail mark - 1. Returns the number of feasible nodes left."""
+        """Reject the nodes that the rules reject, with detail mark - 1 (see `mark`).
+
+        Returns the number of feasible nodes.
+        """
         within("code", code, 1, MAX_CODE)
         check_columns(self._columns, verdicts)
         for row in verdicts.feasible_rows():
@@ -130,7 +133,10 @@ class MetricRules:
 
 
 def copy_use(columns: NodeColumns, resource: int) -> array[float]:
-    """Return the use of a resource column (or PODS) as doubles by row; NaN where there is no node."""
+    """Return by row how much of a resource column is in use, as doubles, or for PODS the number of pods.
+
+    NaN where there is no node.
+    """
     within("resource", resource, PODS, columns.resource_count - 1)
     found = array("d")
     for row in range(columns.rows):
@@ -142,10 +148,10 @@ def copy_use(columns: NodeColumns, resource: int) -> array[float]:
 def mean_use(
     times: _Doubles, uses: Sequence[_Doubles], sampled: _Doubles, window_s: float, now: _Doubles
 ) -> array[float]:
-    """Return by row the mean use over the time that a sample covers: `window_s` up to `sampled`.
+    """Return by row the mean usage over the time that a sample covers: the `window_s` seconds up to `sampled`.
 
-    `uses[i]` was in use after times[i] (ascending) up to the next one; a row's first also before. NaN, where the row
-    was another node's, counts for nothing. Where that leaves nothing, the result is what is in use `now`.
+    `uses[i]` was in use after times[i] (ascending) up to the next time; the first usage of a row also counts before its
+    time. NaN, where another node had the row, is left out. If nothing is left, the result is the usage `now`.
     """
     if len(times) != len(uses):
         raise ValueError(f"uses: expected {len(times)}, got {len(uses)}")

@@ -1,4 +1,4 @@
-"""Columns as bytes and bytes as columns, for guests of the batch ABI, which have a node table of their own.
+"""Columns as bytes and bytes as columns, for wasm plugins of the batch ABI, which have a node table of their own.
 
 A packed column is little-endian with an entry for each row: rows are int32, amounts and scores int64, marks a byte.
 """
@@ -30,12 +30,12 @@ _COLUMNS: dict[str, Callable[[_Row, int], int]] = {
 
 
 def changes_so_far(columns: NodeColumns) -> int:
-    """Return the present place in the log of changed rows, for a later `rows_changed_since`."""
+    """Return the current position in the log of changed rows, to be passed to `rows_changed_since` later."""
     return columns.generation
 
 
 def rows_changed_since(columns: NodeColumns, cursor: int) -> bytes | None:
-    """Return the rows that may have changed since, packed and ascending; None if the log does not go back so far."""
+    """Return the rows that may have changed since that position, packed and ascending; None if the log is too short."""
     # This form keeps no history. The compiled one remembers the latest changes.
     within("cursor", cursor, 0, columns.generation)
     return b"" if cursor == columns.generation else None
@@ -108,7 +108,7 @@ def take_metric(values: array[float] | memoryview | None, packed: bytearray) -> 
     """Write doubles into a packed int64 column, in thousandths. Returns the rows that changed, packed and ascending.
 
     `values` None means that there are none. NaN and rows past the end of the values become NO_METRIC, the lowest int64;
-    values out of range the nearest int64 to them.
+    values out of range become the nearest int64.
     """
     given = [] if values is None else list(memoryview(values).cast("B").cast("d"))[: len(packed) // 8]
     found = array("q", [_thousandths(value) for value in given])
@@ -131,9 +131,10 @@ def _thousandths(value: float) -> int:
 
 
 def reject_marked(verdicts: Verdicts, marks: bytes | bytearray | memoryview, code: int, reasons: int) -> int:
-    """Reject the feasible rows with a mark, under detail mark - 1. Returns -1, or the first whose mark has no reason.
+    """Reject the feasible rows with a mark other than 0, with detail mark - 1. Returns -1.
 
-    In the latter case nothing has changed. Marks of other rows are not looked at.
+    If a feasible row's mark has no reason (there are `reasons`), the first such row is returned and nothing is changed.
+    Marks of other rows are ignored.
     """
     within("code", code, 1, MAX_CODE)
     within("reasons", reasons, 0, 255)
@@ -149,9 +150,10 @@ def reject_marked(verdicts: Verdicts, marks: bytes | bytearray | memoryview, cod
 
 
 def set_raws(verdicts: Verdicts, scores: Scores, values: bytes | bytearray | memoryview, low: int, high: int) -> int:
-    """Set the raw score of every feasible row, and 0 elsewhere. Returns -1, or the first of them outside low..high.
+    """Set the raw score of every feasible row from `values`, and 0 elsewhere. Returns -1.
 
-    In the latter case nothing has changed. Values of other rows are not looked at.
+    If a feasible row's value is outside of low..high, the first such row is returned and nothing is changed. Values of
+    other rows are ignored.
     """
     within("low", low, -MAX_RAW, MAX_RAW)
     within("high", high, -MAX_RAW, MAX_RAW)
@@ -169,7 +171,10 @@ def set_raws(verdicts: Verdicts, scores: Scores, values: bytes | bytearray | mem
 def values_by_node_class(
     columns: NodeColumns, values: bytes | bytearray | memoryview, node_class_count: int
 ) -> bytes | None:
-    """Return the value of all rows of each node class, packed, 0 without rows; None if some rows of a class differ."""
+    """Return for each node class the value that all of its rows have, packed; None if rows of one class differ.
+
+    A class without rows gets 0.
+    """
     within("node_class_count", node_class_count, 0, INT32_MAX)
     _check_length("values", len(values), 8 * columns.rows)
     given = _integers("q", values)

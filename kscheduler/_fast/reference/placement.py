@@ -1,4 +1,4 @@
-"""Placement of pods of known classes. Every pod looks at every row, and no bytes are held."""
+"""Placement of pods by their pod class. Here every row is judged again for each pod, and nothing is cached."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kscheduler._fast.reference.selection import select_host
 
 @final
 class Placer:
-    """Places pods of known classes on the rows of one table.
+    """Chooses nodes for pods of pod classes, on the rows of one table.
 
-    The memory for what classes know of the rows is at most `max_bytes`, or that of `kept` classes of one size if it is
-    more, but then not more than 2 GiB. The class that was not used for the longest time is forgotten first. A class
-    that has to look at all rows does so in up to `threads` threads if the table is large.
+    The caches that classes keep of the rows take at most `max_bytes`, or what `kept` classes of one size take if that
+    is more, but then at most 2 GiB. The least recently used cache is dropped first. A class that has to judge all rows
+    does so in up to `threads` threads if the table is large.
     """
 
     def __init__(self, columns: NodeColumns, max_bytes: int, threads: int = 1, kept: int = 1) -> None:
@@ -37,12 +37,12 @@ class Placer:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes that the knowledge of classes takes: here they know nothing."""
+        """The bytes that the caches of all classes take: none here."""
         return 0
 
     @property
     def rebuilds(self) -> int:
-        """Number of times that a class had to look at every row: not counted here, where each pod does."""
+        """The number of times that a class had to judge every row; not counted here, where every pod does that."""
         return 0
 
     def count_feasible(self, pod_class: PodClass) -> int:
@@ -50,7 +50,10 @@ class Placer:
         return self._check(pod_class)._judge()[0].feasible_count()
 
     def place(self, pod_class: PodClass, random_bits: int | None) -> int:
-        """Return the row to take, chosen like select_host; -1 if none is feasible. Counts nothing on the row."""
+        """Return the row of the best node, chosen like `select_host`; -1 if none is feasible.
+
+        The pod is not counted.
+        """
         return select_host(*self._check(pod_class)._judge(), random_bits)
 
     def place_many(
@@ -60,12 +63,12 @@ class Placer:
         rows: array[int],
         feasible: array[int],
     ) -> tuple[int, int]:
-        """Place pods in order, each counted on its row before the next. Ends before one that fits nowhere.
+        """Place pods in order, each counted on its node before the next one. Ends before a pod that fits nowhere.
 
         For pod i sets rows[i], and feasible[i] to the number of rows on which it fitted; rows of pods not placed are
-        -1. Where a pod fits on more than one row the next of `random_bits` (array('Q')) is used as in `place`, or the
-        first row taken if that is None. Returns (pods placed, bits used). After an error, too, the pods before it stay
-        placed.
+        -1. Where a pod fits on more than one row the next of `random_bits` (array('Q')) is used as in `place`, or, if
+        that is None, the first of the best rows is taken. Returns (pods placed, random numbers used). After an error
+        the pods before it stay placed.
         """
         pods = list(classes)
         for what, room in (("rows", rows), ("feasible", feasible)):
@@ -90,7 +93,7 @@ class Placer:
         return len(pods), used_bits
 
     def drop(self, pod_class: PodClass) -> None:
-        """Forget what a class knows of the rows, as no pod of it is expected soon."""
+        """Drop what a class has cached of the rows, since no pod of it is expected soon."""
         if pod_class._owner is self:
             pod_class._owner = None
 

@@ -1,4 +1,4 @@
-"""The texts of pods, without the names that are each pod's own: keys by which equal pods are found."""
+"""The JSON texts of pods without the names that are each pod's own: keys by which equal pods are found undecoded."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _BETWEEN = b"\x00"  # nor this
 
 
 def cut_names(spec: bytes, labels: bytes, annotations: bytes, owners: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return a key of a pod's JSON texts, the name of its node and that of its token's volume; b"" for none.
+    """Return (key, name of the pod's node, name of its service account token volume), from a pod's JSON texts.
 
-    The key holds the texts without the first node's name, which is in the same place in all texts with this key, and
-    with a mark where the volume's name was. Raises ValueError for more than MAX_TEXT bytes.
+    The key holds the texts without the first node's name, which is at one position in all texts with this key, and with
+    a mark where the volume's name was. A missing name is b"". Raises ValueError for more than MAX_TEXT bytes.
     """
     text, of_meta = bytes(spec), (bytes(labels), bytes(annotations), bytes(owners))
     length = len(text) + sum(map(len, of_meta))

@@ -1,7 +1,7 @@
-"""Dry runs of preemption in numbers: which pods would have to leave a node so that another fits there.
+"""Dry runs of preemption on numbers: which pods would have to leave a node so that another pod fits there.
 
-The conditions are room by resource, and counts of pods by domain, each with a limit. The pods of lower priority leave;
-if the pod fits then, they come back one by one as long as it still does. A dry run changes nothing.
+The conditions are free resources, and counts of pods by topology domain, each with a limit. The pods of lower priority
+are removed; if the pod fits then, they are put back one by one as long as it still does. Nothing is evicted.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _Tally = tuple[int, int, int, "array[int]", "array[int]", "array[int] | None"]
 
 @final
 class Residents:
-    """The pods of one node, as (priority, request, kind), the most important first. Immutable.
+    """The pods on one node, as (priority, request, kind), the most important first. Immutable.
 
-    The caller numbers the kinds: pods of one kind have the same `weights`. `members` are the same pods as objects of
-    the caller, in the caller's order, so that `are` can compare them.
+    The caller numbers the kinds of pods: pods of one kind have equal `weights`. `members` are the same pods as objects
+    of the caller, in the caller's order, for `are` to compare.
     """
 
     def __init__(self, members: Iterable[object], pods: Sequence[tuple[int, PodRequest, int]]) -> None:
@@ -43,7 +43,7 @@ class Residents:
         return len(self._pods)
 
     def are(self, pods: Mapping[str, object]) -> bool:
-        """Return whether the values of this dict are the members: the same objects in the same order."""
+        """Return True if the values of this dict are the members: the same objects in the same order."""
         return len(pods) == len(self._members) and all(map(_is, pods.values(), self._members))
 
 
@@ -53,13 +53,13 @@ def _is(one: object, other: object) -> bool:
 
 @final
 class Conditions:
-    """The conditions of a pod on a node, as numbers that a dry run can follow. Valid for one state of the table.
+    """What a pod requires of a node, as numbers that a dry run can follow. Valid for one state of the table.
 
-    They are in order of their places, ascending from 1: the request has the place `room_place`, or there is none (0);
-    and each of the `tallies` has one. A tally with limits holds while a node's domain counts no more than its limit.
-    Those without limits, which must share a place, hold if each counts a pod, or with `may_be_first`, if they count
-    none in any domain. `detail` is the reason where a tally does not hold; `missing` where there is no domain, or 0 if
-    that is fine.
+    Each condition has a place, the position of its filter, ascending from 1. The request has the place `room_place`; 0
+    means that there is no request. Each of the `tallies` (counts of pods by topology domain) has a place. A tally with
+    limits holds if the count of the node's domain is not above its limit. Those without limits, which must share a
+    place, hold if each counts a pod, or with `may_be_first`, if none of them counts a pod in any domain. `detail` is
+    the reason number if a tally does not hold; `missing` that of a node without a domain, 0 if it is accepted.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Conditions:
 
     @property
     def tallies(self) -> int:
-        """Number of tallies."""
+        """The number of tallies."""
         return len(self._tallies)
 
 
@@ -109,22 +109,22 @@ def _check_domains(ids: array[int], counts: array[int], limits: array[int] | Non
 
 @dataclass(slots=True)
 class _State:
-    """A node at some moment of a dry run."""
+    """The numbers of a node at some moment of a dry run."""
 
-    left: list[int]  # of each entry of the request
-    room: int  # for pods
-    values: list[int]  # of each tally
+    left: list[int]  # what is free of each resource of the request
+    room: int  # how many more pods the node may have
+    values: list[int]  # the count of the node's domain in each tally
 
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """One node to be tried."""
+    """One node on which a dry run is made."""
 
     node: _Row
     row: int
     pods: Sequence[tuple[int, PodRequest, int]]
-    nominated: Sequence[tuple[int, PodRequest, int]]  # pods that the pod must leave their room
-    weights: Sequence[Sequence[int]]  # kind -> tally -> what a pod that moves counts for
+    nominated: Sequence[tuple[int, PodRequest, int]]  # nominated pods for which the preemptor must leave room
+    weights: Sequence[Sequence[int]]  # kind -> tally -> by how much a pod that comes or leaves changes the count
 
 
 def clear_nodes(
@@ -139,11 +139,11 @@ def clear_nodes(
 ) -> list[tuple[int, int]]:
     """Return for each node whether the pod would fit there if all pods of lower priority left.
 
-    For each node (0, 0) if so; else place and detail of the first obstacle, where `verdicts` have their place, too: the
-    code; or (NOBODY, 0) if no pod there is of lower priority. The pod has to fit both with and without the pods
-    nominated to the node, `nominated_by_node`. `weights` are what a pod that comes or leaves counts for: kind by kind,
-    tally by tally. `counted` has a byte for each tally, node by node: 0 if pods that come there, or leave, do not
-    count.
+    If so, the node's result is (0, 0); else the place and the detail (reason number) of the first condition that fails,
+    where a code of `verdicts` counts as a place; or (NOBODY, 0) if no pod there has a lower priority. The pod has to
+    fit both with and without the pods nominated to the node, `nominated_by_node`. `weights` has, by kind of pod and
+    then by tally, how much a pod that comes or leaves changes the tally. `counted` has, by node and then by tally, a
+    byte: 0 if pods that come to the node or leave it do not change the tally.
     """
     answers = []
     for trial in _trials(columns, conditions, rows, residents, nominated_by_node, weights, counted):
@@ -170,11 +170,11 @@ def spare_pods(
     counted: bytes | bytearray,
     violating: bytes | bytearray,
 ) -> list[tuple[list[int], list[int]]]:
-    """Return the victims on nodes where `clear_nodes` has found that the pod would fit; arguments as there.
+    """Return the victims on nodes on which the pod would fit according to `clear_nodes`, with the same arguments.
 
-    `violating` has a byte for each resident, node by node: other than 0 if its end would violate a budget. Those come
-    back first, then the others, each in the residents' order. Returns for each node (positions of the violating pods
-    that cannot stay, positions of the others that cannot).
+    `violating` has a byte for each pod on a node, node by node: not 0 if its eviction would violate a
+    PodDisruptionBudget. Those pods are put back first, then the others, each in the order of the residents. Returns for
+    each node (positions of the violating pods that cannot stay, positions of the others that cannot).
     """
     wanted = sum(map(len, residents))
     if len(violating) != wanted:
@@ -227,7 +227,7 @@ def _lower(conditions: Conditions, trial: _Trial) -> list[int]:
 
 
 def _cleared(conditions: Conditions, trial: _Trial) -> _State:
-    """Return the node without its pods of lower priority."""
+    """Return the numbers of the node without its pods of lower priority."""
     node = trial.node
     state = _State(
         [node.allocatable[resource] - node.requested[resource] for resource, _ in conditions._request.entries],
@@ -240,7 +240,7 @@ def _cleared(conditions: Conditions, trial: _Trial) -> _State:
 
 
 def _move(conditions: Conditions, trial: _Trial, state: _State, pod: tuple[int, PodRequest, int], by: int) -> None:
-    """Add a pod (1), or take it away (-1)."""
+    """Add a pod to the node (`by` 1), or remove it (-1)."""
     _, request, kind = pod
     asked = dict(request.entries)
     for position, (resource, _) in enumerate(conditions._request.entries):
@@ -251,7 +251,7 @@ def _move(conditions: Conditions, trial: _Trial, state: _State, pod: tuple[int, 
 
 
 def _spare(conditions: Conditions, trial: _Trial, state: _State, positions: Sequence[int]) -> list[int]:
-    """Let pods come back where possible, and return those that cannot."""
+    """Put these pods back where the preemptor still fits, and return the positions of those that cannot stay."""
     victims = []
     for position in positions:
         _move(conditions, trial, state, trial.pods[position], 1)
@@ -262,7 +262,7 @@ def _spare(conditions: Conditions, trial: _Trial, state: _State, positions: Sequ
 
 
 def _obstacle(conditions: Conditions, trial: _Trial, state: _State) -> tuple[int, int]:
-    """Return place and detail of what keeps the pod out, with nominated pods and then without; (0, 0) if it fits."""
+    """Return (place, detail) of the first condition that fails, with nominated pods and then without; else (0, 0)."""
     if trial.nominated:
         found = _first_obstacle(conditions, trial, _with_nominated(conditions, trial, state))
         if found[0]:
@@ -271,7 +271,7 @@ def _obstacle(conditions: Conditions, trial: _Trial, state: _State) -> tuple[int
 
 
 def _with_nominated(conditions: Conditions, trial: _Trial, state: _State) -> _State:
-    """Return the state with the nominated pods on the node, too."""
+    """Return the numbers of the node with the nominated pods there, too."""
     with_nominated = _State(list(state.left), state.room, list(state.values))
     for pod in trial.nominated:
         _move(conditions, trial, with_nominated, pod, 1)
@@ -305,7 +305,7 @@ def _first_obstacle(conditions: Conditions, trial: _Trial, state: _State) -> tup
 
 
 def _lacking(conditions: Conditions, trial: _Trial, state: _State) -> int:
-    """Return the detail of `filter_fit`; 0 if there is room."""
+    """Return the detail (reason number) of `filter_fit` for the request; 0 if there is room."""
     lacking = TOO_MANY_PODS if state.room < 1 else 0
     for position, (resource, amount) in enumerate(conditions._request.entries):
         if amount > state.left[position]:
@@ -316,7 +316,7 @@ def _lacking(conditions: Conditions, trial: _Trial, state: _State) -> int:
 
 
 def _unmet(conditions: Conditions, trial: _Trial, state: _State) -> int:
-    """Return the detail of the first tally without limits that does not hold; 0 if all hold."""
+    """Return the detail (reason number) of the first tally without limits that does not hold; 0 if all hold."""
     here = 0  # how many of the node's own domains they count a pod in, as the table has it
     counting = 0  # the same at this moment
     needs = 0

@@ -1,4 +1,4 @@
-"""Scores of feasible rows, by kube-scheduler 1.36's formulas, whose results they give bit for bit.
+"""Scores of feasible rows (nodes), bit for bit those of kube-scheduler 1.36.
 
 Integer division here is on non-negative numbers unless a comment says otherwise, so Python's floor equals Go's
 truncation.
@@ -19,7 +19,7 @@ from kscheduler._fast.reference.verdicts import Verdicts
 
 @final
 class Scores:
-    """The raw score of the plugin at work, and the weighted total of those done, for each row."""
+    """The raw score of the current Score plugin, and the weighted total of all plugins before it, for each row."""
 
     def __init__(self) -> None:
         self._raw: list[int] = []
@@ -30,7 +30,7 @@ class Scores:
         return len(self._raw)
 
     def reset(self, columns: NodeColumns) -> None:
-        """Begin with a new pod: raw and total become 0 everywhere."""
+        """Begin with a new pod: raw scores and totals become 0 on every row."""
         self._raw = [0] * columns.rows
         self._total = [0] * columns.rows
 
@@ -45,7 +45,7 @@ class Scores:
         self._raw[row] = within("value", value, -MAX_RAW, MAX_RAW)
 
     def add_total(self, row: int, value: int) -> None:
-        """Add to a row's total without a weight, for a score that is no plugin's."""
+        """Add a score without weight to a row's total, such as the score of an extender."""
         index("row", row, len(self._total))
         self._total[row] += within("value", value, -MAX_AMOUNT, MAX_AMOUNT)
 
@@ -58,7 +58,8 @@ def score_least_allocated(
 ) -> None:
     """Score like NodeResourcesFit's LeastAllocated: the weighted mean of the free percentages with the pod there.
 
-    `resources` are (resource column, weight). cpu and memory include the scoring defaults.
+    `resources` are (resource column, weight). cpu and memory include scoring's defaults for containers without a
+    request.
     """
     _score_each(columns, verdicts, scores, resources, lambda node: _least(node, request, resources))
 
@@ -80,7 +81,7 @@ def score_requested_to_capacity_ratio(
 ) -> None:
     """Score like NodeResourcesFit's RequestedToCapacityRatio: the weighted mean of used percentages mapped by `shape`.
 
-    `shape` are the points of a broken line, (utilization 0..100 ascending, score 0..10), as configured.
+    `shape` is a piecewise linear function as configured: points of (utilization 0..100 ascending, score 0..10).
     """
     table = _shape_table(shape)
     _score_each(columns, verdicts, scores, resources, lambda node: _ratio(node, request, resources, table))
@@ -101,7 +102,7 @@ def _score_each(
 
 
 def _use(node: _Row, request: PodRequest, resources: _Weighted) -> Iterator[tuple[int, int, int]]:
-    """Yield (used with the pod, allocatable, weight) of each resource that counts on this node."""
+    """Yield (amount used with the pod, allocatable, weight) of each resource that counts on this node."""
     for resource, weight in resources:
         allocatable = node.allocatable[resource]
         amount = request._amounts.get(resource, 0)
@@ -142,7 +143,7 @@ def _ratio(node: _Row, request: PodRequest, resources: _Weighted, table: Sequenc
 
 
 def _shape_table(shape: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the score, 0..100, of each utilization 0..100 on the broken line, which is flat outside its ends."""
+    """Return the score, 0..100, for each utilization 0..100 by the shape, which is constant beyond its ends."""
     if not shape:
         raise ValueError("shape: expected at least one point, got none")
     previous = -1
@@ -172,7 +173,7 @@ def score_balanced(
 ) -> None:
     """Score like NodeResourcesBalancedAllocation: 50..100, more if the pod makes the node's used fractions more equal.
 
-    75 is neutral. Amounts are as requested, without scoring defaults. Doubles are in kube-scheduler's order.
+    75 is neutral. Amounts are as requested, without scoring's defaults. Doubles are computed in kube-scheduler's order.
     """
     weighted = [(resource, 1) for resource in resources]
     _score_each(columns, verdicts, scores, weighted, lambda node: _balanced(node, request, resources))
@@ -199,7 +200,7 @@ def _fraction(used: int, allocatable: int) -> float:
 
 
 def _evenness(fractions: Sequence[float]) -> int:
-    """Return 100 less the standard deviation in percent, truncated."""
+    """Return 100 minus the standard deviation of the fractions in percent, truncated."""
     deviation = 0.0
     if len(fractions) == 2:
         deviation = abs((fractions[0] - fractions[1]) / 2)
@@ -231,15 +232,15 @@ def score_node_classes(
 
 
 def clear_raw(verdicts: Verdicts, scores: Scores) -> None:
-    """Set the raw score of every row to 0, before a plugin that adds to some."""
+    """Set the raw score of every row to 0, before a plugin that adds to raw scores."""
     check_scores(verdicts, scores)
     scores._raw = [0] * scores.rows
 
 
 def add_to_rows(scores: Scores, rows: array[int], amount: int) -> None:
-    """Add to the raw scores of some rows, feasible or not; `rows` is array('i').
+    """Add an amount to the raw scores of these rows, feasible or not; `rows` is array('i').
 
-    After a ValueError for a sum beyond MAX_RAW, the rows before that one have been added to.
+    ValueError if a sum is beyond MAX_RAW; the rows before that one have then been changed.
     """
     within("amount", amount, -MAX_RAW, MAX_RAW)
     for row in rows:
@@ -249,7 +250,10 @@ def add_to_rows(scores: Scores, rows: array[int], amount: int) -> None:
 
 
 def score_images(verdicts: Verdicts, scores: Scores, min_threshold: int, max_threshold: int) -> None:
-    """Score like ImageLocality: raw scores, in bytes that a node need not pull, become 0..100 between thresholds."""
+    """Score like ImageLocality: map raw scores, the bytes of images that a node already has, to 0..100.
+
+    `min_threshold` bytes or less become 0, `max_threshold` or more 100.
+    """
     check_scores(verdicts, scores)
     within("min_threshold", min_threshold, 0, MAX_RAW)
     within("max_threshold", max_threshold, min_threshold + 1, MAX_RAW)
@@ -259,7 +263,7 @@ def score_images(verdicts: Verdicts, scores: Scores, min_threshold: int, max_thr
 
 
 def normalize(verdicts: Verdicts, scores: Scores, reverse: bool) -> None:
-    """Normalise like kube-scheduler's default: raw * 100 / the highest raw, truncated; `reverse` takes that from 100.
+    """Normalise like kube-scheduler's default: raw * 100 / the highest raw, truncated; `reverse`: 100 minus that.
 
     If no raw score is above 0 they stay as they are, or all become 100 with `reverse`.
     """

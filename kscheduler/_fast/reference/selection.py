@@ -1,4 +1,4 @@
-"""The choice of a node: the best total, and one of the rows that share it."""
+"""The choice of a node: the best total, and one of the rows that have it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def best_total(verdicts: Verdicts, scores: Scores) -> tuple[int, int]:
 
 
 def select_host(verdicts: Verdicts, scores: Scores, random_bits: int | None) -> int:
-    """Return the row to take: among those with the best total the lowest, or number `random_bits` modulo their count.
+    """Return the row to take: the lowest with the best total, or number `random_bits` modulo their count among them.
 
     -1 if none is feasible.
     """

@@ -1,4 +1,4 @@
-"""Placement of pods that look at other pods, by the kernels of topology.py, one pod a call."""
+"""Placement of pods with topology spread constraints or pod affinity, by the kernels of topology.py, one pod a call."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ _CODE, _DETAIL = 3, 1  # of rows that are out
 
 @final
 class JoinTerms:
-    """The terms of a pod class about other pods in a node's topology domains. `weight` is that of its one score.
+    """The terms of a pod class: its constraints on the pods in a node's topology domains (spreading, pod affinity).
 
-    With `may_be_first`, a pod that needs others does without them while no domain has any.
+    `weight` is the weight of the score that the terms give. With `may_be_first`, a pod that needs other pods fits
+    without them while no domain has any.
     """
 
     def __init__(self, weight: int = 0, may_be_first: bool = False) -> None:
@@ -59,7 +60,8 @@ class JoinTerms:
     def keep_even(self, tally: DomainTally, max_skew: int, min_domains: int, own: int) -> None:
         """Reject rows without a domain, and those whose domain, with the pod, is more than `max_skew` above the lowest.
 
-        The pod counts for `own`, 0 or 1. With fewer than `min_domains` domains the lowest count is 0.
+        `own`, 0 or 1, is added to the domain's count for the pod. With fewer than `min_domains` domains the lowest
+        count is 0.
         """
         within("max_skew", max_skew, 1, INT32_MAX)
         within("min_domains", min_domains, 1, INT32_MAX)
@@ -67,7 +69,10 @@ class JoinTerms:
         self._even.append((tally, max_skew, min_domains, own))
 
     def need(self, tally: DomainTally) -> None:
-        """Reject rows without a domain or with no count there; only the former for a pod that may be, and is, first."""
+        """Reject rows without a domain, and rows whose domain has a count of 0.
+
+        If the pod may be, and is, the first of the pods that it needs, a count of 0 is accepted.
+        """
         self._needed.append(tally)
 
     def forbid(self, tally: DomainTally) -> None:
@@ -77,26 +82,32 @@ class JoinTerms:
     # --- how those left are scored ---
 
     def prefer(self, tally: DomainTally, weight: int) -> None:
-        """Score rows by the counts of their domains times `weight`, summed over calls; the range becomes 0 to 100."""
+        """Score rows by the counts of their domains times `weight`, summed over all calls and then mapped to 0..100."""
         within("weight", weight, -INT32_MAX, INT32_MAX)
         self._check_score(not self._spread and self._answers is None)
         self._near.append((tally, weight))
 
     def spread(self, tally: DomainTally, max_skew: int, counts_missing: bool = False) -> None:
-        """Score rows by how few their domains count. `counts_missing`: rows without a domain form one more domain."""
+        """Score rows by how low the counts of their domains are.
+
+        `counts_missing`: rows without a domain form one more domain.
+        """
         within("max_skew", max_skew, 1, INT32_MAX)
         self._check_score(not self._near and self._answers is None)
         self._spread.append((tally, max_skew, counts_missing))
 
     def score_answers(self, answers: RowAnswers, reverse: bool = False) -> None:
-        """Score rows by a plugin's answers, normalised over the rows left. The caller refreshes them before a join."""
+        """Score rows by a plugin's answers, normalised over the rows that are left.
+
+        The caller must refresh the answers before a join.
+        """
         self._check_score(not (self._near or self._spread or self._answers))
         if answers._is_marks or answers._limits[0] < 0:
             raise ValueError("expected scores that are never below 0")
         self._answers = answers, reverse
 
     def score_only(self, mask: RowMask) -> None:
-        """Score only the rows in the mask for how they spread; others get 0."""
+        """Give scores of `spread` to the rows in the mask only; others get 0."""
         self._scored = None
         if len(mask) < mask.rows:
             self._scored = RowMask()
@@ -179,7 +190,7 @@ class JoinTerms:
 
 @final
 class Joiner:
-    """Places one pod at a time, with the pod classes of a placer."""
+    """Places one pod at a time by its pod class joined with its terms (spreading, pod affinity)."""
 
     def __init__(self, placer: Placer) -> None:
         self._placer = placer
@@ -190,9 +201,9 @@ class Joiner:
         return self._placer
 
     def join(self, pod_class: PodClass, terms: Iterable[JoinTerms]) -> int | None:
-        """Return the number of rows on which a pod of the class with these terms fits; `row` then returns the best.
+        """Return the number of rows on which a pod of the class with these terms fits; `row` then returns the best one.
 
-        None if amounts or weights are beyond what this can compute, or a tally is shorter than the table.
+        None if amounts or weights are too large for this computation, or a tally is shorter than the table.
         """
         parts = tuple(terms)
         self._judged = None

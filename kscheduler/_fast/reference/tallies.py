@@ -1,4 +1,4 @@
-"""Sums of a counter by topology domain, updated row by row."""
+"""The sums of a counter by topology domain, updated as single rows change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_SUM = 1 << 30
 
 @final
 class DomainTally:
-    """Sums of a counter by domain. Call `rebuild` before anything else, and when domains or the mask have changed."""
+    """The sums of a counter by topology domain. `rebuild` must be called first, and when domains or the mask change."""
 
     def __init__(self) -> None:
         self._ids = array("i")
@@ -27,9 +27,9 @@ class DomainTally:
         self._is_good = False
 
     def rebuild(self, counts: array[int], ids: array[int], domains: int, mask: RowMask, each_row: bool = False) -> None:
-        """Sum the counts of the rows in the mask by domain; with `each_row`, every row with a domain is one of its own.
+        """Sum the counts of the rows in the mask by domain; with `each_row`, each row with a domain is its own domain.
 
-        If a sum is too large the tally is not good.
+        If a sum is too large the tally is not good (see `is_good`).
         """
         within("domains", domains, 0, INT32_MAX)
         for what, found in (("ids", ids), ("counts", counts)):
@@ -51,7 +51,10 @@ class DomainTally:
                 self.add(row, counts[row])
 
     def add(self, row: int, amount: int) -> None:
-        """Count `amount` more on a row. A tally that does not know the row is no longer good."""
+        """Add `amount` to the count of a row.
+
+        If the tally does not know the row, it is no longer good (see `is_good`).
+        """
         if not 0 <= row < self.rows or abs(amount) > _MAX_SUM:
             self._is_good = False
         if not self._is_good or row not in self._mask or self._ids[row] < 0:
@@ -66,7 +69,7 @@ class DomainTally:
         self._went_below = self._went_below or found < 0
 
     def give_up(self) -> None:
-        """Make the tally not good, as it does not follow further changes."""
+        """Declare the sums invalid, as the tally will not get further changes."""
         self._is_good = False
 
     @property
@@ -80,21 +83,21 @@ class DomainTally:
 
     @property
     def present(self) -> int:
-        """Number of domains with a row that is looked at."""
+        """The number of domains that have a row in the mask."""
         return len(self._sums)
 
     @property
     def occupied(self) -> int:
-        """Number of domains with a sum other than 0."""
+        """The number of domains with a sum other than 0."""
         return sum(found != 0 for found in self._sums.values())
 
     @property
     def minimum(self) -> int:
-        """Lowest sum of a domain that is present; 0 if none is."""
+        """The lowest sum of a domain that has a row in the mask; 0 if there is none."""
         return min(self._sums.values(), default=0)
 
     def sum_of(self, row: int) -> int | None:
-        """Return the sum of a row's domain; None if it has none."""
+        """Return the sum of the row's domain; None if the row has no domain."""
         within("row", row, 0, self.rows - 1)
         return None if self._ids[row] < 0 else self._sums.get(self._slot(row), 0)
 
@@ -102,7 +105,7 @@ class DomainTally:
         return row if self._each_row else self._ids[row]
 
     def _summed(self) -> tuple[DomainSums, array[int]]:
-        """Return the sums as the kernels over tables take them, and the domain of each row."""
+        """Return the sums in the form of `DomainSums`, and the domain of each row."""
         ids, domains = self._ids, self._domains
         if self._each_row:
             ids, domains = array("i", (row if ids[row] >= 0 else -1 for row in range(self.rows))), self.rows

@@ -1,7 +1,7 @@
-"""Counts by topology domain, for PodTopologySpread and InterPodAffinity.
+"""Counts of pods by topology domain, for PodTopologySpread and InterPodAffinity.
 
 Domains are numbered by the caller: `ids` is array('i'), row -> domain, -1 without one; counters are array('q'), row ->
-pods. A filter touches only rows that are still feasible, and a score writes only those.
+number of pods. Filters and scores change only rows that are still feasible.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kscheduler._fast.rounding import round_half_away
 
 @final
 class RowMask:
-    """A set of rows."""
+    """A set of rows (nodes)."""
 
     def __init__(self) -> None:
         self._rows = 0
@@ -31,17 +31,17 @@ class RowMask:
         return self._rows
 
     def take_alive(self, columns: NodeColumns) -> None:
-        """Take all rows that hold a node."""
+        """Set the mask to all rows that hold a node."""
         self._rows = columns.rows
         self._inside = {row for row in range(columns.rows) if columns.is_alive(row)}
 
     def take_feasible(self, verdicts: Verdicts) -> None:
-        """Take all rows that are still feasible."""
+        """Set the mask to all rows that are still feasible."""
         self._rows = verdicts.rows
         self._inside = set(verdicts.feasible_rows())
 
     def take(self, other: RowMask) -> None:
-        """Take the rows of another mask."""
+        """Set the mask to the rows of another mask."""
         self._rows = other._rows
         self._inside = set(other._inside)
 
@@ -50,7 +50,7 @@ class RowMask:
         self._inside = {row for row in self._inside if ids[row] >= 0}
 
     def drop_node_classes(self, columns: NodeColumns, verdict_by_node_class: bytes | bytearray | array[int]) -> None:
-        """Drop the nodes whose node class has a verdict other than 0; one byte for each class."""
+        """Remove the nodes whose node class has a verdict other than 0 (one byte for each class)."""
         if columns.rows < self._rows:
             raise ValueError(f"mask has {self._rows} rows, these columns {columns.rows}")
         for row in sorted(self._inside):
@@ -59,7 +59,7 @@ class RowMask:
                 self._inside.discard(row)
 
     def drop_rows(self, refused: bytes | bytearray) -> None:
-        """Drop the rows with a byte other than 0."""
+        """Remove the rows whose byte is not 0."""
         check_length("refused", len(refused), self._rows)
         self._inside = {row for row in self._inside if not refused[row]}
 
@@ -72,7 +72,7 @@ class RowMask:
 
 @final
 class DomainSums:
-    """A number for each domain of one topology key, filled by `sum_by_domain` as often as needed."""
+    """A sum for each domain of one topology key, filled by `sum_by_domain` as often as needed."""
 
     def __init__(self) -> None:
         self._sums: list[int] = []
@@ -84,12 +84,12 @@ class DomainSums:
 
     @property
     def present(self) -> int:
-        """Number of domains with a row in the mask."""
+        """The number of domains that have a row in the mask."""
         return len(self._marked)
 
     @property
     def minimum(self) -> int:
-        """Lowest sum of a present domain; 0 if none is."""
+        """The lowest sum of a domain that has a row in the mask; 0 if there is none."""
         return min((self._sums[domain] for domain in self._marked), default=0)
 
     def sum_of(self, domain: int) -> int:
@@ -101,7 +101,7 @@ class DomainSums:
 
 @final
 class RowTotals:
-    """A sum of doubles for each row: PodTopologySpread's score before it is rounded."""
+    """A sum of doubles for each row: PodTopologySpread's score before rounding."""
 
     def __init__(self) -> None:
         self._values: list[float] = []
@@ -123,10 +123,10 @@ class RowTotals:
 def sum_by_domain(
     sums: DomainSums, counts: array[int] | None, ids: array[int], domains: int, mask: RowMask, missing: int = -1
 ) -> int:
-    """Sum the counts of the rows in the mask by domain, and note which domains those rows are in.
+    """Sum the counts of the rows in the mask by domain into `sums`, and record which domains have such a row.
 
-    With `counts` None only the latter. Rows without a domain count for the domain `missing`, or not at all if it is -1.
-    Returns the number of domains present.
+    With `counts` None domains are only recorded. Rows without a domain count for the domain `missing`, or not at all if
+    that is -1. Returns the number of domains that have a row in the mask.
     """
     within("domains", domains, 0, INT32_MAX)
     within("missing", missing, -1, domains - 1)
@@ -157,7 +157,10 @@ def filter_skew(
     missing_detail: int,
     skewed_detail: int,
 ) -> int:
-    """Reject rows without a domain, or with a sum above `most` in it. Returns the number of feasible nodes left."""
+    """Reject rows without a domain, or whose domain's sum is above `most`.
+
+    Returns the number of feasible nodes left.
+    """
     _check_reason(code, missing_detail)
     _check_reason(code, skewed_detail)
     within("most", most, -INT64_MAX, INT64_MAX)
@@ -170,7 +173,7 @@ def filter_skew(
 
 
 def filter_outside(verdicts: Verdicts, sums: DomainSums, ids: array[int], code: int, detail: int) -> int:
-    """Reject rows without a domain, or whose domain has no sum above 0. Returns the number of feasible nodes left."""
+    """Reject rows without a domain, or whose domain's sum is not above 0. Returns the number of feasible nodes left."""
     _check_reason(code, detail)
     for row, found in list(_sums_of_rows(verdicts, sums, ids)):
         if found is None or found <= 0:
@@ -198,7 +201,7 @@ def filter_without_domain(verdicts: Verdicts, ids: array[int], code: int, detail
 
 
 def _sums_of_rows(verdicts: Verdicts, sums: DomainSums, ids: array[int]) -> Iterator[tuple[int, int | None]]:
-    """Yield each feasible row with the sum of its domain; None without a domain."""
+    """Yield each feasible row with the sum of its domain, None if it has no domain."""
     check_length("ids", len(ids), verdicts.rows)
     for row in verdicts.feasible_rows():
         if ids[row] >= sums.domains:
@@ -210,9 +213,9 @@ def _sums_of_rows(verdicts: Verdicts, sums: DomainSums, ids: array[int]) -> Iter
 
 
 def add_domain_sums(verdicts: Verdicts, scores: Scores, sums: DomainSums, ids: array[int], weight: int) -> None:
-    """Add weight * the sum of its domain to the raw score of every feasible row that has one.
+    """Add weight * its domain's sum to the raw score of every feasible row that has a domain.
 
-    After a ValueError for a raw score beyond MAX_RAW, the rows before that one have been added to.
+    ValueError if a raw score is beyond MAX_RAW; the rows before that one have then been changed.
     """
     check_scores(verdicts, scores)
     within("weight", weight, -MAX_WEIGHT, MAX_WEIGHT)
@@ -227,7 +230,10 @@ def add_domain_sums(verdicts: Verdicts, scores: Scores, sums: DomainSums, ids: a
 
 
 def normalize_range(verdicts: Verdicts, scores: Scores) -> None:
-    """Normalise like InterPodAffinity: lowest raw becomes 0, the highest 100, in truncated doubles; all equal, 0."""
+    """Normalise like InterPodAffinity: the lowest raw score becomes 0, the highest 100; if all are equal, 0.
+
+    The result is computed in doubles and truncated.
+    """
     check_scores(verdicts, scores)
     rows = verdicts.feasible_rows()
     lowest = min((scores._raw[row] for row in rows), default=0)
@@ -252,7 +258,7 @@ def add_spread(
 def add_spread_by_row(
     verdicts: Verdicts, totals: RowTotals, counts: array[int], ids: array[int], weight: float, max_skew: int
 ) -> None:
-    """Add like add_spread, with the row's own count: how kube-scheduler scores spreading over hostnames."""
+    """Add like `add_spread`, but with the row's own count: so kube-scheduler scores spreading over hostnames."""
     within("max_skew", max_skew, 1, INT32_MAX)
     check_length("ids", len(ids), verdicts.rows)
     check_length("counts", len(counts), verdicts.rows)

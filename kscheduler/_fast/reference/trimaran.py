@@ -1,4 +1,4 @@
-"""Trimaran's scores for all rows at once, by the formulas of trimaran_formulas.py."""
+"""Trimaran's scores for all rows (nodes) at once, by the formulas of trimaran_formulas.py."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _Doubles: TypeAlias = "array[float] | memoryview"
 
 
 def rate_target_load(rows: int, used: _Doubles, whole: _Doubles, missing: array[int], own: int, target: int) -> bytes:
-    """Rate each row 0..100 like TargetLoadPacking: best where predicted use is at `target` percent of CPU.
+    """Rate each row 0..100 like TargetLoadPacking: best where the predicted usage is at `target` percent of CPU.
 
-    `used` is in percent, `whole` the milli-cores of the node, `missing` those of pods that came lately, `own` those of
-    the pod. Values past the end are unknown, or zero.
+    `used` is the measured usage in percent; in milli-cores are: `whole`, the node's capacity; `missing`, the predicted
+    usage of recent pods; `own`, that of the pod. Values past the end of an array are unknown, or zero.
     """
     within("target", target, 1, 100)
     within("own", own, 0, MAX_AMOUNT)
@@ -47,7 +47,7 @@ def rate_load_variation(
     margin: float,
     sensitivity: float,
 ) -> bytes:
-    """Rate each row 0..100 like LoadVariationRiskBalancing: less where use of CPU or memory is high or varies."""
+    """Rate each row 0..100 like LoadVariationRiskBalancing: less where usage of CPU or memory is high or varies."""
     within("own_cpu", own_cpu, 0, MAX_AMOUNT)
     within("own_memory", own_memory, 0, MAX_AMOUNT)
 
@@ -71,7 +71,7 @@ def rate_load_variation(
 
 
 def score_rated(verdicts: Verdicts, scores: Scores, rates: bytes) -> None:
-    """Set the raw score of every feasible row to its byte; a row past the end gets 0."""
+    """Set the raw score of every feasible row to its byte in `rates`; a row past the end gets 0."""
     check_scores(verdicts, scores)
     for row in verdicts.feasible_rows():
         scores.set_raw(row, rates[row] if row < len(rates) else 0)

@@ -1,4 +1,4 @@
-"""The verdict on each row for one pod at a time: that it is feasible, or a code and a detail why it is rejected."""
+"""The verdict on each row (node) for one pod: feasible, or a code and a detail that state why it is rejected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from kscheduler._fast.reference.columns import NodeColumns
 
 @final
 class Verdicts:
-    """The verdict on each row for one pod at a time: that it is feasible, or a code and a detail why it is rejected."""
+    """The verdict on each row (node) for one pod at a time: feasible, or rejected with a code and a detail.
+
+    The code stands for the filter that rejected the row; the detail is that filter's reason number.
+    """
 
     def __init__(self) -> None:
         self._code: list[int] = []  # row -> FEASIBLE, 1..MAX_CODE, NOT_EXAMINED or NO_NODE
@@ -52,7 +55,7 @@ class Verdicts:
         return dict(Counter(pair for pair in pairs if pair[0] != NO_NODE))
 
     def reject(self, row: int, code: int, detail: int = 0) -> None:
-        """Reject a row if it is still feasible: the first reason stands."""
+        """Reject a row if it is still feasible; a row keeps its first reason."""
         _check_reason(code, detail)
         index("row", row, len(self._code))
         if self._code[row] == FEASIBLE:
@@ -75,9 +78,10 @@ class Verdicts:
                 self.reject(row, code, detail)
 
     def limit_feasible(self, start: int, limit: int) -> int:
-        """Examine nodes in a circle from row `start`, and stop before the feasible one that is more than `limit`.
+        """Examine nodes from row `start` on, wrapping around, and stop before the feasible one that exceeds `limit`.
 
-        That one and all after it become NOT_EXAMINED, whatever they were. Returns the number of nodes examined.
+        That node and all after it become NOT_EXAMINED, whatever their verdict was. Returns the number of nodes
+        examined.
         """
         rows = len(self._code)
         index("start", start, rows) if rows else within("start", start, 0, 0)
