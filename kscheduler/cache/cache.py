@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class PodState(msgspec.Struct, eq=False):
-    """A pod in the cache with its node, and whether it is assumed or confirmed by the watch."""
+    """A pod in the cache with its node, and whether it is assumed or has been confirmed by the watch."""
 
     pod: PodInfo
     node_name: str
@@ -38,8 +38,10 @@ class PodState(msgspec.Struct, eq=False):
 
 
 class Cache:
-    """Nodes and the pods on them. `assumed_ttl_s`: seconds that an assumed pod may stay unconfirmed after its binding
-    is written; 0 means for ever, as in kube-scheduler: the watch, not a timer, decides what became of the binding.
+    """The nodes and the pods on them.
+
+    `assumed_ttl_s`: seconds that an assumed pod may stay unconfirmed after its binding is written; 0 means forever, as
+    in kube-scheduler: the watch, not a timer, decides what became of the binding.
     """
 
     def __init__(self, table: NodeTable | None = None, assumed_ttl_s: float = 0.0) -> None:
@@ -64,7 +66,7 @@ class Cache:
         self._put(PodState(pod, node_name, True), self.table.get(node_name))
 
     def assume_counted(self, pods: Sequence[PodInfo], rows: Sequence[int], node_names: Sequence[str]) -> None:
-        """Assume pods whose requests the columns count already, each on the node of its row.
+        """Assume pods whose requests the node columns count already, each on the node of its row.
 
         Raises InternalError if one of them is in the cache already. After any fault none of them is assumed, and the
         caller must call `recount`: the columns, and perhaps some indexes, still count them.
@@ -88,7 +90,7 @@ class Cache:
         return InternalError(f"pod {pod.key} ({pod.uid}) is in the cache already, on {self._pods[pod.uid].node_name}")
 
     def finish_binding(self, uid: str, now: float) -> None:
-        """Record that the pod's binding is written: unconfirmed, it expires `assumed_ttl_s` after `now` (0: never)."""
+        """Record that the pod's binding is written. If it stays unconfirmed, it expires `assumed_ttl_s` after `now`."""
         state = self._pods.get(uid)
         if state is not None and state.assumed and self._assumed_ttl_s > 0:
             state.deadline = now + self._assumed_ttl_s
@@ -111,7 +113,7 @@ class Cache:
     # --- changes that the watch reports ---
 
     def set_pod(self, pod: PodInfo) -> None:
-        """Add or update a bound pod on the node that its spec names; an assumed pod is thereby confirmed."""
+        """Add or update a bound pod on the node that its spec names; an assumed pod thereby becomes confirmed."""
         node_name = pod.pod.spec.node_name
         if not node_name:
             raise InternalError(f"pod {pod.key} is on no node; only bound pods are in the cache")
@@ -143,7 +145,10 @@ class Cache:
         return info
 
     def remove_node(self, name: str) -> bool:
-        """Remove a node; False if unknown. Its pods are kept until the watch removes them: the node may come back."""
+        """Remove a node; False if it is unknown.
+
+        Its pods are kept until the watch removes them: the node may come back.
+        """
         if self.table.get(name) is None:
             return False
         pods = self.table.remove_node(name)
@@ -157,7 +162,7 @@ class Cache:
         return self._pods.get(uid)
 
     def uids(self) -> KeysView[str]:
-        """Return the uids of all pods in the cache, as a view: to be asked many times in a row."""
+        """Return the uids of all pods in the cache, as a view that stays up to date."""
         return self._pods.keys()
 
     def is_assumed(self, uid: str) -> bool:
@@ -177,7 +182,7 @@ class Cache:
     # these, they are recounted from `_pods`.
 
     def _put(self, state: PodState, info: NodeInfo | None) -> None:
-        """Add the pod to its node, `info`, and to all indexes. If this raises, the cache is as before."""
+        """Add the pod to its node, `info`, and to all indexes. If this raises, the cache is unchanged."""
         uid = state.pod.uid
         self._pods[uid] = state
         try:
@@ -192,7 +197,10 @@ class Cache:
             raise
 
     def _take(self, state: PodState) -> None:
-        """Remove the pod from its node and all indexes. A fault, except MemoryError, causes a recount."""
+        """Remove the pod from its node and all indexes.
+
+        After a fault other than MemoryError, everything is recounted.
+        """
         del self._pods[state.pod.uid]
         try:
             self._assumed -= state.assumed
@@ -213,14 +221,17 @@ class Cache:
             self.recount()
 
     def mend(self) -> None:
-        """Repeat a recount that a fault interrupted. Raises InternalError if it fails again: scheduling must stop."""
+        """Repeat a recount that a fault interrupted.
+
+        Raises InternalError if it fails again: then scheduling must stop.
+        """
         if self._is_torn:
             self.recount()
             if self._is_torn:
                 raise InternalError("pods on nodes cannot be counted, so that nothing can be decided: see the log")
 
     def recount(self) -> None:
-        """Rebuild nodes, columns and indexes from the cache's pods alone; requests of any other pods are dropped.
+        """Rebuild nodes, columns and indexes from the cache's pods alone, dropping requests of pods that are not in it.
 
         If a fault interrupts the recount, the next call of `mend` repeats it.
         """
@@ -241,7 +252,7 @@ class Cache:
         self._is_torn = False
 
     def _swap(self, state: PodState, pod: PodInfo) -> None:
-        """Replace a pod by a newer version with equal requests on the same node, as when the watch confirms it."""
+        """Replace a pod by a newer version with equal requests on the same node, such as the watch's confirmation."""
         self._assumed -= state.assumed
         state.assumed = False
         state.deadline = None
@@ -254,7 +265,7 @@ class Cache:
 
 
 def takes_the_same(old: PodInfo, new: PodInfo) -> bool:
-    """Return True if replacing one pod by the other on a node changes none of the node's numbers."""
+    """Return True if replacing one pod by the other on a node changes none of the node's counts."""
     return (
         (old.resources is new.resources or old.resources == new.resources)
         and old.host_ports == new.host_ports

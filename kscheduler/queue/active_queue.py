@@ -30,7 +30,7 @@ class ActiveQueue:
         self._lanes.push(qpi, self._less_key(qpi))
 
     def put_back(self, qpi: QueuedPodInfo) -> None:
-        """Return a popped pod, ahead of all pods with an equal key. Call it in reverse order of popping."""
+        """Return a popped pod to its place ahead of all pods with an equal key. Call it in reverse order of popping."""
         qpi.pool = Pool.ACTIVE
         self._lanes.push(qpi, self._less_key(qpi), next(self._returns))
 
@@ -38,11 +38,14 @@ class ActiveQueue:
         return self._lanes.pop(lane)
 
     def pop_many(self, most: int) -> list[QueuedPodInfo]:
-        """Pop up to `most` pods of the plain lane."""
+        """Pop up to `most` pods of the plain lane, i.e. pods that need no extender."""
         return self._lanes.plain.pop_many(most)
 
     def lanes(self) -> list[Lane]:
-        """Return the non-empty lanes except the plain one, in the queue order of their first pods."""
+        """Return the non-empty lanes except the plain one, in the queue order of their first pods.
+
+        A lane has the pods that call the same extenders; the plain lane those that call none.
+        """
         return self._lanes.in_order(self._less_key)
 
     def remove(self, qpi: QueuedPodInfo) -> None:

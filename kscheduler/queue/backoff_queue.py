@@ -1,8 +1,8 @@
 """The backoffQ, and how long a backoff lasts: kube-scheduler's arithmetic.
 
-The n-th failure in a row waits initial·2^(n−1) seconds, at most `max_s`. The end of the wait is cut to the whole
-second it falls in, its *window*: a pod backs off until its window has passed, and pods of one window leave together,
-in queue order. Times are monotonic seconds; windows are whole seconds of that clock.
+The n-th failure in a row waits initial·2^(n−1) seconds, at most `max_s`. The end of the wait is truncated to a whole
+second, its *window*: a pod backs off until that second is over, and pods of one window leave together, in queue order.
+Times are monotonic seconds; windows are whole seconds of that clock.
 
 Rejected pods and pods whose attempt met a fault are kept apart. Only rejected pods may be popped early, when no pod is
 active: a quick retry after a fault would add load to whatever is broken.
@@ -35,10 +35,10 @@ class Backoff:
         return float(min(self.max_s, self.initial_s * 2.0 ** min(failures - 1, _MAX_DOUBLINGS)))
 
     def expiration(self, qpi: QueuedPodInfo) -> float:
-        """Return the window in which the pod's backoff ends, counted from its timestamp; NO_BACKOFF if it has none.
+        """Return the window (whole second) in which the pod's backoff ends; NO_BACKOFF if it has none.
 
-        After a fault only consecutive faults count: many earlier rejections must not make one lost connection a long
-        backoff.
+        The backoff counts from the pod's timestamp. After a fault only consecutive faults count: many earlier
+        rejections must not make one lost connection a long backoff.
         """
         failures = qpi.consecutive_errors_count or qpi.unschedulable_count
         if failures == 0 or self.max_s == 0:
@@ -47,12 +47,12 @@ class Backoff:
 
 
 def window(moment: float) -> float:
-    """Return the start of the window (a whole second) that contains a moment. Monotonic seconds."""
+    """Return the start of the window (a whole second) that contains the time `moment`, in monotonic seconds."""
     return math.floor(moment / WINDOW_S) * WINDOW_S
 
 
 def is_backing_off(qpi: QueuedPodInfo, now: float) -> bool:
-    """Return True if the pod's backoff is not over: it lasts until the end of the window in which it expires."""
+    """Return True if the pod's backoff is not over: it lasts until the end of the whole second in which it expires."""
     return qpi.backoff_expiration >= window(now)
 
 
@@ -78,7 +78,10 @@ class BackoffQueue:
         self.pods += 1
 
     def pop_early(self, lane: Lane = PLAIN) -> QueuedPodInfo | None:
-        """Pop the lane's rejected pod whose backoff ends first, even if it is not over; None if there is none."""
+        """Pop the rejected pod of the lane whose backoff ends first, even if it is not over; None if there is none.
+
+        A lane has the pods that call the same extenders; the plain lane those that call none.
+        """
         if not self.pods:
             return None
         qpi = self._rejected.pop(lane)
@@ -86,13 +89,13 @@ class BackoffQueue:
         return qpi
 
     def early_lanes(self) -> list[Lane]:
-        """Return the lanes except the plain one that have rejected pods; the earliest end of a backoff comes first."""
+        """Return the lanes, except the plain one, that have rejected pods; the earliest end of a backoff is first."""
         return self._rejected.in_order(self._key)
 
     def pop_completed(self, now: float) -> Iterator[QueuedPodInfo]:
         """Remove and yield the pods whose backoff is over: first rejected pods, then those that met a fault.
 
-        Both lane by lane; within a lane in order of windows, then in queue order.
+        Both come lane by lane; within a lane in order of windows, then in queue order.
         """
         current = window(now)
         for lanes in filter(None, (self._rejected, self._faulted)):

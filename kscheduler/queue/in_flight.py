@@ -1,8 +1,8 @@
-"""Pods that are being scheduled, and the cluster events they may miss meanwhile.
+"""Pods that are being scheduled, and the cluster events that they may miss meanwhile.
 
-An event that comes while a pod is in flight may make the pod schedulable, and its cycle may not have seen the
-change. Events are kept once, in a list that all pods in flight share; each pod has the number of the first event
-that it may have missed. Events that concern only one pod (its update, its activation) are kept with that pod.
+An event that comes while a pod is in flight may make the pod schedulable, although its cycle did not see the change.
+Each event is kept once, in a list that all pods in flight share; each pod has the number of the first event that it may
+have missed. Events that concern only one pod (its update, its activation) are kept with that pod.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ POD_POPPED: Final = "PodPopped"  # kube-scheduler's label of a pod in its list o
 
 
 class QueuedEvent(NamedTuple):
-    """A cluster event with the object before and after it; None before an ADD and after a DELETE."""
+    """A cluster event with the object before and after it: no object before an ADD, none after a DELETE (None)."""
 
     event: ClusterEvent
     old: object
@@ -80,12 +80,12 @@ class InFlightPods:
             self._first_event += unneeded
 
     def record(self, queued_event: QueuedEvent) -> None:
-        """Keep an event for the pods in flight, if there are any."""
+        """Keep an event for the pods in flight; without any it is dropped."""
         if self._flights:
             self._events.append(queued_event)
 
     def missed(self, flight: Flight) -> Iterator[QueuedEvent]:
-        """Return the events since the pod was popped: first those of this pod only, then the shared ones."""
+        """Return the events since the pod was popped: first those that concern only this pod, then the shared ones."""
         shared = islice(self._events, flight.began_at - self._first_event, None)
         return chain(flight.own, shared) if flight.own else shared
 

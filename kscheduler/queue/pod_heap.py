@@ -1,7 +1,8 @@
-"""Heaps of queued pods: one for each lane. A removed pod's entry stays in the heap, and is skipped when it is on top.
+"""Heaps of queued pods. A removed pod's entry stays in its heap, and is skipped when it comes to the top.
 
-An entry is valid while its pod has the entry's ticket. Heaps that share a counter never use a ticket twice, so that a
-pod that has moved to another heap has no valid entry in the first. Pods with equal keys leave in the order they came.
+An entry is valid while its pod has the entry's ticket, a number. Heaps that share a counter never use a ticket twice,
+so a pod that has moved to another heap has no valid entry in the first. Pods with equal keys leave in the order they
+came. There is one heap for each *lane*, i.e. for the pods that call the same extenders.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ class PodHeap:
         return (entry[-1] for entry in self._entries if entry[-1].ticket == entry[-2])
 
     def push(self, qpi: QueuedPodInfo, key: SortKey, ticket: int = 0) -> None:
-        """Add a pod. `ticket`: a new number, below 0 to put the pod ahead of others with an equal key; 0: the next."""
+        """Add a pod.
+
+        `ticket`: a new number, negative to put the pod ahead of others with an equal key; 0: the next one.
+        """
         qpi.ticket = ticket = ticket or next(self._tickets)
         heapq.heappush(self._entries, (*key, ticket, qpi))
         self._live += 1
@@ -65,7 +69,7 @@ class PodHeap:
         return popped
 
     def first(self) -> QueuedPodInfo | None:
-        """Return the pod that `pop` would return, or None; it stays."""
+        """Return the pod that `pop` would return, without removing it; None if the heap is empty."""
         entries = self._entries
         while entries:
             qpi: QueuedPodInfo = entries[0][-1]
@@ -82,7 +86,7 @@ class PodHeap:
             self._compact()
 
     def _compact(self) -> None:
-        """Drop invalid entries. Done when they outnumber the pods, so that a removal costs amortised O(log n)."""
+        """Drop invalid entries. Called when they outnumber the pods, so that a removal costs amortised O(log n)."""
         self._entries = [entry for entry in self._entries if entry[-1].ticket == entry[-2]]
         heapq.heapify(self._entries)
 
@@ -93,7 +97,10 @@ class PodHeap:
 
 
 class PodLanes:
-    """A heap for each lane. A pod's lane must not change while it is in its heap. Most pods are in the plain lane."""
+    """A heap for each lane, i.e. for the pods that call the same extenders; most pods call none (the plain lane).
+
+    A pod's lane must not change while the pod is in its heap.
+    """
 
     __slots__ = ("_others", "_tickets", "plain")
 

@@ -6,7 +6,7 @@ Exactly one pool holds it, or a scheduling cycle does:
                         |                        |                                             ^
                         +--fault--> ERROR_BACKOFF+--event, backoff over------------------------+
 
-A pod that a PreEnqueue plugin holds back is GATED; it lives beside the unschedulable ones.
+A pod that a PreEnqueue plugin gates is GATED; it is kept with the unschedulable pods.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 NOBODY: frozenset[str] = frozenset()
 NO_BACKOFF = -math.inf  # an expiration that lies before every moment
 
-# A lane holds the pods that have to ask the same extenders, given by their positions. Pods are popped lane by lane.
+# A lane is the set of pods that call the same extenders; its name is their positions. Pods are popped lane by lane.
 Lane = tuple[int, ...]
 PLAIN: Lane = ()  # the lane of pods that no extender is interested in
 
@@ -37,7 +37,7 @@ class Pool(enum.Enum):
 
 
 class QueuedPodInfo(msgspec.Struct, eq=False):
-    """A pod in the queue; changed by the queue only. Times are monotonic seconds."""
+    """A pod in the queue, as kube-scheduler's QueuedPodInfo; only the queue changes it. Times are monotonic seconds."""
 
     pod_info: PodInfo
     timestamp: float  # when it was added, or returned from its last attempt
@@ -47,12 +47,12 @@ class QueuedPodInfo(msgspec.Struct, eq=False):
     consecutive_errors_count: int = 0  # faults since the last rejection
     unschedulable_plugins: frozenset[str] = NOBODY  # plugins that rejected it in the last attempt, or gate it
     pending_plugins: frozenset[str] = NOBODY  # plugins that rejected it with PENDING: their events skip backoff
-    gated_by: str | None = None  # the PreEnqueue plugin that holds it back
+    gated_by: str | None = None  # the PreEnqueue plugin that gates it
     backoff_expiration: float = NO_BACKOFF
     was_flushed: bool = False  # left the unschedulable pool by timeout since its last attempt
     pool: Pool = Pool.GONE
-    ticket: int = 0  # of its valid entry in the heap of its pool; 0: in no heap
-    lane: Lane = PLAIN  # from which it is popped; constant while it is in a heap
+    ticket: int = 0  # number of its valid entry in the heap of its pool; 0: in no heap
+    lane: Lane = PLAIN  # the extenders that it calls; constant while it is in a heap
     waits_since: int = 0  # while unschedulable or gated: events with a lower number do not concern it
 
     @property

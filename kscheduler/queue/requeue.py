@@ -1,8 +1,8 @@
 """Decides whether an event makes a waiting pod worth another attempt, and whether at once or after its backoff.
 
 Only plugins that rejected the pod decide, and only about events that they registered in the pod's profile. Their
-queueing hints may look at the changed object; without a hint the answer is yes, and likewise if the hint raises.
-This module does not know in which pool a pod is.
+queueing hints may read the changed object; without a hint the answer is yes, and likewise if the hint raises. This
+module does not know in which pool a pod is.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HINTS_A_SAMPLE = 16  # one in so many hint calls is reported with its duration; 
 class Strategy(enum.IntEnum):
     SKIP = 0  # the pod stays where it is
     AFTER_BACKOFF = 1
-    IMMEDIATELY = 2  # a plugin that answered PENDING wants the pod queued
+    IMMEDIATELY = 2  # active at once, without backoff: a plugin that answered PENDING wants the pod queued
 
 
 Registrations = tuple[Registration, ...]  # a plugin's registrations for one event
@@ -45,7 +45,7 @@ class RequeueRules:
     def __init__(
         self, registered: Mapping[str, Registered], observer: Measurements, stopwatch: Callable[[], float]
     ) -> None:
-        """`registered`: profile -> plugin -> its registrations."""
+        """Take the registrations: profile -> plugin -> its registered events with hints."""
         self._registrations: dict[str, dict[str, Registrations]] = {
             profile: {plugin: complete_registrations(events) for plugin, events in plugins.items()}
             for profile, plugins in registered.items()
@@ -66,7 +66,7 @@ class RequeueRules:
         self._failed: set[tuple[str, str]] = set()  # (plugin, event) whose hint has raised: logged once
 
     def interested(self, event: ClusterEvent) -> Mapping[str, Mapping[str, Registrations]]:
-        """Return profile -> plugin -> its registrations for the event; computed once for each cluster event."""
+        """Return profile -> plugin -> its registrations that match the event; computed once for each cluster event."""
         found = self._interested.get(event)
         if found is None:
             matched = {profile: _match(plugins, event) for profile, plugins in self._registrations.items()}
@@ -79,7 +79,7 @@ class RequeueRules:
         return profile if profile in self._registrations else ANY_PROFILE
 
     def groupings(self, profile: str, plugin: str) -> Sequence[Grouping]:
-        """Return the groupings, without duplicates, of the plugin's registrations in the profile."""
+        """Return the distinct groupings of waiting pods by which the plugin's hints in the profile are called."""
         found = self._groupings.get((profile, plugin))
         if found is None:
             registrations = self._registrations.get(profile, {}).get(plugin, ())
@@ -145,5 +145,5 @@ def _match(plugins: Mapping[str, Registrations], event: ClusterEvent) -> dict[st
 
 
 def _is_meant(qpi: QueuedPodInfo, subject: object) -> bool:
-    """Return True if a wildcard event concerns the pod: an event with a pod as its object is for that pod only."""
+    """Return True if a wildcard event concerns the pod: an event about a pod is for that pod only."""
     return subject is None or (isinstance(subject, Pod) and subject.metadata.uid == qpi.uid)

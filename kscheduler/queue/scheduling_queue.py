@@ -1,16 +1,16 @@
 """The scheduling queue: pods that are active, backing off, unschedulable, gated or in flight. kube-scheduler's rules.
 
-The interface of the queue: each method decides where a pod goes next and keeps every pod in exactly one pool. Other
-modules of this package decide the order of pools, the length of a backoff, and which events justify another attempt.
-No I/O, no clock: `now` is monotonic seconds. Nodes and plugins are known by name only.
+This is the interface of the queue: each method decides where a pod goes next and keeps every pod in exactly one pool.
+Other modules of this package decide the order of pools, the length of a backoff, and which events justify another
+attempt. No I/O, no clock: `now` is monotonic seconds. Nodes and plugins are known by name only.
 
 If the clock jumps back, time stands still for the queue until the clock is again where it was: no backoff becomes
-shorter, and active pods, and those that may leave their backoff early, are popped meanwhile. If it jumps forward,
-all backoffs and timeouts that end in between are over at once.
+shorter, and active pods, and those that may leave their backoff early, are popped meanwhile. If it jumps forward, all
+backoffs and timeouts that end in between are over at once.
 
-Two rules differ from kube-scheduler's on purpose. A pod deleted while it is in flight does not come back: its return
-is dropped here, instead of the caller looking the pod up. And an update of a waiting pod is not an event for other pods
-in flight.
+Two rules differ from kube-scheduler's on purpose. A pod that is deleted while it is in flight does not come back: its
+return is dropped here, instead of the caller looking the pod up. And an update of a waiting pod is not an event for
+other pods in flight.
 """
 
 from __future__ import annotations
@@ -81,10 +81,11 @@ class SchedulingQueue:
         piece_steps: int = PIECE_STEPS,
         lane_of: Callable[[PodInfo], Lane] | None = None,
     ) -> None:
-        """`pre_enqueue` returns None for a pod that may be queued, or a status that names the plugin that gates it.
+        """Build an empty queue. `pre_enqueue` returns None for a pod that may be queued, or the gating plugin's status.
 
         `registered`: profile, or ANY_PROFILE -> plugin -> events. `stopwatch` measures hints. `clock` and `piece_steps`
-        only bound the time and the steps of one piece of requeueing. Without `lane_of` all pods are in the plain lane.
+        only limit the time and the steps that one piece of requeueing takes. `lane_of` returns the lane of a pod, i.e.
+        the extenders that it calls; without it no pod calls any (the plain lane).
         """
         tickets = count(1)
         self._less_key = less_key
@@ -131,7 +132,7 @@ class SchedulingQueue:
             self._update_in_place(qpi, new)
 
     def _update_in_flight(self, flight: Flight, old: Pod | None, new: PodInfo) -> None:
-        """Record an update of a pod in flight for its return to the queue: its cycle keeps the older version."""
+        """Record an update of a pod in flight, for when it returns to the queue; its cycle keeps the older version."""
         known = flight.latest or flight.qpi.pod_info
         for event in pod_events(old or known.pod, new.pod):
             flight.note(QueuedEvent(event, old or known.pod, new.pod))
@@ -154,7 +155,7 @@ class SchedulingQueue:
                 return
 
     def _update_in_place(self, qpi: QueuedPodInfo, new: PodInfo) -> None:
-        """Update a pod in activeQ or backoffQ; its place changes only with its sort key or lane."""
+        """Update a pod in activeQ or backoffQ; its position changes only if its sort key or lane does."""
         key_before = self._less_key(qpi)
         qpi.pod_info = new
         lane = PLAIN if self._lane_of is None else self._lane_of(new)
@@ -177,10 +178,11 @@ class SchedulingQueue:
     # --- one attempt ---------------------------------------------------------------------------------------------
 
     def pop(self, now: float, lane: Lane = PLAIN) -> QueuedPodInfo | None:
-        """Pop the lane's next pod, or return None. The pod is in flight until it is returned, or `done` is called.
+        """Pop the next pod of the lane, or return None. The pod is in flight until it is returned, or `done` is called.
 
-        If the lane has no active pod, a rejected pod is popped before its backoff is over, so that the scheduler is
-        not idle; in lanes of extenders only if no lane has an active pod, since calls of extenders have a cost.
+        A lane has the pods that call the same extenders; the plain lane those that call none. If the lane has no active
+        pod, a rejected pod is popped before its backoff is over, so that the scheduler is not idle; in lanes of
+        extenders only if no lane has an active pod, since calls of extenders have a cost.
         """
         qpi = self._active.pop(lane)
         if qpi is None:
@@ -191,7 +193,7 @@ class SchedulingQueue:
         return qpi
 
     def _pop_early(self, now: float, lane: Lane) -> QueuedPodInfo | None:
-        """Pop the lane's first pod that is rejected and backing off; None if there is none."""
+        """Pop the first pod of the lane that is rejected and backing off; None if there is none."""
         qpi = self._backoff.pop_early(lane)
         if qpi is None:
             return None
@@ -200,7 +202,7 @@ class SchedulingQueue:
         return qpi
 
     def _depart(self, popped: Sequence[QueuedPodInfo], now: float) -> None:
-        """Move pods from their pools into flight."""
+        """Mark popped pods as in flight."""
         pods = self._pods
         for qpi in popped:
             del pods[qpi.pod_info.uid]
@@ -212,9 +214,9 @@ class SchedulingQueue:
         self._in_flight.begin(popped)
 
     def pop_many(self, now: float, most: int) -> list[QueuedPodInfo]:
-        """Pop up to `most` next pods of the plain lane, as that many calls of `pop` would.
+        """Pop up to `most` next pods of the plain lane (pods that call no extender), as that many calls of `pop` would.
 
-        Only one pod at a time is popped before its backoff is over: its decision may make others active.
+        Only one pod at a time is popped before its backoff is over, since its decision may make others active.
         """
         popped = self._active.pop_many(most)
         if popped:
@@ -241,16 +243,19 @@ class SchedulingQueue:
             self._pods[uid] = qpi
 
     def lanes(self) -> list[Lane]:
-        """Return the lanes, except the plain one, of which `pop` returns a pod, in the order of their first pods."""
+        """Return the lanes, except the plain one, from which `pop` returns a pod, in the order of their first pods.
+
+        A lane has the pods that call the same extenders; the plain lane those that call none.
+        """
         if self._lane_of is None:
             return []
         return self._active.lanes() if self._active else self._backoff.early_lanes()
 
     def done(self, uid: str) -> None:
-        """End the flight of a pod that will not return: it is bound or dropped. Calling it twice does no harm.
+        """End the flight of a pod that will not return because it is bound or dropped. Calling it twice does no harm.
 
-        Must not be called while the attempt may still fail: the queue keeps events for a pod only while the pod is
-        in a pool or in flight.
+        Must not be called while the attempt may still fail: the queue keeps events for a pod only while the pod is in a
+        pool or in flight.
         """
         flight = self._in_flight.get(uid)
         if flight is not None:
@@ -263,7 +268,8 @@ class SchedulingQueue:
         """End the flight of a pod that `plugins` rejected; it waits for an event that one of them registered.
 
         If such an event came while the pod was in flight, it is tried again after its backoff, or at once if a pending
-        plugin wants that. Returns the pod's new pool; GONE if it was deleted meanwhile. Without plugins: as a fault.
+        plugin wants that. Returns the pod's new pool; GONE if it was deleted meanwhile. Without plugins the pod counts
+        as one that met a fault.
         """
         if not plugins and not pending_plugins:
             return self.requeue_after_error(qpi, now)
@@ -320,8 +326,8 @@ class SchedulingQueue:
     ) -> int:
         """Requeue the pods that an event may make schedulable, and return how many were requeued at once.
 
-        If the event has more hints and pods than fit into one piece of work, `flush` does the rest. An event that no
-        rejecting plugin of a waiting pod registered costs a dictionary look-up for each plugin that did.
+        If there are more hints to call and pods to move than fit into one piece of work, `flush` does the rest. If no
+        plugin that rejected a waiting pod registered the event, it costs one dictionary look-up for each such plugin.
         `up_to_priority`: waiting pods of a higher priority are not concerned; pods in flight always are.
         """
         if not event.is_wildcard and not self._rules.interested(event):
@@ -333,7 +339,7 @@ class SchedulingQueue:
         return woken
 
     def _move(self, qpi: QueuedPodInfo, strategy: Strategy, label: str, now: float) -> bool:
-        """Move an unschedulable or gated pod to where the strategy sends it. Returns False if it is gated now."""
+        """Move an unschedulable or gated pod to the pool that the strategy names. Returns False if it is gated now."""
         self._unschedulable.remove(qpi)
         self._place(qpi, strategy, label, now)
         return qpi.gated_by is None
@@ -354,7 +360,7 @@ class SchedulingQueue:
         return moved
 
     def end_error_backoffs(self, uids: Iterable[str], now: float) -> int:
-        """Make active those of these pods that back off after a fault, since it is over; return how many there were."""
+        """Make those of these pods active that back off after a fault, since the fault is over; return how many."""
         now = self._at(now)
         ended = [qpi for uid in uids if (qpi := self._pods.get(uid)) is not None and qpi.pool is Pool.ERROR_BACKOFF]
         for qpi in ended:
@@ -421,15 +427,16 @@ class SchedulingQueue:
         return None if deadline == math.inf else max(deadline, now)
 
     def _at(self, now: float) -> float:
-        """Return the queue's time: the latest `now` seen, which never goes back."""
+        """Return the queue's time: the latest `now` that it was given, so that it never goes back."""
         self._now = max(self._now, now)
         return self._now
 
     # --- placing: the only ways into and out of a pool -------------------------------------------------------------
 
     def _place(self, qpi: QueuedPodInfo, strategy: Strategy, label: str, now: float) -> Pool:
-        """Put a pod that is in no pool where the strategy sends it; it is gated if a PreEnqueue plugin says so. The pod
-        enters `_pods` only after its pool, so that after a fault in between it may be returned again.
+        """Put a pod that is in no pool into the one that the strategy names, or gate it if a PreEnqueue plugin does.
+
+        The pod enters `_pods` only after its pool, so that after a fault in between it may be returned again.
         """
         uid = qpi.pod_info.uid
         if strategy is Strategy.SKIP or not self._admit(qpi):
@@ -459,7 +466,10 @@ class SchedulingQueue:
             qpi.lane = self._lane_of(qpi.pod_info)
 
     def _admit(self, qpi: QueuedPodInfo) -> bool:
-        """Run PreEnqueue. False: a plugin gates the pod; the plugin is recorded, so that its events find the pod."""
+        """Run PreEnqueue.
+
+        Returns False if a plugin gates the pod, which is recorded, so that its events find the pod.
+        """
         status = self._pre_enqueue(qpi.pod_info)
         if status is None or status.code is Code.SUCCESS:
             qpi.gated_by = None
@@ -495,7 +505,7 @@ class SchedulingQueue:
 
     @property
     def is_waking(self) -> bool:
-        """True if there are unfinished events, with which `flush` has to continue."""
+        """True if there are events whose waiting pods are not all processed yet; `flush` continues with them."""
         return len(self._waker) > 0
 
     def counts(self) -> QueueCounts:
@@ -515,7 +525,7 @@ class SchedulingQueue:
         return self._in_flight.event_counts()
 
     def rejections(self) -> Counter[tuple[str, str]]:
-        """Return (plugin, profile) -> number of pods that the plugin rejected last. O(pods); for scraping metrics."""
+        """Return (plugin, profile) -> number of pods that the plugin rejected last. O(pods), for scraping metrics."""
         return Counter(
             (plugin, qpi.pod_info.pod.spec.scheduler_name)
             for qpi in self._pods.values()
@@ -553,6 +563,6 @@ class SchedulingQueue:
 
 
 def _is_own_room(queued_event: QueuedEvent, qpi: QueuedPodInfo) -> bool:
-    """Return True if the event only frees the room that the pod itself was assumed on: no reason to try it again."""
+    """Return True if the event only released room that was assumed for the pod itself: no reason to try it again."""
     event, old, _ = queued_event
     return event is ASSIGNED_POD_DELETE and isinstance(old, Pod) and old.metadata.uid == qpi.uid

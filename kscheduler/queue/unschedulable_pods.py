@@ -1,8 +1,8 @@
 """Pods that wait for a change in the cluster, indexed by the plugins that rejected them.
 
-A rejected pod is indexed under each plugin that rejected it, in one group for each grouping of that plugin's hints. A
-gated pod is indexed only under the plugin that gates it. So an event for which none of these plugins registered
-costs nothing for any pod.
+A rejected pod is indexed under each plugin that rejected it, in one group for each grouping of that plugin's queueing
+hints. A gated pod is indexed only under the plugin that gates it. So an event for which none of these plugins
+registered costs nothing for any pod.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class UnschedulablePods:
 
     @property
     def now(self) -> int:
-        """Return the sequence number of an event that happens now; pods with a higher `waits_since` ignore it."""
+        """Return the sequence number for an event that occurs now; pods with a higher `waits_since` ignore it."""
         return self._since
 
     def gated_by(self, profile: str, plugin: str) -> Collection[QueuedPodInfo]:
@@ -54,7 +54,7 @@ class UnschedulablePods:
         return list(found.values()) if found else ()
 
     def groups(self, profile: str, plugin: str, grouping: Grouping) -> WaitingGroups | None:
-        """Return the pods that the plugin rejected, in the groups of this grouping; None if there were never any."""
+        """Return the pods that the plugin rejected, in the groups of this grouping; None if there never were any."""
         return self._groups.get((profile, plugin), {}).get(grouping)
 
     def add(self, qpi: QueuedPodInfo) -> None:
@@ -113,7 +113,7 @@ class UnschedulablePods:
                 groups.remove(qpi)
 
     def _withdraw(self, qpi: QueuedPodInfo) -> None:
-        """Remove a rejected pod that a fault prevented from entering all of its groups."""
+        """Remove a rejected pod that could not be added to all of its groups because of a fault."""
         del self._rejected[qpi.uid]
         profile = self._rules.profile_of(qpi)
         for plugin in rejectors(qpi):

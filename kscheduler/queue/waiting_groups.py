@@ -1,7 +1,7 @@
 """Pods that one plugin rejected, in groups that get equal answers from one of its queueing hints.
 
 Groups are kept by priority, so that an event finds the pods of the highest priority first. A pod's group is determined
-when it is added; a changed pod has to be removed and added again.
+when it is added; if the pod changes, it has to be removed and added again.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Group:
         self.members: dict[str, QueuedPodInfo] = {}  # pod uid -> pod, in order of addition
 
     def apart_from(self, uid: str) -> QueuedPodInfo | None:
-        """Return any member but the pod with this uid, for whose answer the others stand too; None if there is none."""
+        """Return a member other than the pod with this uid, to call the hint with for all; None if there is none."""
         return next((qpi for qpi in self.members.values() if qpi.uid != uid), None)
 
 
 class _Level:
-    """The groups of one priority."""
+    """The groups of waiting pods of one priority."""
 
     __slots__ = ("groups", "index", "priority", "singles")
 
@@ -44,7 +44,10 @@ class _Level:
         self.singles: dict[str, Group] = {}  # pod uid -> the group of one pod without a key
 
     def find(self, old: object, new: object) -> Iterator[Group]:
-        """Yield the groups an event may help. Groups may come and go during iteration: none that stays is left out."""
+        """Yield the groups that an event may help.
+
+        Groups may be added and removed meanwhile; all that stay are found.
+        """
         yield from (group for key in self._keys(old, new) if (group := self.groups.get(key)) is not None)
         yield from (group for group in list(self.singles.values()) if group.members)
 
@@ -72,7 +75,7 @@ class _Level:
                 self.give_up_index()
 
     def give_up_index(self) -> None:
-        """Drop the hint index after it raised: from now on the hint is called for every group of this priority."""
+        """Drop the hint index, which raised: from now on the hint is called for every group of this priority."""
         log.exception("a hint index failed and is no longer used", extra={"index": repr(self.index)})
         self.index = None
 
@@ -138,7 +141,7 @@ class WaitingGroups:
         return found
 
     def _key(self, qpi: QueuedPodInfo) -> Hashable:
-        """Return the pod's `Grouping.key`; None, which makes a group of this pod alone, if computing the key fails."""
+        """Return the pod's `Grouping.key`; if computing it fails, None, which makes a group of this pod alone."""
         try:
             key = self._grouping.key(qpi.pod_info)
             hash(key)

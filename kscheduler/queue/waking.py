@@ -1,10 +1,10 @@
-"""Requeues waiting pods after events: which pods, in which order, and how many at a time.
+"""Requeues waiting pods after events: decides which pods, in which order, and how many at a time.
 
-An event concerns the pods that wait when it happens. Most events are processed at once. One with many hints to call
-or many pods to requeue is continued later, a bounded piece at a time, so that neither scheduling nor the watch stands
-still; later events queue up behind it. Nothing is lost by that: for a pod that changes meanwhile, unfinished events are
-decided first, and a pod that is added after an event was scheduled with knowledge of it. Pods of the highest
-priority come first.
+An event concerns the pods that wait when it occurs. Most events are processed at once. An event with many hints to call
+or many pods to requeue is continued later, in pieces of limited length, so that neither scheduling nor the watch stands
+still; later events queue up behind it. Nothing is lost by that: if a waiting pod changes, unfinished events are decided
+for it first, and a pod that is added after an event was scheduled with knowledge of it. Pods of the highest priority
+come first.
 
 If events come faster than their hints can be called, hints are skipped: all pods that the registered plugins rejected
 are requeued once, as they would be without hints.
@@ -42,14 +42,14 @@ Found = tuple[QueuedPodInfo, Strategy]
 
 @dataclass(slots=True, eq=False)
 class Wake:
-    """An event that is being processed, with the waiting pods still to be asked about or moved."""
+    """An event that is being processed, with its waiting pods that are still to be judged by hints or moved."""
 
     queued_event: QueuedEvent
-    number: int  # pods whose `waits_since` is not higher are concerned
+    number: int  # sequence number of the event; pods whose `waits_since` is not higher are concerned
     waited: frozenset[Waited] | None  # plugins whose pods are concerned; None: all pods
     decide: Callable[[QueuedPodInfo], Strategy]  # the strategy for one pod
     steps: Iterator[Found | None]  # pods to move, and None for each hint called
-    up_to_priority: float = math.inf  # pods with a higher one are not concerned
+    up_to_priority: float = math.inf  # pods of a higher priority are not concerned
 
     def concerns(self, qpi: QueuedPodInfo) -> bool:
         return (
@@ -82,7 +82,7 @@ class Waker:
         return len(self._wakes)
 
     def process(self, queued_event: QueuedEvent, now: float, up_to_priority: float = math.inf) -> int:
-        """Process an event. Returns how many pods were requeued at once; `go_on` does the others."""
+        """Process an event. Returns how many pods were requeued at once; `go_on` requeues the others."""
         if not self._pods.rejected and not self._pods.gated:
             return 0  # no pod waits, and pods added later are not concerned
         is_wildcard = queued_event.event.is_wildcard
@@ -103,7 +103,10 @@ class Waker:
         )
 
     def wake_overdue(self, queued_event: QueuedEvent, is_overdue: Callable[[QueuedPodInfo], bool], now: float) -> int:
-        """Requeue the pods that waited too long. Returns how many were requeued at once; `go_on` does the others."""
+        """Requeue the pods that waited too long.
+
+        Returns how many were requeued at once; `go_on` requeues the others.
+        """
 
         def decide(qpi: QueuedPodInfo) -> Strategy:
             return Strategy.AFTER_BACKOFF if is_overdue(qpi) else Strategy.SKIP
@@ -113,7 +116,7 @@ class Waker:
         return self._start(Wake(queued_event, number, frozenset(), decide, self._overdue(is_overdue, number)), now)
 
     def go_on(self, now: float) -> int:
-        """Continue with unfinished events for one piece of work. Returns how many pods were requeued."""
+        """Continue with unfinished events for one limited piece of work. Returns how many pods were requeued."""
         self._left_steps, self._left_s = self._piece_steps, PIECE_S
         woken = 0
         while self._wakes and self._may_work:
@@ -128,7 +131,10 @@ class Waker:
         return self._left_steps > 0 and self._left_s > 0
 
     def overtake(self, qpi: QueuedPodInfo) -> tuple[Strategy, str]:
-        """Decide all unfinished events for one pod now. Returns the strategy and the label of the decisive event."""
+        """Decide all unfinished events for one pod now.
+
+        Returns the strategy and the label of the event that decided it.
+        """
         best, label = Strategy.SKIP, ""
         for wake in self._wakes:
             if best is not Strategy.IMMEDIATELY and wake.concerns(qpi) and (found := wake.decide(qpi)) > best:
@@ -148,7 +154,10 @@ class Waker:
         return woken
 
     def _advance(self, wake: Wake, now: float) -> int:
-        """Spend the rest of the piece on this event; if any of the piece is left, the event is finished."""
+        """Spend the rest of the current piece of work on this event. Returns how many pods were requeued.
+
+        If some of the piece is left afterwards, the event is finished.
+        """
         woken = 0
         until = self._clock() + self._left_s
         for found in wake.steps:
@@ -161,7 +170,7 @@ class Waker:
         return woken
 
     def _give_up_hints(self) -> None:
-        """Replace all unfinished events by one that requeues the pods of their plugins without calling hints."""
+        """Replace all unfinished events by one that requeues the pods their plugins rejected, without calling hints."""
         latest = self._wakes[-1].queued_event
         waited = self._union()
         log.warning(
@@ -214,7 +223,7 @@ class Waker:
     def _wanted(
         self, plugin: str, registration: Registration, queued_event: QueuedEvent, groups: Iterator[Group]
     ) -> Iterator[Found | None]:
-        """Yield the pods of these groups, all rejected by the plugin, that this registration wants to be queued."""
+        """Yield those pods of these groups, all rejected by the plugin, that the registration wants to be queued."""
         subject = _subject(queued_event)
         for group in groups:
             itself = group.members.get(subject)
@@ -245,7 +254,7 @@ class Waker:
             yield qpi, decide(qpi)
 
     def timed_gated(self) -> Iterator[QueuedPodInfo]:
-        """Yield the gated pods that take part in timeouts: their plugin registered the wildcard event. Rarely any."""
+        """Yield the gated pods that are requeued by timeout: their plugin registered the wildcard event. Rarely any."""
         for profile, gate in self._rules.wildcard_gates:
             yield from self._pods.gated_by(profile, gate)
 
