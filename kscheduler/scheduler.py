@@ -1,8 +1,8 @@
 """The scheduler: owns cache, queue, profiles and informers; starts, drains and stops them.
 
-Two coroutines run side by side. `observe` keeps cache and queue as the watch says, from the start, also on a
-standby replica. `schedule` takes pods and places them; the caller runs it only while this replica may bind, and
-cancelling it stops binding at once.
+Two coroutines run side by side. `observe` keeps cache and queue up to date with the watch, from the start, also on a
+standby replica. `schedule` takes pods from the queue and places them; the caller runs it only while this replica leads
+and so may bind. Cancelling it stops binding at once.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# One slice of decisions before the event loop may breathe. The time keeps watch events and binds moving; the count
-# bounds a slice where time stands still, as in a simulation.
+# Limits of one slice of decisions, after which the event loop runs other work. The time keeps watch events and bindings
+# moving; the count limits a slice where time stands still, as in a simulation.
 SLICE_S = 0.005
 SLICE_PODS = 256
 DEFAULT_BIND_CONCURRENCY = 64
@@ -102,20 +102,20 @@ class Options:
     """Settings of the command line that are not in kube-scheduler's configuration file."""
 
     first_on_tie: bool = False  # among equal scores take the first node, not a random one
-    bind_concurrency: int = DEFAULT_BIND_CONCURRENCY  # binding cycles at work; decisions wait when it is reached
+    bind_concurrency: int = DEFAULT_BIND_CONCURRENCY  # most binding cycles at work at once; then decisions wait
     max_in_unschedulable_s: float = 300.0
-    assumed_pod_ttl_s: float = 0.0  # give up a pod bound but not confirmed by the watch for so long; 0: never
+    assumed_pod_ttl_s: float = 0.0  # seconds after which a bound pod that no watch confirms is given up; 0: never
     identity: str = "kscheduler"  # reporting instance of Events
     explain: DecisionLogOptions | None = None  # what is remembered of decisions; None: nothing
-    compiled_lane: bool = True  # decide pods of known classes in the compiled core; the decisions are the same
-    recover_events: bool = False  # write the Scheduled Events that a predecessor did not come to write
+    compiled_lane: bool = True  # decide many pods in one call of a kernel where possible; the decisions are the same
+    recover_events: bool = False  # write the Scheduled Events that a killed predecessor left unwritten
     guests: GuestPlugins | None = None  # the wasm plugins that the configuration names; None: it may name none
     pauses: RetryPauses | None = None  # ended by every success of the client; None: by those of the informers only
-    prove_silent_watches: bool = False  # have a watch that says nothing show that it works
+    prove_silent_watches: bool = False  # test whether watches without events still work
 
 
 def check_supported(config: SchedulerConfig, guests: GuestPlugins | None = None) -> None:
-    """Raise ConfigError, as a Scheduler would, for a valid configuration that asks for what is not there."""
+    """Raise ConfigError, as a Scheduler would, for a valid configuration that names something unsupported."""
     build_extenders(config, Measurements(), lambda: 0.0)
     telemetry_settings(config)
     handle = Handle(table=NodeTable(), rng=random.Random(0))
@@ -124,7 +124,10 @@ def check_supported(config: SchedulerConfig, guests: GuestPlugins | None = None)
 
 
 class Scheduler:
-    """Owns all parts of a running scheduler. Raises ConfigError for a configuration that asks for what is not there."""
+    """Owns all parts of a running scheduler.
+
+    Raises ConfigError for a configuration that names something unsupported.
+    """
 
     def __init__(
         self,
@@ -139,7 +142,10 @@ class Scheduler:
         extender_endpoint: MakeEndpoint = Webhook,
         metric_source: MakeSource | None = None,
     ) -> None:
-        """`extender_endpoint` and `metric_source` make clients of extenders and metrics; a simulation has its own."""
+        """Build all parts, without starting them.
+
+        `extender_endpoint` and `metric_source` make the clients of extenders and metrics; a simulation has its own.
+        """
         self.measurements = Measurements(metrics)
         self.measurements.features(FEATURE_GATES)
         extenders = build_extenders(config, self.measurements, stopwatch, extender_endpoint)
@@ -285,7 +291,10 @@ class Scheduler:
         return profiles
 
     def _build_evictions(self, client: Client) -> SchedulerEvictions:
-        """Build the evictions before the parts they act through, because profiles use them."""
+        """Build the evictions (preemption's writes) first, because profiles use them.
+
+        The parts through which they act are set later.
+        """
         return SchedulerEvictions(
             client,
             self._clock,
@@ -344,7 +353,7 @@ class Scheduler:
         )
 
     def _registered(self, framework: Framework) -> dict[str, Sequence[ClusterEvent | Registration]]:
-        """Return the events that may help a pod, by rejecting plugin. An extender cannot say which, so it gets all."""
+        """Return rejecting plugin -> events that may help its pods; an extender cannot register any, so it gets all."""
         registered = framework.events_by_plugin()
         if framework.hands_over:  # a pod may have been rejected by plugins of another profile
             others = [other.events_by_plugin() for other in self.profiles.values() if other is not framework]
@@ -370,7 +379,7 @@ class Scheduler:
         )
 
     def _build_lanes(self, client: Client, stopwatch: Callable[[], float]) -> ExtenderLanes | None:
-        """Build the lanes of extenders; None if no extender takes part in decisions."""
+        """Build the lanes, which decide pods that call extenders; None if no extender takes part in decisions."""
         if not self.extenders.deciders:
             return None
         cycle = ExtenderCycle(
@@ -389,7 +398,7 @@ class Scheduler:
         return None if node is None else node.pods
 
     def _needs_nodes(self) -> bool:
-        """Return True if extenders or guests need complete node objects."""
+        """Return True if extenders or guests (wasm plugins) need complete node objects."""
         return self.extenders.needs_nodes or (self._guests is not None and self._guests.needs_nodes)
 
     def _build_watches(self, client: Client, stopwatch: Callable[[], float], options: Options) -> Watches:
@@ -422,11 +431,11 @@ class Scheduler:
         )
 
     def _bound_since(self) -> str:
-        """Return the time from which bindings matter, because samples of live metrics may not show them yet."""
+        """Return the time since which bindings matter, because samples of live metrics may not include their pods."""
         return rfc3339(self._clock.wall() - BINDINGS_KNOWN_S)
 
     def explainer(self, leadership: Callable[[], Leadership]) -> Explainer | None:
-        """Return the explainer of decisions; None if decisions are not remembered."""
+        """Return the explainer of decisions; None if decisions are not recorded."""
         if self.decisions is None:
             return None
         return Explainer(
@@ -451,7 +460,7 @@ class Scheduler:
     # --- running ---
 
     async def observe(self) -> None:
-        """Keep cache and queue as the apiserver says, and write Events and conditions. Runs until cancelled."""
+        """Keep cache and queue up to date with the apiserver, and write Events and conditions. Runs until cancelled."""
         lanes = [self.recorder.run(), self.statuses.run(), self._refused_pods.run()]
         if self._annotations is not None:
             lanes.append(self._annotations.run())
@@ -462,7 +471,10 @@ class Scheduler:
         await run_together(*(informer.run() for informer in self.informers), *lanes)
 
     def looked_for_guest(self, plugin: str, result: str, *, is_replaced: bool) -> None:
-        """Record a look for a new version of a guest. If it was replaced, waiting pods are tried again."""
+        """Record a check for a new version of a guest (wasm plugin).
+
+        If it was replaced, waiting pods are tried again.
+        """
         self.measurements.looked_for_guest(plugin, result)
         if is_replaced:
             self._batch.forget()
@@ -470,7 +482,7 @@ class Scheduler:
             self._work.set()
 
     def _metrics_changed(self) -> None:
-        """Wake pods that were rejected because of live metrics, since their values or sources changed."""
+        """Requeue pods that were rejected because of live metrics, since their values or sources have changed."""
         self.queue.move_all_to_active_or_backoff(METRICS_CHANGED, None, None, self._clock.now())
         self._work.set()
 
@@ -485,25 +497,25 @@ class Scheduler:
         return all(informer.synced.is_set() for informer in self.informers)
 
     async def wait_for_sync(self) -> None:
-        """Wait until the cache holds everything once, and each source of metrics was polled once or is overdue."""
+        """Wait until the cache has been filled, and each source of metrics has been polled once or is overdue."""
         await self.wait_for_lists()
         if self.live_metrics is not None:
             await self.live_metrics.wait_for_sync()
 
     async def wait_for_lists(self) -> None:
-        """Wait until the cache holds everything once."""
+        """Wait until the cache has been filled from the first list of every kind of object."""
         for informer in self.informers:
             await informer.synced.wait()
 
     @property
     def seems_current(self) -> bool:
-        """False while the pods or nodes in the cache may be outdated, as far as is known without a request."""
+        """False while the pods or nodes in the cache may be outdated, as far as that is known without a request."""
         return self.is_synced and self.pods.seems_current and self.nodes.seems_current
 
     async def confirm_room(self) -> None:
         """Return once the cache holds all pods and nodes that the apiserver had accepted when this was called.
 
-        Waits for as long as it takes; raises APIError when the apiserver cannot say what the current state is.
+        Waits for as long as that takes; raises APIError if the apiserver cannot report its current state.
         """
         await run_together(self.nodes.confirm(), self.pods.confirm())
 
@@ -540,7 +552,7 @@ class Scheduler:
                 self.recorder.record_past_binding(pod, bound_s)
 
     def drain(self) -> None:
-        """Take no more pods; `schedule` then returns when the bindings under way have ended."""
+        """Take no more pods from the queue; `schedule` then returns when the bindings under way have ended."""
         self._draining = True
         self._work.set()
 

@@ -1,7 +1,7 @@
-"""Binding cycles and preemptions, which run beside the scheduling cycles, each in a task of its own.
+"""Binding cycles and preemptions that run in the background, each in an asyncio task of its own.
 
-Draining waits for all of them. The number of binding cycles is bounded; while one is in PreBind, where its
-plugins prepare the ground, a preemption may still break it off.
+Draining waits for all of them. The number of binding cycles is limited. While a pod is in PreBind, where its plugins
+provision volumes and the like, a preemption may still stop its binding cycle.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from kscheduler.framework.status import Status, error_status
 
 
 class BackgroundTasks:
-    """Tasks that are waited for together. `on_change` is called when one ends; `what` names a task in bug reports."""
+    """Tasks that can be waited for together.
+
+    `on_change` is called when one ends; `what` names a task in bug reports.
+    """
 
     def __init__(self, what: str, on_change: Callable[[], None]) -> None:
         self._what = what
@@ -46,7 +49,7 @@ class BackgroundTasks:
         return len(self.running)
 
     async def cancel(self) -> None:
-        """Cancel all tasks at once: for a scheduler that may not bind any more."""
+        """Cancel all tasks at once, for a scheduler that must not bind any more."""
         tasks = set(self.running)
         for task in tasks:
             task.cancel()
@@ -55,10 +58,11 @@ class BackgroundTasks:
 
 
 class BindingTasks(BackgroundTasks):
-    """Binding cycles: whenever one ends, there is room for another.
+    """The binding cycles that run as tasks, up to a limit: whenever one ends, another may start.
 
-    `waiting` returns how many of them wait for others, for minutes perhaps. Those take no room: a provisioner that is
-    slow, a gang that is not complete, or a Bind plugin that hangs must not keep other pods from being decided.
+    `waiting` returns how many of them wait for something else, for minutes perhaps. Those do not count toward the
+    limit: a provisioner that is slow, a gang that is not complete, or a Bind plugin that hangs must not keep other pods
+    from being decided.
     """
 
     def __init__(self, limit: int, on_change: Callable[[], None], waiting: Callable[[], int] = lambda: 0) -> None:
@@ -68,7 +72,7 @@ class BindingTasks(BackgroundTasks):
 
     @property
     def room(self) -> int:
-        """The number of binding cycles that may be started; below zero when many that waited went on at once."""
+        """The number of binding cycles that may be started; negative when many that waited have gone on at once."""
         return self.limit - len(self.running) + self._waiting()
 
 
@@ -77,11 +81,11 @@ class _Step:
     """One pod's PreBind while it runs."""
 
     task: asyncio.Task[Any]
-    broken_off: str = ""  # why, once it is
+    broken_off: str = ""  # why it was stopped; "" if it was not
 
 
 class PreBindSteps:
-    """The pods whose binding cycle is in PreBind, the last point at which it can be broken off.
+    """The pods whose binding cycle is in PreBind, the last point at which a preemption can stop it.
 
     `on_change` is called whenever a PreBind begins.
     """
@@ -94,7 +98,7 @@ class PreBindSteps:
         return len(self._steps)
 
     async def run(self, uid: str, pre_bind: Awaitable[Status | None]) -> Status | None:
-        """Return the status of `pre_bind`, or an ERROR with the reason if it was broken off, even after its end."""
+        """Await `pre_bind` and return its status, or an ERROR with the reason if it was stopped, even after its end."""
         task = asyncio.current_task()
         assert task is not None
         step = self._steps[uid] = _Step(task)
@@ -122,10 +126,11 @@ class PreBindSteps:
 
 
 class QuickSteps:
-    """Steps of binding cycles that should be quick, Bind above all. `len` counts overdue steps, which take no room.
+    """Steps of binding cycles that should be quick, above all Bind. `len` is the number of steps that are overdue.
 
-    A step is overdue after OVERDUE_S, as a binding without plugins is. At most `limit` overdue steps are left out of
-    account, so where all are slow, twice the limit are under way. `on_overdue` is called when a step becomes overdue.
+    A step is overdue after OVERDUE_S seconds; then its binding cycle no longer counts toward the limit of
+    `BindingTasks`. That applies to at most `limit` steps, so if all are slow, twice the limit are under way.
+    `on_overdue` is called when a step becomes overdue.
     """
 
     def __init__(self, limit: int, on_overdue: Callable[[], None] = lambda: None) -> None:
@@ -138,7 +143,7 @@ class QuickSteps:
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
-        """A context around one step, however long the step takes."""
+        """Return a context manager that brackets one step."""
         is_overdue = False
 
         def note() -> None:

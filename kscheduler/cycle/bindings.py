@@ -1,7 +1,7 @@
-"""Starts the binding of decided pods: a mere binding is written at once, a binding cycle with plugins gets a task.
+"""Starts the binding of decided pods: a plain binding is written at once, a binding cycle with plugins gets a task.
 
-The number under way is bounded, and decisions wait for room. They go on when half of the room is free
-again, so that pods are decided in batches and not one for each answer.
+The number of bindings under way is limited, and decisions wait when it is reached. They continue when half of the limit
+is free again, so that pods are decided in batches and not one for each answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kscheduler.errors import APIError
 
 
 class Bindings:
-    """All bindings under way. `on_room` is called when waiting decisions may go on, or a pod needs another decision."""
+    """All bindings under way. `on_room` is called when decisions may continue, or a pod needs another decision."""
 
     def __init__(self, one: ScheduleOne, tasks: BindingTasks, lane: BindLane, on_room: Callable[[], None]) -> None:
         self._one = one
@@ -64,5 +64,5 @@ class Bindings:
         return sum(await asyncio.gather(self._tasks.drain(timeout_s), self._lane.drain(timeout_s)))
 
     async def cancel(self) -> None:
-        """Stop all bindings at once: for a scheduler that may not bind any more."""
+        """Stop all bindings at once, for a scheduler that must not bind any more."""
         await asyncio.gather(self._tasks.cancel(), self._lane.cancel())

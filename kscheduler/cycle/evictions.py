@@ -1,6 +1,6 @@
 """The writes of preemption: conditions and deletions of victims, repeated until the apiserver's answer is certain.
 
-Every write names the victim by uid, so that a new pod of the same name is left alone and repeating is harmless.
+Every write names the victim by uid, so that a new pod with the victim's name is left alone, and repeating is harmless.
 """
 
 from __future__ import annotations
@@ -34,13 +34,16 @@ FIRST_PAUSE_S = 0.01
 PAUSE_GROWTH = 5.0
 # A preemptor is tried again as soon as its preemption has failed: a refusal that costs no time must not make it spin.
 REFUSED_PAUSE_S = 1.0
-# How often it is looked whether something holds that is waited for: mostly it does after a few milliseconds.
+# Seconds between two checks of a condition that is waited for: mostly it holds after a few milliseconds.
 SHORTEST_LOOK_S = 0.005
 LONGEST_LOOK_S = 0.25
 
 
 class SchedulerEvictions(Evictions):
-    """The `Evictions` of a running scheduler. `pods`: key -> the pod as the watch shows it."""
+    """The `Evictions` of a running scheduler: what preemption plugins write.
+
+    `pods`: key -> the pod as the watch shows it.
+    """
 
     def __init__(
         self,
@@ -94,7 +97,10 @@ class SchedulerEvictions(Evictions):
         await self._write(pod, lambda: self._client.patch_pod_status(pod, patch))
 
     async def _write(self, pod: Pod, write: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-        """Write, with repeats, and return True; False if the pod is gone. Raises the APIError of the last try."""
+        """Carry out `write`, with retries, and return True; False if the pod is gone.
+
+        Raises the last try's APIError.
+        """
         pause_s = FIRST_PAUSE_S
         for attempt in range(1, TRIES + 1):
             if not self._permission.may_write():
@@ -122,7 +128,7 @@ class SchedulerEvictions(Evictions):
         raise AssertionError("the last try returns or raises")
 
     async def _is_gone(self, pod: Pod) -> bool:
-        """Return True if the apiserver has no such pod, or another pod of that name."""
+        """Return True if the apiserver has no such pod, or another pod with its name."""
         try:
             found = await self._client.get_pod(pod.metadata.namespace, pod.metadata.name)
         except NotFound:

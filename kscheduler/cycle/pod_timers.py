@@ -1,4 +1,4 @@
-"""Pods that are to be tried again at a certain moment, whatever their backoff, because a plugin asked for it."""
+"""Timers of pods that a plugin wants tried again at a certain time, whatever their backoff."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_KEPT = 65_536  # pods that wait for a later moment; the queue tries others i
 
 
 class PodTimers:
-    """One moment for each pod. `wake` is called when a new moment comes before all others, for a loop that sleeps."""
+    """One timer for each pod. `wake` is called when a new timer ends before all others, for a loop that sleeps."""
 
     def __init__(self, clock: Clock, wake: Callable[[], object]) -> None:
         self._clock = clock
@@ -26,16 +26,16 @@ class PodTimers:
         return len(self.due)
 
     def retry(self, pod: PodInfo, seconds: float) -> None:
-        """Try a pod in flight again after so many seconds, if it is in the queue then."""
+        """Have a pod that is being scheduled tried again after this many seconds, if it is in the queue then."""
         if len(self.due) < MAX_KEPT or pod.uid in self.due:
             self.set(pod.uid, self._clock.now() + seconds)
 
     def retry_now(self, uid: str) -> None:
-        """Try a waiting pod again before the next decision."""
+        """Have a waiting pod tried again before the next decision."""
         self.set(uid, self._clock.now())
 
     def set(self, uid: str, at: float) -> None:
-        """Set the pod's moment, unless an earlier one is set: a plugin that wants a later one asks again then."""
+        """Set the pod's timer to the time `at`, unless it has an earlier one: then a plugin can ask for it again."""
         known = self.due.get(uid)
         if known is not None and known <= at:
             return
@@ -46,12 +46,12 @@ class PodTimers:
             self._wake()
 
     def next_moment(self) -> float | None:
-        """Return the earliest moment of all pods, or None if none is set."""
+        """Return the earliest time of all timers, or None if there is none."""
         self._clean()
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now: float) -> list[str]:
-        """Remove and return the pods whose moment has come, the earliest first."""
+        """Remove and return the pods whose time has come, the earliest first."""
         due = []
         while (first := self.next_moment()) is not None and first <= now:
             uid = heapq.heappop(self._heap)[2]

@@ -1,10 +1,10 @@
-"""Pods whose bindings the apiserver refused while it carried out none, tried again as soon as it binds pods again.
+"""Pods whose bindings the apiserver refused while it accepted no others; tried again as soon as it binds pods again.
 
-One that has just started refuses everything with 403 until its RBAC objects are loaded; one in trouble answers 401 or
-500. kube-scheduler lets each pod wait out a backoff that doubles up to 10 s, and binds nothing for so long after the
-apiserver has recovered. Here the pod that was refused first is tried half a second after any request succeeds, and
-all of them when a binding is carried out. None is tried within half a second of its refusal: an apiserver that goes on
-refusing is sent two bindings more in a second.
+An apiserver that has just started refuses everything with 403 until its RBAC objects are loaded; one in trouble answers
+401 or 500. kube-scheduler lets each pod wait out a backoff that doubles up to 10 s, and so binds nothing for that long
+after the apiserver has recovered. Here the pod that was refused first is tried half a second after any request
+succeeds, and all of them once a binding succeeds. None is tried within half a second of its refusal: an apiserver that
+goes on refusing gets at most two more bindings in a second.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TRY_EVERY_S = 10.0  # one pod, though nothing succeeds: no longer than kube-sche
 
 
 class RefusedPods:
-    """Pods to try again once bindings are carried out. `on_active` is called when pods have become active again."""
+    """Pods to try again once bindings succeed. `on_active` is called when pods have become active again."""
 
     def __init__(
         self, queue: SchedulingQueue, clock: Clock, pauses: RetryPauses, on_active: Callable[[], None]
@@ -39,7 +39,10 @@ class RefusedPods:
         return len(self._refused_at)
 
     def refused(self, uid: str, error: Exception | None) -> None:
-        """Record a refused pod that is back in the queue. While others are bound, a refusal is about the pod itself."""
+        """Record a refused pod that is back in the queue.
+
+        It is ignored if other pods were bound a moment ago, since then the refusal is about this pod.
+        """
         if not isinstance(error, APIError) or isinstance(error, (Conflict, NotFound, NotLeading)):
             return
         now = self._clock.now()
@@ -49,7 +52,7 @@ class RefusedPods:
             self._some.set()
 
     def bound(self) -> None:
-        """Record that a binding was carried out, so that the refused pods may be tried again."""
+        """Record that a binding succeeded, so that the refused pods may be tried again."""
         self._bound_at = self._clock.now()
         if self._refused_at:
             self._activate(len(self._refused_at))

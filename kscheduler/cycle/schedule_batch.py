@@ -1,7 +1,9 @@
-"""Decides many pods in a row: in the compiled lane as far as it can, and one by one where it cannot.
+"""Decides many pods in a row: in the compiled lane as far as possible, and one by one where that cannot decide.
 
-Pods are decided in the order of the queue, each seeing those before it. A batch ends after a pod that was decided
-alone: a preemption, or pods that it woke, may have to come before the rest, which is therefore put back in its place.
+Pods are decided in the order of the queue, each with the pods before it counted. A batch ends after a pod that was
+decided alone: its preemption, or pods that it requeued, may have to come before the rest, which is therefore put back
+in its place in the queue. (The compiled lane decides many pods in one kernel call; the general lane one pod, by calling
+each plugin.)
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ LONG_S = 0.004  # batches that take longer become smaller
 
 
 class ScheduleBatch:
-    """Decides the pods of the active queue, in runs of many where it can.
+    """Decides the pods of the active queue, many in one call where possible.
 
     `dispatch` starts the binding of a decided pod. Without a compiled lane all pods are decided one by one.
     """
@@ -93,7 +95,7 @@ class ScheduleBatch:
         return len(popped) - max(len(rest) - 1, 0)
 
     def _first_asked_for(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
-        """Return the index of the first pod whose decision is to be explained in full; the length without one."""
+        """Return the index of the first pod whose decision is to be explained in full; the batch's length if none."""
         decisions = self._decisions
         if decisions is None:
             return len(batch)
@@ -112,12 +114,12 @@ class ScheduleBatch:
             await ask()
 
     def forget(self) -> None:
-        """Drop what the compiled lane knows from plugins: from now on they may judge otherwise."""
+        """Drop everything that plugins stated in the compiled lane, since from now on they may decide differently."""
         if self._lane is not None:
             self._lane.forget()
 
     def _next_size(self, done: int, asked: int, seconds: float) -> int:
-        """Return the next batch's size: twice this one, or less if the lane left pods over or took long."""
+        """Return the next batch's size: twice this one's, or less if pods were left over or it took long."""
         if done < asked:
             return max(done, 1)
         if seconds > LONG_S:
@@ -125,7 +127,10 @@ class ScheduleBatch:
         return min(2 * self._size, MOST_PODS) if seconds < LONG_S / 2 else self._size
 
     def _run_alone(self, now: float) -> int:
-        """Decide one pod in the general lane, which decides alike and can explain in full. Returns 0 without a pod."""
+        """Decide one pod in the general lane, which can explain its decision in full.
+
+        Returns 0 without a pod, else 1.
+        """
         queued = self._queue.pop(now)
         if queued is None:
             return 0
@@ -173,7 +178,7 @@ class ScheduleBatch:
         return done
 
     def _assume(self, pods: Sequence[PodInfo], placements: Placements) -> bool:
-        """Assume placed pods together. Returns False if that failed: then each is to be assumed by itself."""
+        """Assume placed pods together. Returns False if that failed: then each must be assumed by itself."""
         try:
             self._cache.assume_counted(pods, placements.rows, placements.node_names)
         except MemoryError:
@@ -192,7 +197,7 @@ class ScheduleBatch:
         except MemoryError:
             raise
         except Exception:
-            # A bug of ours must cost speed, not decisions; nor the room of pods that were counted and not named.
+            # A bug of ours must cost speed, but no decisions, nor room for pods that are counted but were not returned.
             log.exception("the compiled lane failed; from now on all pods are decided one by one")
             self._lane = None
             self._cache.recount()
@@ -227,7 +232,7 @@ class ScheduleBatch:
     # --- after a bug of ours: it must cost a pod an attempt, not everybody the scheduler ---
 
     def _failed(self, queued: QueuedPodInfo, cycle: BindingCycle | None) -> None:
-        """Release all that is held for a pod after a fault, and queue it again unless it is gone."""
+        """Release everything that is held for a pod after a fault, and queue the pod again unless it is gone."""
         log.exception("scheduling cycle failed", extra={"pod": queued.pod_info.key})
         if cycle is not None:
             self._one.withdraw(cycle)
@@ -235,7 +240,7 @@ class ScheduleBatch:
         self._requeue(queued)
 
     def _rescue(self, popped: Sequence[QueuedPodInfo]) -> None:
-        """Queue the pods of a broken-off batch again that were not decided: in flight, and not assumed."""
+        """Queue those pods of a failed batch again that were not decided, i.e. are in flight and not assumed."""
         log.exception("a batch failed; its pods are tried again")
         self._cache.recount()
         for queued in popped:

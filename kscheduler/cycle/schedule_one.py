@@ -1,7 +1,7 @@
-"""One pod's scheduling cycle, which decides and assumes, and its binding cycle, which writes the decision down.
+"""One pod's scheduling cycle, which decides and assumes, and its binding cycle, which writes the decision.
 
-The scheduling cycle never awaits, so each decision sees the one before. The binding cycle runs beside later
-scheduling cycles; when it fails, the pod's room is given back and the pod returns to the queue.
+The scheduling cycle never awaits, so each decision sees the one before. The binding cycle runs concurrently with later
+scheduling cycles; if it fails, the room on the node is released and the pod returns to the queue.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NO_STATE = CycleState()
 
 
 class BindingCycle(msgspec.Struct, eq=False):
-    """A pod with its decided node, from assume to the written binding."""
+    """A pod with the node it was assigned to, from assume to the written binding."""
 
     queued: QueuedPodInfo
     framework: Framework
@@ -60,7 +60,10 @@ class BindingCycle(msgspec.Struct, eq=False):
 
 
 class ScheduleOne:
-    """Runs both cycles of one pod. `current_pod` returns the informer's newest object for a key, or None."""
+    """Runs the scheduling and the binding cycle of one pod.
+
+    `current_pod` returns the informer's newest object for a pod's key, or None.
+    """
 
     def __init__(
         self,
@@ -82,7 +85,10 @@ class ScheduleOne:
         decisions: DecisionLog | None = None,
         bind_outside: Callable[[PodInfo, str], Awaitable[Status | None]] | None = None,
     ) -> None:
-        """`bind_outside` binds through an extender; it is called before the Bind plugins, and skips as they do."""
+        """Take the parts of the scheduler that cycles use.
+
+        `bind_outside` binds through an extender; it is called before the Bind plugins, and may SKIP as they may.
+        """
         self._cache = cache
         self._queue = queue
         self._profiles = profiles
@@ -105,7 +111,7 @@ class ScheduleOne:
     def schedule(self, queued: QueuedPodInfo, *, may_wait: bool = False) -> BindingCycle | None:
         """Decide where the pod goes and assume it there. Returns None, with the pod in the queue, if it fits nowhere.
 
-        With `may_wait` it may raise AnswersToCome; then nothing is decided, and the pod is as it was.
+        With `may_wait` it may raise AnswersToCome; then nothing has been decided or changed.
         """
         started = self._clock.now()
         pod = queued.pod_info
@@ -122,7 +128,10 @@ class ScheduleOne:
         return self.settle(queued, framework, state, found, started)
 
     def decider_of(self, pod: PodInfo) -> Framework:
-        """Return the profile that decides: the pod's own, or one that takes it over. Its schedulerName stays."""
+        """Return the profile that decides about the pod: its own, or one that takes the pod over.
+
+        The pod keeps its schedulerName.
+        """
         own = self._profiles[pod.pod.spec.scheduler_name]
         return self._profiles.get(own.decider_of(pod), own) if own.hands_over else own
 
@@ -136,7 +145,10 @@ class ScheduleOne:
         *,
         looks_back: bool = True,
     ) -> BindingCycle | None:
-        """Assume the pod on the node found, or reject it. `looks_back`: this was the framework's latest search."""
+        """Assume the pod on the node found, or reject it.
+
+        `looks_back`: this was the framework's latest search, so that its results can still be explained.
+        """
         if self._decisions is not None:
             self._decisions.decided(queued, framework, state, found, started, looks_back=looks_back)
         if isinstance(found, Rejection):
@@ -162,7 +174,7 @@ class ScheduleOne:
         return BindingCycle(queued, framework, NO_STATE, node_name, started, True)
 
     def _hold(self, cycle: BindingCycle) -> BindingCycle | None:
-        """Run Reserve and Permit; if a plugin rejects the pod or a fault occurs, the assumed room is given back."""
+        """Run Reserve and Permit. If a plugin rejects the pod or a fault occurs, the assumed room is released."""
         try:
             return self._reserve(cycle)
         except Exception:
@@ -170,7 +182,7 @@ class ScheduleOne:
             raise
 
     def withdraw(self, cycle: BindingCycle) -> None:
-        """Release all that is held for a cycle that ends with a fault."""
+        """Release everything that is held for a cycle that ended with a fault."""
         self._waiting_pods.remove(cycle.pod.uid)
         self._undo(cycle)
 
@@ -211,7 +223,7 @@ class ScheduleOne:
         ]
 
     def skips(self, pod: PodInfo) -> bool:
-        """Return True, and end the attempt, if there is nothing to decide: the pod is ending or assumed."""
+        """Return True, and end the attempt, if there is nothing to decide: the pod is terminating or assumed."""
         is_ending = pod.pod.metadata.deletion_timestamp is not None
         if not is_ending and self._cache.get(pod.uid) is None:
             return False
@@ -222,7 +234,7 @@ class ScheduleOne:
         return True
 
     def is_gone(self, pod: PodInfo) -> bool:
-        """Return True, and end the attempt, if the pod was deleted, ends or was bound while extenders were asked."""
+        """Return True, and end the attempt, if the pod was deleted, bound or terminated while extenders were called."""
         current = self._current_pod(pod.key)
         if self._is_still_pending(pod) and current is not None and current.metadata.deletion_timestamp is None:
             return False
@@ -233,7 +245,7 @@ class ScheduleOne:
     # --- binding cycle ---
 
     async def bind(self, cycle: BindingCycle) -> None:
-        """Run the binding cycle: write the decision down, or take it back. Raises nothing but cancellation."""
+        """Run the binding cycle: write the decision, or undo it. Raises nothing but cancellation."""
         try:
             status = await self._prepare_and_bind(cycle)
         except MemoryError:
@@ -247,7 +259,7 @@ class ScheduleOne:
         self._conclude(cycle, status)
 
     def direct_binding(self, cycle: BindingCycle) -> Binding | None:
-        """Return the binding if nothing is to be done but to write it; the pod's unwritten patches are withdrawn."""
+        """Return the binding if only that is left to write, else None; queued status patches of the pod are dropped."""
         if self._bind_outside is not None or not cycle.only_binds:
             return None
         pod = cycle.queued.pod_info
@@ -257,11 +269,11 @@ class ScheduleOne:
         return Binding(metadata.namespace, metadata.name, metadata.uid, cycle.node_name)
 
     def finish_binding(self, cycle: BindingCycle, error: APIError | None) -> None:
-        """End the cycle of a pod that was bound directly: keep the decision, or give it back because of the error."""
+        """End the cycle of a pod whose binding was written directly: keep the decision, or undo it after an error."""
         self._conclude(cycle, error)
 
     def _conclude(self, cycle: BindingCycle, outcome: Status | APIError | None) -> None:
-        """Keep the decision, or give it back. The pod's attempt ends whatever fault that meets."""
+        """Keep the decision, or undo it. The pod's attempt ends even if a fault occurs in this."""
         try:
             self._waiting_pods.remove(cycle.queued.pod_info.uid)
             if outcome is None:
@@ -286,7 +298,7 @@ class ScheduleOne:
         pod, node_name = cycle.pod, cycle.node_name
         # 1. Is there anything to do before the pod can be bound?
         status, has_pre_bind = self._pre_flight(cycle)
-        # 2. Then others outside are told where it is going; and Permit plugins may have asked to wait.
+        # 2. Then the pod's nominated node is written for others to see; and Permit plugins may have asked to wait.
         if status is None and (has_pre_bind or cycle.waits):
             status = await self._wait_on_permit(cycle)
         # 3. PreBind, then Bind.
@@ -313,7 +325,7 @@ class ScheduleOne:
         return (None if status.code is Code.SKIP else status), False
 
     async def _wait_on_permit(self, cycle: BindingCycle) -> Status | None:
-        """Write the pod's nomination, then wait for the Permit plugins that asked for it, if any did."""
+        """Write the pod's nomination, then wait for the Permit plugins that answered WAIT, if any did."""
         if not cycle.waits:
             with self._quick_steps.step():
                 await self._statuses.nominate(cycle.pod.pod, cycle.node_name)
@@ -366,7 +378,7 @@ class ScheduleOne:
         self._refused_pods.refused(cycle.pod.uid, status.error)
 
     def _give_back(self, cycle: BindingCycle) -> None:
-        """Undo Reserve and assume, and wake pods that the freed room may help: decisions were made without it."""
+        """Undo Reserve and assume, and requeue pods that the released room may help, which were rejected without it."""
         if self._undo(cycle):
             self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, cycle.pod.pod, None, self._clock.now())
 
@@ -410,7 +422,7 @@ class ScheduleOne:
         self._report_not_scheduled(queued.pod_info.pod, status, nomination)
 
     def _is_still_pending(self, pod: PodInfo) -> bool:
-        """Return True if the watch still shows this very pod without a node."""
+        """Return True if the watch still shows the pod, with this uid, without a node."""
         current = self._current_pod(pod.key)
         return current is not None and current.metadata.uid == pod.uid and not current.spec.node_name
 
@@ -438,7 +450,7 @@ class ScheduleOne:
 
 
 def _blamed(status: Status, rejection: Rejection | None) -> tuple[set[str], set[str]]:
-    """Return the plugins whose events may help the pod, and those whose events do so without backoff."""
+    """Return the plugins whose events may help the pod, and those whose events requeue it without backoff."""
     if rejection is not None:
         return rejection.diagnosis.unschedulable_plugins, rejection.diagnosis.pending_plugins
     if status.code is Code.PENDING:

@@ -10,7 +10,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 class WaitingPod:
-    """One waiting pod. It goes on when every plugin that asked for the wait has allowed it, each within its time."""
+    """A pod that waits on Permit until every plugin that answered Wait has allowed it, each within its timeout."""
 
     def __init__(self, pod: PodInfo, waits: dict[str, float]) -> None:
         loop = asyncio.get_running_loop()
@@ -37,7 +37,10 @@ class WaitingPod:
         self._decide(unschedulable(message).of(plugin))
 
     def preempt(self, plugin: str, message: str) -> bool:
-        """Send the pod back, to be tried again, because it was preempted. Returns False if it was decided already."""
+        """Send the pod back to the queue because it was preempted.
+
+        Returns False if it was already allowed or rejected.
+        """
         if self._decided.done():
             return False
         self._decide(error_status(message).of(plugin))
@@ -48,7 +51,7 @@ class WaitingPod:
         return await self._decided
 
     def close(self) -> None:
-        """Cancel the timers: nobody waits any more."""
+        """Cancel the timers, since the wait is over."""
         for timer in self._timers.values():
             timer.cancel()
 
@@ -61,7 +64,10 @@ class WaitingPod:
 
 
 class WaitingPods:
-    """All waiting pods, for the plugins that decide about them. `on_change` is called whenever one begins to wait."""
+    """All pods that wait on Permit, for the plugins that allow or reject them.
+
+    `on_change` is called whenever a pod begins to wait.
+    """
 
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         self._on_change = on_change
@@ -71,7 +77,7 @@ class WaitingPods:
         return len(self._pods)
 
     def __iter__(self) -> Iterator[WaitingPod]:
-        """Iterate over the pods that wait now, the longest waiting first."""
+        """Iterate over the waiting pods, the longest waiting first."""
         return iter(list(self._pods.values()))
 
     def get(self, uid: str) -> WaitingPod | None:

@@ -1,10 +1,10 @@
 """Applies each informer event to the cache and the queue.
 
-A pod with a node belongs to the cache; a pod without one, that names a profile of ours, belongs to the queue, and to
-the nominations if its status names a node; a pod of another scheduler belongs to none of them until it is bound. The
-handlers here make every transition between these, in whatever order deletes, updates and bindings by other
-schedulers arrive. An unreadable object is logged with its key and left out; its earlier version, which is out of date,
-is dropped.
+A pod with a node belongs to the cache. A pod without one whose schedulerName is one of our profiles belongs to the
+queue, and to the nominations if its status names a node. A pod of another scheduler belongs to none of these until it
+is bound. The handlers here make every transition between these, in whatever order deletes, updates and bindings by
+other schedulers arrive. An unreadable object is logged with its key and left out; its earlier version, which is out of
+date, is dropped.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 class PodEvents:
-    """Handles pods. `on_gone(uid)` is called for deleted and bound pods, which need no PodScheduled condition."""
+    """Handles pod events. `on_gone(uid)` is called for deleted and bound pods, which need no PodScheduled condition."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class PodEvents:
         self._on_gone(uid)
 
     def _free_nominated_room(self, pod: Pod) -> None:
-        """Requeue pods of no higher priority than this one, which no longer claims room on its nominated node."""
+        """Requeue pods of no higher priority than this pod, which no longer needs room on its nominated node."""
         self._queue.move_all_to_active_or_backoff(
             ASSIGNED_POD_DELETE, pod, None, self._clock.now(), up_to_priority=pod.spec.priority or 0
         )
@@ -122,7 +122,7 @@ class PodEvents:
         return pod.spec.scheduler_name in self._profiles
 
     def _bound(self, pod: Pod, was_bound: Pod | None) -> None:
-        """Handle a pod with a node: our binding confirmed, another scheduler's pod, or a static pod."""
+        """Handle a pod with a node: our own confirmed binding, another scheduler's pod, or a static pod."""
         try:
             info = PodInfo(pod)
         except DecodeError as error:
@@ -187,14 +187,14 @@ class PodEvents:
 
 
 class NodeDocuments:
-    """Keeps complete Node objects for extenders and guests; cache and queue do not read them."""
+    """Keeps complete Node objects for extenders and wasm plugins; cache and queue do not read them."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeDocument] = {}  # by name
         self._on_change: Callable[[str], None] | None = None
 
     def call_on_change(self, on_change: Callable[[str], None]) -> None:
-        """Call `on_change` with the name of each node that is added or changed from now on."""
+        """Register `on_change`, called with the name of each node that is added or changed from now on."""
         self._on_change = on_change
 
     def on_add(self, node: NodeDocument) -> None:
@@ -276,7 +276,7 @@ class NodeEvents:
 
 
 class ControllerEvents:
-    """Handles the controllers of one `kind` (apiVersion, kind), whose selectors serve default topology spreading."""
+    """Handles events of one kind of controller (apiVersion, kind), whose selectors serve default topology spreading."""
 
     def __init__(self, owners: Owners, kind: tuple[str, str]) -> None:
         self._owners = owners
@@ -300,7 +300,7 @@ T = TypeVar("T")
 
 
 class TimedEvents(Generic[T]):
-    """Passes events on to a handler and reports how long each took, under kube-scheduler's names for them."""
+    """Passes events to a handler and reports how long each took, under kube-scheduler's metric names for them."""
 
     def __init__(
         self,
@@ -310,7 +310,7 @@ class TimedEvents(Generic[T]):
         stopwatch: Callable[[], float],
         measurements: Measurements,
     ) -> None:
-        """`name` returns the first half of an event's name, such as Node; Add, Update or Delete is appended to it."""
+        """Wrap a handler. `name` returns an event's name without Add, Update or Delete, such as Node."""
         self._handler = handler
         self._name = name
         self._stopwatch = stopwatch

@@ -1,9 +1,9 @@
 """Pods that another replica bound shortly before this one began to schedule, for their Scheduled Events.
 
-The Events that a killed leader had not written yet are lost. A new leader writes those of the bindings that it saw as
-a standby: names of Scheduled Events follow from the pods' uids, so Events that exist are left alone. A replica that has
-just started saw no binding; it takes the bound pods that were created within the window. A binding may even come after
-the new leader has begun: an apiserver under load carries out what the old one had sent, and did not wait for.
+The Events that a killed leader had not written yet are lost. A new leader writes the Events of the bindings that it saw
+as a standby: the names of Scheduled Events follow from the pods' uids, so existing Events are left alone. A replica
+that has just started saw no binding; it takes the bound pods that were created within a time window before. A binding
+may even come after the new leader has begun: an apiserver under load may carry out a request of the old one late.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STATIC = "kubernetes.io/config.mirror"  # annotates static pods, which no sched
 class PastBindings:
     """Collects bindings of other replicas until `take` is called, when this replica begins to schedule.
 
-    For as long as the window after that it hands each on as it comes.
+    For the length of the window after that it hands each further one on at once.
     """
 
     def __init__(self, clock: Clock, *, enabled: bool = True) -> None:
@@ -56,9 +56,9 @@ class PastBindings:
         self._bound.pop(uid, None)
 
     def take(self, on_late: Callable[[Pod, float], None]) -> Iterator[tuple[str, str, float]]:
-        """Stop collecting; return uid, namespace/name, Unix seconds of pods bound within the window, oldest first.
+        """Stop collecting; return (uid, namespace/name, Unix seconds) of pods bound within the window, oldest first.
 
-        For as long as the window `on_late` is then called with each further pod and its Unix seconds.
+        For the length of the window after that, `on_late` is called with each further pod and its Unix seconds.
         """
         now = self._clock.wall()
         self._on_late, self._open_until = on_late, now + WINDOW_S

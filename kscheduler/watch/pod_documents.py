@@ -1,7 +1,8 @@
-"""Complete Pod objects of waiting pods, for guests that read fields which the scheduler itself does not.
+"""Complete Pod objects of waiting pods, for wasm plugins that read fields which the scheduler itself does not decode.
 
-For such guests the watch brings pods as documents, and the scheduler decodes its own pods from these, so that a pod is
-never known without its document. It is kept while the pod waits; an attempt that has begun keeps its own reference.
+For such plugins the watch brings pods as documents, and the scheduler decodes its own pods from these, so that a pod is
+never known without its document. A document is kept while its pod waits; an attempt that has begun keeps its own
+reference to it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _encode = msgspec.json.Encoder().encode
 
 class PodDocuments:
     def __init__(self, is_ours: Container[str], max_bytes: int = MAX_BYTES) -> None:
-        """`is_ours`: the scheduler names whose pods are kept."""
+        """Build an empty store. `is_ours`: the scheduler names whose pods are kept."""
         self.pods: dict[str, PodDocument] = {}  # by uid
         self.bytes = 0  # approximate size of these
         self._is_ours = is_ours
@@ -53,7 +54,10 @@ class PodDocuments:
             self._is_full = False
 
     def reader(self, keep: Callable[[Pod], Pod]) -> Callable[[PodDocument], Pod]:
-        """Return an informer's decoder: `read`, then `keep` on the pod. It raises DecodeError if that is unreadable."""
+        """Return a decoder for an informer: `read`, then `keep` on the pod.
+
+        It raises DecodeError for an unreadable pod.
+        """
 
         def read(document: PodDocument) -> Pod:
             pod = self.read(document)
@@ -64,7 +68,7 @@ class PodDocuments:
         return read
 
     def follow(self, handler: Handler[Pod]) -> Handler[Pod]:
-        """Return the handler, extended so that a deleted pod's document is dropped."""
+        """Return the handler, extended so that the document of a deleted pod is dropped."""
         return _Following(handler, self)
 
     def _keep(self, document: PodDocument) -> None:

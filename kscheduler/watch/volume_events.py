@@ -40,7 +40,7 @@ T = TypeVar("T", bound=APIObject)
 
 @dataclass(frozen=True, slots=True)
 class StorageKind(Generic[T]):
-    """One kind of storage object: its name in events, and the functions that keep and drop an object."""
+    """One kind of storage object: its name in events, and the functions that store and remove such an object."""
 
     resource: Resource[T]
     event_resource: EventResource
@@ -126,7 +126,7 @@ class StorageEvents(Generic[T]):
             self._requeue(self._deleted, item, None)
 
     def name(self, item: T) -> str:
-        """Return the first half of an event's name for metrics, such as storage.k8s.io/CSINode."""
+        """Return an event's name for metrics without Add, Update or Delete, such as storage.k8s.io/CSINode."""
         return self._kind.event_resource.value
 
     def _requeue(self, event: ClusterEvent, old: T | None, new: T | None) -> None:

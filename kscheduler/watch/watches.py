@@ -58,7 +58,7 @@ SILENCE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """The parts of the scheduler that watches keep up to date. `profiles`: the scheduler names that are ours."""
+    """The parts of the scheduler that the watches keep up to date. `profiles`: the scheduler names of our profiles."""
 
     cache: Cache
     queue: SchedulingQueue
@@ -68,8 +68,8 @@ class Listeners:
     owners: Owners
     budgets: DisruptionBudgets
     volumes: Volumes
-    node_documents: NodeDocuments | None  # None: no extender or guest needs complete nodes
-    pod_documents: PodDocuments | None  # None: no guest needs complete waiting pods
+    node_documents: NodeDocuments | None  # None: no extender or wasm plugin needs complete nodes
+    pod_documents: PodDocuments | None  # None: no wasm plugin needs complete waiting pods
     wake: Callable[[], None]  # called when there may be a pod to schedule
     past_bindings: PastBindings
     pods: dict[str, Pod]  # key -> unfinished pod; written by its informer alone
@@ -77,7 +77,7 @@ class Listeners:
 
 
 class Watches:
-    """All informers; `pods` come last in `informers`, since they refer to everything else."""
+    """All informers. That of pods comes last in `informers`, since pods refer to all other objects."""
 
     def __init__(
         self,
@@ -92,9 +92,10 @@ class Watches:
         prove_silent: bool = False,
         bound_since: Callable[[], str] | None = None,
     ) -> None:
-        """`pauses`: retry pauses, shared by all clients of the apiserver. `prove_silent`: test watches without events.
+        """Build the informers without starting them.
 
-        `bound_since`: see `PodSharing`.
+        `pauses`: retry pauses, shared by all clients of the apiserver. `prove_silent`: test whether watches without
+        events still work. `bound_since`: see `PodSharing`.
         """
         self._bound_since = bound_since
         self._pauses = pauses or RetryPauses(random.Random(0))
@@ -147,7 +148,7 @@ class Watches:
         return TimedEvents(handler, name, stopwatch=self._stopwatch, measurements=self._measure)
 
     def _of_pods(self) -> Informer[Pod]:
-        """Return the informer of unfinished pods, which reads documents if guests need complete pods."""
+        """Return the informer of unfinished pods, which reads complete documents if wasm plugins need these."""
         events, sharing = self._timed(self._pod_events(), pod_event_name), PodSharing(bound_since=self._bound_since)
         keep = sharing.keep
         documents = self._listeners.pod_documents
@@ -177,7 +178,7 @@ class Watches:
         return NodeEvents(to.cache, to.queue, clock=self._clock, measurements=self._measure, wake=to.wake)
 
     def _of_groups(self) -> Iterator[Informer[Any]]:
-        """Yield the informers of namespaces, Services, controllers and budgets: few and stable, requeueing no pod."""
+        """Yield the informers of namespaces, Services, controllers and PodDisruptionBudgets, which requeue no pod."""
         to = self._listeners
         namespaces: Handler[Namespace] = KeepNewest(
             lambda each: to.namespaces.set(each.metadata.name, each.metadata.labels or {}),
@@ -211,6 +212,6 @@ class Watches:
             yield self._informer(kind.resource, self._timed(events, events.name))
 
     def _of_documents(self) -> Iterator[Informer[Any]]:
-        """Yield the informer of complete nodes, if an extender or guest needs them."""
+        """Yield the informer of complete nodes, if an extender or a wasm plugin needs them."""
         if self._listeners.node_documents is not None:
             yield self._informer(NODE_DOCUMENTS, self._listeners.node_documents)
