@@ -1,1 +1,1 @@
-"""The cluster as arrays: rows of nodes, and pods compiled to the integers that kernels take."""
+"""The cluster as arrays: nodes as rows of columns, and pods compiled to the integers that kernels take."""

@@ -1,7 +1,7 @@
 """The PodDisruptionBudgets of the cluster, with their selectors compiled.
 
-A budget whose selector is absent, empty or malformed covers no pod, and a pod without labels is covered by none: both
-are kube-scheduler's reading. The event handlers of PodDisruptionBudgets report them here.
+As in kube-scheduler, a budget whose selector is absent, empty or malformed covers no pod, and a pod without labels is
+covered by none. The event handlers of PodDisruptionBudgets report them here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kscheduler.errors import DecodeError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Budget:
-    """A PodDisruptionBudget reduced to what preemption needs of it."""
+    """The parts of a PodDisruptionBudget that preemption reads."""
 
     selector: CompiledLabelSelector
     allowed: int  # disruptions it still allows

@@ -1,4 +1,4 @@
-"""The nodes that have each container image, for ImageLocality's preference of nodes that need not pull."""
+"""The nodes that have each container image, for ImageLocality, which prefers nodes that need not pull the image."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ MAX_SIZE = 1 << 50
 
 
 class ImageState:
-    """The size of one container image and the rows of the nodes that have it.
+    """The size of one container image, and the rows of the nodes that have it.
 
-    The size is the one the first node reported, as in kube-scheduler; it stays while any node has the image.
+    As in kube-scheduler the size is the one that the first node reported; it stays while any node has the image.
     """
 
     __slots__ = ("_is_shown", "_rows", "size_bytes", "version")

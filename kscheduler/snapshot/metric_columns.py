@@ -1,6 +1,6 @@
-"""One value for each node that does not come from the API objects: load, temperature, price.
+"""Columns of values by node that do not come from the API objects, such as load, temperature or price.
 
-A column has the rows of the node table and follows it: a new node has NaN until a value is set, and the value of a
+A column has one entry for each row of the node table: a new node has NaN until a value is set, and the value of a
 removed node is dropped. The owner of the values decides which are too old, and sets them to NaN.
 """
 
@@ -20,14 +20,17 @@ class MetricColumn(Protocol):
 
     @property
     def values(self) -> memoryview:
-        """The values as doubles by row, NaN for none; as long as the node table. Valid until the next change."""
+        """The values as doubles by row, NaN for none, as many as the node table has rows.
+
+        Valid until the next change.
+        """
         ...
 
     @property
     def sampled(self) -> memoryview:
         """Sampling times as doubles by row, in seconds of the scheduler's clock; not finite where unknown.
 
-        As long as `values`, and valid until the next change.
+        As many as `values`, and valid until the next change.
         """
         ...
 

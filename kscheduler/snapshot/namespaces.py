@@ -1,6 +1,6 @@
-"""Namespaces and their labels, which the namespace selectors of affinity terms are matched against.
+"""Namespaces and their labels, for matching the namespace selectors of affinity terms.
 
-A namespace that was never reported has unknown labels: no namespace selector matches it, except one that selects
+A namespace that the watch never reported has unknown labels: no namespace selector matches it, except one that selects
 all namespaces.
 """
 

@@ -1,9 +1,8 @@
-"""Node classes: nodes with equal labels, taints and unschedulable bit.
+"""Node classes: nodes with equal labels (except the hostname), taints and unschedulable bit.
 
-Plugins that read only those are called once for a class, not once for a node, and their answers are kept here as
-one byte (or one integer) a class, which a kernel then gathers through the node class column. The hostname label
-differs on every node, so it is left out of a class: a term that reads it is evaluated node by node
-(`reads_hostname`).
+Plugins that read only these are called once for a class instead of once for a node. Their answers are kept here as one
+byte (or one integer) for each class, and a kernel looks them up by each row's class. The hostname label differs on
+every node, so it is left out of a class: a term that reads it is evaluated node by node (`reads_hostname`).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class NodeClass:
     unschedulable: bool
 
     def keeps_off(self, tolerations: Sequence[Toleration]) -> bool:
-        """Return True if a taint of the nodes keeps off pods with these tolerations."""
+        """Return True if one of the nodes' taints repels pods with these tolerations."""
         return find_untolerated(self.taints, tolerations, KEEP_OFF) is not None
 
 
@@ -46,10 +45,10 @@ A = TypeVar("A", bound=_Answers)
 
 
 class NodeClassMemo(Generic[A]):
-    """A plugin's answers about node classes: key of the question -> answer for each node class id.
+    """Keeps a plugin's answers about node classes: key -> answer by node class id; a key stands for one question.
 
-    An entry is extended when node classes have appeared since; all entries are dropped when an id is reused for
-    another node class.
+    An entry is extended when node classes have appeared since; all entries are dropped when an id is reused for another
+    node class.
     """
 
     def __init__(self, node_classes: NodeClasses, empty: Callable[[], A]) -> None:
@@ -59,7 +58,7 @@ class NodeClassMemo(Generic[A]):
         self._epoch = node_classes.epoch
 
     def answers(self, key: Hashable, ask: Callable[[NodeClass], int]) -> A:
-        """Return `ask(node class)` by class id; `ask` is called only for classes without an answer under this key."""
+        """Return `ask(node class)` by class id. `ask` is called only for classes without an answer under this key."""
         if self._epoch != self._node_classes.epoch:
             self._kept.clear()
             self._epoch = self._node_classes.epoch
@@ -92,7 +91,7 @@ class NodeClasses:
         return self._all[start:] if start < len(self._all) else []
 
     def acquire(self, node: Node) -> NodeClass:
-        """Return the class of a node and count the node as its user until `release`."""
+        """Return the class of a node and count the node as a user of the class until `release`."""
         labels = {key: value for key, value in (node.metadata.labels or {}).items() if key != HOSTNAME}
         taints = tuple(node.spec.taints or ())
         look = (frozenset(labels.items()), taints, node.spec.unschedulable)
@@ -120,9 +119,9 @@ class NodeClasses:
         return node_class
 
     def verdict_memo(self) -> NodeClassMemo[bytearray]:
-        """Return a memo of filter answers of one byte a node class: 0 passes, any other value is the reason."""
+        """Return a memo for filter answers, one byte for each node class: 0 passes, any other value is the reason."""
         return NodeClassMemo(self, bytearray)
 
     def value_memo(self) -> NodeClassMemo[array[int]]:
-        """Return a memo of raw scores, one int64 for each node class."""
+        """Return a memo for raw scores, one int64 for each node class."""
         return NodeClassMemo(self, lambda: array("q"))

@@ -1,4 +1,4 @@
-"""A copy of a node on which pods are added and removed for a dry run, unseen by the node table and its indexes."""
+"""A copy of a node on which a dry run adds and removes pods; the node table and its indexes do not change."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 @final
 class NodeCopy(NodeInfo):
-    """A NodeInfo that reads the original's row and keeps its differences from it; valid until the row changes."""
+    """A NodeInfo that reads the original's row and stores only the differences; valid until the row changes."""
 
     __slots__ = ("_more", "_more_cpu", "_more_memory", "_request_of")
 
     def __init__(self, original: NodeInfo, request_of: Callable[[PodInfo], PodRequest]) -> None:
-        """`request_of` is `NodeTable.request_of`: pod -> its compiled request."""
+        """Copy a node. `request_of` is `NodeTable.request_of`: pod -> its compiled request."""
         super().__init__(
             original._columns,
             original._resources,

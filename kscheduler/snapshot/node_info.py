@@ -13,7 +13,7 @@ from kscheduler.snapshot.resource_columns import ResourceColumns
 
 
 class NodeInfo:
-    """A row of the node table with its objects. Plugins read it; only the table writes it."""
+    """A node of the node table: its row, API object and pods. Plugins read it; only the table writes it."""
 
     __slots__ = ("_columns", "_resources", "allocatable", "node", "node_class", "pods", "row")
 
@@ -55,11 +55,11 @@ class NodeInfo:
         return self._columns.non_zero_cpu(self.row), self._columns.non_zero_memory(self.row)
 
     def requested_of(self, column: int) -> int:
-        """Return what the pods on this node request in total of the resource in `column`."""
+        """Return the total that the pods on this node request of the resource in this column."""
         return self._columns.requested(self.row, column)
 
     def free(self, column: int) -> int:
-        """Return allocatable minus requested of the resource in `column`; negative when overcommitted."""
+        """Return allocatable minus requested of the resource in this column; negative when overcommitted."""
         return self._columns.allocatable(self.row, column) - self.requested_of(column)
 
     def __repr__(self) -> str:

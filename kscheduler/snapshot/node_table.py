@@ -1,7 +1,7 @@
-"""The cluster as a table: one row a node; indexes by node class, port, volume, image, topology domain, kind of pod.
+"""The cluster as a table: a row for each node, and indexes by node class, port, volume, image, topology domain and pod.
 
-A node keeps its row while it exists; the row is reused afterwards. Everything that scheduling reads about nodes is
-here and is changed here only, so the indexes agree by construction.
+A node keeps its row while it exists; the row is reused afterwards. Everything that scheduling reads about nodes is here
+and is changed here only, so the indexes agree by construction.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ from kscheduler.snapshot.volume_users import VolumeUsers
 
 
 class PodWatcher(Protocol):
-    """A listener for pods put on and taken off nodes. Its methods must not raise: the table is half changed then."""
+    """A listener for pods that are added to nodes and removed from them.
+
+    Must not raise: the table is half changed then.
+    """
 
     def pod_added(self, row: int, pod: PodInfo) -> None: ...
 
@@ -90,7 +93,7 @@ class NodeTable:
         return min(self._by_priority, default=None)
 
     def note_change(self, name: str) -> None:
-        """Log a node as changed in what plugins see but the table does not keep; unknown names are ignored."""
+        """Log a change of a node in something that plugins see but the table does not keep; ignores unknown names."""
         row = self._rows.get(name)
         if row is not None:
             self.node_changes.add(row)
@@ -103,9 +106,9 @@ class NodeTable:
     # --- nodes ---
 
     def set_node(self, node: Node, change: NodeChange | None = None) -> NodeInfo:
-        """Add a node, or bring it up to date. Raises DecodeError, and changes nothing, if it cannot be read.
+        """Add a node, or update it. Raises DecodeError, and changes nothing, if it cannot be read.
 
-        `change`: from the version that is here, if the caller knows it.
+        `change`: how the node differs from the version that is here, if the caller has computed it.
         """
         allocatable = node_allocatable(node)
         info = self.get(node.metadata.name)
@@ -151,7 +154,7 @@ class NodeTable:
         return info
 
     def remove_node(self, name: str) -> list[PodInfo]:
-        """Remove a node; return the pods that were on it, which the caller has to keep track of."""
+        """Remove a node. Returns the pods that were on it, which the caller has to keep track of."""
         row = self._rows.pop(name)
         info = self.at(row)
         pods = list(info.pods.values())
@@ -186,12 +189,12 @@ class NodeTable:
     # --- pods ---
 
     def add_pod(self, info: NodeInfo, pod: PodInfo) -> None:
-        """Put a pod on a node, even if that overcommits the node."""
+        """Add a pod to a node, even if that overcommits the node."""
         self.columns.add_pod(info.row, self.request_of(pod))
         self.add_counted_pods((info.row,), (pod,))
 
     def add_counted_pods(self, rows: Sequence[int], pods: Sequence[PodInfo]) -> None:
-        """Put each pod on the node of its row; the columns already include it. Raises InternalError without a node."""
+        """Add each pod to the node of its row; the columns already count it. Raises InternalError without a node."""
         self._add_to_indexes(rows, pods)
         infos = self._infos
         for row, pod in zip(rows, pods, strict=True):
@@ -229,7 +232,7 @@ class NodeTable:
     def recount(self, pods_on: Mapping[str, Mapping[str, PodInfo]]) -> None:
         """Rebuild columns and indexes from the objects, after a change that failed halfway.
 
-        `pods_on`: node name -> pod uid -> pod, of all pods on nodes. Nodes keep their rows. O(pods), some 10 us each.
+        `pods_on`: node name -> pod uid -> pod, for all pods on nodes. Nodes keep their rows. O(pods), some 10 us each.
         """
         # 1. The indexes, rebuilt from nothing: what others derived from them is looked up again.
         self.ports.clear()

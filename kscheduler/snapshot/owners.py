@@ -1,6 +1,6 @@
-"""Selectors of the Services and controllers that own a pod, for the default topology spread constraints.
+"""Selectors of the Services and controllers that own a pod, for PodTopologySpread's default constraints.
 
-A pod's selector is that of all services that match it, merged with that of the ReplicationController, ReplicaSet or
+A pod's selector is that of all Services that match it, merged with that of the ReplicationController, ReplicaSet or
 StatefulSet that controls it. A pod that none of them selects has none. The event handlers of these kinds report them
 here; without such reports no pod has a selector.
 """
@@ -49,7 +49,7 @@ class Owners:
             self._services.pop(namespace, None)
 
     def set_controller(self, kind: _Kind, namespace: str, name: str, selector: LabelSelector | None) -> None:
-        """Add or update a controller, `kind` in CONTROLLERS; a ReplicationController has match_labels only."""
+        """Add or update a controller (`kind` is in CONTROLLERS); a ReplicationController has match_labels only."""
         try:
             compiled = compile_label_selector(selector, "spec.selector")
         except DecodeError:
@@ -70,7 +70,7 @@ class Owners:
     # --- reading ---
 
     def selector_of(self, pod: Pod) -> CompiledLabelSelector | None:
-        """Return the selector of the pods with the same Services and controller; None if the pod has neither."""
+        """Return the selector merged from the pod's Services and controller; None if the pod has neither."""
         if not self._services and not self._controllers:
             return None
         meta = pod.metadata

@@ -1,14 +1,15 @@
-"""Counts of pods by row, one for each question such as a selector, kept up to date as pods come and go.
+"""Counts of pods by node, one for each question (such as a selector), kept up to date as pods come and go.
 
-A question is a key and a function that weighs a group of pods: 0 leaves it out, 1 counts each of its pods. The
-function is called once for each group, when the counter is next used after the group appeared; from then on a pod
+A question is a key and a function that weighs a group of equal pods: 0 leaves the group out, 1 counts each of its pods.
+The function is called once for each group, when the counter is next used after the group appeared; from then on a pod
 that comes or goes only changes the counters of its group. Two kinds of groups are counted, by the same code: label
-classes (which pods does a selector match?) and holders of affinity terms (which existing terms match this pod?).
+classes, i.e. pods with equal namespace and labels (which pods does a selector match?), and the pods that have an equal
+affinity term (which existing terms match this pod?).
 
-A question can name tokens (labels, namespaces) without which nothing matches; then only the groups indexed under
-those tokens are weighed. That matters when each of thousands of workloads has labels and terms of its own.
+A question can name tokens (labels, namespaces) without which nothing matches; then only the groups indexed under those
+tokens are weighed. That matters when each of thousands of workloads has labels and terms of its own.
 
-A counter is valid until the next question: get it again each time. The least recently used are dropped for room.
+A counter is valid until the next question: get it again each time. The least recently used are dropped to save memory.
 """
 
 from __future__ import annotations
@@ -68,10 +69,12 @@ class RowCounter:
             self.values.frombytes(bytes(BYTES_PER_ROW * missing))
 
     def tally(self, way: Hashable, nodes: int, build: Callable[[DomainTally], None]) -> DomainTally:
-        """Return the sums of this counter by topology domain, kept up to date. `way` names the domains and the nodes.
+        """Return the sums of this counter by topology domain, kept up to date.
 
-        `build` fills the tally again, which is needed when `nodes`, the table's static generation, has changed. A
-        tally that was dropped for room is no longer valid: call this method again.
+        `way` identifies the domains and the nodes.
+
+        `build` fills the tally again, which is needed when `nodes`, the table's static generation, has changed. A tally
+        that was dropped to save memory is no longer valid: call this method again.
         """
         found = self._tallies.get(way)
         if found is None:
@@ -85,7 +88,7 @@ class RowCounter:
         return found.tally
 
     def give_up(self) -> None:
-        """Drop the tallies and mark them invalid: this counter is not updated any more."""
+        """Drop the tallies and mark them invalid: this counter will not be updated any more."""
         for way in list(self._tallies):
             self._give_up(way)
 
@@ -104,7 +107,7 @@ class _Kept:
 
 @final
 class GroupCounters(Generic[G]):
-    """All pod groups of one kind (label classes or term holders), and the counters over them."""
+    """All groups of one kind (pods with equal labels, or with an equal affinity term), and the counters over them."""
 
     def __init__(self, columns: NodeColumns, make: Callable[[int, Hashable], G]) -> None:
         self._columns = columns
@@ -134,7 +137,7 @@ class GroupCounters(Generic[G]):
     # --- pods come and go ---
 
     def clear(self) -> None:
-        """Remove all groups and counters. Ids are not reused, so readers see groups that appear again as new."""
+        """Remove all groups and counters. Ids are not reused, so groups that appear again are new to readers."""
         for counter in self._kept.values():
             counter.give_up()
         self._kept.clear()
@@ -144,14 +147,17 @@ class GroupCounters(Generic[G]):
         self._index.clear()
 
     def add(self, key: Hashable, row: int, count: int = 1) -> None:
-        """Add `count` (at least 1) pods, or statements of a term, of the group `key` to a row."""
+        """Add `count` (at least 1) pods of the group `key` to a row.
+
+        A pod that states its group's affinity term several times counts as often.
+        """
         group = self.group(key)
         group.rows[row] = group.rows.get(row, 0) + count
         for counter, weight in group.counted_by.items():
             counter.add(row, weight * count)
 
     def group(self, key: Hashable) -> G:
-        """Return the group `key`, to which the caller adds pods now."""
+        """Return the group `key`, creating it if necessary, for the caller to add pods."""
         return self._groups.get(key) or self._appear(key)
 
     def remove(self, key: Hashable, row: int, count: int = 1) -> None:
@@ -195,8 +201,8 @@ class GroupCounters(Generic[G]):
         """Return the counter for a question, up to date and at least as long as the table has rows.
 
         Equal keys must come with equal `weigh` and `narrow`. `weigh` is called once for a group, and must depend on the
-        key and the group's identity alone. `narrow` returns lists of tokens; only the groups indexed under the list
-        that finds the fewest are weighed.
+        key and the group's identity alone. `narrow` returns lists of tokens (labels, namespaces); only the groups
+        indexed under the list that finds the fewest are weighed.
         """
         found = self._kept.get(key)
         if found is None:
@@ -247,7 +253,7 @@ class GroupCounters(Generic[G]):
 
 @final
 class PodCounters:
-    """The pods on all nodes, grouped by label class and by stated affinity term, with the counters over both."""
+    """The pods on all nodes, grouped by equal labels and by affinity term, with the counters over both."""
 
     def __init__(self, columns: NodeColumns) -> None:
         self._label_keys = LabelKeys()
@@ -261,7 +267,7 @@ class PodCounters:
         self.by_terms.clear()
 
     def add_pods(self, rows: Sequence[int], pods: Sequence[PodInfo]) -> None:
-        """Add each of the pods to its row. Pods of one template in a row are looked up once."""
+        """Add each of the pods to its row. Labels and terms of pods with one template in a row are looked up once."""
         group: LabelClass | None = None
         labels: Mapping[str, str] | None = None
         namespace = ""
@@ -297,7 +303,7 @@ class PodCounters:
 
 
 def is_counted_equally(old: PodInfo, new: PodInfo) -> bool:
-    """Return True if replacing a pod's version `old` by `new` changes no counter."""
+    """Return True if replacing the version `old` of a pod by `new` changes no counter."""
     before, after = old.pod.metadata, new.pod.metadata
     return (
         (before.labels or {}) == (after.labels or {})

@@ -1,6 +1,7 @@
 """A pod with the values that every decision reads, computed once.
 
-Building a PodInfo parses its quantities: a malformed pod fails here, with the path of the field, and nowhere later.
+Building a PodInfo parses the pod's quantities: a malformed pod fails here, with the path of the field, and nowhere
+later.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class PodInfo:
 
     @property
     def key(self) -> str:
-        """namespace/name, built on each access: stored, it would be a tenth of a PodInfo's memory."""
+        """The pod's namespace/name, built on each access: stored, it would take a tenth of a PodInfo's memory."""
         return self.pod.key
 
     @property
@@ -87,7 +88,7 @@ class PodInfo:
 
     @property
     def held_terms(self) -> tuple[tuple[HeldTerm, int], ...]:
-        """(affinity term, how often the pod states it), of the terms that later pods are matched against."""
+        """The affinity terms that later pods are matched against, each with how often the pod states it."""
         if self._held_terms is None:
             self._held_terms = self.affinity.held_counts
         return self._held_terms
@@ -104,7 +105,7 @@ _MOST_TEMPLATES = 1_024
 
 
 def _values_of(pod: Pod) -> _Values:
-    """Return the values that follow from a pod's template, and keep them for its next pod. Raises DecodeError."""
+    """Return the values that follow from a pod's template, kept for the template's next pod. Raises DecodeError."""
     resources = pod_resources(pod)
     if len(resources.total.scalars) + NATIVE_RESOURCES > MAX_ENTRIES:
         raise DecodeError(
@@ -121,7 +122,7 @@ def _values_of(pod: Pod) -> _Values:
 
 
 def is_storage(volume: Volume) -> bool:
-    """Return True for a volume that the plugins for volumes look at: a claim or a disk."""
+    """Return True for a volume that the volume plugins consider: a claim or a disk."""
     return (
         volume.persistent_volume_claim is not None
         or volume.ephemeral is not None
@@ -133,7 +134,7 @@ def is_storage(volume: Volume) -> bool:
 
 
 def is_disk(volume: Volume) -> bool:
-    """Return True for a volume of the four in-tree kinds of disks that pods cannot always share."""
+    """Return True for a volume of the four in-tree disk types that pods cannot always share."""
     return not (
         volume.gce_persistent_disk is None
         and volume.aws_elastic_block_store is None
@@ -143,7 +144,7 @@ def is_disk(volume: Volume) -> bool:
 
 
 def host_ports(pod: Pod) -> tuple[HostPort, ...]:
-    """Return the host ports a pod takes on its node: those of containers and of restartable init containers."""
+    """Return the host ports that a pod takes on its node: those of containers and of restartable init containers."""
     found: list[HostPort] = []
     for container in pod.spec.containers:
         if container.ports:

@@ -1,8 +1,9 @@
-"""Pods on nodes, grouped so that a selector is matched once for a group, not once for a pod.
+"""Pods on nodes, grouped so that a selector is matched once for a group instead of once for a pod.
 
-A label class holds the pods of one namespace with the same labels; terminating pods are a class of their own, since
-topology spread leaves them out and pod affinity does not. Term holders are the pods that state one (anti-)affinity
-term. Both count their pods by row. A group exists while it has pods; one that appears again is a new group.
+A label class holds the pods of one namespace with equal labels; terminating pods are a class of their own, since
+PodTopologySpread leaves them out and InterPodAffinity does not. Term holders are the pods that state an equal affinity
+or anti-affinity term. Both count their pods by row. A group exists while it has pods; one that appears again is a new
+group.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ LabelKey = tuple[str, frozenset[tuple[str, str]], bool]  # namespace, labels, is
 
 
 class PodGroup:
-    """Pods that every question of `pod_counters` treats equally: a label class, or the holders of one affinity term."""
+    """Pods that all counters treat equally: those of a label class, or those that state an equal affinity term."""
 
     __slots__ = ("counted_by", "found_by", "id", "key", "rows")
 
@@ -39,13 +40,13 @@ class PodGroup:
         self.found_by: Sequence[Token] = ()  # the tokens the index has it under
 
     def narrowings(self) -> Sequence[Sequence[Token]]:
-        """Return lists of tokens; it suffices to index the group under all tokens of any one list."""
+        """Return lists of lookup tokens (labels, namespaces); the group must be indexed under all of any one list."""
         return ()
 
 
 @final
 class LabelClass(PodGroup):
-    """The pods of a namespace that carry the same labels."""
+    """The pods of a namespace that have equal labels."""
 
     __slots__ = ("is_terminating", "labels", "namespace")
 
@@ -63,7 +64,7 @@ class LabelClass(PodGroup):
 
 @final
 class TermHolders(PodGroup):
-    """The pods that state one affinity term; a pod that states it twice counts twice."""
+    """The pods that state an equal affinity term; a pod that states it twice counts twice."""
 
     __slots__ = ("term",)
 
@@ -79,13 +80,13 @@ class TermHolders(PodGroup):
 
 
 def pod_tokens(namespace: str, labels: Mapping[str, str]) -> list[Token]:
-    """Return the tokens a pod is indexed under, and under which the affinity terms that match it are."""
+    """Return the tokens (labels, namespace) under which a pod is indexed, and the affinity terms that match it are."""
     return [namespace_token(namespace), *labels.items(), ANYWHERE]
 
 
 @final
 class LabelKeys:
-    """The label keys of pods. That of a template's pods, which share their labels, is computed once."""
+    """The keys of pods' label classes, computed once for the pods of a template, which share their labels."""
 
     __slots__ = ("_by_labels",)
 
@@ -94,7 +95,7 @@ class LabelKeys:
         self._by_labels: dict[int, tuple[Mapping[str, str] | None, str, LabelKey]] = {}
 
     def of(self, pod: Pod) -> LabelKey:
-        """Return what `label_key` returns of the pod."""
+        """Return the pod's `label_key`, kept for other pods with the same labels object."""
         meta = pod.metadata
         labels = meta.labels
         if meta.deletion_timestamp is not None:

@@ -1,6 +1,6 @@
-"""Resource names and their columns, and pods' requests in terms of those columns.
+"""Resource names and their columns in the node table, and pods' requests in terms of those columns.
 
-cpu (milli), memory and ephemeral-storage (bytes) have fixed columns; every other resource gets one when a node or
+cpu (milli-cores), memory and ephemeral-storage (bytes) have fixed columns; every other resource gets one when a node or
 a pod first names it, and keeps it.
 """
 
@@ -41,7 +41,7 @@ class ResourceColumns:
         return self._column.get(name)
 
     def compile(self, resources: Resources, non_zero_cpu: int, non_zero_memory: int) -> PodRequest:
-        """Return a request as kernels take it; equal requests return one shared object."""
+        """Return a request in the form that kernels take; equal requests return one shared object."""
         scalars = tuple(resources.scalars.items()) if resources.scalars else ()
         shape = (
             resources.cpu_milli,

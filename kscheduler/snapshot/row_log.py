@@ -1,4 +1,4 @@
-"""A log of changed rows: each reader remembers the change count and later asks for the rows changed since."""
+"""A log of changed rows: each reader remembers the number of changes, and later asks for the rows changed since."""
 
 from __future__ import annotations
 

@@ -16,7 +16,10 @@ from kscheduler.snapshot.topology import NO_DOMAIN, DomainColumn
 
 @final
 class SummedDomains:
-    """Pods by topology domain. The object owns `sums`. A domain's name is the value of its node label."""
+    """The number of pods in each topology domain; a domain's name is the value of the node label.
+
+    The object owns `sums`, which callers must not use any more.
+    """
 
     __slots__ = ("_column", "_levels", "_sums")
 
@@ -27,12 +30,12 @@ class SummedDomains:
 
     @property
     def present(self) -> int:
-        """The number of domains that have at least one of the nodes counted over ("present" domains)."""
+        """The number of domains that have at least one of the nodes that were counted ("present" domains)."""
         return self._sums.present
 
     @property
     def minimum(self) -> int:
-        """The lowest count of any present domain; 0 if there is none."""
+        """The lowest number of pods in any present domain; 0 if there is none."""
         return self._sums.minimum
 
     @property
@@ -47,7 +50,7 @@ class SummedDomains:
 
     @property
     def presence(self) -> list[bool]:
-        """Domain id -> True if at least one of its nodes was among those counted over."""
+        """Domain id -> True if at least one of its nodes was counted."""
         return [self._sums.is_present(domain) for domain in range(self._sums.domains)]
 
     def of(self, domain: str) -> int:

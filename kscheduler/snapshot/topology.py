@@ -1,8 +1,8 @@
 """The topology domain of each node: its value of the topology key's label, as a number.
 
-Each topology key that was asked for has a column: row -> domain id, -1 without the label. A domain keeps its id
-while a node is in it; afterwards the id may be reused, so ids are valid within one decision only. The column is
-made when a key is first asked for and follows the nodes' labels from then on.
+Each topology key that was asked for has a column: row -> domain id, -1 without the label. A domain keeps its id while a
+node is in it; afterwards the id may be reused, so ids are valid within one decision only. The column is made when a key
+is first asked for, and follows the nodes' labels from then on.
 """
 
 from __future__ import annotations
@@ -79,7 +79,10 @@ class DomainColumn:
 
 @final
 class TopologyColumns:
-    """A column for each topology key in use. `labels_by_row` returns (row, labels) of all nodes."""
+    """The columns (row -> domain id) of all topology keys in use.
+
+    `labels_by_row` returns (row, labels) of all nodes.
+    """
 
     def __init__(
         self, columns: NodeColumns, labels_by_row: Callable[[], Iterable[tuple[int, Mapping[str, str]]]]

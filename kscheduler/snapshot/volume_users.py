@@ -1,8 +1,8 @@
-"""The pods on nodes that use volumes other pods may use too: by claim, by disk and by row.
+"""The pods on nodes that use volumes which other pods may use too: by claim, by disk and by row.
 
-A disk is an in-tree volume that a pod names without a claim, of the four kinds that VolumeRestrictions does not let
-every two pods share. Most pods use neither claims nor disks and cost a look at their volumes. Listeners that keep
-answers by row are notified of the rows whose users changed.
+A disk is an in-tree volume that a pod names without a claim, of the four types that VolumeRestrictions does not let
+every two pods share. Most pods use neither claims nor disks. Listeners that keep results by row are notified of the
+rows whose pods with such volumes changed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class VolumeUsers:
         self.notify(row)
 
     def remove(self, row: int, pod: PodInfo) -> None:
-        """Remove a pod from a row. It may be a later version than the one added: a pod's volumes never change."""
+        """Remove a pod from a row. `pod` may be a later version than the one added: a pod's volumes never change."""
         pods = self._pods.get(row, {})
         known = pods.pop(pod.uid, None)
         if known is None:
@@ -65,7 +65,7 @@ class VolumeUsers:
     # --- reading ---
 
     def is_claim_in_use(self, namespace: str, claim: str) -> bool:
-        """Return True if a pod on a node names the claim. Claims of ephemeral volumes do not count."""
+        """Return True if a pod on a node names the claim. Claims of generic ephemeral volumes do not count."""
         return f"{namespace}/{claim}" in self._claims
 
     def rows_in_conflict(self, mounts: Iterable[Mount]) -> list[int]:
@@ -84,7 +84,7 @@ class VolumeUsers:
     # --- watching ---
 
     def watch(self, listener: Callable[[int], None]) -> None:
-        """Call `listener` from now on with every row whose volume users change or whose node is added or removed."""
+        """Register `listener`, called with every row whose volume users change or whose node is added or removed."""
         self._watchers.append(listener)
 
     def notify(self, row: int) -> None:
@@ -93,7 +93,7 @@ class VolumeUsers:
 
 
 def mounts_of(pod: Pod) -> list[Mount]:
-    """Return a pod's mounts of in-tree disks named without a claim; a Ceph RBD image has one for each monitor."""
+    """Return a pod's mounts of in-tree disks named without a claim; a Ceph RBD image has one mount for each monitor."""
     return [mount for volume in pod.spec.volumes or () for mount in _mounts(volume)]
 
 
@@ -129,7 +129,7 @@ def _count(rows: dict[int, int], row: int) -> None:
 
 
 def _uncount(rows: dict[int, int], row: int) -> bool:
-    """Decrement the count of a row; return True if any row has a count left."""
+    """Decrement the row's count, dropping it at 0. Returns True if any row has a count left."""
     rows[row] -= 1
     if not rows[row]:
         del rows[row]

@@ -1,8 +1,8 @@
 """The cluster's storage objects: volumes, claims, classes, drivers, capacities and attachments, with their indexes.
 
 The event handlers of these kinds report them here. Volumes and claims may be *assumed*: between a decision and its
-write the scheduler's own version counts. An assumed object has the resource version of the one it changes; the
-assumption ends with the first report of another version, or of the object's deletion: the apiserver's is newer.
+write the scheduler's own version counts. An assumed object has the resource version of the one that it changes; the
+assumption ends with the first report of another version, or of the object's deletion, since the apiserver's is newer.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ class Volumes:
         self._volume_listeners: list[Callable[[str], None]] = []
 
     def watch(self, listener: Listener) -> None:
-        """Call `listener` for every reported volume, claim, class, CSINode or attachment; not for assumed ones."""
+        """Register `listener`, called for each reported volume, claim, class, CSINode or attachment.
+
+        Assumed versions are not reported.
+        """
         self._listeners.append(listener)
 
     def _notify(self, kind: type, name: str) -> None:
@@ -63,7 +66,7 @@ class Volumes:
             listener(kind, name)
 
     def watch_volumes(self, listener: Callable[[str], None]) -> None:
-        """Call `listener` with the name of every volume that changes, also when it is assumed or restored."""
+        """Register `listener`, called with the name of each volume that changes, or is assumed or restored."""
         self._volume_listeners.append(listener)
 
     def _notify_volume(self, name: str) -> None:
@@ -80,7 +83,7 @@ class Volumes:
         return self._volumes.reported.get(name)
 
     def volumes_of_class(self, class_name: str) -> Iterator[PersistentVolume]:
-        """Return the volumes of a class ("" for none) in the order reported, in their assumed versions if any."""
+        """Return the volumes of a StorageClass ("": without one) in the order reported, with assumed changes."""
         latest = self._volumes.latest
         return (latest(volume) for volume in self._volumes_by_class.of(class_name))
 
@@ -97,12 +100,12 @@ class Volumes:
         self._notify_volume(name)
 
     def assume_volume(self, volume: PersistentVolume) -> None:
-        """Assume a changed volume. Raises InternalError unless it has the resource version last reported."""
+        """Assume a changed volume. Raises InternalError unless its resource version is the one last reported."""
         self._volumes.assume(volume)
         self._notify_volume(volume.key)
 
     def restore_volume(self, volume: PersistentVolume) -> None:
-        """Forget the assumed volume if it has this one's resource version; another version stays assumed."""
+        """Drop the assumed version of a volume if its resource version is this one's; other versions stay assumed."""
         self._volumes.restore(volume)
         self._notify_volume(volume.key)
 
@@ -124,11 +127,11 @@ class Volumes:
         self._notify(PersistentVolumeClaim, f"{namespace}/{name}")
 
     def assume_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Assume a changed claim. Raises InternalError unless it has the resource version last reported."""
+        """Assume a changed claim. Raises InternalError unless its resource version is the one last reported."""
         self._claims.assume(claim)
 
     def restore_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Forget the assumed claim if it has this one's resource version; another version stays assumed."""
+        """Drop the assumed version of a claim if its resource version is this one's; other versions stay assumed."""
         self._claims.restore(claim)
 
     # --- classes and drivers ---
@@ -194,7 +197,7 @@ class Volumes:
 
 
 class _Assumable(Generic[V]):
-    """Objects as the watch reports them, and the assumed versions of some."""
+    """Objects of one kind as the watch reports them, and the assumed versions of some."""
 
     def __init__(self, noun: str) -> None:
         self._noun = noun  # for messages
@@ -237,7 +240,7 @@ class _Assumable(Generic[V]):
 
 
 class _Index(Generic[T]):
-    """Objects indexed by one value each, such as their class or node."""
+    """Objects indexed by one value each, such as their StorageClass or node."""
 
     def __init__(self) -> None:
         self._items: dict[str, dict[str, T]] = {}  # value -> key -> object
