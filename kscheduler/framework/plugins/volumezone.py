@@ -139,7 +139,7 @@ def _is_met(demands: Sequence[_Demand], labels: Mapping[str, str]) -> bool:
 
 
 def _demands_of(volume: PersistentVolume) -> Iterator[_Demand]:
-    """Yield the demands; labels with an empty name among their values demand nothing."""
+    """Yield (label, allowed values) for a volume's zone and region; a label is skipped if one of its values is ""."""
     labels = volume.metadata.labels or {}
     for label in _LABELS:
         if label in labels:

@@ -174,7 +174,7 @@ def _compile_stated(stated: _Stated) -> Constraints:
 def _with_label_keys(
     selector: CompiledLabelSelector, keys: Sequence[str], labels: Mapping[str, str]
 ) -> CompiledLabelSelector:
-    """Restrict the selector to pods with the same values of these labels; labels that the pod lacks are skipped."""
+    """Restrict the selector to pods with equal values of these labels (matchLabelKeys); missing labels are skipped."""
     if selector.requirements is None:
         return selector  # matches nothing, and still does
     same = (Requirement(key, Operator.IN, frozenset({labels[key]})) for key in keys if key in labels)

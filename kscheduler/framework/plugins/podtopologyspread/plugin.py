@@ -1,8 +1,8 @@
-"""PodTopologySpread: limits, or prefers low, the number of similar pods in each topology domain.
+"""PodTopologySpread: limits the number of similar pods in each topology domain, or prefers domains with few of them.
 
 DoNotSchedule: a node is rejected if its domain would have more than maxSkew pods more than the domain with the fewest,
-or if it lacks the topology key. ScheduleAnyway: raw = round(Σ pods in the domain · ln(domains + 2) + maxSkew − 1), the
-fewer the better. Counters of pods by node are kept up to date as pods come and go; a decision only sums them by domain.
+or if it lacks the topology key. ScheduleAnyway: raw = round(Σ pods in the domain · ln(domains + 2) + maxSkew − 1),
+fewer are better. Counters of pods by node are kept up to date as pods come and go; a decision only sums them by domain.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Prediction:
 
 
 def requested(pod: Pod) -> tuple[int, int]:
-    """Return (milli-cores, bytes) of all containers together, or of the largest init container, and the overhead."""
+    """Return (milli-cores, bytes) requested by all containers, or the largest init container, plus overhead."""
     cpu = sum(_of(container, "cpu") for container in pod.spec.containers)
     memory = sum(_of(container, "memory") for container in pod.spec.containers)
     for container in pod.spec.init_containers or ():
