@@ -291,10 +291,7 @@ class Scheduler:
         return profiles
 
     def _build_evictions(self, client: Client) -> SchedulerEvictions:
-        """Build the evictions (preemption's writes) first, because profiles use them.
-
-        The parts through which they act are set later.
-        """
+        """Build the object through which preemption writes; profiles need it when they are built."""
         return SchedulerEvictions(
             client,
             self._clock,
@@ -379,7 +376,7 @@ class Scheduler:
         )
 
     def _build_lanes(self, client: Client, stopwatch: Callable[[], float]) -> ExtenderLanes | None:
-        """Build the lanes, which decide pods that call extenders; None if no extender takes part in decisions."""
+        """Build the part that decides pods which call extenders; None if no extender takes part in decisions."""
         if not self.extenders.deciders:
             return None
         cycle = ExtenderCycle(

@@ -8,10 +8,10 @@ from kscheduler._fast.typedefs cimport score_t
 
 
 cdef struct AnswersC:
-    const unsigned char* marks  # [row] other than 0: the row is out; NULL: these are scores, or nothing yet
+    const unsigned char* marks  # [row] not 0: the row is rejected; NULL: these are scores, or nothing yet
     const score_t* scores  # [row]; NULL: these are marks, or nothing yet
-    Py_ssize_t rows  # with an entry
-    Py_ssize_t seen  # changes of the columns that they follow; -1: nothing is known
+    Py_ssize_t rows  # number of entries
+    Py_ssize_t seen  # number of changes of the columns when they were asked for; -1: nothing is known
     bint follows_amounts
     bint has_doubts
     uint64_t version  # bumped when other rows' entries may have changed than the columns log
@@ -22,7 +22,7 @@ cdef class RowAnswers:
     cdef readonly NodeColumns columns
     cdef object ask  # (packed rows, or None for all) -> their entries, packed
     cdef bytearray data
-    cdef set doubts  # rows to be asked about, whatever the columns log
+    cdef set doubts  # rows to be asked about again, whether or not the columns changed
     cdef bint is_marks
     cdef score_t low
     cdef score_t high

@@ -9,12 +9,12 @@ from kscheduler._fast.columns cimport NodeColumns, PodRequest
 from kscheduler._fast.metric_rules cimport RulesC
 from kscheduler._fast.typedefs cimport amount_t, resource_t, row_t, score_t
 
-# Fan-outs of 64: what is left of a block, or a group, is seen in a few vector instructions and cache lines.
+# Blocks and groups of 64: searching one takes a few vector instructions and cache lines.
 cdef enum:
-    BLOCK_SHIFT = 6  # two to the power of this are
-    GROUP_SHIFT = 6  # and this
-    BLOCK = 64  # rows
-    GROUP = 64  # blocks
+    BLOCK_SHIFT = 6  # log2 of BLOCK
+    GROUP_SHIFT = 6  # log2 of GROUP
+    BLOCK = 64  # rows in a block
+    GROUP = 64  # blocks in a group
 
 
 cdef struct ShapeC:
@@ -27,19 +27,19 @@ cdef struct ListC:
     # A raw score for each node class, normalised over the rows that are feasible.
     score_t* raws  # [node class] 0..MAX_RAW
     score_t weight
-    score_t highest  # raw of a feasible row, or 0: what `by_node_class` was made with
+    score_t highest  # highest raw of a feasible row, or 0, by which `by_node_class` is normalised
     bint reverse
 
 
 cdef struct RowListC:
-    # A score for each row that stays as it is.
+    # A score for each row, not normalised.
     const unsigned char* scores  # [row] 0..100
     Py_ssize_t count  # rows past it have 0
     score_t weight
 
 
 cdef struct AskedC:
-    # A plugin's answers about rows, which may be others when a row has changed.
+    # A plugin's answers about rows, which may differ after a row has changed.
     const AnswersC* answers
     score_t weight
 
@@ -47,45 +47,45 @@ cdef struct AskedC:
 cdef struct RuledC:
     # Rules on live metrics, evaluated as rows change.
     RulesC* rules
-    bint filters  # marked rows are out
+    bint filters  # marked rows are rejected
     score_t weight
 
 
 cdef struct ClassC:
     # The pods of the class.
     DemandC demand
-    amount_t cpu  # non-zero: with the scoring defaults
-    amount_t memory  # non-zero
+    amount_t cpu  # request with scoring's defaults for containers without one
+    amount_t memory  # likewise
     Py_ssize_t node_class_count
-    const unsigned char* verdicts  # [node class] 0: may go there
+    const unsigned char* verdicts  # [node class] 0: accepted
     ListC* lists
     Py_ssize_t list_count
-    bint is_uneven  # some list tells node classes apart, so that which of them are feasible matters
+    bint is_uneven  # scores differ by node class, so normalisation depends on which classes have feasible rows
     RowListC* row_lists
     Py_ssize_t row_list_count
     AskedC* asked
     Py_ssize_t asked_count
     RuledC* ruled
     Py_ssize_t ruled_count
-    resource_t* resources  # that are read of a row, `resource_count` of them
+    resource_t* resources  # resource columns that filter or score a row, `resource_count` of them
     Py_ssize_t resource_count
 
-    # What is known of the rows.
+    # Cached results of the rows.
     int32_t* totals  # [row]
-    ShapeC shape  # of the memory there is
-    int32_t* best  # [block] highest total; more than it, while changes are read, if there are no ties
-    int32_t* ties  # [block] rows that have it
-    int32_t* group_best  # [group] highest of its blocks, unless it is stale
-    int32_t* group_ties  # [group] rows that have it, unless it is stale
-    int32_t* stale  # groups to look at again, `stale_count` of them; there is room for one more
+    ShapeC shape  # of the allocated memory
+    int32_t* best  # [block] highest total; may be too high, while changes are read, if `ties` is 0
+    int32_t* ties  # [block] number of rows with the highest total
+    int32_t* group_best  # [group] highest total of its blocks, unless it is stale
+    int32_t* group_ties  # [group] number of rows with that total, unless it is stale
+    int32_t* stale  # groups whose best is out of date, `stale_count` of them; there is room for one more
     Py_ssize_t stale_count
-    unsigned char* is_stale  # [group] 1: among them
-    int32_t* by_node_class  # [node class] weighted sum of the lists; -1 if that is out. There is a -1 before the first
-    int32_t* moves  # [node class] by what totals change when normalisation does
-    Py_ssize_t* feasible_in  # [node class] feasible rows; kept if `is_uneven`
-    Py_ssize_t feasible  # rows
-    Py_ssize_t cursor  # changes read
-    uint64_t answers_version  # sum of the versions of what is asked that was read
+    unsigned char* is_stale  # [group] 1: it is among `stale`
+    int32_t* by_node_class  # [node class] weighted sum of its scores, -1 if rejected; at index -1 there is a -1
+    int32_t* moves  # [node class] by how much totals change when normalisation changes
+    Py_ssize_t* feasible_in  # [node class] number of feasible rows; counted if `is_uneven`
+    Py_ssize_t feasible  # number of feasible rows
+    Py_ssize_t cursor  # number of changes of the columns that were read
+    uint64_t answers_version  # sum of the versions of the plugins' answers that were read
     bint must_rebuild
     bint must_normalize
     Py_ssize_t bytes

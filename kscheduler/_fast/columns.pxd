@@ -22,7 +22,7 @@ cdef class PodRequest:
 
 
 cdef class NodeColumns:
-    cdef readonly Py_ssize_t rows  # in use at once, ever; what kernels scan
+    cdef readonly Py_ssize_t rows  # most that were ever in use at once; kernels read that many
     cdef readonly Py_ssize_t capacity
     cdef readonly Py_ssize_t alive_count
     cdef readonly Py_ssize_t resource_count
@@ -39,7 +39,7 @@ cdef class NodeColumns:
     cdef code_t[::1] alive  # [row] 1 or 0
 
     # Which rows have changed: a ring, so that a reader too far behind sees that it is, and reads all rows instead.
-    cdef Py_ssize_t changes  # ever; change number n is at n & ring_mask while it is one of the last ones
+    cdef Py_ssize_t changes  # number of changes ever; number n is at n & ring_mask while it is one of the last ones
     cdef Py_ssize_t ring_mask  # length of the ring less 1; the length is a power of two
     cdef int32_t[::1] changed_rows  # [change & ring_mask]
     cdef node_class_t[::1] node_classes_before  # [change & ring_mask] of that row, before the change

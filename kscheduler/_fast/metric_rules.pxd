@@ -48,11 +48,11 @@ cdef struct RulesC:
     Py_ssize_t goal_count
     Py_ssize_t input_count
     double* inputs  # [input * rows + row]
-    unsigned char* marks  # [row] 0: the row is in
+    unsigned char* marks  # [row] 0: the row is accepted
     score_t* points  # [row] 0..100
-    Py_ssize_t rows  # there is room for
-    Py_ssize_t judged  # rows
-    Py_ssize_t seen  # changes of the columns that were read; -1: nothing is known
+    Py_ssize_t rows  # number of rows with memory
+    Py_ssize_t judged  # number of rows that were evaluated
+    Py_ssize_t seen  # number of changes of the columns that were read; -1: nothing was evaluated yet
     uint64_t version  # bumped when other rows may have changed than the columns log
     bint uses_amounts
 

@@ -104,7 +104,7 @@ def pack_amounts(NodeColumns columns not None, what, resource=0, rows=None):
 
 
 def pack_usage(NodeColumns columns not None, gen, bytes rows not None, resources):
-    """Pack the use of these packed rows as a table message in msgpack, for a guest to learn of pods that came and went.
+    """Pack the usage of these packed rows as a msgpack message, for a wasm plugin to learn of pods that came and went.
 
     `resources`: (name in msgpack, resource column or -1 for one that no node has), at most 15.
     """

@@ -9,23 +9,23 @@ from kscheduler._fast.typedefs cimport node_class_t, row_t
 cdef class Placer:
     cdef readonly NodeColumns columns
     cdef readonly Py_ssize_t max_bytes
-    cdef readonly Py_ssize_t held_bytes  # by the rows of all classes
-    cdef readonly Py_ssize_t rebuilds  # so far
+    cdef readonly Py_ssize_t held_bytes  # size of the caches of all classes
+    cdef readonly Py_ssize_t rebuilds  # how often a class had to score every row
     cdef int threads
     cdef int kept
-    cdef uint64_t clock  # uses so far
-    cdef set held  # classes with memory
+    cdef uint64_t clock  # number of uses, to find the least recently used class
+    cdef set held  # classes that have a cache
     cdef TableC table
-    cdef double* parts  # [thread] a chunk
+    cdef double* parts  # [thread] buffer for a chunk
     cdef Py_ssize_t part_resources
-    # The ring of changes as a chunk: what each changed row looked like when it was copied, or since.
+    # The ring of changed rows as a chunk: the amounts of each changed row when it was copied, or later.
     cdef double* recent
     cdef node_class_t* recent_node_classes  # [change & ring_mask]
     cdef Py_ssize_t recent_length
     cdef Py_ssize_t recent_resources
-    cdef Py_ssize_t copied  # changes copied so far
-    cdef Py_ssize_t large_until  # copies with an amount that is not small are of changes before this one
-    cdef Py_ssize_t moved_until  # rows came, went or changed their node class only before this change
+    cdef Py_ssize_t copied  # number of changes copied
+    cdef Py_ssize_t large_until  # only changes before this one have an amount that is too large for doubles
+    cdef Py_ssize_t moved_until  # only changes before this one added or freed rows, or changed a node class
 
     cdef PodClass _check_class(self, object candidate)
     cdef int _catch_up(self, PodClass pod_class) except -1

@@ -65,17 +65,17 @@ cdef extern from *:
     void fetch "ks_fetch"(const void* address) noexcept nogil
 
 cdef object _INT64_MAX = (1 << 63) - 1
-cdef Py_ssize_t MOST_BYTES = <Py_ssize_t>2 << 30  # for classes that are kept at any rate
+cdef Py_ssize_t MOST_BYTES = <Py_ssize_t>2 << 30  # limit for the `kept` classes, whatever `max_bytes` is
 
 cdef enum:
     PENDING = -2  # in place of a total, while changes are read
-    FEW = 6  # changes; so many are read row by row
-    FAR = 8  # a row among all costs an eighth of one that is looked up: a class further behind looks at all
-    AHEAD = 16  # changes; so far ahead rows are fetched into the cache
+    FEW = 6  # up to this many changes are read row by row
+    FAR = 8  # scoring all rows costs an eighth a row: a class with more changes than that to read scores all rows
+    AHEAD = 16  # how many changes ahead rows are fetched into the CPU's cache
     WORTH_A_THREAD = 16_384  # rows; they take 60 us, or 45 us with a worker that has to be woken; 12,000 gain nothing
     MAX_THREADS = 64
 
-# What ended a run.
+# Why placing pods one after another ended.
 cdef enum:
     DONE
     NOWHERE  # the pod fits nowhere

@@ -37,8 +37,8 @@ cdef struct TrialC:
     Py_ssize_t lower  # position of the first pod of lower priority
     const ResidentC* nominated
     Py_ssize_t nominated_count
-    Py_ssize_t counted  # where what its tallies count begins
-    Py_ssize_t marks  # where the marks of its pods begin
+    Py_ssize_t counted  # index in `counted` of the node's first tally
+    Py_ssize_t marks  # index of the mark of the node's first pod
     code_t place
     detail_t detail
 
@@ -116,17 +116,17 @@ cdef class Conditions:
     cdef PodRequest request
     cdef code_t room_place
     cdef bint may_be_first
-    cdef Py_ssize_t pairs  # domains in which tallies without limits count a pod
+    cdef Py_ssize_t pairs  # number of domains in which tallies without limits count a pod
     cdef TallyC* c  # [tally]
-    cdef amount_t[:, ::1] counts  # [tally, row] what the row's domain counts
+    cdef amount_t[:, ::1] counts  # [tally, row] count of the row's domain
     cdef amount_t[:, ::1] limits  # [tally, row]
     cdef code_t[:, ::1] inside  # [tally, row] 1: the row has a domain
-    # The node at work.
-    cdef amount_t[::1] left  # of each entry of the request
-    cdef amount_t[::1] nominated_requests  # of each entry of the request
-    cdef amount_t[::1] values  # of each tally
-    cdef amount_t[::1] nominated_values  # of each tally
-    cdef amount_t room  # for pods
+    # Numbers of the node that is being tried.
+    cdef amount_t[::1] left  # what is free of each resource of the request
+    cdef amount_t[::1] nominated_requests  # what nominated pods take of each resource of the request
+    cdef amount_t[::1] values  # count of the node's domain in each tally
+    cdef amount_t[::1] nominated_values  # what nominated pods add to each tally
+    cdef amount_t room  # how many more pods the node may have
 
     def __cinit__(
         self, NodeColumns columns not None, priority, PodRequest request not None, room_place, tallies, may_be_first
@@ -198,8 +198,8 @@ cdef class _Trials:
 
     cdef TrialC* c
     cdef Py_ssize_t count
-    cdef Py_ssize_t marks  # pods on all of them
-    cdef list kept  # what `c` points to
+    cdef Py_ssize_t marks  # number of pods on all of these nodes
+    cdef list kept  # the objects that `c` points into
 
     def __cinit__(
         self, NodeColumns columns not None, Conditions conditions not None, rows, residents, nominated_by_node,
@@ -510,7 +510,10 @@ cdef detail_t _lacking(
 
 
 cdef detail_t _unmet(Conditions conditions, const TrialC* trial, bint has_nominated) except -1 nogil:
-    """Return the detail (reason number) of the first tally without limits that does not hold; 0 if all hold."""
+    """Return the detail (reason number) of the first tally (count by domain) that should have a pod and has none.
+
+    0 if there is no such tally.
+    """
     cdef Py_ssize_t i
     cdef Py_ssize_t here = 0  # how many of the node's own domains they count a pod in, as the table has it
     cdef Py_ssize_t counting = 0  # the same at this moment

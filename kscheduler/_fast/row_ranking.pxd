@@ -8,7 +8,7 @@ from kscheduler._fast.typedefs cimport amount_t, node_class_t, row_t, score_t
 
 
 cdef struct TableC:
-    # Where the columns are. Valid while no row is added.
+    # Addresses of the columns, valid while no row is added.
     const amount_t* allocated  # [resource * stride + row]
     const amount_t* used
     const amount_t* used_cpu
@@ -23,16 +23,16 @@ cdef struct TableC:
 
 
 cdef struct PartC:
-    # What one thread needs to look at rows of a class, a share at a time until none is left, and what it has found.
+    # What one thread needs to score rows of a class, a share at a time until none is left, and its results.
     ClassC* c
     const TableC* table
-    row_t* next  # the first row that no thread has taken
-    double* numbers  # a chunk
+    row_t* next  # the first row that no thread has taken yet
+    double* numbers  # buffer for a chunk
     Py_ssize_t* feasible_in
     Py_ssize_t feasible
     bint has_alone  # some row needs the integer formulas
     bint is_bad  # some row's node class has no verdict
-    char apart[64]  # what threads write is never in one cache line
+    char apart[64]  # keeps what different threads write in different cache lines
 
 
 cdef bint begin_part(Py_ssize_t worker, PartC* part) noexcept nogil

@@ -10,15 +10,15 @@ from kscheduler._fast.tallies cimport DomainTally, TallyC
 from kscheduler._fast.typedefs cimport node_class_t, row_t
 
 cdef enum Rule:
-    EVEN  # the domain has not too many over the one with the fewest
-    NEEDED  # the domain has some
-    FORBIDDEN  # the domain has none
+    EVEN  # the domain's count does not exceed the lowest by too much
+    NEEDED  # the domain's count is above 0
+    FORBIDDEN  # the domain's count is 0
 
 
 cdef enum TermKind:
     NOTHING
-    NEAR  # by weighted sums, from the lowest to the highest
-    SPREAD  # by sums weighed with the number of domains, fewest best
+    NEAR  # by weighted sums, the highest is best
+    SPREAD  # by sums, weighted by the number of domains, the lowest is best
     ANSWERED  # by a plugin's answers about rows
 
 
@@ -34,7 +34,7 @@ cdef struct TermC:
     TallyC* tally
     int32_t weight
     int32_t max_skew
-    bint counts_missing  # rows without a domain are one, too, when domains are counted
+    bint counts_missing  # rows without a domain count as one more domain
 
 
 cdef class JoinTerms:
@@ -46,10 +46,10 @@ cdef class JoinTerms:
     cdef bint may_be_first
     cdef int32_t weight
     cdef list tallies  # that rules and tallied point to
-    cdef int32_t* unscored  # [row] -1: takes no part in SPREAD, or 0; NULL: all take part
+    cdef int32_t* unscored  # [row] -1: takes no part in SPREAD, else 0; NULL: all take part
     cdef row_t unscored_rows
-    cdef RowAnswers answers  # of ANSWERED
-    cdef bint reverse  # the lowest of them is best
+    cdef RowAnswers answers  # for ANSWERED
+    cdef bint reverse  # the lowest answer is best
 
     cdef RuleC* _rule(self, DomainTally tally) except NULL
     cdef TermC* _add_tallied(self, DomainTally tally, TermKind tallied_term) except NULL
@@ -68,14 +68,14 @@ cdef class Joiner:
     cdef row_t capacity
     cdef Py_ssize_t table_size  # domains
     cdef Py_ssize_t node_class_capacity
-    # What the present pod's decision works with.
+    # Buffers for the current pod's decision.
     cdef int32_t* keep  # [row] total of a feasible row, -1 of others
     cdef int32_t* scored  # [row] negative: takes no part in scoring
     cdef int32_t* raws  # [row]
     cdef double* values  # [row]
-    cdef int32_t* table  # [slot] there is one before the first, for rows without
-    cdef double* values_table  # [slot] the same
-    cdef unsigned char* marks  # [slot] the same
+    cdef int32_t* table  # [slot] index -1 is for rows without a slot
+    cdef double* values_table  # [slot] likewise
+    cdef unsigned char* marks  # [slot] likewise
     cdef int32_t* moves  # [node class]
     cdef unsigned char* seen  # [node class]
     cdef int32_t feasible

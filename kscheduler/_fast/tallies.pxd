@@ -10,26 +10,26 @@ cdef enum:
 
 cdef struct TallyC:
     row_t rows
-    bint is_good  # can it be asked? Not before it was built, nor after an amount that is too large
-    bint each_row  # every row with a domain was asked to be one of its own
-    bint by_row  # a row's slot is the row itself: no two rows share a domain
-    Py_ssize_t size  # slots
+    bint is_good  # are the sums valid? Not before they were built, nor after an amount that is too large
+    bint each_row  # every row with a domain is to be a domain of its own
+    bint by_row  # a row's slot is the row itself, since no two rows share a domain
+    Py_ssize_t size  # number of slots; a slot has the sum of a domain
     int32_t* slots  # [row] -1: no domain
-    unsigned char* inside  # [row] 1: looked at
-    int32_t* sums  # [slot] there is a 0 before the first
-    unsigned char* marks  # [slot] 1: present, that is some row of it is looked at
-    Py_ssize_t present  # slots
-    Py_ssize_t occupied  # slots with a sum other than 0
-    int32_t largest  # magnitude that a sum has or has had
+    unsigned char* inside  # [row] 1: counted
+    int32_t* sums  # [slot] at index -1 there is a 0
+    unsigned char* marks  # [slot] 1: present, i.e. some row of the domain is counted
+    Py_ssize_t present  # number of present slots
+    Py_ssize_t occupied  # number of slots with a sum other than 0
+    int32_t largest  # largest magnitude that a sum has or has had
     bint went_below  # some sum is, or has been, below 0
-    int32_t lowest  # sum of a present slot
-    Py_ssize_t at_lowest  # present slots that have it; 0 when it is to be looked for
+    int32_t lowest  # lowest sum of a present slot
+    Py_ssize_t at_lowest  # number of present slots with that sum; 0: `lowest` must be computed again
 
 
 cdef class DomainTally:
     cdef TallyC c
     cdef row_t row_capacity
-    cdef Py_ssize_t capacity  # slots that there is room for
+    cdef Py_ssize_t capacity  # number of slots with memory
 
     cdef int _allocate(self, row_t rows, Py_ssize_t size) except -1
     cdef int _release(self) except -1

@@ -80,7 +80,7 @@ cdef class DomainTally:
 
     @property
     def is_good(self):
-        """Whether the sums are valid."""
+        """True if the sums are valid."""
         return self.c.is_good
 
     @property

@@ -1,1 +1,1 @@
-"""The scheduling and binding cycles: decide about pods, bind them, and keep those that wait or were refused."""
+"""The scheduling and binding cycles: decide about pods and bind them, and try pods again whose binding was refused."""

@@ -29,7 +29,7 @@ LONG_S = 0.004  # batches that take longer become smaller
 
 
 class ScheduleBatch:
-    """Decides the pods of the active queue, many in one call where possible.
+    """Decides the pods of the active queue, many in one call of a kernel (the compiled lane) where possible.
 
     `dispatch` starts the binding of a decided pod. Without a compiled lane all pods are decided one by one.
     """
@@ -114,7 +114,7 @@ class ScheduleBatch:
             await ask()
 
     def forget(self) -> None:
-        """Drop everything that plugins stated in the compiled lane, since from now on they may decide differently."""
+        """Drop what plugins stated for kernels (the compiled lane): from now on they may decide differently."""
         if self._lane is not None:
             self._lane.forget()
 
@@ -127,10 +127,7 @@ class ScheduleBatch:
         return min(2 * self._size, MOST_PODS) if seconds < LONG_S / 2 else self._size
 
     def _run_alone(self, now: float) -> int:
-        """Decide one pod in the general lane, which can explain its decision in full.
-
-        Returns 0 without a pod, else 1.
-        """
+        """Decide one pod plugin by plugin, which can be explained in full. Returns 0 without a pod, else 1."""
         queued = self._queue.pop(now)
         if queued is None:
             return 0
@@ -147,7 +144,7 @@ class ScheduleBatch:
         return 1
 
     def _place(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
-        """Place the leading pods in the compiled lane, start their bindings, and return how many were placed."""
+        """Place the leading pods by kernels (the compiled lane) and start their bindings; return how many there are."""
         pods, done = [queued.pod_info for queued in batch], 0
         is_verbose = log.isEnabledFor(logging.DEBUG)
         while done < len(pods):
@@ -214,7 +211,7 @@ class ScheduleBatch:
             log.exception("metrics of a batch could not be recorded")
 
     def _alone(self, queued: QueuedPodInfo) -> bool:
-        """Decide one pod in the general lane. Returns False if it waits for answers, so that it must be put back."""
+        """Decide one pod plugin by plugin. Returns False if plugins wait for answers, so that it must be put back."""
         cycle: BindingCycle | None = None
         try:
             cycle = self._one.schedule(queued, may_wait=True)

@@ -162,7 +162,7 @@ class ScheduleOne:
     def settle_placed(
         self, queued: QueuedPodInfo, framework: Framework, node_name: str, feasible: int, started: float
     ) -> BindingCycle | None:
-        """Begin the binding cycle of a pod that the compiled lane has placed and that is assumed already."""
+        """Begin the binding cycle of a pod that a kernel (the compiled lane) has placed and that is assumed already."""
         if self._decisions is not None:
             self._decisions.placed(queued, framework.profile, node_name, feasible, started)
         pod = queued.pod_info

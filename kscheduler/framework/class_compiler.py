@@ -61,12 +61,12 @@ class ClassCompiler:
         self._evaluations: dict[tuple[str, ...], Evaluations] = {}  # plugins with work at Filter and Score -> counters
 
     def compile_spec(self, pod: PodInfo) -> tuple[ClassDraft, bool]:
-        """Return a draft with the statements of the plugins that read only the spec; False if one of them has none."""
+        """Return a draft with what the plugins that read only the spec state, and whether all of them could."""
         draft = ClassDraft(self._table.columns, len(self._table.node_classes))
         return draft, self.plugins is not None and self._ask(self._by_spec, draft, pod)
 
     def compile_rest(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """Add to a draft the statements of the plugins that read more than the spec; False if one of them has none."""
+        """Add to a draft what the plugins that read more than the spec state. Returns False if one of them cannot."""
         return self._ask(self._others, draft, pod)
 
     def _ask(self, plugins: Sequence[CompilingPlugin], draft: ClassDraft, pod: PodInfo) -> bool:

@@ -158,7 +158,7 @@ class ClassDraft:
     def add_terms(self, terms: Joined, *, asks: bool = False) -> None:
         """Filter and score by the pods in a node's topology domains, as spread constraints and pod affinity do.
 
-        `asks`: before each pod is placed a guest is asked, which may fail to answer.
+        `asks`: before each pod is placed a guest (wasm plugin) is asked, which may fail to answer.
         """
         self.asks = self.asks or asks
         self.terms = terms if self.terms is None else self.terms.beside(terms)

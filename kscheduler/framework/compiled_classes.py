@@ -35,21 +35,24 @@ FAULT_HOLDS = 256  # pods of a signature left to the general lane after a plugin
 
 @dataclass(slots=True, eq=False)
 class CompiledClass:
-    """A pod class of one profile, with its terms (spreading, pod affinity) and the evaluation counters of its pods."""
+    """A pod class of one profile (pods that its plugins decide alike), with its terms and evaluation counters.
+
+    Terms are the class's constraints on pods in topology domains: spreading, pod affinity.
+    """
 
     profile: str
     key: Hashable
     pod_class: PodClass
     evaluations: Evaluations
     terms: Joined | None
-    asks: bool  # a guest is asked before each placement, and may fail
+    asks: bool  # a guest (wasm plugin) is asked before each placement, and may fail
     bytes: int
     users: int = 0  # number of signatures
 
 
 @dataclass(slots=True, eq=False)
 class _Known:
-    """What a profile's plugins last answered for one signature: the pod class, and how long that answer holds."""
+    """What a profile's plugins last answered for pods of one signature: the pod class, and how long that holds."""
 
     compiled: CompiledClass | None  # None: the general lane decides
     sources: frozenset[Source]
@@ -149,7 +152,7 @@ class CompiledClasses:
         return self._signer.sign
 
     def find(self, pod: PodInfo) -> CompiledClass | None:
-        """Return the pod's class, valid until the next `refresh`; None if the general lane has to decide the pod."""
+        """Return the pod's class, valid until the next `refresh`; None if it must be decided plugin by plugin."""
         if pod.pod.spec.scheduler_name not in self._profiles:
             return None
         signature = self.sign(pod)
@@ -176,9 +179,9 @@ class CompiledClasses:
         return known
 
     def _ask(self, signature: Signature, pod: PodInfo, before: _Known | None) -> _Known:
-        """Ask the plugins about a signature, and keep the answer.
+        """Ask the profile's plugins how they decide about pods with this signature, and keep the answer.
 
-        If it equals that of an existing class, that class is used.
+        If the answer equals that of an existing pod class, that class is used.
         """
         started = self._stopwatch()
         self.asked[signature.profile] += 1
@@ -199,7 +202,7 @@ class CompiledClasses:
         return known
 
     def _begin(self, signature: Signature, pod: PodInfo) -> tuple[ClassDraft, bool]:
-        """Return a copy of the draft kept for the pod's spec, and False if a plugin could not describe the pod."""
+        """Return a copy of the draft kept for the pod's spec (of its pod class); False if a plugin has no statement."""
         if signature.spec is None:
             raise InternalError(f"pod {pod.key} was to be in a class, but is not signed")
         draft, can, asked = self._begun.get(signature.spec, (None, False, 0))
@@ -254,7 +257,7 @@ def _following(profiles: Mapping[str, Framework]) -> list[FollowingPlugin]:
 
 
 def _readers(handle: Handle, following: Sequence[FollowingPlugin]) -> list[Callable[[], int]]:
-    """Return a function for each Source, in order; its value changes whenever the source does."""
+    """Return a function for each Source (part of the cluster's state); its value changes whenever the source does."""
     table, owners, namespaces = handle.table, handle.owners, handle.namespaces
     counters = table.counters
     terms = counters.by_terms

@@ -69,7 +69,8 @@ class CompiledLane:
     ) -> None:
         """Build the lane. `threads` for kernels; None means 2, or 1 on a single CPU.
 
-        `max_bytes` limits the memory of the classes' caches by row, of which KEPT_CLASSES are always kept.
+        `max_bytes` limits the memory for the cached results (by row) of pod classes; KEPT_CLASSES of them are always
+        kept.
         """
         self._profiles = profiles
         self._table = handle.table
@@ -121,7 +122,7 @@ class CompiledLane:
         )
 
     def _find_run(self, pods: Sequence[PodInfo]) -> tuple[list[PodClass], CompiledClass | None]:
-        """Return the pod classes of the leading pods, and the class of the next pod if that one has terms."""
+        """Return the leading pods' classes, and the class of the next pod if that has terms (spreading, affinity)."""
         self._classes.refresh()
         run: list[PodClass] = []
         ready, find, sign = self._classes.ready, self._classes.find, self._classes.sign
@@ -168,9 +169,9 @@ class CompiledLane:
         return rows, feasible
 
     def _place_joined(self, joined: CompiledClass, rows: array[int], feasible: array[int]) -> bool:
-        """Place one pod whose class has terms, appending to `rows` and `feasible`.
+        """Place one pod whose class has terms (spreading, affinity). Returns False if the kernels cannot place it.
 
-        Returns False if the kernels cannot place it.
+        Appends the row to `rows`, and the number of feasible rows to `feasible`.
         """
         terms = joined.terms
         if terms is None:
@@ -193,7 +194,7 @@ class CompiledLane:
     def _log_fault(self, compiled: CompiledClass, error: Exception) -> None:
         """Log a fault in the compiled lane.
 
-        The general lane then decides the pod, and reports the plugin if it fails again.
+        The pod is then decided plugin by plugin, which reports a faulty plugin again.
         """
         if compiled.asks:
             log.debug("a plugin did not answer in the compiled lane", extra={"err": str(error)})
@@ -233,7 +234,7 @@ class CompiledLane:
             self._report_points(profile, count, scored, looking_s / pods, placing_s / pods)
 
     def _report_none(self, pod: PodInfo, seconds: float) -> None:
-        """Report metrics of a pod that is left to the general lane after this many seconds in the compiled lane."""
+        """Report metrics of a pod that the compiled lane could not decide, after this many seconds."""
         profile = pod.pod.spec.scheduler_name
         self._classes.asked.clear()
         self._observer.batch_attempts(profile, "hint_not_used" if pod.signature in self._classes.ready else "no_hint")

@@ -144,7 +144,7 @@ def gce_region(zones: list[str]) -> str:
 
 
 def _id_of(source: str) -> tuple[Callable[[Volume], str], Callable[[PersistentVolume], str]]:
-    """Return the two functions of an in-tree type whose field `source` is itself the volume handle."""
+    """Return the functions of an in-tree type whose field `source` states the handle, for both kinds of volumes."""
     return (
         lambda volume: str(getattr(volume, source).volume_id),
         lambda volume: str(getattr(volume.spec, source).volume_id),

@@ -45,7 +45,7 @@ class Evictions:
         raise _refused(pod.key)
 
     def record_event(self, victim: Pod, preemptor: Pod, note: str) -> None:
-        """Record the Kubernetes Event on the victim that it was preempted by the preemptor."""
+        """Record a Kubernetes Event, with the text `note`, that the victim was preempted by the preemptor."""
         raise _refused(victim.key)
 
     # --- work beside the scheduling cycles ---

@@ -257,7 +257,10 @@ class SigningPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class CompilingPlugin(SigningPlugin, Protocol):
-    """A plugin that can describe, in a form for kernels, how it decides about all pods of one signature."""
+    """A plugin that can describe, in a form for kernels, how it decides about all pods with an equal signature.
+
+    A signature is what plugins read in a pod; see `SigningPlugin`.
+    """
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
         """Describe in the draft how the plugin decides about pods like this one. Returns False if that is not possible.

@@ -106,7 +106,7 @@ class Joined:
     def place(self, placer: Placer, pod_class: PodClass, random_bits: int | None) -> tuple[int, int]:
         """Choose a node: return (row, number of feasible rows). The pod is not counted there yet.
 
-        The row is -1 if none is feasible, or if the general lane has to decide. Ties are broken as by `Placer.place`.
+        The row is -1 if none is feasible, or if the kernels cannot decide. Ties are broken as by `Placer.place`.
         """
         joiner = self._bench.joiner(placer)
         feasible = self._join(joiner, pod_class)

@@ -51,7 +51,7 @@ class Narrowing:
         return min(options, key=self._population) if len(options) > 1 else options[0]
 
     def _population(self, tokens: Sequence[Token]) -> int:
-        """Return the number of keys listed under these tokens."""
+        """Return the number of keys (groups of waiting pods) that are listed under these tokens."""
         return sum(len(self._keys.get(token, ())) for token in tokens)
 
     def remove(self, key: Hashable) -> None:

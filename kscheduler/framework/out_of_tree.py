@@ -57,7 +57,7 @@ class GuestClasses(Protocol):
     """Makes plugin classes for guests (plugins compiled to wasm), which are described by the plugin's arguments."""
 
     def is_guest(self, document: Any) -> bool:
-        """Return True if a plugin's arguments describe a guest."""
+        """Return True if a plugin's arguments describe a guest, i.e. a plugin compiled to wasm."""
         ...
 
     def class_of(self, name: str, document: Any, path: str) -> type[Any]:

@@ -56,7 +56,7 @@ class SpecSignature:
 @final
 @dataclass(slots=True, eq=False)
 class Signature:
-    """The signature of a pod for one profile. `spec` is None for pods that the general lane has to decide."""
+    """The signature of a pod for one profile. `spec` is None if the pod must be decided plugin by plugin."""
 
     signer: Signer = field(repr=False)
     profile: str
@@ -205,7 +205,7 @@ def _look(pod: Pod) -> _Look | None:
 
 
 def _fragments(plugins: Sequence[SigningPlugin], pod: PodInfo) -> tuple[Hashable, ...] | None:
-    """Return the signatures of all these plugins for the pod; None if one of them cannot sign it."""
+    """Return what these plugins read of the pod (their signatures); None if one of them cannot state it."""
     found = []
     for plugin in plugins:
         fragment = _fragment(plugin, pod)
@@ -216,7 +216,7 @@ def _fragments(plugins: Sequence[SigningPlugin], pod: PodInfo) -> tuple[Hashable
 
 
 def _fragment(plugin: SigningPlugin, pod: PodInfo) -> Hashable | None:
-    """Return a plugin's signature for the pod; None if the plugin cannot sign it, or raises, which is logged."""
+    """Return what a plugin reads of the pod (its signature); None if it cannot state that or raises (logged)."""
     try:
         fragment = plugin.sign_pod(pod)
         hash(fragment)

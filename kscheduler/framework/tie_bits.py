@@ -1,6 +1,7 @@
 """Random numbers for choosing among nodes of equal score: one for each pod with several feasible nodes, in order.
 
-Both lanes draw from one `TieBits`, so that a seed gives the same choices however many pods are decided in one call.
+All decisions draw from one `TieBits`, by kernels or plugin by plugin, so that a seed gives the same choices however
+many pods are decided in one call.
 """
 
 from __future__ import annotations

@@ -38,13 +38,13 @@ class ActiveQueue:
         return self._lanes.pop(lane)
 
     def pop_many(self, most: int) -> list[QueuedPodInfo]:
-        """Pop up to `most` pods of the plain lane, i.e. pods that need no extender."""
+        """Pop up to `most` pods that call no extender (the plain lane)."""
         return self._lanes.plain.pop_many(most)
 
     def lanes(self) -> list[Lane]:
-        """Return the non-empty lanes except the plain one, in the queue order of their first pods.
+        """Return the lanes of active pods that call extenders, in the queue order of their first pods.
 
-        A lane has the pods that call the same extenders; the plain lane those that call none.
+        A lane has the pods that call the same extenders.
         """
         return self._lanes.in_order(self._less_key)
 

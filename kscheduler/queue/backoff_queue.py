@@ -89,13 +89,16 @@ class BackoffQueue:
         return qpi
 
     def early_lanes(self) -> list[Lane]:
-        """Return the lanes, except the plain one, that have rejected pods; the earliest end of a backoff is first."""
+        """Return the lanes (sets of pods that call the same extenders) with rejected pods, the earliest backoff first.
+
+        The plain lane, whose pods call none, is left out.
+        """
         return self._rejected.in_order(self._key)
 
     def pop_completed(self, now: float) -> Iterator[QueuedPodInfo]:
         """Remove and yield the pods whose backoff is over: first rejected pods, then those that met a fault.
 
-        Both come lane by lane; within a lane in order of windows, then in queue order.
+        Both come by lane (pods that call the same extenders); within a lane in order of windows, then in queue order.
         """
         current = window(now)
         for lanes in filter(None, (self._rejected, self._faulted)):

@@ -143,16 +143,16 @@ class PodLanes:
         self._drop_if_empty(qpi.lane)
 
     def in_order(self, key: Callable[[QueuedPodInfo], SortKey]) -> list[Lane]:
-        """Return the non-empty lanes except the plain one, in the order of their first pods by `key`."""
+        """Return the non-empty lanes of pods that call extenders, in the order of their first pods by `key`."""
         firsts = [qpi for qpi in self.firsts() if qpi.lane != PLAIN]
         return [qpi.lane for qpi in sorted(firsts, key=lambda qpi: (*key(qpi), qpi.ticket))]
 
     def others(self) -> list[Lane]:
-        """Return the non-empty lanes except the plain one, in no particular order."""
+        """Return the non-empty lanes of pods that call extenders, in no particular order."""
         return list(self._others)
 
     def firsts(self) -> Iterator[QueuedPodInfo]:
-        """Yield the first pod of each lane, the plain one included."""
+        """Yield the first pod of each lane, including the plain lane of pods that call no extender."""
         for lane in (PLAIN, *self._others):
             first = self.first(lane)
             if first is not None:

@@ -155,7 +155,7 @@ class SchedulingQueue:
                 return
 
     def _update_in_place(self, qpi: QueuedPodInfo, new: PodInfo) -> None:
-        """Update a pod in activeQ or backoffQ; its position changes only if its sort key or lane does."""
+        """Update a pod in activeQ or backoffQ; its position changes only if its sort key or its extenders do."""
         key_before = self._less_key(qpi)
         qpi.pod_info = new
         lane = PLAIN if self._lane_of is None else self._lane_of(new)
@@ -193,7 +193,10 @@ class SchedulingQueue:
         return qpi
 
     def _pop_early(self, now: float, lane: Lane) -> QueuedPodInfo | None:
-        """Pop the first pod of the lane that is rejected and backing off; None if there is none."""
+        """Pop the first rejected pod of a lane that is backing off; None if there is none.
+
+        A lane has the pods that call the same extenders.
+        """
         qpi = self._backoff.pop_early(lane)
         if qpi is None:
             return None

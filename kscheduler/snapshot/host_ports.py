@@ -1,4 +1,4 @@
-"""The host ports that pods hold on each row. Few pods use host ports, so the index is by port, not by node."""
+"""The host ports that pods hold on each node. Few pods use host ports, so the index is by port, not by node."""
 
 from __future__ import annotations
 

@@ -42,7 +42,10 @@ G = TypeVar("G", bound=PodGroup)
 
 @final
 class RowCounter:
-    """The counts for one question: `values` is array('q'), row -> weighted number of pods; 0 for a row without node."""
+    """The counts for one question, such as which pods a selector matches.
+
+    `values` is array('q'), row -> weighted number of pods; 0 for a row without node.
+    """
 
     __slots__ = ("_listeners", "_tallies", "groups", "seen", "total", "values")
 
@@ -88,7 +91,7 @@ class RowCounter:
         return found.tally
 
     def give_up(self) -> None:
-        """Drop the tallies and mark them invalid: this counter will not be updated any more."""
+        """Drop the sums by topology domain, and mark them invalid: this counter will not be updated any more."""
         for way in list(self._tallies):
             self._give_up(way)
 
@@ -227,7 +230,10 @@ class GroupCounters(Generic[G]):
         counter.seen = self.last_id
 
     def _find(self, narrowings: Sequence[Sequence[Token]], seen: int) -> Iterable[G]:
-        """Return the groups with an id above `seen` that are indexed under the list of tokens that finds the fewest."""
+        """Return the groups with an id above `seen` that may count for a question, by its lists of tokens.
+
+        Tokens are labels and namespaces. Of the lists, the one is used that finds the fewest groups.
+        """
         found: dict[G, None] = {}
         for token in self._cheapest(narrowings):
             for group in reversed(self._index.get(token, {})):
@@ -237,7 +243,7 @@ class GroupCounters(Generic[G]):
         return found
 
     def _cheapest(self, narrowings: Sequence[Sequence[Token]]) -> Sequence[Token]:
-        """Return the list of tokens under which the fewest groups are indexed."""
+        """Return the list of tokens (labels, namespaces) under which the fewest groups are indexed."""
         if len(narrowings) == 1:
             return narrowings[0]
         return min(narrowings, key=lambda tokens: sum(len(self._index.get(token, ())) for token in tokens))
@@ -267,7 +273,7 @@ class PodCounters:
         self.by_terms.clear()
 
     def add_pods(self, rows: Sequence[int], pods: Sequence[PodInfo]) -> None:
-        """Add each of the pods to its row. Labels and terms of pods with one template in a row are looked up once."""
+        """Add each of the pods to its row. Labels and terms of consecutive pods of one template are looked up once."""
         group: LabelClass | None = None
         labels: Mapping[str, str] | None = None
         namespace = ""

@@ -43,7 +43,7 @@ class PastBindings:
             self._keep(pod, self._clock.wall())
 
     def found(self, pod: Pod) -> None:
-        """Record a pod that was already bound when the watch first showed it, if it was created within the window."""
+        """Record a pod that was already bound when the watch first showed it, if it was created recently enough."""
         created = pod.metadata.creation_timestamp
         if not self.is_open or created is None or _STATIC in (pod.metadata.annotations or {}):
             return

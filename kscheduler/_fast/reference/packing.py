@@ -54,7 +54,7 @@ def pack_amounts(columns: NodeColumns, what: str, resource: int = 0, rows: bytes
 
 
 def pack_usage(columns: NodeColumns, gen: int, rows: bytes, resources: Sequence[tuple[bytes, int]]) -> bytes:
-    """Pack the use of these packed rows as a table message in msgpack, for a guest to learn of pods that came and went.
+    """Pack the usage of these packed rows as a msgpack message, for a wasm plugin to learn of pods that came and went.
 
     `resources`: (name in msgpack, resource column or -1 for one that no node has), at most 15.
     """

@@ -316,7 +316,10 @@ def _lacking(conditions: Conditions, trial: _Trial, state: _State) -> int:
 
 
 def _unmet(conditions: Conditions, trial: _Trial, state: _State) -> int:
-    """Return the detail (reason number) of the first tally without limits that does not hold; 0 if all hold."""
+    """Return the detail (reason number) of the first tally (count by domain) that should have a pod and has none.
+
+    0 if there is no such tally.
+    """
     here = 0  # how many of the node's own domains they count a pod in, as the table has it
     counting = 0  # the same at this moment
     needs = 0

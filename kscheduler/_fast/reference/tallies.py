@@ -78,7 +78,7 @@ class DomainTally:
 
     @property
     def is_good(self) -> bool:
-        """Whether the sums are valid."""
+        """True if the sums are valid."""
         return self._is_good
 
     @property

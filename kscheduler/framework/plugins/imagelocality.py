@@ -1,7 +1,7 @@
-"""ImageLocality: prefer nodes that already have the pod's images, the larger the better.
+"""ImageLocality: prefers nodes that already have the pod's images, the larger the better.
 
-Score: 100·(sum − min)/(max − min), sum = Σ size × (nodes with the image / all nodes), clamped to
-23 MiB … 1000 MiB × number of (init) containers.
+Score: 100·(sum − min)/(max − min), sum = Σ size × (nodes with the image / all nodes), clamped to 23 MiB … 1000 MiB ×
+number of (init) containers.
 """
 
 from __future__ import annotations

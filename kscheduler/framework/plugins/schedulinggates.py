@@ -1,4 +1,4 @@
-"""SchedulingGates: a pod with gates is held back until its owner has removed them all."""
+"""SchedulingGates: gates a pod that has scheduling gates until all of them are removed."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def _after_claim_added(waiting: Pod, old: object, new: object) -> bool:
 
 
 class _WaitingFor(NamedTuple):
-    """The properties of a waiting pod that the hints read."""
+    """The properties of a waiting pod that the queueing hints read: its disks and claims."""
 
     namespace: str
     claims: frozenset[str]

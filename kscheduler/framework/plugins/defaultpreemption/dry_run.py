@@ -76,7 +76,7 @@ def candidate_of(
 ) -> Candidate | Status:
     """Return the node with its victims: those whose eviction violates a PodDisruptionBudget, and the others.
 
-    An ERROR status without any victim, since the pod did not fit before.
+    Without any victim it is an ERROR status, since the pod did not fit on the node before.
     """
     if not violating and not others:
         return error_status(f'expected at least one victim pod on node "{node_name}"')

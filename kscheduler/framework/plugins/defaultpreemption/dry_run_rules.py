@@ -47,19 +47,22 @@ class Rules:
         return found
 
     def know(self, pods: Sequence[PodInfo]) -> bool:
-        """Return True if the tallies cover every effect of these pods, which are on no node yet, on the filters."""
+        """Return True if the tallies (counts by domain) cover all effects of these pods on the filters.
+
+        The pods are on no node yet.
+        """
         questions = [demands.know for _, demands in self._demands_of if demands.know is not everybody]
         return all(know(pod) for know in questions for pod in pods)
 
     def counted(self, nodes: Sequence[NodeInfo]) -> bytes:
-        """Return a byte by node, then by tally: 1 if pods that come to the node, or leave it, change the tally."""
+        """Return a byte by node, then by tally (count by domain): 1 if pods that come to the node or leave count."""
         if all(tally.moves_count is anywhere for tally in self.tallies):
             return b"\1" * (len(nodes) * len(self.tallies))
         return bytes([tally.moves_count(node) for node in nodes for tally in self.tallies])
 
 
 class Weights:
-    """How much a pod of each kind counts in each tally, computed when a kind is first needed."""
+    """How much a pod of each kind adds to each tally (count by domain), computed when a kind is first needed."""
 
     def __init__(self, tallies: Sequence[Tally], kinds: Kinds) -> None:
         self._tallies = tallies
@@ -68,7 +71,7 @@ class Weights:
         self.values: array[int] = array("q")  # by kind, then by tally; 0 for kinds that have not been needed
 
     def learn(self, kinds: Iterable[Collection[int]]) -> None:
-        """Compute the weights of these kinds of pods; must precede the use of `values` for them."""
+        """Compute the weights of these kinds of pods, which must precede the use of `values` for them."""
         wanted = len(self._tallies) * len(self._kinds)
         if len(self.values) < wanted:
             self.values.extend(array("q", bytes(8 * (wanted - len(self.values)))))

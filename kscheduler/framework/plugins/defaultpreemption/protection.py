@@ -35,7 +35,7 @@ def _overdraws(victim: PodInfo, budgets: DisruptionBudgets, left: dict[Budget, i
 
 
 class Protection:
-    """The PodDisruptionBudgets during one search over many nodes, matched once for each kind of pod (see `Kinds`)."""
+    """The PodDisruptionBudgets during one search over many nodes, matched once for pods with equal labels (`Kinds`)."""
 
     def __init__(self, budgets: DisruptionBudgets, kinds: Kinds) -> None:
         self._budgets = budgets

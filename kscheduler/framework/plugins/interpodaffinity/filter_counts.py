@@ -84,7 +84,10 @@ class FilterCounts:
         return other
 
     def demands(self, details: tuple[int, int, int]) -> Demands:
-        """Return the filter's requirements as numbers, for dry runs; `details` are the reason numbers of the three."""
+        """Return the filter's requirements as numbers, for dry runs.
+
+        `details`: the reason numbers for the pod's affinity, its anti-affinity, and other pods' anti-affinity.
+        """
         affinity, anti_affinity, existing = (counts.summed for counts in self._summed())
         return demands(self._pod, self._own, self._namespaces, (affinity, anti_affinity, existing), details)
 

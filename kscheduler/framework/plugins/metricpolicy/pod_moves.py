@@ -57,6 +57,6 @@ class PodMoves:
         self._moves.append(Move(self._telemetry.now(), node, self._table.request_of(pod), -1))
 
     def since(self, moment: float) -> list[Move]:
-        """Return the recorded pods from that moment on, on nodes that still exist, in order of time."""
+        """Return the pods that came or left from that moment on, on nodes that still exist, in order of time."""
         found = [move for move in self._moves if move.at >= moment and self._table.find(move.node.row) is move.node]
         return sorted(found, key=lambda move: move.at)

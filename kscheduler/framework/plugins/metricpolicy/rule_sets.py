@@ -72,8 +72,7 @@ class RuleSets:
     def known(self, policy: PolicyRef, spec: PolicySpec) -> RuleSet | None:
         """Return a policy's rules for pods without progress in it; None if no such pod has been decided yet.
 
-        This does not compile rules, since that would begin to record the usage of nodes earlier than the general lane
-        does.
+        This does not compile rules, since that would begin to record the usage of nodes earlier than decisions need it.
         """
         key = (policy, 0, False)
         found = self._sets.get(key)

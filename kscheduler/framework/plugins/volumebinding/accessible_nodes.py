@@ -102,7 +102,10 @@ def _asks_for_hosts_only(affinity: RequiredNodeAffinity) -> bool:
 
 
 def _needs(affinity: RequiredNodeAffinity) -> tuple[str, frozenset[str]] | None:
-    """Return a label, with values, of which every term requires one; the hostname label if it is among them."""
+    """Return (label, values) such that every term requires one of the values; None if there is no such label.
+
+    The hostname label is preferred.
+    """
     terms = [
         {need.key: need.values for need in term.expressions if need.operator is Operator.IN}
         for term in affinity.terms or ()

@@ -205,7 +205,7 @@ def _bound_volume(claim: PersistentVolumeClaim, volumes: Volumes, memo: Accessib
 
 
 def _hosts(accessible: AccessibleNodes) -> frozenset[str] | None:
-    """Return the hostnames of the nodes for which this affinity may give a result of their own; None if each may."""
+    """Return the hostnames of the nodes that this affinity may treat unlike their node class; None if any may be."""
     if accessible.hosts is not None:
         return accessible.hosts
     return None if accessible.reads_hostname else frozenset()
