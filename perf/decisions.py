@@ -2,13 +2,13 @@
 
     python -m perf.decisions                              # 5,000 nodes, pods of one class, then of 150 classes mixed
     python -m perf.decisions --nodes 5000 100000 --shapes basic spread
-    python -m perf.decisions --lanes compiled general     # pair the two lanes, in turn
+    python -m perf.decisions --lanes compiled general     # pair kernels with plugin by plugin, in turn
 
-All pods are queued when measuring starts. `decisions/s` is the rate of the scheduling loop alone: pop a pod from the
-queue, choose its node, assume it there, start its binding cycle. `placed/s` is the rate at which pods are bound and
-seen bound, with everything that runs in this process: the loop, the bindings, the watch, the Events and the cluster
-itself. Both are per second of this thread's CPU time. `lag` is how long other work of the event loop had to wait. It is
-checked that all pods are bound and no node is overcommitted.
+A class is pods with equal specs. All pods are queued when measuring starts. `decisions/s` is the rate of the scheduling
+loop alone: pop a pod from the queue, choose its node, assume it there, start its binding cycle. `placed/s` is the rate
+at which pods are bound and seen bound, with everything that runs in this process: the loop, the bindings, the watch,
+the Events and the cluster itself. Both are per second of this thread's CPU time. `lag` is how long other work of the
+event loop had to wait. It is checked that all pods are bound and no node is overcommitted.
 """
 
 from __future__ import annotations

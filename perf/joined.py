@@ -3,9 +3,9 @@
     python -m perf.joined                              # 500 and 5,000 nodes, every kind of pod
     python -m perf.joined --nodes 5000 --kinds "hard, zones" --pods 2000
 
-The same pods go through the general lane and through the compiled lane, in turns of 50, each on a cluster of its own
-with the same history; both must choose the same nodes. The decision, and counting the pod on its node, are timed
-separately. Figures are microseconds of CPU time, medians over turns.
+The same pods go through the general lane (plugin by plugin) and the compiled lane (kernels), in turns of 50, each on a
+cluster of its own with the same history; both must choose the same nodes. The decision, and counting the pod on its
+node, are timed separately. Figures are microseconds of CPU time, medians over turns.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ KINDS: dict[str, Callable[[int], PodBuilder]] = {
 
 
 class Lane:
-    """A cluster on which pods are decided by one of the two lanes."""
+    """A cluster on which pods are decided by one of the two lanes: by kernels, or plugin by plugin."""
 
     def __init__(self, nodes: int, *, compiled: bool) -> None:
         self.cache = Cache()

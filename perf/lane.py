@@ -1,11 +1,11 @@
-"""Measures the compiled lane per pod, without queue, cache and binding.
+"""Measures the compiled lane, by which kernels decide pods, without queue, cache and binding.
 
     python -m perf.lane                                # 10,000 pods on 5,000 nodes, of 1 and of 150 classes
     python -m perf.lane --nodes 100000 --classes 16
 
-Pods of several classes (pods with equal specs) come one after another, in one call of `CompiledLane.place` or in calls
-of 256. Printed are microseconds per pod, medians over rounds and their spread: for computing a pod's signature (once in
-its life) and for placing it. In the last lines every pod has a label of its own, as pods of StatefulSets have.
+Pods of several classes (a class has equal specs) come one after another, in one call of `CompiledLane.place` or in
+calls of 256. Printed are microseconds per pod, medians over rounds and their spread: for computing a pod's signature
+(once in its life) and for placing it. In the last lines every pod has a label of its own, as pods of StatefulSets have.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def validate(options: ValidateOptions) -> int:
     from kscheduler.wasm.loading.plugins import GuestPlugins
 
     if read_document(options.file).get("kind") == ROUTING:
-        routing = load_routing(options.file)  # plans B are checked against the profiles when the scheduler starts
+        routing = load_routing(options.file)  # that `planB` names a profile is checked when the scheduler starts
         print(f"{options.file}: valid, rules: {', '.join(rule.name for rule in routing.rules)}")
         return 0
     guests = GuestPlugins()

@@ -42,7 +42,7 @@ class Collections:
     """Freezes the objects that survive a garbage collection. Call `start` once, after all imports."""
 
     def __init__(self) -> None:
-        self._count = 0  # collections since all objects were seen
+        self._count = 0  # collections since the last one of all objects
         self._before = gc.get_threshold()
 
     def start(self) -> None:

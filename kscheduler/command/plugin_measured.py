@@ -23,7 +23,7 @@ class MeasuredEngine:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.name, self.version = engine.name, engine.version
-        self.instances: list[Instance] = []  # that were made
+        self.instances: list[Instance] = []  # all instances made so far
 
     def compile(self, wasm: bytes) -> Module:
         return _MeasuredModule(self._engine.compile(wasm), self.instances)

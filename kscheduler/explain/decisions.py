@@ -47,9 +47,9 @@ class Allowance:
         return now >= self.from_s
 
     def spend(self, seconds: float, now: float) -> None:
-        """Charge the budget.
+        """Charge `seconds` to the budget.
 
-        What exceeds the unspent time makes the budget unavailable for `seconds / share` seconds.
+        If that overdraws it, it is unavailable until passing time has filled it up again.
         """
         self.from_s = max(self.from_s, now - self._saved_s / self._share) + seconds / self._share
 
@@ -77,7 +77,7 @@ class DecisionLog:
         self._spare = Allowance(SHARE, SAVED_S)
         self._asked = Allowance(ASKED_SHARE, ASKED_SAVED_S)
         self._names: NodeNames | None = None
-        self._names_generation = -1  # of the table, when the names were read
+        self._names_generation = -1  # the table's generation when the names were read
         self._has_failed = False
         self._annotations = annotations
 

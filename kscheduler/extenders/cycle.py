@@ -86,7 +86,7 @@ class ExtenderCycle:
             if self._one.is_gone(pod):
                 return None
             found = found.conclude(kept)
-            if isinstance(found, Rejection) and not found.nomination:  # any event may change an extender's mind
+            if isinstance(found, Rejection) and not found.nomination:  # any event may change an extender's answer
                 found.diagnosis.unschedulable_plugins.add(EXTENDER)
         self._measure.algorithm(self._stopwatch() - stopwatch)
         return self._one.settle(queued, framework, attempt.state, found, started, looks_back=looks_back)

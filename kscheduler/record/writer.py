@@ -31,7 +31,7 @@ class RecordWriter:
         self._compressor = zstandard.ZstdCompressor(level=LEVEL).compressobj()
         self._digest = hashlib.sha256()
         self._is_marked = True
-        self.bytes = 0  # of the file, as far as it was written
+        self.bytes = 0  # size of the file so far
 
     def __enter__(self) -> RecordWriter:
         return self

@@ -38,7 +38,7 @@ class PodRecord:
         self.created_s = created_s
         self.bound_s: float | None = None
         self.left_s: float | None = None
-        self.row = -1  # of its node, -1 while it has none
+        self.row = -1  # row of its node, -1 while it has none
         self.existing = bool(pod.spec.node_name)  # created with a node, so no scheduler placed it
         self.last_seen = pod  # if the pod left without a node: its last version, whose condition gives the reason
 

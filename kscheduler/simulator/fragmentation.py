@@ -49,7 +49,7 @@ def fragmentation(
     """Return the fragmentation of one resource (see above); None if nothing of it is free, or no pod requests it."""
     index = {name: position for position, name in enumerate(resources)}
     at = index[resource]
-    # Nodes with the same free amounts are one case: a cluster has few of them until it is full.
+    # Nodes with equal free amounts are counted together: a cluster has few different ones until it is full.
     frees: Counter[tuple[int, ...]] = Counter()
     for row, used in zip(rows, moment.used, strict=False):
         if not row.gone:

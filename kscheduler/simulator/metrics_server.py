@@ -37,11 +37,11 @@ class MetricsServer:
     def __init__(self, load: Callable[[], RealLoad], interval_s: float) -> None:
         self._make_load = load
         self._interval_s = interval_s
-        self._load: RealLoad | None = None  # None until somebody asks
+        self._load: RealLoad | None = None  # None until the first request
         self._start_s = 0.0
-        self._number = 0  # of the last look
+        self._number = 0  # number of the last sample
         self._before = self._last = _Look(0.0, [], [])
-        self._answer = b""  # b"": to be written
+        self._answer = b""  # the encoded answer; b"" if it has to be encoded
 
     def answer(self) -> bytes:
         """Return a NodeMetricsList as JSON, with the values of the last sample."""
@@ -66,7 +66,7 @@ class MetricsServer:
         number = math.floor((now - self._start_s) / self._interval_s)
         if number <= self._number:
             return
-        # Loads have not changed since the last look that was due at a change: older looks can be had now as well.
+        # Loads have not changed since the last sample that was due at a change, so earlier ones can still be taken now.
         self._before = self._last if number == self._number + 1 else self._look_at(number - 1)
         self._last = self._look_at(number)
         self._number = number

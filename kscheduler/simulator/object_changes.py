@@ -11,7 +11,7 @@ from kscheduler.api.objects import Pod
 from kscheduler.client.protocol import NODES, PODS, STORAGE, Binding, EventType, Resource
 from kscheduler.simulator.cluster import Cluster
 
-# What a volume or a claim becomes is a consequence of decisions, and the simulation has its own.
+# Updates of volumes and claims follow from decisions, and the simulation makes its own: they are not replayed.
 _FOLLOWS_DECISIONS = frozenset(each.plural for each in STORAGE if each.kind.startswith("Persistent"))
 
 

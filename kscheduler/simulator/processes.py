@@ -1,4 +1,4 @@
-"""Generates the arrival times and durations of pods, from laws written in flags and workload files.
+"""Generates the arrival times and durations of pods, from distributions written in flags and workload files.
 
 Arrivals:  now | constant:RATE | poisson:RATE | bursts:SIZE/SECONDS     (RATE in pods per second)
 Durations: forever | constant:SECONDS | exp:MEAN | lognormal:MEDIAN,SIGMA
@@ -21,7 +21,10 @@ DURATIONS = "forever, constant:SECONDS, exp:MEAN or lognormal:MEDIAN,SIGMA"
 
 @dataclass(frozen=True, slots=True)
 class ArrivalProcess:
-    """A law of arrivals. `times` yields arrival times in seconds from 0 on, never decreasing and without end."""
+    """A process by which pods arrive.
+
+    `times` yields arrival times in seconds from 0 on, never decreasing and without end.
+    """
 
     text: str
     times: Callable[[random.Random], Iterator[float]]
@@ -29,7 +32,7 @@ class ArrivalProcess:
 
 @dataclass(frozen=True, slots=True)
 class DurationLaw:
-    """A law of how long pods run. `draw` returns one duration in seconds, or None for forever."""
+    """A distribution of how long pods run. `draw` returns one duration in seconds, or None for forever."""
 
     text: str
     draw: Callable[[random.Random], float | None]

@@ -56,7 +56,7 @@ class BarProgress:
             TimeElapsedColumn(),
             console=console,
             transient=True,
-            auto_refresh=False,  # no thread: the simulation says when
+            auto_refresh=False,  # no thread: the simulation refreshes it
         )
         self._task: TaskID = self._bar.add_task("pods", total=max(1, total), detail="")
 

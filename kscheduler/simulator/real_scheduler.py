@@ -24,7 +24,7 @@ class RealScheduler:
         self, client: Client, clock: Clock, rng: random.Random, config: SchedulerConfig, options: Options
     ) -> None:
         self._metrics = Metrics(process=False)
-        # The stopwatch is for metrics alone: what a decision costs this machine, which no decision depends on.
+        # The stopwatch measures real time for metrics only; no decision depends on it.
         self._scheduler = Scheduler(
             client,
             config,

@@ -126,7 +126,7 @@ class _Simulation:
         self._runs_s: dict[str, float] = {}  # pod uid -> how long it runs once bound
         self._departures: list[tuple[float, int, str, str]] = []  # (when, number, key, uid), a heap
         self._number = 0
-        self._changed_s = 0.0  # when a pod last changed in any way
+        self._changed_s = 0.0  # when a pod, or a recorded object, last changed
         self._poke: asyncio.Future[None] | None = None
         self._wanted_s = 0.0  # the time until which `_play` sleeps, unless it is woken
         self._started_s = 0.0
@@ -173,7 +173,7 @@ class _Simulation:
             await asyncio.sleep(SETTLE_S)
         finally:
             await cancel_and_wait(running)
-        # 5. The books.
+        # 5. The results.
         self._accounting.close()
         if history is not None:
             history.close(self._accounting.now_s)
@@ -224,7 +224,7 @@ class _Simulation:
         if until is None:
             if not self._accounting.pending:
                 return Ending.ALL_PLACED, now
-            # Pods may wait for metrics that will come again.
+            # Pods may wait for metrics that will be available again after the last outage.
             changed_s = max(self._changed_s, started_s + self._scenario.metrics.last_outage_s)
             until = changed_s + QUIET_S
             if now >= until:

@@ -16,7 +16,7 @@ def percentile(ordered: Sequence[float], share: float) -> float:
     """
     if not ordered:
         return 0.0
-    # 0.95 * 20 is a hair more than 19: round away what no sample is large enough to show.
+    # 0.95 * 20 is slightly more than 19: the rounding removes such errors, and changes no result.
     return ordered[max(0, math.ceil(round(share * len(ordered), 9)) - 1)]
 
 

@@ -1,4 +1,4 @@
-"""Generates what share of their requests pods really use, from laws written in workload files.
+"""Generates what share of their requests pods really use, from distributions written in workload files.
 
 Shares: NUMBER | uniform:LOW,HIGH | normal:MEAN,DEVIATION | lognormal:MEDIAN,SIGMA     (1 is all that is requested)
 A negative share counts as zero. All randomness comes from the `random.Random` that is passed in.
@@ -18,7 +18,7 @@ from kscheduler.errors import ConfigError
 from kscheduler.simulator.usage import USAGE_CPU, USAGE_MEMORY, USAGE_RAMP
 
 SHARES = "NUMBER, uniform:LOW,HIGH, normal:MEAN,DEVIATION or lognormal:MEDIAN,SIGMA"
-_FORMS = {"": 1, "uniform": 2, "normal": 2, "lognormal": 2}  # kind of law -> how many numbers it has
+_FORMS = {"": 1, "uniform": 2, "normal": 2, "lognormal": 2}  # kind of distribution -> how many numbers it has
 
 
 ShareLaw = Callable[[random.Random], float]  # draws the share of a request that one pod uses
@@ -26,7 +26,7 @@ ShareLaw = Callable[[random.Random], float]  # draws the share of a request that
 
 @dataclass(frozen=True, slots=True)
 class UsageLaw:
-    """The laws by which the CPU and memory use of pods is drawn; None for a resource used exactly as requested."""
+    """The distributions from which the CPU and memory use of pods is drawn; None for a resource used as requested."""
 
     cpu: ShareLaw | None = None
     memory: ShareLaw | None = None

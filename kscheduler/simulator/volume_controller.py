@@ -245,7 +245,7 @@ class VolumeController:
         if volume is not None:
             self._bind(volume, claim)
         elif waits:
-            pass  # the scheduler will promise it a volume, or choose a node
+            pass  # the scheduler will reserve a volume for it, or select a node
         elif storage_class is None or storage_class.provisioner == NO_PROVISIONER:
             self._hopeful.setdefault(class_name, {})[claim.key] = None
         elif node_name is not None and node_name not in self._cluster.nodes:
@@ -351,7 +351,7 @@ class VolumeController:
                 continue
             name, _ = claim_name_of(pod, volume)
             if f"{pod.metadata.namespace}/{name}" in self._claims:
-                continue  # the pod's already, or in its way: then the scheduler says so
+                continue  # it is the pod's own, or another claim, which the scheduler reports
             template = volume.ephemeral.volume_claim_template
             owner = OwnerReference("v1", "Pod", pod.metadata.name, pod.metadata.uid, controller=True)
             metadata = ObjectMeta(

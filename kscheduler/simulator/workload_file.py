@@ -1,4 +1,4 @@
-"""A generated workload from a YAML or JSON file, read strictly: every fault is named by file, path and value.
+"""Reads the description of a generated workload from a YAML or JSON file; errors name file, path and value.
 
     seed: 1
     nodes:
@@ -7,7 +7,7 @@
       shapes:
       - {name: small, weight: 3, capacity: {cpu: 16, memory: 64Gi}}
       - {name: gpu, capacity: {cpu: 96, memory: 768Gi, example.com/gpu: 8}, taints: [{key: gpu, effect: NoSchedule}],
-         usage: {cpu: 2}}                                     # beside its pods
+         usage: {cpu: 2}}                                     # besides its pods' use
     pods:
       count: 50000
       arrival: poisson:500
@@ -16,13 +16,13 @@
       - {name: web, weight: 9, requests: {cpu: 500m, memory: 1Gi}, priority: 1000, duration: forever}
       - {name: job, requests: {cpu: 4, memory: 8Gi}, nodeSelector: {node-shape: small}}
       - {name: idle, requests: {cpu: 2}, limits: {cpu: 4}, usage: {cpu: "normal:0.2,0.05", memory: 0.5, ramp: 30}}
-    metrics:                                                 # metrics.k8s.io of this cluster
+    metrics:                                                 # the metrics.k8s.io API
       interval: 15
       outages:
       - {kind: unavailable, from: 600, until: 900}           # or hang; seconds since the first arrival
 
-What is left out takes the defaults of plain numbers on the command line. `pods: 110` is added to a node's capacity.
-`usage` of pods is a share of what they request, and at most their limit; without it they use what they request.
+What is left out has the same defaults as for plain numbers on the command line. `pods: 110` is added to a node's
+capacity. `usage` of pods is a share of their requests, and at most their limits; without it they use their requests.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def read_workload(path: str) -> WorkloadSpec:
         workload = decode(_Workload, document)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
-    assert workload is not None  # without a list for faults, decode raises them
+    assert workload is not None  # decode raises errors, unless a list for them is passed
     _check_metrics(f"{path}: metrics", workload.metrics)
     return WorkloadSpec(_nodes(path, workload.nodes), _pods(path, workload.pods), workload.seed, workload.metrics)
 

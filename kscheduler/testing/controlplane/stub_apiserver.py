@@ -1,7 +1,7 @@
 """Runs an apiserver stub that needs next to no CPU (go/cmd/stub-apiserver), to measure the scheduler process alone.
 
 with StubApiserver() as stub:
-    stub.create_nodes(nodes)
+    stub.create_nodes(...)
     scheduler = KScheduler(stub)
     stub.create_pods(...)
 """
