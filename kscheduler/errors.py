@@ -28,7 +28,7 @@ class PluginError(KSchedulerError):
 
 
 class APIError(KSchedulerError):
-    """The apiserver answered with an error, or could not be reached (status 0)."""
+    """The apiserver answered with an error, or did not answer (status 0)."""
 
     def __init__(self, message: str, *, status: int = 0, reason: str = "", retry_after_s: float | None = None) -> None:
         super().__init__(message)

@@ -129,7 +129,7 @@ def shown_server(options: ExplainOptions) -> str:
 
 
 def _way_to_the_leader(options: ExplainOptions, clock: Clock) -> str:
-    """Return advice on reaching the leader, naming it if a kubeconfig permits reading the Lease."""
+    """Return advice on how to connect to the leader, naming it if a kubeconfig permits reading the Lease."""
     namespace, _, name = options.lease.partition("/")
     words = "Is a scheduler listening there? To reach one in the cluster: "
     forward = f"kubectl --namespace {namespace} port-forward"

@@ -127,7 +127,7 @@ def _value_document(found: ValueOnNode) -> Document:
 
 
 def _verdicts(details: NodeDetails) -> Any:
-    """Yield (node, result): "" if it fits, "not examined", or "Plugin: reasons", one shared string for each reason."""
+    """Yield (node, result) for all nodes: "" if the pod fits, "not examined", or "Plugin: reasons"."""
     words = ["", "not examined"]
     assert FITS == 0
     assert len(words) == FIRST_STATUS

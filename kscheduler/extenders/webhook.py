@@ -98,7 +98,7 @@ def _parts(url: SecretURL) -> SplitResult | None:
 
 
 def answer_limit(question: bytes) -> int:
-    """Return the maximum size in bytes of the answer to a request."""
+    """Return the maximum size in bytes of the answer to this request."""
     return max(MIN_ANSWER_LIMIT, ANSWER_PER_QUESTION * len(question))
 
 

@@ -57,7 +57,10 @@ def _allowed(texts: Mapping[str, str], flag: str) -> dict[str, dict[str, frozens
 
 
 def _parse_mapping(text: str) -> dict[str, str]:
-    """Parse key=value pairs like pflag's StringToString: a single pair as it is, several as CSV. Raises ConfigError."""
+    """Parse key=value pairs like pflag's StringToString: a single pair is taken literally, several are read as CSV.
+
+    Raises ConfigError.
+    """
     pairs = [text.strip('"')] if text.count("=") == 1 else next(csv.reader([text]), [])
     parsed = {}
     for pair in pairs:

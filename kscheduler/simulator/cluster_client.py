@@ -91,7 +91,7 @@ class ClusterClient:
         While there are faults, each write is a task all the same.
         """
         self.faults = faults
-        self.on_success: Callable[[], object] = bool  # called for each request that reaches the server
+        self.on_success: Callable[[], object] = bool  # called for each request that the server receives
         self._cluster = cluster
         self._latency = latency
         self._random = source

@@ -1,7 +1,7 @@
 """Builds a scenario from the command's options: nodes and pods from a number, a CSV trace, or Kubernetes manifests.
 
 The workload file gives what the flags leave open, and defaults give the rest. Pods of a manifest that have a node
-exist from the start; the others arrive by the law of `--arrival`, in the order of the file. A trace has its own times.
+exist from the start; the others arrive as `--arrival` says, in the order of the file. A trace has its own times.
 Storage objects and policies over live metrics may be in the manifests of nodes or of pods; they exist from the start.
 """
 

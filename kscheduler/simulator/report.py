@@ -213,7 +213,7 @@ def build_report(
 
 
 def to_json(report: Report) -> bytes:
-    """Return indented JSON, with a newline at the end."""
+    """Return the report as indented JSON, with a newline at the end."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
 
 

@@ -56,7 +56,7 @@ class Replay:
 
 
 def read_nodes(path: str, gpu_resource: str = DEFAULT_GPU_RESOURCE) -> list[Node]:
-    """Return the nodes of a trace, in file order. ConfigError names file, line, column and value."""
+    """Return the nodes of a trace, in file order. Raises ConfigError that names file, line, column and value."""
     names: set[str] = set()
     return [_node(row, _new_name(row, "sn", names), gpu_resource) for row in read_rows(path, NODE_COLUMNS)]
 

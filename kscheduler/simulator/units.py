@@ -19,7 +19,7 @@ def seconds(value: float) -> str:
 
 
 def amount(value: float, unit: str) -> str:
-    """Format a capacity: bytes by powers of two, everything else with thousands separated."""
+    """Format a capacity: bytes with binary prefixes (1.5 TiB), anything else with separated thousands."""
     if unit == "bytes":
         power = 0
         while value >= 1024 and power < len(_BYTES) - 1:

@@ -313,7 +313,7 @@ def make_term(
     namespaces: Sequence[str] | None = None,
     namespace_selector: Selector = None,
 ) -> PodAffinityTerm:
-    """Return a term of pod affinity or anti-affinity."""
+    """Return a term of pod affinity or anti-affinity, with namespaces as in the API."""
     names = None if namespaces is None else list(namespaces)
     return PodAffinityTerm(topology_key, make_selector(selector), names, make_selector(namespace_selector))
 

@@ -72,7 +72,7 @@ class CreatePods(Operation, frozen=True, tag="createPods"):
 
     count: int = 0
     count_param: str = ""
-    namespace: str = ""  # that of the operation's position when empty
+    namespace: str = ""  # "": the namespace of the operation at this position
     pod_template_path: str = ""  # "": the case's default
     persistent_volume_template_path: str = ""  # with the next field: a volume for each pod, bound to its own claim
     persistent_volume_claim_template_path: str = ""
@@ -129,7 +129,7 @@ class Churn(Operation, frozen=True, tag="churn"):
     template_paths: tuple[str, ...]
     number: int = 0  # rounds of creation, 0: endless; with recreate, how many objects of a template exist at most
     interval_milliseconds: int = CHURN_INTERVAL_MS
-    namespace: str = ""  # that of the operation's position when empty
+    namespace: str = ""  # "": the namespace of the operation at this position
 
 
 class Barrier(Operation, frozen=True, tag="barrier"):

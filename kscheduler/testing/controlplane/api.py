@@ -146,7 +146,7 @@ class KeptApi(Api):
                 self.close()
                 if is_new:
                     raise
-                # Else the apiserver had hung up while nothing was asked.
+                # Else the apiserver closed the idle connection; the request is repeated on a new one.
 
 
 def _resource_of(resources: Sequence[Object], kind: str, version: str) -> Object:

@@ -45,7 +45,7 @@ class CertificateAuthority:
         self.path.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
     def server(self, name: str) -> KeyPair:
-        """Make a serving certificate for 127.0.0.1 and the names by which pods reach the apiserver."""
+        """Make a serving certificate for 127.0.0.1 and the names under which pods call the apiserver."""
         alternatives = x509.SubjectAlternativeName(
             [
                 x509.IPAddress(ipaddress.ip_address("127.0.0.1")),

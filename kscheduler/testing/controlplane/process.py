@@ -162,7 +162,7 @@ class _Spawner:
         launched = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), *command]
 
         def start() -> subprocess.Popen[bytes]:
-            # A session of its own, so that Ctrl-C reaches this program alone and it decides the order of the ends.
+            # A session of its own, so that Ctrl-C interrupts only this program, which then ends the children in order.
             return subprocess.Popen(
                 launched,
                 env=environment,

@@ -85,7 +85,10 @@ class StubApiserver:
         environment: dict[str, str] | None = None,
         directory: Path | None = None,
     ) -> Process:
-        """Start a program beside the stub, which is stopped first. Its log is `<name>.log` in the stub's directory."""
+        """Start a program beside the stub, which ends before the stub.
+
+        Its log is `<name>.log` in the stub's directory.
+        """
         process = Process(
             name, command, log=self.directory / f"{name}.log", environment=environment, directory=directory
         )
