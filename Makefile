@@ -84,7 +84,7 @@ hunt: dev ## search for faults with fresh seeds for MINUTES=30, or again with SE
 test-fast: dev ## the unit tests alone; CHANGED=1 as for test
 	$(call run_tests,-m "not slow and not controlplane")
 
-test-newest: dev ## the unit tests on the newest CPython that is promised, if it is installed
+test-newest: dev ## the unit tests on the newest supported CPython, if it is installed
 	TEST_NEWEST=1 $(BIN)/python -m pytest -rs tests/test_newest_python.py
 
 check: lint types stubs contracts ## ruff, mypy, stubtest and import contracts
