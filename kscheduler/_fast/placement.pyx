@@ -27,7 +27,7 @@ from kscheduler._fast.chunks cimport (
     is_small,
     score_chunk,
 )
-from kscheduler._fast.classes cimport BLOCK, ClassC, PodClass, ShapeC, bytes_needed, shape_for
+from kscheduler._fast.classes cimport BLOCK, BLOCK_SHIFT, ClassC, PodClass, ShapeC, bytes_needed, shape_for
 from kscheduler._fast.codes cimport CPU, MEMORY
 from kscheduler._fast.columns cimport NodeColumns
 from kscheduler._fast.filtering cimport lacking_of_row
@@ -381,14 +381,19 @@ cdef class Placer:
         """
         cdef int32_t totals[CHUNK]
         cdef Py_ssize_t mask = self.columns.ring_mask, start = c.cursor, count, at, i
+        cdef row_t row
         cdef ChunkC chunk
         chunk.stride = self.recent_length
         while start < self.columns.changes:
             # As many as lie side by side in the ring.
             at = start & mask
             count = min(<Py_ssize_t>CHUNK, self.columns.changes - start, mask + 1 - at)
+            # What is written for a row lies in three places, and with many classes or rows none of them is in the cache.
             for i in range(count):
-                fetch(&c.totals[self.columns.changed_rows[at + i]])
+                row = self.columns.changed_rows[at + i]
+                fetch(&c.totals[row])
+                fetch(&c.best[row >> BLOCK_SHIFT])
+                fetch(&c.ties[row >> BLOCK_SHIFT])
             chunk.numbers = self.recent + at
             score_chunk(&c.demand, &chunk, count, totals)
             add_node_classes(c, totals, self.recent_node_classes + at, count)
