@@ -29,75 +29,96 @@ class QueuedEvent(NamedTuple):
     new: object
 
 
-class Flight(msgspec.Struct, eq=False):
-    """A pod in flight, with the events and updates that it missed since it was popped."""
+class News(msgspec.Struct, eq=False):
+    """What concerns one pod alone of what happened while it was in flight."""
 
-    qpi: QueuedPodInfo
-    began_at: int  # the number of the first shared event the pod may have missed
-    own: list[QueuedEvent] | None = None  # events that concern this pod only
+    events: list[QueuedEvent] = []
     latest: PodInfo | None = None  # the pod as last updated, if it was
     is_deleted: bool = False
 
-    def note(self, queued_event: QueuedEvent) -> None:
-        self.own = [*(self.own or ()), queued_event]
-
 
 class InFlightPods:
-    __slots__ = ("_events", "_first_event", "_flights")
+    __slots__ = ("_began", "_events", "_first_event", "_news", "_pods")
 
     def __init__(self) -> None:
-        self._flights: OrderedDict[str, Flight] = OrderedDict()  # pod uid -> flight; began_at never decreases
+        self._pods: dict[str, QueuedPodInfo] = {}  # pod uid -> pod, whose `in_flight_since` never decreases
+        self._news: dict[str, News] = {}  # pod uid -> its news; few pods have any
+        # Number of the first event that pods may have missed -> how many pods, never 0. The first is the least.
+        self._began: OrderedDict[int, int] = OrderedDict()
         self._events: list[QueuedEvent] = []
         self._first_event = 0  # the number of _events[0]; numbers stay while a pod is in flight
 
     def __len__(self) -> int:
-        return len(self._flights)
+        return len(self._pods)
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._flights
+        return uid in self._pods
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        return (flight.qpi for flight in self._flights.values())
+        return iter(self._pods.values())
 
-    def get(self, uid: str) -> Flight | None:
-        return self._flights.get(uid)
+    def get(self, uid: str) -> QueuedPodInfo | None:
+        return self._pods.get(uid)
 
     def begin(self, popped: Sequence[QueuedPodInfo]) -> None:
-        flights, number = self._flights, self._first_event + len(self._events)
+        pods, number = self._pods, self._first_event + len(self._events)
         for qpi in popped:
-            flights[qpi.pod_info.uid] = Flight(qpi, number)
+            qpi.in_flight_since = number
+            pods[qpi.pod_info.uid] = qpi
+        if popped:
+            self._began[number] = self._began.get(number, 0) + len(popped)
 
-    def end(self, uid: str) -> None:
-        """Remove the pod if it is in flight, and drop the events that no other pod in flight can have missed."""
-        if self._flights.pop(uid, None) is None:
-            return
-        if not self._flights:
-            self._events.clear()
-            return
-        unneeded = next(iter(self._flights.values())).began_at - self._first_event
-        if unneeded > len(self._events) // 2:  # trimmed by halves, so that trimming costs O(1) an event
-            del self._events[:unneeded]
-            self._first_event += unneeded
+    def end(self, uid: str) -> QueuedPodInfo | None:
+        """Remove and return the pod if it is in flight; drop the events that no other pod in flight can have missed."""
+        qpi = self._pods.pop(uid, None)
+        if qpi is None:
+            return None
+        if self._news:
+            self._news.pop(uid, None)
+        # No step may be left out after a fault in the one before: so this is one function.
+        began = self._began
+        began[qpi.in_flight_since] -= 1
+        if not began[qpi.in_flight_since]:
+            del began[qpi.in_flight_since]
+            unneeded = next(iter(began)) - self._first_event if began else len(self._events)
+            if not began or unneeded > len(self._events) // 2:  # by halves, so that trimming costs O(1) an event
+                del self._events[:unneeded]
+                self._first_event += unneeded
+        return qpi
 
     def record(self, queued_event: QueuedEvent) -> None:
-        """Keep an event for the pods in flight; without any it is dropped."""
-        if self._flights:
+        """Keep an event for the pods in flight, if there are any."""
+        if self._pods:
             self._events.append(queued_event)
 
-    def missed(self, flight: Flight) -> Iterator[QueuedEvent]:
-        """Return the events since the pod was popped: first those that concern only this pod, then the shared ones."""
-        shared = islice(self._events, flight.began_at - self._first_event, None)
-        return chain(flight.own, shared) if flight.own else shared
+    def news(self, uid: str) -> News:
+        """Return the news of a pod in flight, to be added to."""
+        news = self._news.get(uid)
+        if news is None:
+            news = self._news[uid] = News()
+        return news
+
+    def news_of(self, uid: str) -> News | None:
+        """Return the news of a pod in flight; None if there are none."""
+        return self._news.get(uid)
+
+    def missed(self, qpi: QueuedPodInfo) -> Iterator[QueuedEvent]:
+        """Return the events since the pod was popped: first those of this pod only, then the shared ones."""
+        shared = islice(self._events, qpi.in_flight_since - self._first_event, None)
+        news = self._news.get(qpi.uid)
+        return shared if news is None else chain(news.events, shared)
 
     def event_counts(self) -> Counter[str]:
         """Return event label -> number of kept events; pods in flight count as POD_POPPED, as in kube-scheduler."""
         counts = Counter(queued_event.event.label for queued_event in self._events)
-        counts[POD_POPPED] = len(self._flights)
+        counts[POD_POPPED] = len(self._pods)
         return counts
 
     def check(self) -> None:
-        began = [flight.began_at for flight in self._flights.values()]
+        began = [qpi.in_flight_since for qpi in self._pods.values()]
         end = self._first_event + len(self._events)
         assert began == sorted(began), "pods in flight are not in the order they were popped"
         assert all(self._first_event <= number <= end for number in began), "a pod in flight lost events"
         assert began or not self._events, "events are kept for nobody"
+        assert list(self._began.items()) == list(Counter(began).items()), "pods and first events differ"
+        assert self._news.keys() <= self._pods.keys(), "there is news of a pod that is not in flight"

@@ -36,8 +36,8 @@ class Pool(enum.Enum):
     GONE = "gone"  # bound, deleted, or never added
 
 
-class QueuedPodInfo(msgspec.Struct, eq=False):
-    """A pod in the queue, as kube-scheduler's QueuedPodInfo; only the queue changes it. Times are monotonic seconds."""
+class QueuedPodInfo(msgspec.Struct, eq=False, gc=False):
+    """A pod in the queue; changed by the queue only. Times are monotonic seconds."""
 
     pod_info: PodInfo
     timestamp: float  # when it was added, or returned from its last attempt
@@ -54,6 +54,7 @@ class QueuedPodInfo(msgspec.Struct, eq=False):
     ticket: int = 0  # number of its valid entry in the heap of its pool; 0: in no heap
     lane: Lane = PLAIN  # the extenders that it calls; constant while it is in a heap
     waits_since: int = 0  # while unschedulable or gated: events with a lower number do not concern it
+    in_flight_since: int = 0  # while in flight: the number of the first event that it may have missed
 
     @property
     def uid(self) -> str:

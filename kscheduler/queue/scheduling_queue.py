@@ -41,7 +41,7 @@ from kscheduler.framework.status import Code, Status
 from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.active_queue import ActiveQueue, LessKey
 from kscheduler.queue.backoff_queue import Backoff, BackoffQueue, is_backing_off
-from kscheduler.queue.in_flight import Flight, InFlightPods, QueuedEvent
+from kscheduler.queue.in_flight import InFlightPods, QueuedEvent
 from kscheduler.queue.pod_info import NOBODY, PLAIN, Lane, Pool, QueuedPodInfo
 from kscheduler.queue.requeue import Registered, RequeueRules, Strategy
 from kscheduler.queue.unschedulable_pods import UnschedulablePods
@@ -119,9 +119,9 @@ class SchedulingQueue:
     def update(self, old: Pod | None, new: PodInfo, now: float) -> None:
         """Apply an update of a pod without a node, in any pool or in flight. `old` None: the version in the queue."""
         now = self._at(now)
-        flight = self._in_flight.get(new.uid)
-        if flight is not None:
-            self._update_in_flight(flight, old, new)
+        flying = self._in_flight.get(new.uid)
+        if flying is not None:
+            self._update_in_flight(flying, old, new)
             return
         qpi = self._pods.get(new.uid)
         if qpi is None:
@@ -131,13 +131,13 @@ class SchedulingQueue:
         else:
             self._update_in_place(qpi, new)
 
-    def _update_in_flight(self, flight: Flight, old: Pod | None, new: PodInfo) -> None:
-        """Record an update of a pod in flight, for when it returns to the queue; its cycle keeps the older version."""
-        known = flight.latest or flight.qpi.pod_info
-        for event in pod_events(old or known.pod, new.pod):
-            flight.note(QueuedEvent(event, old or known.pod, new.pod))
-        flight.latest = new
-        flight.is_deleted = False
+    def _update_in_flight(self, flying: QueuedPodInfo, old: Pod | None, new: PodInfo) -> None:
+        """Record an update of a pod in flight for its return to the queue: its cycle keeps the older version."""
+        news = self._in_flight.news(new.uid)
+        before = old or (news.latest or flying.pod_info).pod
+        news.events += [QueuedEvent(event, before, new.pod) for event in pod_events(before, new.pod)]
+        news.latest = new
+        news.is_deleted = False
 
     def _update_unschedulable(self, qpi: QueuedPodInfo, old: Pod | None, new: PodInfo, now: float) -> None:
         before = old or qpi.pod_info.pod
@@ -167,9 +167,8 @@ class SchedulingQueue:
 
     def delete(self, uid: str) -> None:
         """Remove a deleted or bound pod; unknown pods are ignored. A pod in flight will not return to the queue."""
-        flight = self._in_flight.get(uid)
-        if flight is not None:
-            flight.is_deleted = True
+        if uid in self._in_flight:
+            self._in_flight.news(uid).is_deleted = True
             return
         qpi = self._pods.get(uid)
         if qpi is not None:
@@ -205,15 +204,16 @@ class SchedulingQueue:
         return qpi
 
     def _depart(self, popped: Sequence[QueuedPodInfo], now: float) -> None:
-        """Mark popped pods as in flight."""
-        pods = self._pods
+        """Move pods from their pools into flight."""
+        pods, in_flight = self._pods, Pool.IN_FLIGHT
         for qpi in popped:
             del pods[qpi.pod_info.uid]
             if qpi.initial_attempt_timestamp is None:
                 qpi.initial_attempt_timestamp = self._at(now)
             qpi.attempts += 1
-            qpi.pool = Pool.IN_FLIGHT
-            qpi.unschedulable_plugins = qpi.pending_plugins = NOBODY
+            qpi.pool = in_flight
+            if qpi.unschedulable_plugins or qpi.pending_plugins:
+                qpi.unschedulable_plugins = qpi.pending_plugins = NOBODY
         self._in_flight.begin(popped)
 
     def pop_many(self, now: float, most: int) -> list[QueuedPodInfo]:
@@ -232,14 +232,14 @@ class SchedulingQueue:
         """Put pods back that were popped in this order and not attempted, as if they had stayed in activeQ."""
         for qpi in reversed(popped):
             uid = qpi.uid
-            flight = self._in_flight.get(uid)
-            if flight is None:
+            news = self._in_flight.news_of(uid)
+            if self._in_flight.end(uid) is None:
                 raise InternalError(f"pod {qpi.key} was put back, but is not in flight")
-            self._in_flight.end(uid)
-            if flight.is_deleted:
+            if news is not None and news.is_deleted:
                 qpi.pool = Pool.GONE
                 continue
-            qpi.pod_info = flight.latest or qpi.pod_info
+            if news is not None and news.latest is not None:
+                qpi.pod_info = news.latest
             qpi.attempts -= 1
             self._set_lane(qpi)
             self._active.put_back(qpi)
@@ -260,10 +260,9 @@ class SchedulingQueue:
         Must not be called while the attempt may still fail: the queue keeps events for a pod only while the pod is in a
         pool or in flight.
         """
-        flight = self._in_flight.get(uid)
-        if flight is not None:
-            self._in_flight.end(uid)
-            flight.qpi.pool = Pool.GONE
+        flown = self._in_flight.end(uid)
+        if flown is not None:
+            flown.pool = Pool.GONE
 
     def add_unschedulable_if_not_present(
         self, qpi: QueuedPodInfo, now: float, plugins: Set[str], pending_plugins: Set[str] = NOBODY
@@ -299,22 +298,23 @@ class SchedulingQueue:
         qpi.backoff_expiration = self._backoff_rule.expiration(qpi)
         qpi.was_flushed = False
         # 2. Decide the events that came while it was in flight.
-        flight = self._in_flight.get(qpi.uid)
-        strategy = self._strategy_after_flight(qpi, flight)
+        strategy = self._strategy_after_flight(qpi)
+        news = self._in_flight.news_of(qpi.uid)
         self._in_flight.end(qpi.uid)
-        if flight is not None and flight.is_deleted:
+        if news is not None and news.is_deleted:
             qpi.pool = Pool.GONE
             return Pool.GONE
-        if flight is not None and flight.latest is not None:
-            qpi.pod_info = flight.latest
+        if news is not None and news.latest is not None:
+            qpi.pod_info = news.latest
         # 3. Put it into the pool that follows.
         return self._place(qpi, strategy, SCHEDULE_ATTEMPT_FAILURE, now)
 
-    def _strategy_after_flight(self, qpi: QueuedPodInfo, flight: Flight | None) -> Strategy:
-        if flight is None or not qpi.has_rejectors:
+    def _strategy_after_flight(self, qpi: QueuedPodInfo) -> Strategy:
+        flying = self._in_flight.get(qpi.uid)
+        if flying is None or not qpi.has_rejectors:
             return Strategy.AFTER_BACKOFF  # missed events are unknown, or a fault: no event would requeue it
         best = Strategy.SKIP
-        for queued_event in self._in_flight.missed(flight):
+        for queued_event in self._in_flight.missed(flying):
             if _is_own_room(queued_event, qpi):
                 continue
             best = max(best, self._rules.decide(qpi, queued_event))
@@ -355,9 +355,8 @@ class SchedulingQueue:
         moved, now = 0, self._at(now)
         for uid in uids:
             qpi = self._pods.get(uid)
-            flight = self._in_flight.get(uid)
-            if flight is not None:
-                flight.note(QueuedEvent(FORCE_ACTIVATE, None, None))
+            if uid in self._in_flight:
+                self._in_flight.news(uid).events.append(QueuedEvent(FORCE_ACTIVATE, None, None))
             elif qpi is not None and qpi.pool is not Pool.ACTIVE:
                 moved += self._activate(qpi, now)
         return moved
