@@ -28,8 +28,8 @@ from kscheduler.snapshot.pod_info import PodInfo
 log = logging.getLogger(__name__)
 
 
-class PodState(msgspec.Struct, eq=False):
-    """A pod in the cache with its node, and whether it is assumed or has been confirmed by the watch."""
+class PodState(msgspec.Struct, eq=False, gc=False):
+    """A pod in the cache with its node, and whether it is assumed or confirmed by the watch."""
 
     pod: PodInfo
     node_name: str

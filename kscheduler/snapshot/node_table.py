@@ -50,6 +50,7 @@ class NodeTable:
         self._by_priority: Counter[int] = Counter()  # priority -> pods on nodes, never 0; there are few priorities
         self.topology = TopologyColumns(self.columns, lambda: ((info.row, info.labels) for info in self))
         self._infos: list[NodeInfo | None] = []  # row -> node
+        self._names: list[str] = []  # row -> name of its node; "" without one
         self._rows: dict[str, int] = {}  # node name -> row
         # Bumped when a node appears, leaves, or changes labels, taints or the unschedulable bit.
         self.static_generation = 0
@@ -84,8 +85,8 @@ class NodeTable:
 
     def names_at(self, rows: Iterable[int]) -> list[str]:
         """Return the names of the nodes in `rows`, each of which must have a node."""
-        infos = self._infos
-        return [info.node.metadata.name for row in rows if (info := infos[row]) is not None]
+        names = self._names
+        return [names[row] for row in rows]
 
     @property
     def lowest_priority(self) -> int | None:
@@ -121,8 +122,9 @@ class NodeTable:
         info = NodeInfo(self.columns, self.resources, row, node, self.node_classes.acquire(node), allocatable)
         if row == len(self._infos):
             self._infos.append(info)
+            self._names.append(info.name)
         else:
-            self._infos[row] = info
+            self._infos[row], self._names[row] = info, info.name
         self._rows[node.metadata.name] = row
         self.columns.set_node_class(row, info.node_class.id)
         self._write_allocatable(row, Resources(), allocatable)
@@ -166,7 +168,7 @@ class NodeTable:
         self.images.remove_node(row, info.node.status.images or ())
         self.node_classes.release(info.node_class)
         self.columns.free_row(row)
-        self._infos[row] = None
+        self._infos[row], self._names[row] = None, ""
         self.static_generation += 1
         self.node_changes.add(row)
         return pods
@@ -202,7 +204,8 @@ class NodeTable:
             if info is None:
                 info = self.at(row)  # raises
             info.pods[pod.uid] = pod
-            for watcher in self.pod_watchers:
+        for watcher in self.pod_watchers:
+            for row, pod in zip(rows, pods, strict=True):
                 watcher.pod_added(row, pod)
 
     def remove_pod(self, info: NodeInfo, pod: PodInfo) -> None:
