@@ -135,7 +135,7 @@ class CompiledLane:
                 signature = sign(pod)
             pod_class = ready.get(signature)
             # A pod may state terms that its signature leaves out, since its own profile ignores them.
-            if pod_class is None or pod.pod.spec.affinity is not None:
+            if pod_class is None or pod.states_affinity:
                 found = find(pod)
                 if found is None:
                     break
@@ -221,11 +221,15 @@ class CompiledLane:
             evaluations.count(1, scored)
             self._report_points(evaluations.profile, 1, scored, looking_s, placing_s)
             return
+        counts: dict[Evaluations, int] = {}  # -> pods
+        for pod_class in run:
+            evaluations = evaluations_of[pod_class]
+            counts[evaluations] = counts.get(evaluations, 0) + 1
         singles: Counter[Evaluations] = Counter()  # of pods that fitted on one node only, and were not scored
         if 1 in feasible:
             singles.update(evaluations_of[each] for each, fitting in zip(run, feasible, strict=True) if fitting == 1)
         by_profile: dict[str, tuple[int, int]] = {}  # profile -> pods, of these scored
-        for evaluations, count in Counter(map(evaluations_of.__getitem__, run)).items():
+        for evaluations, count in counts.items():
             scored = count - singles[evaluations]
             evaluations.count(count, scored)
             before = by_profile.get(evaluations.profile, (0, 0))

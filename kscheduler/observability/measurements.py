@@ -67,6 +67,8 @@ class Measurements:
         self.metrics = Metrics(process=False) if metrics is None else metrics
         # Children of families that are observed for each pod, by their label values.
         self._points: dict[tuple[str, str, str], Histogram] = {}  # (point, status, profile) -> duration
+        self._hints: dict[tuple[str, str], Histogram] = {}  # (hinted, profile) -> duration
+        self._attempts: dict[tuple[str, str], Counter] = {}  # (profile, result) -> pods
         self._handled: dict[str, Histogram] = {}  # event -> duration of its handling
         self._incoming: dict[tuple[str, str], Counter] = {}  # (queue, event)
         self._scheduled: dict[str, tuple[Counter, Histogram]] = {}  # profile -> attempts, their duration
@@ -91,12 +93,12 @@ class Measurements:
         return self.metrics.plugin_evaluation_total.labels(plugin, point, profile)
 
     def batch_attempts(self, profile: str, result: str, times: int = 1) -> None:
-        """Count pods of known pod classes (equal specs) by `result`.
-
-        hint_used: placed by the stored filter results and scores of the class; no_hint, hint_not_used: placed without
-        them.
-        """
-        self.metrics.batch_attempts_total.labels(profile, result).inc(times)
+        """Count pods placed with kept results of their class (hint_used), or without (no_hint, hint_not_used)."""
+        key = (profile, result)
+        counter = self._attempts.get(key)
+        if counter is None:
+            counter = self._attempts[key] = self.metrics.batch_attempts_total.labels(*key)
+        counter.value += times
 
     def batch_flushed(self, profile: str, reason: str) -> None:
         """Count that stored results of a pod class were dropped, by `reason`.
@@ -107,11 +109,12 @@ class Measurements:
         self.metrics.batch_cache_flushed_total.labels(profile, reason).inc()
 
     def node_hint(self, profile: str, hinted: str, seconds: float, times: int = 1) -> None:
-        """Record the seconds that placing each of `times` pods took.
-
-        `hinted`: hint if stored results of their pod class were used, no_hint if there were none.
-        """
-        self.metrics.get_node_hint_duration_seconds.labels(hinted, profile).observe_many(seconds, times)
+        """Record the seconds that each of `times` pods took to be placed with kept results (hint), or to find none."""
+        key = (hinted, profile)
+        histogram = self._hints.get(key)
+        if histogram is None:
+            histogram = self._hints[key] = self.metrics.get_node_hint_duration_seconds.labels(*key)
+        histogram.observe_many(seconds, times)
 
     def results_stored(self, profile: str, seconds: float) -> None:
         """Record the seconds taken to run the plugins for a new pod class and to store their results."""
