@@ -44,6 +44,7 @@ class Bindings:
         return self.room > 0
 
     def start(self, cycle: BindingCycle) -> None:
+        """Start the binding of an assumed pod."""
         binding = self._one.direct_binding(cycle)
         if binding is None:
             self._tasks.start(self._one.bind(cycle))

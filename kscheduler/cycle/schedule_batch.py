@@ -81,26 +81,20 @@ class ScheduleBatch:
         batch = self._one.leave_out(popped)
         # 2. Those at the front that the lane can decide.
         started = self._stopwatch()
-        asked = self._first_asked_for(batch, now)
+        decisions = self._decisions
+        asked = len(batch) if decisions is None else decisions.first_asked_for(batch, now)
         done = self._place(batch[:asked], now)
         self._size = self._next_size(done, len(batch), self._stopwatch() - started)
         # 3. The one that it cannot, or that asks to be explained.
         rest = batch[done:]
         if rest:
+            # `asked` is the first pod whose decision is to be explained in full, which the general lane can.
             started = self._stopwatch()
             is_decided = self._alone(rest[0])
-            if done == asked and self._decisions is not None:
-                self._decisions.took(self._stopwatch() - started, now, is_asked_for=True)
+            if done == asked and decisions is not None:
+                decisions.took(self._stopwatch() - started, now, is_asked_for=True)
             self._queue.put_back(rest[1:] if is_decided else rest)
         return len(popped) - max(len(rest) - 1, 0)
-
-    def _first_asked_for(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
-        """Return the index of the first pod whose decision is to be explained in full; the batch's length if none."""
-        decisions = self._decisions
-        if decisions is None:
-            return len(batch)
-        asked = (place for place, queued in enumerate(batch) if decisions.is_asked_for(queued.pod_info, now))
-        return next(asked, len(batch))
 
     @property
     def is_waiting(self) -> bool:
@@ -144,27 +138,25 @@ class ScheduleBatch:
         return 1
 
     def _place(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
-        """Place the leading pods by kernels (the compiled lane) and start their bindings; return how many there are."""
-        pods, done = [queued.pod_info for queued in batch], 0
-        is_verbose = log.isEnabledFor(logging.DEBUG)
-        while done < len(pods):
-            placements = self._ask_lane(pods[done:] if done else pods)
+        """Place the leading pods in the compiled lane, start their bindings, and return how many were placed."""
+        done = 0
+        while done < len(batch):
+            left = batch[done:] if done else batch
+            pods = [queued.pod_info for queued in left]
+            placements = self._ask_lane(pods)
             placed = len(placements)
             if not placed:
                 break
-            are_assumed = self._assume(pods[done : done + placed], placements)
-            for queued, node_name, feasible in zip(
-                batch[done : done + placed], placements.node_names, placements.feasible, strict=True
-            ):
-                cycle = None
+            if placed < len(left):
+                left, pods = left[:placed], pods[:placed]
+            cycles, are_assumed = self._assume(left, pods, placements, now)
+            for queued, node_name, cycle in zip(left, placements.node_names, cycles, strict=True):
                 try:
                     if not are_assumed:
                         self._cache.assume(queued.pod_info, node_name)
-                    framework = self._profiles[queued.pod_info.pod.spec.scheduler_name]
-                    cycle = self._one.settle_placed(queued, framework, node_name, feasible, now)
+                    if cycle is None:
+                        cycle = self._one.hold(queued, node_name, now)
                     if cycle is not None:
-                        if is_verbose and cycle.only_binds:
-                            log.debug("pod assumed", extra={"pod": cycle.pod.key, "node": node_name})
                         self._dispatch(cycle)
                 except MemoryError:
                     raise
@@ -174,17 +166,36 @@ class ScheduleBatch:
             self._report(placements)
         return done
 
-    def _assume(self, pods: Sequence[PodInfo], placements: Placements) -> bool:
-        """Assume placed pods together. Returns False if that failed: then each must be assumed by itself."""
+    def _assume(
+        self, placed: Sequence[QueuedPodInfo], pods: Sequence[PodInfo], placements: Placements, now: float
+    ) -> tuple[Sequence[BindingCycle | None], bool]:
+        """Assume placed pods together and begin their binding cycles; None for each that is to be begun by itself.
+
+        Returns False with them if that failed: then each is to be assumed by itself, too.
+        """
+        cycles: Sequence[BindingCycle | None] = [None] * len(placed)
+        node_names, are_assumed = placements.node_names, True
         try:
-            self._cache.assume_counted(pods, placements.rows, placements.node_names)
+            self._cache.assume_counted(pods, placements.rows, node_names)
         except MemoryError:
             raise
         except Exception:
             log.exception("the pods of a batch could not be assumed together")
             self._cache.recount()
-            return False
-        return True
+            are_assumed = False
+        # Here is no way out but the last line: what is assumed must be bound, or forgotten.
+        try:
+            self._one.record_placed(placed, node_names, placements.feasible, now)
+            if are_assumed:
+                cycles = self._one.begin_bindings(placed, node_names, now)
+            if log.isEnabledFor(logging.DEBUG):
+                for cycle in filter(None, cycles):
+                    log.debug("pod assumed", extra={"pod": cycle.pod.key, "node": cycle.node_name})
+        except MemoryError:
+            raise
+        except Exception:
+            log.exception("the binding cycles of a batch could not begin together")
+        return cycles, are_assumed
 
     def _ask_lane(self, pods: Sequence[PodInfo]) -> Placements:
         if self._lane is None:

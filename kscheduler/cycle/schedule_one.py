@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
-from kscheduler.api.objects import Pod, PodCondition
+from kscheduler.api.objects import Pod, PodCondition, PodSpec
 from kscheduler.cache.cache import Cache
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import Binding
@@ -43,8 +43,8 @@ log = logging.getLogger(__name__)
 NO_STATE = CycleState()
 
 
-class BindingCycle(msgspec.Struct, eq=False):
-    """A pod with the node it was assigned to, from assume to the written binding."""
+class BindingCycle(msgspec.Struct, eq=False, gc=False):
+    """A pod with its decided node, from assume to the written binding."""
 
     queued: QueuedPodInfo
     framework: Framework
@@ -159,19 +159,44 @@ class ScheduleOne:
         self._cache.assume(pod, found.node_name)
         return self._hold(BindingCycle(queued, framework, state, found.node_name, started, framework.only_binds(pod)))
 
-    def settle_placed(
-        self, queued: QueuedPodInfo, framework: Framework, node_name: str, feasible: int, started: float
-    ) -> BindingCycle | None:
-        """Begin the binding cycle of a pod that a kernel (the compiled lane) has placed and that is assumed already."""
+    def record_placed(
+        self, placed: Sequence[QueuedPodInfo], node_names: Sequence[str], feasible: Sequence[int], now: float
+    ) -> None:
+        """Have decisions of the compiled lane remembered. `feasible`: on how many nodes each pod fitted."""
         if self._decisions is not None:
-            self._decisions.placed(queued, framework.profile, node_name, feasible, started)
-        pod = queued.pod_info
-        if not framework.only_binds(pod):
-            return self._hold(BindingCycle(queued, framework, CycleState(), node_name, started))
-        # What `_reserve` does where no plugin has a say, as for nearly all pods.
-        if pod.uid in self._nominations.by_pod:
-            self._nominations.remove(pod.uid)
-        return BindingCycle(queued, framework, NO_STATE, node_name, started, True)
+            self._decisions.placed(placed, node_names, feasible, now)
+
+    def begin_bindings(
+        self, placed: Sequence[QueuedPodInfo], node_names: Sequence[str], started: float
+    ) -> list[BindingCycle | None]:
+        """Begin the binding cycles of assumed pods; None for pods that Reserve and Permit plugins have a say in.
+
+        Changes nothing but nominations, so that it may be called again after a fault.
+        """
+        cycles: list[BindingCycle | None] = []
+        nominations, profiles = self._nominations, self._profiles
+        spec: PodSpec | None = None
+        for queued, node_name in zip(placed, node_names, strict=True):
+            pod = queued.pod_info
+            if pod.pod.spec is not spec:  # pods of one template share it
+                spec = pod.pod.spec
+                framework = profiles[spec.scheduler_name]
+                only_binds = framework.only_binds(pod)
+            if not only_binds:
+                cycles.append(None)
+                continue
+            # What `_reserve` does where no plugin has a say, as for nearly all pods.
+            if nominations.by_pod and pod.uid in nominations.by_pod:
+                nominations.remove(pod.uid)
+            cycles.append(BindingCycle(queued, framework, NO_STATE, node_name, started, True))
+        return cycles
+
+    def hold(self, queued: QueuedPodInfo, node_name: str, started: float) -> BindingCycle | None:
+        """Run Reserve and Permit for an assumed pod; None, with the pod in the queue, if a plugin rejects it."""
+        framework = self._profiles[queued.pod_info.pod.spec.scheduler_name]
+        only_binds = framework.only_binds(queued.pod_info)
+        state = NO_STATE if only_binds else CycleState()
+        return self._hold(BindingCycle(queued, framework, state, node_name, started, only_binds))
 
     def _hold(self, cycle: BindingCycle) -> BindingCycle | None:
         """Run Reserve and Permit. If a plugin rejects the pod or a fault occurs, the assumed room is released."""
@@ -262,10 +287,9 @@ class ScheduleOne:
         """Return the binding if only that is left to write, else None; queued status patches of the pod are dropped."""
         if self._bind_outside is not None or not cycle.only_binds:
             return None
-        pod = cycle.queued.pod_info
-        if pod.uid in self._statuses.known:
-            self._statuses.withdraw(pod.uid)
-        metadata = pod.pod.metadata
+        metadata, known = cycle.queued.pod_info.pod.metadata, self._statuses.known
+        if known and metadata.uid in known:
+            self._statuses.withdraw(metadata.uid)
         return Binding(metadata.namespace, metadata.name, metadata.uid, cycle.node_name)
 
     def finish_binding(self, cycle: BindingCycle, error: APIError | None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kscheduler.clock import Clock
 from kscheduler.explain.annotations import AnnotationLane, annotations_of
@@ -111,18 +111,29 @@ class DecisionLog:
         if record.refusal is not None:
             self._annotate(pod.uid)
 
-    def placed(self, queued: QueuedPodInfo, profile: str, node_name: str, feasible: int, now: float) -> None:
-        """Record a decision of the compiled lane (by a kernel): only the node and the number of feasible nodes are
-        known.
-        """
-        pod, nodes = queued.pod_info, len(self._table)
-        metadata = pod.pod.metadata
-        key = f"{metadata.namespace}/{metadata.name}"  # as `pod.key`, without its two calls
-        self.ring.add(DecisionRecord(pod.uid, key, profile, queued.attempts, now, nodes, node_name, nodes, feasible))
+    def placed(
+        self, placed: Sequence[QueuedPodInfo], node_names: Sequence[str], feasible: Sequence[int], now: float
+    ) -> None:
+        """Record decisions of the compiled lane, of which only the node and the number of feasible nodes are known."""
+        nodes, records = len(self._table), []
+        for queued, node_name, fitting in zip(placed, node_names, feasible, strict=True):
+            pod = queued.pod_info.pod
+            metadata = pod.metadata
+            key = f"{metadata.namespace}/{metadata.name}"  # as `pod.key`, without its two calls
+            profile, attempt = pod.spec.scheduler_name, queued.attempts
+            records.append(DecisionRecord(metadata.uid, key, profile, attempt, now, nodes, node_name, nodes, fitting))
+        self.ring.add_many(records)
 
     def wants_details(self, now: float) -> bool:
         """Return True if the time budget permits collecting details of each node for a decision."""
         return now >= self._spare.from_s
+
+    def first_asked_for(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
+        """Return the index of the first pod of which `is_asked_for` is true; the length without one."""
+        for index, queued in enumerate(batch):
+            if queued.pod_info.pod.metadata.annotations is not None and self.is_asked_for(queued.pod_info, now):
+                return index
+        return len(batch)
 
     def is_asked_for(self, pod: PodInfo, now: float) -> bool:
         """Return True if the pod's annotation requests details, and the budget for such pods permits them."""

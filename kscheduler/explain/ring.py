@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kscheduler.explain.details import NodeNames
 from kscheduler.explain.record import DecisionRecord, Outcome, Refusal
@@ -46,6 +46,19 @@ class DecisionRing:
             pods.move_to_end(record.uid)
             self._shorten(record)
         if self._records > self._max_records or self._bytes > self._max_bytes:
+            self._evict(record)
+
+    def add_many(self, records: Iterable[DecisionRecord]) -> None:
+        """Add decisions as `add` does, from the oldest to the newest."""
+        pods, record = self._pods, None
+        for record in records:
+            if record.details is not None or record.uid in pods:
+                self.add(record)
+                continue
+            pods[record.uid] = record
+            self._records += 1
+            self._bytes += record.bytes
+        if record is not None:
             self._evict(record)
 
     def finish(self, uid: str, outcome: Outcome, at: float, refusal: Refusal | None = None) -> None:
