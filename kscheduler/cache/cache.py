@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class PodState(msgspec.Struct, eq=False, gc=False):
-    """A pod in the cache with its node, and whether it is assumed or confirmed by the watch."""
+    """A pod in the cache with its node, and whether it is assumed or has been confirmed by the watch."""
 
     pod: PodInfo
     node_name: str

@@ -138,7 +138,7 @@ class ScheduleBatch:
         return 1
 
     def _place(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
-        """Place the leading pods in the compiled lane, start their bindings, and return how many were placed."""
+        """Place the leading pods by kernels (the compiled lane) and start their bindings; return how many there are."""
         done = 0
         while done < len(batch):
             left = batch[done:] if done else batch

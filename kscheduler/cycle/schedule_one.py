@@ -44,7 +44,7 @@ NO_STATE = CycleState()
 
 
 class BindingCycle(msgspec.Struct, eq=False, gc=False):
-    """A pod with its decided node, from assume to the written binding."""
+    """A pod with the node it was assigned to, from assume to the written binding."""
 
     queued: QueuedPodInfo
     framework: Framework

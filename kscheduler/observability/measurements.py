@@ -93,7 +93,11 @@ class Measurements:
         return self.metrics.plugin_evaluation_total.labels(plugin, point, profile)
 
     def batch_attempts(self, profile: str, result: str, times: int = 1) -> None:
-        """Count pods placed with kept results of their class (hint_used), or without (no_hint, hint_not_used)."""
+        """Count pods of known pod classes (equal specs) by `result`.
+
+        hint_used: placed by the stored filter results and scores of the class; no_hint, hint_not_used: placed without
+        them.
+        """
         key = (profile, result)
         counter = self._attempts.get(key)
         if counter is None:
@@ -109,7 +113,10 @@ class Measurements:
         self.metrics.batch_cache_flushed_total.labels(profile, reason).inc()
 
     def node_hint(self, profile: str, hinted: str, seconds: float, times: int = 1) -> None:
-        """Record the seconds that each of `times` pods took to be placed with kept results (hint), or to find none."""
+        """Record the seconds that placing each of `times` pods took.
+
+        `hinted`: hint if stored results of their pod class were used, no_hint if there were none.
+        """
         key = (hinted, profile)
         histogram = self._hints.get(key)
         if histogram is None:

@@ -87,7 +87,7 @@ class InFlightPods:
         return qpi
 
     def record(self, queued_event: QueuedEvent) -> None:
-        """Keep an event for the pods in flight, if there are any."""
+        """Keep an event for the pods in flight; without any it is dropped."""
         if self._pods:
             self._events.append(queued_event)
 
@@ -103,7 +103,7 @@ class InFlightPods:
         return self._news.get(uid)
 
     def missed(self, qpi: QueuedPodInfo) -> Iterator[QueuedEvent]:
-        """Return the events since the pod was popped: first those of this pod only, then the shared ones."""
+        """Return the events since the pod was popped: first those that concern only this pod, then the shared ones."""
         shared = islice(self._events, qpi.in_flight_since - self._first_event, None)
         news = self._news.get(qpi.uid)
         return shared if news is None else chain(news.events, shared)

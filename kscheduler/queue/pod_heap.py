@@ -75,7 +75,7 @@ class PodHeap:
         return popped
 
     def first(self) -> QueuedPodInfo | None:
-        """Return the pod that `pop` would return, or None; it stays."""
+        """Return the pod that `pop` would return, without removing it; None if the heap is empty."""
         entries, run = self._entries, self._run
         while entries or run:
             is_in_run = not entries or (run and run[0] < entries[0])
@@ -97,7 +97,7 @@ class PodHeap:
             self._compact()
 
     def _compact(self) -> None:
-        """Drop invalid entries. Done when they outnumber the pods, so that a removal costs amortised O(log n)."""
+        """Drop invalid entries. Called when they outnumber the pods, so that a removal costs amortised O(log n)."""
         self._run = deque(entry for entry in self._run if entry[-1].ticket == entry[-2])
         self._entries = [entry for entry in self._entries if entry[-1].ticket == entry[-2]]
         heapq.heapify(self._entries)

@@ -37,7 +37,7 @@ class Pool(enum.Enum):
 
 
 class QueuedPodInfo(msgspec.Struct, eq=False, gc=False):
-    """A pod in the queue; changed by the queue only. Times are monotonic seconds."""
+    """A pod in the queue, as kube-scheduler's QueuedPodInfo; only the queue changes it. Times are monotonic seconds."""
 
     pod_info: PodInfo
     timestamp: float  # when it was added, or returned from its last attempt

@@ -132,7 +132,7 @@ class SchedulingQueue:
             self._update_in_place(qpi, new)
 
     def _update_in_flight(self, flying: QueuedPodInfo, old: Pod | None, new: PodInfo) -> None:
-        """Record an update of a pod in flight for its return to the queue: its cycle keeps the older version."""
+        """Record an update of a pod in flight, for when it returns to the queue; its cycle keeps the older version."""
         news = self._in_flight.news(new.uid)
         before = old or (news.latest or flying.pod_info).pod
         news.events += [QueuedEvent(event, before, new.pod) for event in pod_events(before, new.pod)]
@@ -204,7 +204,7 @@ class SchedulingQueue:
         return qpi
 
     def _depart(self, popped: Sequence[QueuedPodInfo], now: float) -> None:
-        """Move pods from their pools into flight."""
+        """Mark popped pods as in flight."""
         pods, in_flight = self._pods, Pool.IN_FLIGHT
         for qpi in popped:
             del pods[qpi.pod_info.uid]
