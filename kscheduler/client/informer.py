@@ -17,12 +17,13 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable
+from functools import partial
 from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar
 
 from kscheduler.api.decode import UNNAMED
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.protocol import Client, EventType, Page, Resource, WatchEvent
+from kscheduler.client.protocol import Client, EventType, Page, PushesWatches, Resource, WatchEvent
 from kscheduler.client.retry_pauses import Backoff, RetryPauses
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, NotFound, Unreachable
@@ -136,6 +137,7 @@ class Informer(Generic[T]):
         self.last_error: APIError | None = None  # None while list and watch work
         self.resource_version = ""  # of the last change seen; "" asks for a list
         self._client = client
+        self._watch_into = client.watch_into if isinstance(client, PushesWatches) else partial(_watch_into, client)
         self._handler = handler
         self._clock = clock
         self._rng = rng
@@ -157,7 +159,8 @@ class Informer(Generic[T]):
         }
         self._pauses = pauses or RetryPauses(random.Random(0))
         self._silence_s = silence_s
-        self._heard_at = clock.now()  # when a list or watch last began or brought something
+        self._heard_at = clock.now()  # when list or watch brought something last, or began
+        self._has_brought = False  # the watch that is open has brought something
         self._is_quiet = False  # the last watch went silent, or brought only bookmarks
         self._goal = ""  # the version that `reach` waits for, or ""
         self._goal_reached = asyncio.Event()
@@ -335,36 +338,35 @@ class Informer(Generic[T]):
     async def _read(self, timeout_s: float) -> None:
         """Read all events of one watch request. Raises the error that broke it."""
         start = self._clock.now()
-        heard = False
-        changed = False
-        stream = self._client.watch(
-            self.resource,
-            resource_version=self.resource_version,
-            field_selector=self._field_selector,
-            timeout_s=timeout_s,
-        )
-        short_s = min(SHORT_WATCH_S, timeout_s / 2)
+        self._has_brought = False
         try:
-            async for events in stream:
-                self._heard_at = self._clock.now()
-                if not heard:
-                    heard = True
-                    self._worked()
-                if not changed and any(event.type is not EventType.BOOKMARK for event in events):
-                    changed, self._is_quiet = True, False
-                for event in events:
-                    self._apply(event)
-                if self._goal:
-                    self._advanced()
+            await self._watch_into(
+                self.resource,
+                self._receive,
+                resource_version=self.resource_version,
+                field_selector=self._field_selector,
+                timeout_s=timeout_s,
+            )
         except APIError:
             if self._clock.now() - start >= SHORT_WATCH_S:
                 self._worked()
             raise
-        finally:
-            await _close(stream)
-        if not heard and self._clock.now() - start < short_s:
+        if not self._has_brought and self._clock.now() - start < min(SHORT_WATCH_S, timeout_s / 2):
             raise APIError(f"watch of {self.resource.plural}: ended at once, without an event")
         self._worked()
+
+    def _receive(self, events: list[WatchEvent[T]]) -> None:
+        """Apply what the open watch brought. Raises the error that makes it useless."""
+        self._heard_at = self._clock.now()
+        if not self._has_brought:
+            self._has_brought = True
+            self._worked()
+        if self._is_quiet and any(event.type is not EventType.BOOKMARK for event in events):
+            self._is_quiet = False
+        for event in events:
+            self._apply(event)
+        if self._goal:
+            self._advanced()
 
     def _apply(self, event: WatchEvent[T]) -> None:
         self._event_counts[event.type].value += 1
@@ -522,8 +524,15 @@ def is_older(version: str, than: str) -> bool:
     return version.isdecimal() and than.isdecimal() and int(version) < int(than)
 
 
-async def _close(stream: Any) -> None:
-    """Close an async generator now instead of at garbage collection."""
-    close = getattr(stream, "aclose", None)
-    if close is not None:
-        await close()
+async def _watch_into(
+    client: Client, resource: Resource[T], receive: Callable[[list[WatchEvent[T]]], None], **options: Any
+) -> None:
+    """Watch as `PushesWatches` does, with a client that can only be iterated."""
+    stream = client.watch(resource, **options)
+    try:
+        async for events in stream:
+            receive(events)
+    finally:
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()  # now, instead of at garbage collection

@@ -161,6 +161,41 @@ class KubeClient:
     async def watch(
         self, resource: Resource[T], *, resource_version: str, field_selector: str = "", timeout_s: float = 300.0
     ) -> AsyncIterator[list[WatchEvent[T]]]:
+        path, stream = await self._open_watch(resource, resource_version, field_selector, timeout_s)
+        decode = LineDecoder(resource)
+        with self._transport.reading(path, stream):
+            while (lines := await stream.next_lines()) is not None:
+                events, error = self._decode_lines(resource, stream, decode, lines)
+                if events:
+                    yield events
+                if error is not None:
+                    raise error
+
+    async def watch_into(
+        self,
+        resource: Resource[T],
+        receive: Callable[[list[WatchEvent[T]]], None],
+        *,
+        resource_version: str,
+        field_selector: str = "",
+        timeout_s: float = 300.0,
+    ) -> None:
+        path, stream = await self._open_watch(resource, resource_version, field_selector, timeout_s)
+        decode = LineDecoder(resource)
+
+        def take(lines: list[bytes]) -> None:
+            events, error = self._decode_lines(resource, stream, decode, lines)
+            if events:
+                receive(events)
+            if error is not None:
+                raise error
+
+        with self._transport.reading(path, stream):
+            await stream.hand_over(take)
+
+    async def _open_watch(
+        self, resource: Resource[Any], resource_version: str, field_selector: str, timeout_s: float
+    ) -> tuple[str, LineStream]:
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -168,25 +203,32 @@ class KubeClient:
             "fieldSelector": field_selector,
             "resourceVersion": resource_version,
         }
-        decode = LineDecoder(resource)
         path = _with_query(resource.path, query)
 
-        async def open_watch(is_repeat: bool) -> LineStream:
+        async def open_stream(is_repeat: bool) -> LineStream:
             return await self._transport.open_stream(path, timeout_s=REQUEST_TIMEOUT_S)
 
         stream = await self._reads.read(
-            f"watch {resource.path}", open_watch, overdue_s=WATCH_OPENS_S, give_up=lambda stream: stream.close()
+            f"watch {resource.path}", open_stream, overdue_s=WATCH_OPENS_S, give_up=lambda stream: stream.close()
         )
-        with self._transport.reading(path, stream):
-            stream.idle_s = timeout_s + WATCH_GRACE_S
-            while (lines := await stream.next_lines()) is not None:
-                events, error = _decode_lines(decode, lines)
-                if events:
-                    if events[-1].type is EventType.BOOKMARK:
-                        stream.idle_s = min(stream.idle_s, BOOKMARK_SILENCE_S)
-                    yield events
-                if error is not None:
-                    raise self._transport.watch_error(resource.path, error.status)
+        stream.idle_s = timeout_s + WATCH_GRACE_S
+        return path, stream
+
+    def _decode_lines(
+        self, resource: Resource[T], stream: LineStream, decode: LineDecoder[T], lines: list[bytes]
+    ) -> tuple[list[WatchEvent[T]], APIError | None]:
+        """Return the events before an ERROR, and that error or None. A bookmark shortens the silence allowed."""
+        events: list[WatchEvent[T]] = []
+        error: APIError | None = None
+        try:
+            for line in lines:
+                if line:
+                    events.append(decode(line))  # noqa: PERF401 (what comes before an ERROR counts)
+        except WatchError as reported:
+            error = self._transport.watch_error(resource.path, reported.status)
+        if events and events[-1].type is EventType.BOOKMARK:
+            stream.idle_s = min(stream.idle_s, BOOKMARK_SILENCE_S)
+        return events, error
 
     async def get_aggregated(self, path: str, *, limit_bytes: int) -> bytes:
         return await self._transport.request("GET", path, timeout_s=REQUEST_TIMEOUT_S, limit_bytes=limit_bytes)
@@ -512,15 +554,3 @@ def _condition(condition: PodCondition) -> dict[str, object]:
     if condition.observed_generation:
         fields["observedGeneration"] = condition.observed_generation
     return fields
-
-
-def _decode_lines(decode: LineDecoder[T], lines: list[bytes]) -> tuple[list[WatchEvent[T]], WatchError | None]:
-    """Return the events up to an ERROR event, and that error or None."""
-    events: list[WatchEvent[T]] = []
-    try:
-        for line in lines:
-            if line:
-                events.append(decode(line))  # noqa: PERF401 (what comes before an ERROR counts)
-    except WatchError as error:
-        return events, error
-    return events, None

@@ -1,8 +1,10 @@
 """Streams of the lines of watches, which return lines in the batches in which they arrived.
 
-Usually a stream has a connection of its own, which costs a few microseconds per batch; behind a proxy it uses aiohttp.
-Both end after too long a silence. Errors are OSError, TimeoutError, BadAnswer, aiohttp's own, or `Silent`;
-`client.transport` interprets them.
+A reader asks for the next batch, or has each handed over as it is read.
+
+Ordinarily on a connection of our own, which costs a few microseconds a batch; behind a proxy on aiohttp's. Both end
+after a silence beyond a limit. Errors are OSError, TimeoutError, BadAnswer, aiohttp's own, or
+`Silent`; the transport above knows what they mean.
 """
 
 from __future__ import annotations
@@ -11,11 +13,12 @@ import asyncio
 import logging
 import socket
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import cast
 
 import aiohttp
 
-from kscheduler.client.http_answer import Answer, BadAnswer
+from kscheduler.client.http_answer import Answer
 from kscheduler.client.http_lines import LineReader
 
 log = logging.getLogger(__name__)
@@ -59,6 +62,14 @@ class LineStream(ABC):
     async def next_lines(self) -> list[bytes] | None:
         """Wait for lines and return those that have come, without line ends; None when the watch has ended."""
 
+    async def hand_over(self, take: Callable[[list[bytes]], None]) -> None:
+        """Call `take` with all that `next_lines` would return, and return when the watch has ended.
+
+        What `take` raises is raised here, and nothing more is handed over.
+        """
+        while (lines := await self.next_lines()) is not None:
+            take(lines)
+
     @abstractmethod
     def close(self) -> None: ...
 
@@ -87,6 +98,7 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._reader = LineReader()
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._take: Callable[[list[bytes]], None] | None = None  # takes lines as they are read
         self._lines: list[bytes] = []  # read, and not handed over
         self._queued = 0  # bytes of them
         self._error: Exception | None = None
@@ -124,6 +136,21 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
         self._resume()
         return lines
 
+    async def hand_over(self, take: Callable[[list[bytes]], None]) -> None:
+        """Call `take` as the base class does, but from where lines are read: no task is resumed for them."""
+        if self._lines:
+            lines, self._lines = self._lines, []
+            self._resume()
+            take(lines)
+        self._take = take
+        try:
+            while not self._reader.is_over:
+                if self._error is not None:
+                    raise self._error
+                await self._wait()
+        finally:
+            self._take = None
+
     def close(self) -> None:
         self._stop_guard()
         if self._transport is not None:
@@ -146,6 +173,7 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
     def _fail(self, error: Exception) -> None:
         if self._error is None:
             self._error = error
+        self._take = None
         self.close()
         self._wake()
 
@@ -165,11 +193,20 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._heard()
+        self._last_s = self._loop.time()
+        take = self._take
         try:
             lines = self._reader.feed(self._buffer[:nbytes].tobytes())
-        except BadAnswer as error:
+            if take is not None and lines:
+                take(lines)
+        except Exception as error:  # a bad answer, or whatever `take` raises: it is raised where the watch is awaited
             self._fail(error)
+            return
+        if take is not None:
+            if self._reader.is_over:
+                self._wake()
+            elif nbytes == _BUFFER_BYTES:
+                self._let_others_run()
             return
         self._lines += lines
         was = self._queued
@@ -177,6 +214,18 @@ class LineConnection(LineStream, asyncio.BufferedProtocol):
         if was <= _QUEUE_BYTES < self._queued and self._transport is not None:
             self._transport.pause_reading()
         self._wake()
+
+    def _let_others_run(self) -> None:
+        """Read on in the next turn of the loop: a busy watch fills the buffer several times in one turn."""
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            transport.pause_reading()
+            self._loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            transport.resume_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None

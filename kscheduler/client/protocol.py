@@ -402,6 +402,28 @@ class Client(Protocol):
         ...
 
 
+@runtime_checkable
+class PushesWatches(Protocol):
+    """A client whose watches can hand over what comes from within the event loop's callbacks, without an iterator."""
+
+    async def watch_into(
+        self,
+        resource: Resource[T],
+        receive: Callable[[list[WatchEvent[T]]], None],
+        *,
+        resource_version: str,
+        field_selector: str = "",
+        timeout_s: float = 300.0,
+    ) -> None:
+        """Call `receive` with each batch of changes that `Client.watch` would yield; return when the watch has ended.
+
+        Raises what `Client.watch` would, after what came before it. What `receive` raises ends the watch and is raised
+        here. `receive` is called from the event loop at any time, not after it has raised or this has ended. A
+        cancellation ends the watch by the next turn of the loop.
+        """
+        ...
+
+
 class BindRequest(Protocol):
     """A binding to write once, by callbacks instead of a task. All of them are called from the event loop."""
 

@@ -5,7 +5,7 @@ import contextlib
 import json
 import logging
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -54,8 +54,25 @@ async def list_pods(client: KubeClient, limit: int = 500) -> list[Page[Pod]]:
     return pages
 
 
-async def watch_pods(client: KubeClient, timeout_s: float = 300.0) -> list[list[WatchEvent[Pod]]]:
+async def iterated(client: KubeClient, timeout_s: float = 300.0) -> list[list[WatchEvent[Pod]]]:
     return [events async for events in client.watch(PODS, resource_version="7", timeout_s=timeout_s)]
+
+
+async def handed_over(client: KubeClient, timeout_s: float = 300.0) -> list[list[WatchEvent[Pod]]]:
+    came: list[list[WatchEvent[Pod]]] = []
+    await client.watch_into(PODS, came.append, resource_version="7", timeout_s=timeout_s)
+    return came
+
+
+class WatchPods(Protocol):
+    async def __call__(self, client: KubeClient, timeout_s: float = 300.0) -> list[list[WatchEvent[Pod]]]: ...
+
+
+@pytest.fixture(params=[iterated, handed_over])
+def watch_pods(request: pytest.FixtureRequest) -> WatchPods:
+    """Both ways of a watch."""
+    watch: WatchPods = request.param
+    return watch
 
 
 async def test_the_path_of_the_apiservers_url_comes_before_that_of_every_request(server: FakeAPIServer) -> None:
@@ -64,7 +81,7 @@ async def test_the_path_of_the_apiservers_url_comes_before_that_of_every_request
     server.fail("POST", "/k8s/clusters/c-1/api/v1/namespaces/default/pods/web-1/binding", body=b"{}", status=201)
     server.watches = [WatchScript([])]
     await client.bind(BINDING)
-    await watch_pods(client)
+    await iterated(client)
     with contextlib.suppress(APIError):
         await list_pods(client)
     assert [request.path for request in server.requests] == [
@@ -143,7 +160,9 @@ async def test_an_old_continue_token_is_gone(server: FakeAPIServer, client: Kube
 # --- watches ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_watch_yields_the_lines_of_each_chunk(server: FakeAPIServer, client: KubeClient) -> None:
+async def test_a_watch_yields_the_lines_of_each_chunk(
+    server: FakeAPIServer, client: KubeClient, watch_pods: WatchPods
+) -> None:
     first = line("ADDED", pod("a", 8)) + line("MODIFIED", pod("a", 9))
     cut = line("DELETED", pod("a", 10))
     bookmark = pod("", 12, containers=None)  # as the apiserver writes an empty pod
@@ -159,7 +178,9 @@ async def test_a_watch_yields_the_lines_of_each_chunk(server: FakeAPIServer, cli
     assert (query["resourceVersion"], query["allowWatchBookmarks"], query["timeoutSeconds"]) == ("7", "true", "300")
 
 
-async def test_a_line_longer_than_the_buffers_arrives_whole(server: FakeAPIServer, client: KubeClient) -> None:
+async def test_a_line_longer_than_the_buffers_arrives_whole(
+    server: FakeAPIServer, client: KubeClient, watch_pods: WatchPods
+) -> None:
     big = pod("big", 8)
     big["metadata"]["annotations"] = {"note": "x" * 3_000_000}
     server.watches = [WatchScript([line("ADDED", big), line("ADDED", pod("small", 9))])]
@@ -177,13 +198,17 @@ async def test_a_watch_of_a_version_too_old_is_gone(server: FakeAPIServer, clien
         await anext(stream)
 
 
-async def test_a_watch_refused_with_410_is_gone(server: FakeAPIServer, client: KubeClient) -> None:
+async def test_a_watch_refused_with_410_is_gone(
+    server: FakeAPIServer, client: KubeClient, watch_pods: WatchPods
+) -> None:
     server.fail("GET", "/pods", status=410, reason="Expired")
     with pytest.raises(Gone):
         await watch_pods(client)
 
 
-async def test_an_error_event_of_another_kind_is_an_api_error(server: FakeAPIServer, client: KubeClient) -> None:
+async def test_an_error_event_of_another_kind_is_an_api_error(
+    server: FakeAPIServer, client: KubeClient, watch_pods: WatchPods
+) -> None:
     server.watches = [WatchScript([line("ERROR", {"code": 500, "status": "Failure", "message": "etcd says no"})])]
     with pytest.raises(APIError, match="etcd says no") as caught:
         await watch_pods(client)
@@ -191,7 +216,7 @@ async def test_an_error_event_of_another_kind_is_an_api_error(server: FakeAPISer
 
 
 async def test_a_bad_object_in_a_watch_is_logged_and_keeps_its_version(
-    server: FakeAPIServer, client: KubeClient, caplog: pytest.LogCaptureFixture
+    server: FakeAPIServer, client: KubeClient, watch_pods: WatchPods, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.watches = [WatchScript([line("MODIFIED", pod("bad", 8, containers=7)) + line("ADDED", pod("a", 9))])]
     ((bad, good),) = await watch_pods(client)
@@ -201,7 +226,9 @@ async def test_a_bad_object_in_a_watch_is_logged_and_keeps_its_version(
     assert "default/bad" in [r.__dict__.get("object") for r in caplog.records]
 
 
-async def test_the_end_of_a_bad_object_still_says_which_one(server: FakeAPIServer, client: KubeClient) -> None:
+async def test_the_end_of_a_bad_object_still_says_which_one(
+    server: FakeAPIServer, client: KubeClient, watch_pods: WatchPods
+) -> None:
     server.watches = [WatchScript([line("DELETED", pod("bad", 8, containers=7))])]
     ((event,),) = await watch_pods(client)
     assert event.object is not None
@@ -209,7 +236,7 @@ async def test_the_end_of_a_bad_object_still_says_which_one(server: FakeAPIServe
 
 
 async def test_a_line_of_bad_json_is_a_change_of_nobody_knows_what(
-    server: FakeAPIServer, client: KubeClient, caplog: pytest.LogCaptureFixture
+    server: FakeAPIServer, client: KubeClient, watch_pods: WatchPods, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.watches = [WatchScript([b'{"type":"ADDED","obj\n' + line("ADDED", pod("a", 9))])]
     ((lost, event),) = await watch_pods(client)
@@ -218,7 +245,9 @@ async def test_a_line_of_bad_json_is_a_change_of_nobody_knows_what(
     assert "watch line cannot be read" in caplog.text
 
 
-async def test_a_watch_that_is_cut_is_unreachable(server: FakeAPIServer, client: KubeClient) -> None:
+async def test_a_watch_that_is_cut_is_unreachable(
+    server: FakeAPIServer, client: KubeClient, watch_pods: WatchPods
+) -> None:
     server.watches = [WatchScript([line("ADDED", pod("a", 8))], then="cut")]
     with pytest.raises(Unreachable, match="WATCH /api/v1/pods"):
         await watch_pods(client)
@@ -226,7 +255,7 @@ async def test_a_watch_that_is_cut_is_unreachable(server: FakeAPIServer, client:
 
 @pytest.mark.slow
 async def test_a_silent_watch_is_unreachable(
-    server: FakeAPIServer, client: KubeClient, monkeypatch: pytest.MonkeyPatch
+    server: FakeAPIServer, client: KubeClient, watch_pods: WatchPods, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kscheduler.client.kube.WATCH_GRACE_S", 0.1)
     server.watches = [WatchScript([line("ADDED", pod("a", 8))], then="hang")]
@@ -236,7 +265,7 @@ async def test_a_silent_watch_is_unreachable(
 
 @pytest.mark.slow
 async def test_a_watch_may_be_silent_for_longer_than_its_headers(
-    server: FakeAPIServer, client: KubeClient, monkeypatch: pytest.MonkeyPatch
+    server: FakeAPIServer, client: KubeClient, watch_pods: WatchPods, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kscheduler.client.kube.REQUEST_TIMEOUT_S", 0.5)
     monkeypatch.setattr("kscheduler.client.kube.WATCH_GRACE_S", 0.5)
@@ -258,7 +287,7 @@ async def test_a_list_that_hangs_is_asked_for_again_on_a_connection_of_its_own(
 
 
 async def test_a_watch_that_is_not_opened_is_opened_beside_itself(
-    server: FakeAPIServer, client: KubeClient, monkeypatch: pytest.MonkeyPatch
+    server: FakeAPIServer, client: KubeClient, watch_pods: WatchPods, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One server of several may hang, and a connection may be lost without anybody saying so."""
     monkeypatch.setattr("kscheduler.client.kube.WATCH_OPENS_S", 0.02)
@@ -270,7 +299,7 @@ async def test_a_watch_that_is_not_opened_is_opened_beside_itself(
 
 
 async def test_a_server_that_opens_watches_slowly_is_given_its_time(
-    server: FakeAPIServer, client: KubeClient, monkeypatch: pytest.MonkeyPatch
+    server: FakeAPIServer, client: KubeClient, watch_pods: WatchPods, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kscheduler.client.kube.WATCH_OPENS_S", 0.02)
     server.fail("GET", "/pods", hang_s=0.5, times=100)
@@ -278,6 +307,29 @@ async def test_a_server_that_opens_watches_slowly_is_given_its_time(
     (events,) = await watch_pods(client)
     assert [event.object.metadata.name for event in events if event.object] == ["a"]
     assert 2 <= len(server.sent("GET", "/pods")) <= 4
+
+
+async def test_what_came_before_an_error_event_is_handed_over(server: FakeAPIServer, client: KubeClient) -> None:
+    status: dict[str, Any] = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old", "metadata": {}}
+    server.watches = [WatchScript([line("ADDED", pod("a", 8)) + line("ERROR", {**status, "status": "Failure"})])]
+    came: list[list[WatchEvent[Pod]]] = []
+    with pytest.raises(Gone, match="410 Expired: too old"):
+        await client.watch_into(PODS, came.append, resource_version="7")
+    assert [[event.resource_version for event in batch] for batch in came] == [["8"]]
+
+
+async def test_what_the_receiver_raises_ends_the_watch(server: FakeAPIServer, client: KubeClient) -> None:
+    script = WatchScript([line("ADDED", pod("a", 8)), line("ADDED", pod("b", 9))], then="hang")
+    server.watches = [script]
+    came: list[list[WatchEvent[Pod]]] = []
+
+    def receive(events: list[WatchEvent[Pod]]) -> None:
+        came.append(events)
+        raise APIError("the version went back")
+
+    with pytest.raises(APIError, match="the version went back"):
+        await client.watch_into(PODS, receive, resource_version="7")
+    assert [[event.resource_version for event in batch] for batch in came] == [["8"]]
 
 
 async def test_a_watch_given_up_in_the_middle_closes_its_connection(server: FakeAPIServer, client: KubeClient) -> None:

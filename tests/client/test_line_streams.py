@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
+import uvloop
 
+from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.line_streams import LineStream
@@ -53,15 +55,21 @@ async def all_lines(stream: LineStream) -> list[bytes]:
     return lines
 
 
-async def read(script: Script, came: list[bytes], *, through_proxy: bool = False, idle_s: float = 60.0) -> None:
+async def read(
+    script: Script, came: list[bytes], *, through_proxy: bool = False, is_handed_over: bool, idle_s: float = 60.0
+) -> None:
     """Read all lines into `came`."""
     async with stream_from(script, through_proxy=through_proxy) as stream:
         stream.idle_s = idle_s
+        if is_handed_over:
+            await stream.hand_over(came.extend)
+            return
         while (batch := await stream.next_lines()) is not None:
             came += batch
 
 
 ways = pytest.mark.parametrize("through_proxy", [False, True])
+readers = pytest.mark.parametrize("is_handed_over", [False, True])
 
 
 @ways
@@ -78,21 +86,25 @@ async def test_lines_come_in_the_batches_in_which_they_arrive(through_proxy: boo
         assert await all_lines(stream) == [b"c", b"dd"]
 
 
+@readers
 @ways
 @pytest.mark.parametrize("rest", [b"", b"5\r\nab", chunk(b"ab")])
-async def test_a_server_that_hangs_up_has_broken_the_watch_but_not_what_came(rest: bytes, through_proxy: bool) -> None:
+async def test_a_server_that_hangs_up_has_broken_the_watch_but_not_what_came(
+    rest: bytes, through_proxy: bool, is_handed_over: bool
+) -> None:
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(HEAD + chunk(b"a\n") + rest)
 
     came: list[bytes] = []
     with pytest.raises(Unreachable, match="WATCH /watch"):
-        await read(script, came, through_proxy=through_proxy)
+        await read(script, came, through_proxy=through_proxy, is_handed_over=is_handed_over)
     assert came == [b"a"]
 
 
+@readers
 @ways
-async def test_silence_beyond_the_limit_breaks_the_watch(through_proxy: bool) -> None:
+async def test_silence_beyond_the_limit_breaks_the_watch(through_proxy: bool, is_handed_over: bool) -> None:
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(HEAD + chunk(b"a\n"))
@@ -100,7 +112,7 @@ async def test_silence_beyond_the_limit_breaks_the_watch(through_proxy: bool) ->
 
     came: list[bytes] = []
     with pytest.raises(Unreachable, match="silent for 0 s"):
-        await read(script, came, through_proxy=through_proxy, idle_s=0.1)
+        await read(script, came, through_proxy=through_proxy, is_handed_over=is_handed_over, idle_s=0.1)
     assert came == [b"a"]
 
 
@@ -116,7 +128,8 @@ async def test_a_refusal_is_raised_with_its_words(through_proxy: bool) -> None:
             pass
 
 
-async def test_garbage_breaks_the_watch_after_what_came_before_it() -> None:
+@readers
+async def test_garbage_breaks_the_watch_after_what_came_before_it(is_handed_over: bool) -> None:
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(HEAD + chunk(b"a\n"))
@@ -126,7 +139,7 @@ async def test_garbage_breaks_the_watch_after_what_came_before_it() -> None:
 
     came: list[bytes] = []
     with pytest.raises(Unreachable, match="a chunk of size b'no size'"):
-        await read(script, came)
+        await read(script, came, is_handed_over=is_handed_over)
     assert came == [b"a"]
 
 
@@ -165,6 +178,56 @@ async def test_a_server_faster_than_its_reader_has_to_wait(monkeypatch: pytest.M
         lines = first + await all_lines(stream)
     assert len(lines) == 400
     assert set(map(len, lines)) == {99_999}
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_lines_are_handed_over_a_buffer_in_a_turn_of_the_loop(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD + b"".join(chunk(b"%05d" % number * 2_000 + b"\n") for number in range(1_000)) + END)
+        await reader.read()
+
+    came: list[bytes] = []
+    turns: list[int] = []  # bytes that were handed over in each turn
+
+    def take(lines: list[bytes]) -> None:
+        came.extend(lines)
+        turns[-1] += sum(map(len, lines))
+
+    async def main() -> None:
+        async with stream_from(script) as stream:
+            reading = asyncio.ensure_future(stream.hand_over(take))
+            while not reading.done():
+                turns.append(0)
+                await asyncio.sleep(0)
+
+    with closing(new_loop()) as loop:
+        loop.run_until_complete(main())
+    assert [int(line[:5]) for line in came] == list(range(1_000))
+    assert max(turns) < 2 * (1 << 17)
+
+
+async def test_a_watch_that_is_given_up_hands_nothing_more_over() -> None:
+    written = asyncio.Event()
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD + chunk(b"a\n"))
+        await written.wait()
+        writer.write(chunk(b"b\n"))
+        await reader.read()
+
+    came: list[bytes] = []
+    async with stream_from(script) as stream:
+        reading = asyncio.ensure_future(stream.hand_over(came.extend))
+        while not came:  # noqa: ASYNC110 -- a socket's bytes
+            await asyncio.sleep(0)
+        await cancel_and_wait(reading)
+        written.set()
+        assert await stream.next_lines() == [b"b"]
+    assert came == [b"a"]
 
 
 async def test_a_watch_goes_over_tls(tmp_path: Path) -> None:
