@@ -15,7 +15,7 @@ from kscheduler._fast import cut_names
 from kscheduler.api.objects import APIStruct, ObjectMeta, Pod, PodSpec, PodStatus
 from kscheduler.api.sharing import OF_SPEC, PENDING, PodParts, PodSharing, Shared
 from kscheduler.errors import DecodeError
-from kscheduler.input.decoding import json_decoder
+from kscheduler.input.decoding import FAULTS, bare_json_decoder, json_decoder
 
 MAX_TEXT_BYTES = 8 << 20  # of texts: 4,000 plain templates, pending and bound, or 400 of 10 kB; twice while they change
 MAX_LINE_BYTES = 4 << 10  # longer ones are decoded as fast as their texts are looked through; below MAX_TEXT
@@ -60,7 +60,7 @@ class _WholeLine(msgspec.Struct, frozen=True, gc=False):
     object: Pod
 
 
-_decode = json_decoder(_Line)
+_decode = bare_json_decoder(_Line)
 _decode_whole = json_decoder(_WholeLine)
 _decode_status = json_decoder(PodStatus)
 
@@ -91,8 +91,11 @@ class PodTexts:
             return None
         try:
             event = _decode(line)
-            if event.type not in _CHANGES:
-                return None
+        except FAULTS:
+            return None
+        if event.type not in _CHANGES:
+            return None
+        try:
             pod = event.object
             # 1. The names that are each pod's own are cut out of its text.
             meta = pod.metadata
@@ -108,7 +111,10 @@ class PodTexts:
                 self._luck += 1
             if not parts:
                 return None
-            status = self._status(bytes(pod.status), bool(node_name))
+            text = bytes(pod.status)
+            status = self._statuses.young.get(text + _BOUND if node_name else text)
+            if status is None:
+                status = self._status(text, bool(node_name))
         except (DecodeError, UnicodeDecodeError):
             return None
         # 3. The pod is put together.
@@ -151,8 +157,8 @@ class PodTexts:
         if len(text) > MAX_STATUS_BYTES:
             return self._sharing.share_status(_decode_status(text), is_bound)
         key = text + _BOUND if is_bound else text
-        found = self._statuses.young.get(key)
-        if found is None and (found := self._statuses.find(key)) is None:
+        found = self._statuses.find(key)
+        if found is None:
             status = _decode_status(text) if text else PodStatus()
             found = self._sharing.share_status(status, is_bound)
             self._statuses.keep(key, found)

@@ -31,7 +31,8 @@ class LineReader:
         self.refusal: Answer | None = None
         self.is_over = False
         self._whole: AnswerReader | None = None
-        self._rest = b""  # of the head, or of a chunk's size, whose end has not come yet
+        self._head = b""  # as much as has come of it
+        self._rest = b""  # of a chunk's size, or of a small chunk, whose end has not come yet
         self._length = TO_THE_END  # of the body, less what has come
         self._chunk_left = 0  # of the chunk we are in, with the line end behind it
         self._trailers = False  # after the last chunk
@@ -39,52 +40,10 @@ class LineReader:
         self._tail_bytes = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Add bytes, and return the lines that they complete, without line ends. Raises BadAnswer."""
-        if self._whole is not None:
-            self.refusal = self._whole.feed(data)
-            return []
-        if not self.status:
-            data = self._read_head(data)
+        """Return the lines that these bytes complete, without their ends. Raises BadAnswer."""
         lines: list[bytes] = []
-        if self.status and not self.is_over and data:
-            self._read_body(data, lines)
-        return lines
-
-    def end(self) -> bool:
-        """Note that the connection has ended, and return True if the answer was complete."""
-        if self._whole is not None:
-            self.refusal = self._whole.end()
-            return self.refusal is not None
-        if self.status and self._length == TO_THE_END:
-            self.is_over = True
-        return self.is_over
-
-    def _read_head(self, data: bytes) -> bytes:
-        """Read status and headers, and return the bytes after them, which belong to the body."""
-        data = self._rest + data
-        head = read_head(data)
-        if head is None:
-            self._rest = data
-            return b""
-        self._rest = b""
-        if head.status >= 300:
-            self._whole = AnswerReader()
-            self.refusal = self._whole.feed(data)
-            return b""
-        self.status, self._length = head.status, head.length
-        self.is_over = head.length == 0
-        return data[head.start :]
-
-    def _read_body(self, data: bytes, lines: list[bytes]) -> None:
-        if self._length == CHUNKED:
-            self._read_chunks(data, lines)
-        else:
-            self._split(data, lines)
-            if self._length != TO_THE_END:
-                self._length = max(0, self._length - len(data))
-                self.is_over = self._length == 0
-
-    def _read_chunks(self, data: bytes, lines: list[bytes]) -> None:
+        if self._length != CHUNKED:
+            data = self._read_unchunked(data, lines)
         if self._rest:
             data, self._rest = self._rest + data, b""
         at, end = 0, len(data)
@@ -97,21 +56,66 @@ class LineReader:
                 line_end = data.find(b"\r\n", at)
                 if line_end < 0:
                     self._keep(data[at:])
-                    return
-                size = _chunk_size(data[at:line_end])
+                    break
+                digits = data[at:line_end]
+                try:
+                    size = int(digits, 16) if digits.isalnum() else _size_before_extensions(digits)
+                except ValueError as error:
+                    raise BadAnswer(f"a chunk of size {digits[:20]!r}") from error
                 start, stop = line_end + 2, line_end + 2 + size
                 if not size:
                     self._trailers = True
                     at = start
                 elif stop + 2 > end and size <= _SMALL_CHUNK:
                     self._rest = data[at:]  # the rest of the chunk is waited for, and the whole of it read at once
-                    return
+                    break
                 elif stop + 2 <= end and not self._tail and data.find(b"\n", start, stop) == stop - 1:
                     lines.append(data[start : stop - 1])
                     at = stop + 2
                 else:
                     self._chunk_left = size + 2
                     at = start
+        return lines
+
+    def end(self) -> bool:
+        """Note that the connection has ended, and return True if the answer was complete."""
+        if self._whole is not None:
+            self.refusal = self._whole.end()
+            return self.refusal is not None
+        if self.status and self._length == TO_THE_END:
+            self.is_over = True
+        return self.is_over
+
+    def _read_unchunked(self, data: bytes, lines: list[bytes]) -> bytes:
+        """Read the headers, a refusal, or a body that is not chunked; return the bytes that belong to chunks."""
+        if self._whole is not None:
+            self.refusal = self._whole.feed(data)
+            return b""
+        if not self.status:
+            data = self._read_head(data)
+            if self._length == CHUNKED:
+                return data
+        if data and self.status and not self.is_over:
+            self._split(data, lines)
+            if self._length != TO_THE_END:
+                self._length = max(0, self._length - len(data))
+                self.is_over = self._length == 0
+        return b""
+
+    def _read_head(self, data: bytes) -> bytes:
+        """Read the headers, and return the bytes that belong to the body."""
+        data, self._head = self._head + data, b""
+        head = read_head(data)
+        if head is None:
+            self._head = data
+            return b""
+        if head.status >= 300:
+            self._whole = AnswerReader()
+            self.refusal = self._whole.feed(data)
+            return b""
+        self.status, self._length = head.status, head.length
+        self.is_over = head.length == 0
+        return data[head.start :]
 
     def _read_piece(self, data: bytes, at: int, lines: list[bytes]) -> int:
         """Read what has arrived of the current chunk; the last two bytes counted in `_chunk_left` are its line end."""
@@ -150,12 +154,9 @@ class LineReader:
                 raise BadAnswer(f"a line of more than {MAX_LINE_BYTES} bytes")
 
 
-def _chunk_size(line: bytes) -> int:
-    """Return the chunk's size from the line before it, without extensions. Raises BadAnswer."""
-    try:
-        size = int(line, 16) if line.isalnum() else int(line.partition(b";")[0], 16)
-    except ValueError as error:
-        raise BadAnswer(f"a chunk of size {line[:20]!r}") from error
+def _size_before_extensions(line: bytes) -> int:
+    """Return the size in the line before a chunk. Raises ValueError."""
+    size = int(line.partition(b";")[0], 16)
     if size < 0:
-        raise BadAnswer(f"a chunk of size {line[:20]!r}")
+        raise ValueError("a chunk is not shorter than nothing")
     return size

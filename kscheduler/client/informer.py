@@ -22,6 +22,7 @@ from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar
 
 from kscheduler.api.decode import UNNAMED
+from kscheduler.api.objects import ObjectMeta
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.protocol import Client, EventType, Page, PushesWatches, Resource, WatchEvent
 from kscheduler.client.retry_pauses import Backoff, RetryPauses
@@ -382,13 +383,17 @@ class Informer(Generic[T]):
             )
         obj, unread = event.object, event.unread
         if obj is not None:
+            meta: ObjectMeta = obj.metadata  # type: ignore[attr-defined]
+            key = f"{meta.namespace}/{meta.name}" if self.resource.namespaced else meta.name
             if event.type is EventType.DELETED:
-                self._remove(_key(obj))
+                self._remove(key)
+            elif event.is_kept:
+                self._store(key, obj)
             else:
                 try:
-                    self._put(_key(obj), obj, is_kept=event.is_kept)
+                    self._put(key, obj)
                 except DecodeError:
-                    unread = _key(obj)
+                    unread = key
         if unread and unread not in self._unread:
             raise UnreadableChange(
                 f"watch of {self.resource.plural}: a change of {unread} cannot be read; listing again"
@@ -398,12 +403,9 @@ class Informer(Generic[T]):
 
     # --- store and handler --------------------------------------------------------------------------------------
 
-    def _put(self, key: str, obj: T, *, is_kept: bool = False) -> None:
-        """Store an object.
-
-        If `keep` raises DecodeError, nothing changes. With `is_kept` the object has passed `keep`.
-        """
-        if self._keep is not None and not is_kept:
+    def _put(self, key: str, obj: T) -> None:
+        """Store an object as `keep` returns it. Raises DecodeError, and changes nothing, if `keep` does."""
+        if self._keep is not None:
             try:
                 kept = self._keep(obj)
             except DecodeError:
@@ -415,17 +417,7 @@ class Informer(Generic[T]):
                 self._remove(key)
                 return
             obj = kept
-        old = self.store.get(key)
-        if old is None:
-            self._add(key, obj)
-            return
-        was, now = _metadata(old), _metadata(obj)
-        if was.uid != now.uid:  # deleted and created again between two events
-            self._remove(key)
-            self._add(key, obj)
-        elif was.resource_version != now.resource_version:
-            self.store[key] = obj
-            self._call(key, self._handler.on_update, old, obj)
+        self._store(key, obj)
 
     def _log_whole(self, key: str) -> None:
         log.exception(
@@ -433,20 +425,35 @@ class Informer(Generic[T]):
             extra={"resource": self.resource.plural, "object": key},
         )
 
-    def _add(self, key: str, obj: T) -> None:
+    def _store(self, key: str, obj: T) -> None:
+        """Store an object, and call the handler if it is new to it."""
+        old = self.store.get(key)
+        if old is not None:
+            was, now = _metadata(old), _metadata(obj)
+            if was.uid != now.uid:  # deleted and created again between two events
+                self._remove(key)
+                old = None
+            elif was.resource_version == now.resource_version:
+                return
         self.store[key] = obj
-        self._call(key, self._handler.on_add, obj)
+        try:
+            if old is None:
+                self._handler.on_add(obj)
+            else:
+                self._handler.on_update(old, obj)
+        except Exception:
+            self._log_fault(key)
 
     def _remove(self, key: str) -> None:
         old = self.store.pop(key, None)
         if old is not None:
-            self._call(key, self._handler.on_delete, old)
+            try:
+                self._handler.on_delete(old)
+            except Exception:
+                self._log_fault(key)
 
-    def _call(self, key: str, function: Callable[..., None], *args: T) -> None:
-        try:
-            function(*args)
-        except Exception:
-            log.exception("event handler failed", extra={"resource": self.resource.plural, "object": key})
+    def _log_fault(self, key: str) -> None:
+        log.exception("event handler failed", extra={"resource": self.resource.plural, "object": key})
 
     # --- failures -----------------------------------------------------------------------------------------------
 

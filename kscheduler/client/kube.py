@@ -53,7 +53,7 @@ from kscheduler.client.repeated_reads import RepeatedReads
 from kscheduler.client.slots import Slots
 from kscheduler.client.times import micro_time
 from kscheduler.client.transport import RequestObserver, Transport
-from kscheduler.client.wire import LineDecoder, WatchError, decode_page
+from kscheduler.client.wire import LineDecoder, decode_page
 from kscheduler.client.write_permission import NOT_BOUND, not_leading
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, DecodeError
@@ -165,11 +165,13 @@ class KubeClient:
         decode = LineDecoder(resource)
         with self._transport.reading(path, stream):
             while (lines := await stream.next_lines()) is not None:
-                events, error = self._decode_lines(resource, stream, decode, lines)
+                events, error = decode.events(filter(None, lines))
                 if events:
+                    if events[-1].type is EventType.BOOKMARK:
+                        _expect_bookmarks(stream)
                     yield events
                 if error is not None:
-                    raise error
+                    raise self._transport.watch_error(resource.path, error.status)
 
     async def watch_into(
         self,
@@ -184,11 +186,13 @@ class KubeClient:
         decode = LineDecoder(resource)
 
         def take(lines: list[bytes]) -> None:
-            events, error = self._decode_lines(resource, stream, decode, lines)
+            events, error = decode.events(filter(None, lines))
             if events:
+                if events[-1].type is EventType.BOOKMARK:
+                    _expect_bookmarks(stream)
                 receive(events)
             if error is not None:
-                raise error
+                raise self._transport.watch_error(resource.path, error.status)
 
         with self._transport.reading(path, stream):
             await stream.hand_over(take)
@@ -213,22 +217,6 @@ class KubeClient:
         )
         stream.idle_s = timeout_s + WATCH_GRACE_S
         return path, stream
-
-    def _decode_lines(
-        self, resource: Resource[T], stream: LineStream, decode: LineDecoder[T], lines: list[bytes]
-    ) -> tuple[list[WatchEvent[T]], APIError | None]:
-        """Return the events before an ERROR, and that error or None. A bookmark shortens the silence allowed."""
-        events: list[WatchEvent[T]] = []
-        error: APIError | None = None
-        try:
-            for line in lines:
-                if line:
-                    events.append(decode(line))  # noqa: PERF401 (what comes before an ERROR counts)
-        except WatchError as reported:
-            error = self._transport.watch_error(resource.path, reported.status)
-        if events and events[-1].type is EventType.BOOKMARK:
-            stream.idle_s = min(stream.idle_s, BOOKMARK_SILENCE_S)
-        return events, error
 
     async def get_aggregated(self, path: str, *, limit_bytes: int) -> bytes:
         return await self._transport.request("GET", path, timeout_s=REQUEST_TIMEOUT_S, limit_bytes=limit_bytes)
@@ -457,6 +445,11 @@ class _SentEvent(Carrier):
         """Take the apiserver's answer, or the error of the connection: give the slot back and pass the answer on."""
         self._slots.ended(self._slot, error)
         self._on_answer(error)
+
+
+def _expect_bookmarks(stream: LineStream) -> None:
+    """Allow a watch that has brought a bookmark no more silence than there is between bookmarks."""
+    stream.idle_s = min(stream.idle_s, BOOKMARK_SILENCE_S)
 
 
 @functools.lru_cache(maxsize=1_024)

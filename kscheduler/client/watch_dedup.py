@@ -154,7 +154,7 @@ def dedup_of(kind: type) -> WatchDedup | None:
 
 
 class WatchDedup:
-    """Remembers a fingerprint of each object on one watch. Pass it every line of the watch, in order."""
+    """The fingerprints of one watch's objects. Pass it every line but those of ADDED events, in order."""
 
     def __init__(self, kind: type) -> None:
         self._outline = _outliner(kind)
@@ -165,11 +165,13 @@ class WatchDedup:
         """Return the resource version of an event that changes nothing for the scheduler; "" for all others."""
         if not line.startswith(_MODIFIED):
             if line.startswith(_DELETED):
-                self._passed_on.pop(_uid(line), None)
+                at = line.find(_UID) + len(_UID)
+                self._passed_on.pop(line[at : line.find(b'"', at)], None)
             return ""
         if self._only_bound and _BOUND not in line:
             return ""
-        uid = _uid(line)
+        at = line.find(_UID) + len(_UID)
+        uid = line[at : line.find(b'"', at)]
         before = self._passed_on.get(uid)
         if before is None:
             self._passed_on[uid] = 0
@@ -185,8 +187,3 @@ class WatchDedup:
             return version
         self._passed_on[uid] = now
         return ""
-
-
-def _uid(line: bytes) -> bytes:
-    at = line.find(_UID) + len(_UID)
-    return line[at : line.find(b'"', at)]

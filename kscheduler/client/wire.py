@@ -9,7 +9,7 @@ reader can let the event loop run in between.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -35,6 +35,7 @@ from kscheduler.input.decoding import check_utf8
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
+_ADDED = b'{"type":"ADDED"'  # the order in which Go writes its fields; such a line repeats nothing
 _TYPES = {each.value: each for each in EventType}
 
 # Decoding at once what is smaller takes a millisecond or less.
@@ -129,17 +130,41 @@ class LineDecoder(Generic[T]):
         self._read_line = resource.read_line
 
     def __call__(self, raw: bytes) -> WatchEvent[T]:
-        """Decode one event; an object that cannot be decoded is logged. Raises WatchError for an ERROR event."""
-        if not raw.isascii():
-            try:
-                check_utf8(raw)  # a damaged line may look sound: it is not to be compared, let alone kept
-            except DecodeError as error:
-                return self._unreadable(error)
-        if self._repeats is not None and (version := self._repeats.version_if_repeat(raw)):
-            return WatchEvent(EventType.MODIFIED, None, version)
-        if self._read_line is not None and (read := self._read_line(raw)) is not None:
-            kind, obj = read
-            return WatchEvent(_TYPES[kind], obj, obj.metadata.resource_version, is_kept=True)  # type: ignore[attr-defined]
+        """Decode one event; an unreadable object is logged. Raises WatchError for an ERROR event."""
+        events, error = self.events((raw,))
+        if error is not None:
+            raise error
+        return events[0]
+
+    def events(self, lines: Iterable[bytes]) -> tuple[list[WatchEvent[T]], WatchError | None]:
+        """Return the events of lines up to an ERROR event, and that error; None if there is none."""
+        events: list[WatchEvent[T]] = []
+        repeats, read_line = self._repeats, self._read_line
+        try:
+            for raw in lines:
+                if not raw.isascii() and (damaged := self._damaged(raw)) is not None:
+                    events.append(damaged)
+                elif repeats is not None and not raw.startswith(_ADDED) and (version := repeats.version_if_repeat(raw)):
+                    events.append(WatchEvent(EventType.MODIFIED, None, version))
+                elif read_line is not None and (read := read_line(raw)) is not None:
+                    kind, obj = read
+                    version = obj.metadata.resource_version  # type: ignore[attr-defined]
+                    events.append(WatchEvent(_TYPES[kind], obj, version, is_kept=True))
+                else:
+                    events.append(self._decode_line(raw))
+        except WatchError as error:
+            return events, error
+        return events, None
+
+    def _damaged(self, raw: bytes) -> WatchEvent[T] | None:
+        """Return the event of a line that is no UTF-8: it may look sound, and is not to be compared, let alone kept."""
+        try:
+            check_utf8(raw)
+        except DecodeError as error:
+            return self._unreadable(error)
+        return None
+
+    def _decode_line(self, raw: bytes) -> WatchEvent[T]:
         try:
             line = self._decode(raw)
         except DecodeError:

@@ -22,8 +22,9 @@ from kscheduler.errors import DecodeError
 T = TypeVar("T")
 Raw = bytes | bytearray | msgspec.Raw
 
-# MsgspecError and UnicodeError are ValueErrors by accident of their present versions; each is named for itself.
-_FAULTS: Final = (msgspec.MsgspecError, UnicodeError, ValueError, OverflowError, RecursionError)
+# What msgspec's decoders raise. MsgspecError and UnicodeError are ValueErrors by accident of their present versions;
+# each is named for itself.
+FAULTS: Final = (msgspec.MsgspecError, UnicodeError, ValueError, OverflowError, RecursionError)
 
 # A pair of surrogates; one without its other half; any other escape, so that `\\ud800` is not taken for one.
 _ESCAPE: Final = re.compile(
@@ -50,13 +51,18 @@ def json_decoder(kind: Any, *, as_go: bool = False) -> Callable[[Raw], Any]:
     def decode_json(raw: Raw) -> Any:
         try:
             return decode(raw)
-        except _FAULTS as error:
+        except FAULTS as error:
             if as_go and (mended := with_unicode(raw)) != bytes(raw):
                 return strictly(mended)
             raise DecodeError(_fault(error)) from error
 
     strictly = json_decoder(kind) if as_go else decode_json
     return decode_json
+
+
+def bare_json_decoder(kind: type[T]) -> Callable[[Raw], T]:
+    """Return msgspec's own function that decodes JSON as `kind` and raises FAULTS: for one who need not know which."""
+    return msgspec.json.Decoder(kind).decode
 
 
 @overload
@@ -74,7 +80,7 @@ def msgpack_decoder(kind: Any) -> Callable[[bytes], Any]:
     def decode_msgpack(raw: bytes) -> Any:
         try:
             return decode(raw)
-        except _FAULTS as error:
+        except FAULTS as error:
             raise DecodeError(_fault(error)) from error
 
     return decode_msgpack
@@ -119,7 +125,7 @@ def convert(
     """
     try:
         return msgspec.convert(document, kind, dec_hook=dec_hook, from_attributes=from_attributes)
-    except _FAULTS as error:
+    except FAULTS as error:
         raise DecodeError(_fault(error)) from error
 
 
@@ -127,7 +133,7 @@ def decode_loosely(text: str | bytes) -> Any:
     """Decode JSON as Python's own library does, including NaN. For output of this program that is shown to people."""
     try:
         return json.loads(text)
-    except _FAULTS as error:
+    except FAULTS as error:
         raise DecodeError(_fault(error)) from error
 
 

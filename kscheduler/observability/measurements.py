@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from kscheduler._fast import Histogram
-from kscheduler.observability.metrics import Counter, CounterFamily, GaugeFamily, Metrics, attempts_label
+from kscheduler.observability.metrics import (
+    Counter,
+    CounterFamily,
+    GaugeFamily,
+    HistogramFamily,
+    Metrics,
+    attempts_label,
+)
 
 LabelsT = TypeVar("LabelsT", bound=tuple[str, ...])
 
@@ -61,15 +68,26 @@ MOST_KEPT_ATTEMPTS = 16  # higher numbers of attempts share one label value
 FALLBACKS = frozenset({"neutral", "exclude", "last-good", "requeue"})
 
 
+class Durations(dict[str, Histogram]):
+    """The histograms of a family by its label's value; one is made when it is looked up first, else it is no call."""
+
+    def __init__(self, family: HistogramFamily) -> None:
+        super().__init__()
+        self._family = family
+
+    def __missing__(self, value: str) -> Histogram:
+        found = self[value] = self._family.labels(value)
+        return found
+
+
 class Measurements:
     def __init__(self, metrics: Metrics | None = None) -> None:
         """Record into `metrics`; if None, into metrics that are never exposed."""
         self.metrics = Metrics(process=False) if metrics is None else metrics
         # Children of families that are observed for each pod, by their label values.
         self._points: dict[tuple[str, str, str], Histogram] = {}  # (point, status, profile) -> duration
-        self._hints: dict[tuple[str, str], Histogram] = {}  # (hinted, profile) -> duration
-        self._attempts: dict[tuple[str, str], Counter] = {}  # (profile, result) -> pods
-        self._handled: dict[str, Histogram] = {}  # event -> duration of its handling
+        # event -> duration of its handling, for the event handlers to observe
+        self.event_durations = Durations(self.metrics.event_handling_duration_seconds)
         self._incoming: dict[tuple[str, str], Counter] = {}  # (queue, event)
         self._scheduled: dict[str, tuple[Counter, Histogram]] = {}  # profile -> attempts, their duration
         self._since_first: dict[int, Histogram] = {}  # attempts -> time since the first
@@ -126,14 +144,6 @@ class Measurements:
     def results_stored(self, profile: str, seconds: float) -> None:
         """Record the seconds taken to run the plugins for a new pod class and to store their results."""
         self.metrics.store_schedule_results_duration_seconds.labels(profile).observe(seconds)
-
-    # --- the event handlers report ---
-
-    def event_handled(self, event: str, seconds: float) -> None:
-        histogram = self._handled.get(event)
-        if histogram is None:
-            histogram = self._handled[event] = self.metrics.event_handling_duration_seconds.labels(event)
-        histogram.observe(seconds)
 
     # --- the queue reports ---
 

@@ -303,34 +303,52 @@ class TimedEvents(Generic[T]):
     """Passes events to a handler and reports how long each took, under kube-scheduler's metric names for them."""
 
     def __init__(
-        self,
-        handler: Handler[T],
-        name: Callable[[T], str],
-        *,
-        stopwatch: Callable[[], float],
-        measurements: Measurements,
+        self, handler: Handler[T], name: str, *, stopwatch: Callable[[], float], measurements: Measurements
     ) -> None:
-        """Wrap a handler. `name` returns an event's name without Add, Update or Delete, such as Node."""
+        """`name`: the first half of an event's name, such as Node; Add, Update or Delete is appended to it."""
         self._handler = handler
         self._name = name
         self._stopwatch = stopwatch
-        self._measure = measurements
+        self._durations = measurements.event_durations
 
     def on_add(self, obj: T) -> None:
         started = self._stopwatch()
         self._handler.on_add(obj)
-        self._measure.event_handled(f"{self._name(obj)}Add", self._stopwatch() - started)
+        self._durations[f"{self._name}Add"].observe(self._stopwatch() - started)
 
     def on_update(self, old: T, new: T) -> None:
         started = self._stopwatch()
         self._handler.on_update(old, new)
-        self._measure.event_handled(f"{self._name(new)}Update", self._stopwatch() - started)
+        self._durations[f"{self._name}Update"].observe(self._stopwatch() - started)
 
     def on_delete(self, obj: T) -> None:
         started = self._stopwatch()
         self._handler.on_delete(obj)
-        self._measure.event_handled(f"{self._name(obj)}Delete", self._stopwatch() - started)
+        self._durations[f"{self._name}Delete"].observe(self._stopwatch() - started)
 
 
-def pod_event_name(pod: Pod) -> str:
-    return "AssignedPod" if pod.spec.node_name else "UnschedulablePod"
+class TimedPodEvents:
+    """As `TimedEvents`, for pods: their events are named by whether they have a node."""
+
+    def __init__(self, handler: Handler[Pod], *, stopwatch: Callable[[], float], measurements: Measurements) -> None:
+        self._handler = handler
+        self._stopwatch = stopwatch
+        self._durations = measurements.event_durations
+
+    def on_add(self, pod: Pod) -> None:
+        started = self._stopwatch()
+        self._handler.on_add(pod)
+        event = "AssignedPodAdd" if pod.spec.node_name else "UnschedulablePodAdd"
+        self._durations[event].observe(self._stopwatch() - started)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        started = self._stopwatch()
+        self._handler.on_update(old, new)
+        event = "AssignedPodUpdate" if new.spec.node_name else "UnschedulablePodUpdate"
+        self._durations[event].observe(self._stopwatch() - started)
+
+    def on_delete(self, pod: Pod) -> None:
+        started = self._stopwatch()
+        self._handler.on_delete(pod)
+        event = "AssignedPodDelete" if pod.spec.node_name else "UnschedulablePodDelete"
+        self._durations[event].observe(self._stopwatch() - started)

@@ -125,8 +125,9 @@ class StorageEvents(Generic[T]):
             self._drop(item)
             self._requeue(self._deleted, item, None)
 
-    def name(self, item: T) -> str:
-        """Return an event's name for metrics without Add, Update or Delete, such as storage.k8s.io/CSINode."""
+    @property
+    def name(self) -> str:
+        """The first half of an event's name for metrics, such as storage.k8s.io/CSINode."""
         return self._kind.event_resource.value
 
     def _requeue(self, event: ClusterEvent, old: T | None, new: T | None) -> None:

@@ -42,7 +42,7 @@ from kscheduler.watch.eventhandlers import (
     NodeEvents,
     PodEvents,
     TimedEvents,
-    pod_event_name,
+    TimedPodEvents,
 )
 from kscheduler.watch.past_bindings import PastBindings
 from kscheduler.watch.pod_documents import PodDocuments
@@ -107,7 +107,7 @@ class Watches:
         self._stopwatch = stopwatch
         self._measure = measurements
         self.pods = self._of_pods()
-        node_events = self._timed(self._node_events(), lambda node: "Node")
+        node_events = self._timed(self._node_events(), "Node")
         self.nodes = self._informer(NODES, node_events, keep=NodeSharing().keep)
         self.informers: tuple[Informer[Any], ...] = (
             self.nodes,
@@ -144,12 +144,13 @@ class Watches:
             return float("inf")
         return ROOM_SILENCE_S if resource.plural in (PODS.plural, NODES.plural) else SILENCE_S
 
-    def _timed(self, handler: Handler[T], name: Callable[[T], str]) -> TimedEvents[T]:
+    def _timed(self, handler: Handler[T], name: str) -> TimedEvents[T]:
         return TimedEvents(handler, name, stopwatch=self._stopwatch, measurements=self._measure)
 
     def _of_pods(self) -> Informer[Pod]:
-        """Return the informer of unfinished pods, which reads complete documents if wasm plugins need these."""
-        events, sharing = self._timed(self._pod_events(), pod_event_name), PodSharing(bound_since=self._bound_since)
+        """Return the informer of unfinished pods, which reads documents if guests need complete pods."""
+        events = TimedPodEvents(self._pod_events(), stopwatch=self._stopwatch, measurements=self._measure)
+        sharing = PodSharing(bound_since=self._bound_since)
         keep = sharing.keep
         documents = self._listeners.pod_documents
         if documents is None:

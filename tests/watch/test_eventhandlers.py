@@ -30,8 +30,7 @@ from kscheduler.testing import PodBuilder, make_node, make_pod
 from kscheduler.watch.eventhandlers import (
     NodeEvents,
     PodEvents,
-    TimedEvents,
-    pod_event_name,
+    TimedPodEvents,
 )
 from kscheduler.watch.past_bindings import PastBindings
 from tests.support.changes import cordon, heartbeat, label_pod, relabel, resize
@@ -373,9 +372,7 @@ def test_budgets_are_kept_as_the_watch_says() -> None:
 def test_events_are_timed_under_kube_schedulers_names() -> None:
     bench = Bench()
     clock = iter(range(100))
-    timed = TimedEvents(
-        bench.pods, pod_event_name, stopwatch=lambda: float(next(clock)), measurements=Measurements(bench.metrics)
-    )
+    timed = TimedPodEvents(bench.pods, stopwatch=lambda: float(next(clock)), measurements=Measurements(bench.metrics))
     free, bound = pending().obj(), pending().node(N).obj()
     timed.on_add(free)
     timed.on_update(free, bound)
