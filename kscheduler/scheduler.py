@@ -18,12 +18,13 @@ from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.client.bind_lane import BindLane
 from kscheduler.client.binder import Binder
-from kscheduler.client.concurrency import Signal, run_together, within
+from kscheduler.client.concurrency import run_together, within
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import Client
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.times import rfc3339
+from kscheduler.client.turns import Turns
 from kscheduler.client.volume_writer import VolumeWriter
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
@@ -155,7 +156,7 @@ class Scheduler:
         self._known_pods: dict[str, Pod] = {}  # key -> unfinished pod, as the watch shows it
         self.cache = Cache(assumed_ttl_s=options.assumed_pod_ttl_s)
         self.nominations = Nominations()
-        self._work = Signal()
+        self._work = Turns(self._decide)  # set when there may be something to decide
         self.waiting_pods = WaitingPods(self._work.set)
         self._timers = PodTimers(clock, self._work.set)
         self._draining = False
@@ -523,11 +524,8 @@ class Scheduler:
         log.info("scheduling starts", extra={**self.cache.sizes(), "pending": self.queue.counts().active})
         try:
             while not self._draining:
-                if self._schedule_slice():
-                    await self._batch.get_answers()
-                    await asyncio.sleep(0)
-                else:
-                    await self._wait_for_work()
+                await self._work.run()
+                await self._batch.get_answers()
             await self._cancel_lanes()
             binds, preemptions = await asyncio.gather(self.bindings.drain(DRAIN_S), self.preemptions.drain(DRAIN_S))
             if binds or preemptions:
@@ -552,6 +550,21 @@ class Scheduler:
         """Take no more pods from the queue; `schedule` then returns when the bindings under way have ended."""
         self._draining = True
         self._work.set()
+
+    def _decide(self) -> float | None:
+        """Take one turn of decisions. Returns the seconds until the next one, None if only something new asks for it.
+
+        Ends the turns when the scheduler drains, and when answers of plugins must be awaited first.
+        """
+        while not self._draining:
+            if self._schedule_slice():
+                if self._batch.is_waiting:
+                    break
+                return 0.0  # others have their turn first
+            if not self._work.is_set:
+                return self._pause_s()
+        self._work.end()
+        return None
 
     def _schedule_slice(self) -> bool:
         """Decide pods for a few milliseconds. Returns False when nothing can be decided now."""
@@ -587,7 +600,8 @@ class Scheduler:
             log.warning("the watch never confirmed a binding; its resources are released", extra={"pod": pod.key})
             self.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod.pod, None, now)
 
-    async def _wait_for_work(self) -> None:
+    def _pause_s(self) -> float | None:
+        """Return the seconds until the next deadline of a pod; None without one."""
         now = self._clock.now()
         deadline = self.queue.next_deadline(now)
         moment = self._timers.next_moment() if self._timers.due else None
@@ -595,12 +609,4 @@ class Scheduler:
             deadline = moment if deadline is None else min(deadline, moment)
         if self._assumed_ttl_s > 0 and self.cache.sizes()["assumed_pods"]:
             deadline = self._next_expiry if deadline is None else min(deadline, self._next_expiry)
-        if deadline is None:
-            await self._work.wait()
-            return
-        # The event itself is set when the time has come: `asyncio.wait` would need two futures and a task for it.
-        timer = asyncio.get_running_loop().call_later(max(deadline - now, 0.0), self._work.set)
-        try:
-            await self._work.wait()
-        finally:
-            timer.cancel()
+        return None if deadline is None else max(deadline - now, 0.0)

@@ -1,0 +1,80 @@
+"""Work that is done in turns on the event loop, without a task: a turn soon after each sign that there is some."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+class Turns:
+    """Calls `turn` in the loop's next round once `set` was called, and again when the time has come that it returned.
+
+    `turn` returns the seconds until its next call, 0 for the next round, or None for a call only after `set`. It looks
+    at `is_set` itself before it returns: a `set` during a turn asks for no other one.
+    """
+
+    def __init__(self, turn: Callable[[], float | None]) -> None:
+        self._turn = turn
+        self.is_set = False  # since the last `clear`
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ended: asyncio.Future[None] | None = None  # None while no turns are taken
+        self._is_due = False  # a turn comes in the next round, or is being taken
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self) -> None:
+        """Report that there may be work. While no turns are taken this is only remembered."""
+        self.is_set = True
+        if not self._is_due and self._ended is not None:
+            self._come_soon()
+
+    def clear(self) -> None:
+        self.is_set = False
+
+    async def run(self) -> None:
+        """Take turns, the first at once, until `end` is called in one. Raises what a turn raises."""
+        self._loop = asyncio.get_running_loop()
+        self._ended = self._loop.create_future()
+        try:
+            self._take()
+            await self._ended
+        finally:
+            self._ended = None
+            self._drop_timer()
+
+    def end(self) -> None:
+        """Take no more turns after this one."""
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(None)
+
+    def _come_soon(self) -> None:
+        assert self._loop is not None
+        self._is_due = True
+        self._loop.call_soon(self._take)
+
+    def _take(self) -> None:
+        ended, loop = self._ended, self._loop
+        if ended is None or loop is None or ended.done():
+            self._is_due = False
+            return
+        self._is_due = True  # what is set during the turn the turn itself sees
+        if self._timer is not None:
+            self._drop_timer()
+        try:
+            pause_s = self._turn()
+        except Exception as error:
+            if not ended.done():
+                ended.set_exception(error)
+            return
+        finally:
+            self._is_due = False
+        if ended.done():
+            return
+        if pause_s == 0.0:
+            self._come_soon()
+        elif pause_s is not None:
+            self._timer = loop.call_later(pause_s, self.set)
+
+    def _drop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
