@@ -16,8 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -138,7 +137,6 @@ class Informer(Generic[T]):
         self.last_error: APIError | None = None  # None while list and watch work
         self.resource_version = ""  # of the last change seen; "" asks for a list
         self._client = client
-        self._watch_into = client.watch_into if isinstance(client, PushesWatches) else partial(_watch_into, client)
         self._handler = handler
         self._clock = clock
         self._rng = rng
@@ -161,8 +159,9 @@ class Informer(Generic[T]):
         self._pauses = pauses or RetryPauses(random.Random(0))
         self._silence_s = silence_s
         self._heard_at = clock.now()  # when list or watch brought something last, or began
-        self._has_brought = False  # the watch that is open has brought something
         self._is_quiet = False  # the last watch went silent, or brought only bookmarks
+        self._has_heard = False  # the watch that is open, or was last, has brought something
+        self._has_changed = False  # and not only bookmarks
         self._goal = ""  # the version that `reach` waits for, or ""
         self._goal_reached = asyncio.Event()
         self._fell_short = False  # a watch has ended before it brought that version
@@ -339,31 +338,41 @@ class Informer(Generic[T]):
     async def _read(self, timeout_s: float) -> None:
         """Read all events of one watch request. Raises the error that broke it."""
         start = self._clock.now()
-        self._has_brought = False
+        self._has_heard = self._has_changed = False
+        short_s = min(SHORT_WATCH_S, timeout_s / 2)
         try:
-            await self._watch_into(
-                self.resource,
-                self._receive,
-                resource_version=self.resource_version,
-                field_selector=self._field_selector,
-                timeout_s=timeout_s,
-            )
+            await self._follow(timeout_s)
         except APIError:
             if self._clock.now() - start >= SHORT_WATCH_S:
                 self._worked()
             raise
-        if not self._has_brought and self._clock.now() - start < min(SHORT_WATCH_S, timeout_s / 2):
+        if not self._has_heard and self._clock.now() - start < short_s:
             raise APIError(f"watch of {self.resource.plural}: ended at once, without an event")
         self._worked()
 
-    def _receive(self, events: list[WatchEvent[T]]) -> None:
-        """Apply what the open watch brought. Raises the error that makes it useless."""
+    async def _follow(self, timeout_s: float) -> None:
+        """Receive the events of one watch until it ends: by calls, if the client can push them, else by its stream."""
+        client, version, selector = self._client, self.resource_version, self._field_selector
+        if isinstance(client, PushesWatches) and client.pushes:
+            await client.push_watch(
+                self.resource, self.receive, resource_version=version, field_selector=selector, timeout_s=timeout_s
+            )
+            return
+        stream = client.watch(self.resource, resource_version=version, field_selector=selector, timeout_s=timeout_s)
+        try:
+            async for events in stream:
+                self.receive(events)
+        finally:
+            await _close(stream)
+
+    def receive(self, events: Sequence[WatchEvent[T]]) -> None:
+        """Apply a batch of the watch that is open. Raises APIError if the watch cannot go on after it."""
         self._heard_at = self._clock.now()
-        if not self._has_brought:
-            self._has_brought = True
+        if not self._has_heard:
+            self._has_heard = True
             self._worked()
-        if self._is_quiet and any(event.type is not EventType.BOOKMARK for event in events):
-            self._is_quiet = False
+        if not self._has_changed and any(event.type is not EventType.BOOKMARK for event in events):
+            self._has_changed, self._is_quiet = True, False
         for event in events:
             self._apply(event)
         if self._goal:
@@ -531,15 +540,8 @@ def is_older(version: str, than: str) -> bool:
     return version.isdecimal() and than.isdecimal() and int(version) < int(than)
 
 
-async def _watch_into(
-    client: Client, resource: Resource[T], receive: Callable[[list[WatchEvent[T]]], None], **options: Any
-) -> None:
-    """Watch as `PushesWatches` does, with a client that can only be iterated."""
-    stream = client.watch(resource, **options)
-    try:
-        async for events in stream:
-            receive(events)
-    finally:
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await close()  # now, instead of at garbage collection
+async def _close(stream: Any) -> None:
+    """Finish an async generator now instead of at garbage collection."""
+    close = getattr(stream, "aclose", None)
+    if close is not None:
+        await close()

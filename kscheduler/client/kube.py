@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote, urlencode
@@ -173,10 +173,14 @@ class KubeClient:
                 if error is not None:
                     raise self._transport.watch_error(resource.path, error.status)
 
-    async def watch_into(
+    @property
+    def pushes(self) -> bool:
+        return True
+
+    async def push_watch(
         self,
         resource: Resource[T],
-        receive: Callable[[list[WatchEvent[T]]], None],
+        receive: Callable[[Sequence[WatchEvent[T]]], None],
         *,
         resource_version: str,
         field_selector: str = "",

@@ -404,22 +404,26 @@ class Client(Protocol):
 
 @runtime_checkable
 class PushesWatches(Protocol):
-    """A client whose watches can hand over what comes from within the event loop's callbacks, without an iterator."""
+    """A client that can hand the events of a watch to a function, without a task that waits for each batch."""
 
-    async def watch_into(
+    @property
+    def pushes(self) -> bool:
+        """True if `push_watch` may be used now."""
+        ...
+
+    async def push_watch(
         self,
         resource: Resource[T],
-        receive: Callable[[list[WatchEvent[T]]], None],
+        receive: Callable[[Sequence[WatchEvent[T]]], None],
         *,
         resource_version: str,
         field_selector: str = "",
         timeout_s: float = 300.0,
     ) -> None:
-        """Call `receive` with each batch of changes that `Client.watch` would yield; return when the watch has ended.
+        """Watch as `Client.watch` does, but call `receive` with each batch, from the event loop.
 
-        Raises what `Client.watch` would, after what came before it. What `receive` raises ends the watch and is raised
-        here. `receive` is called from the event loop at any time, not after it has raised or this has ended. A
-        cancellation ends the watch by the next turn of the loop.
+        Returns when the server closes the watch. Raises what `Client.watch` does, and the APIError of a `receive` that
+        raised one, which ends the watch.
         """
         ...
 

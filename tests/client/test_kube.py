@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
 import pytest
@@ -54,18 +54,18 @@ async def list_pods(client: KubeClient, limit: int = 500) -> list[Page[Pod]]:
     return pages
 
 
-async def iterated(client: KubeClient, timeout_s: float = 300.0) -> list[list[WatchEvent[Pod]]]:
+async def iterated(client: KubeClient, timeout_s: float = 300.0) -> Sequence[Sequence[WatchEvent[Pod]]]:
     return [events async for events in client.watch(PODS, resource_version="7", timeout_s=timeout_s)]
 
 
-async def handed_over(client: KubeClient, timeout_s: float = 300.0) -> list[list[WatchEvent[Pod]]]:
-    came: list[list[WatchEvent[Pod]]] = []
-    await client.watch_into(PODS, came.append, resource_version="7", timeout_s=timeout_s)
+async def handed_over(client: KubeClient, timeout_s: float = 300.0) -> Sequence[Sequence[WatchEvent[Pod]]]:
+    came: list[Sequence[WatchEvent[Pod]]] = []
+    await client.push_watch(PODS, came.append, resource_version="7", timeout_s=timeout_s)
     return came
 
 
 class WatchPods(Protocol):
-    async def __call__(self, client: KubeClient, timeout_s: float = 300.0) -> list[list[WatchEvent[Pod]]]: ...
+    async def __call__(self, client: KubeClient, timeout_s: float = 300.0) -> Sequence[Sequence[WatchEvent[Pod]]]: ...
 
 
 @pytest.fixture(params=[iterated, handed_over])
@@ -312,23 +312,23 @@ async def test_a_server_that_opens_watches_slowly_is_given_its_time(
 async def test_what_came_before_an_error_event_is_handed_over(server: FakeAPIServer, client: KubeClient) -> None:
     status: dict[str, Any] = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old", "metadata": {}}
     server.watches = [WatchScript([line("ADDED", pod("a", 8)) + line("ERROR", {**status, "status": "Failure"})])]
-    came: list[list[WatchEvent[Pod]]] = []
+    came: list[Sequence[WatchEvent[Pod]]] = []
     with pytest.raises(Gone, match="410 Expired: too old"):
-        await client.watch_into(PODS, came.append, resource_version="7")
+        await client.push_watch(PODS, came.append, resource_version="7")
     assert [[event.resource_version for event in batch] for batch in came] == [["8"]]
 
 
 async def test_what_the_receiver_raises_ends_the_watch(server: FakeAPIServer, client: KubeClient) -> None:
     script = WatchScript([line("ADDED", pod("a", 8)), line("ADDED", pod("b", 9))], then="hang")
     server.watches = [script]
-    came: list[list[WatchEvent[Pod]]] = []
+    came: list[Sequence[WatchEvent[Pod]]] = []
 
-    def receive(events: list[WatchEvent[Pod]]) -> None:
+    def receive(events: Sequence[WatchEvent[Pod]]) -> None:
         came.append(events)
         raise APIError("the version went back")
 
     with pytest.raises(APIError, match="the version went back"):
-        await client.watch_into(PODS, receive, resource_version="7")
+        await client.push_watch(PODS, receive, resource_version="7")
     assert [[event.resource_version for event in batch] for batch in came] == [["8"]]
 
 
