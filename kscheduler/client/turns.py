@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
+
+from kscheduler.client.alarm import Alarm
 
 
 class Turns:
@@ -19,7 +22,8 @@ class Turns:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Future[None] | None = None  # None while no turns are taken
         self._is_due = False  # a turn comes in the next round, or is being taken
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm: Alarm | None = None  # set whenever turns ask for a later one; None while no turns are taken
+        self._is_alarm_set = False
 
     def set(self) -> None:
         """Report that there may be work. While no turns are taken this is only remembered."""
@@ -34,12 +38,14 @@ class Turns:
         """Take turns, the first at once, until `end` is called in one. Raises what a turn raises."""
         self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()
+        self._alarm = Alarm(self._loop, self._take)
+        self._is_alarm_set = False
         try:
             self._take()
             await self._ended
         finally:
             self._ended = None
-            self._drop_timer()
+            self._alarm.cancel()
 
     def end(self) -> None:
         """Take no more turns after this one."""
@@ -57,8 +63,6 @@ class Turns:
             self._is_due = False
             return
         self._is_due = True  # what is set during the turn the turn itself sees
-        if self._timer is not None:
-            self._drop_timer()
         try:
             pause_s = self._turn()
         except Exception as error:
@@ -71,10 +75,12 @@ class Turns:
             return
         if pause_s == 0.0:
             self._come_soon()
-        elif pause_s is not None:
-            self._timer = loop.call_later(pause_s, self.set)
+        elif pause_s is not None or self._is_alarm_set:
+            self._set_alarm(pause_s)
 
-    def _drop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _set_alarm(self, pause_s: float | None) -> None:
+        """Have a turn after a pause; without one, drop the turn that was to come after an earlier pause."""
+        assert self._alarm is not None
+        assert self._loop is not None
+        self._is_alarm_set = pause_s is not None
+        self._alarm.set(math.inf if pause_s is None else self._loop.time() + pause_s)
