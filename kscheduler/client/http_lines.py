@@ -40,7 +40,7 @@ class LineReader:
         self._tail_bytes = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that these bytes complete, without their ends. Raises BadAnswer."""
+        """Add bytes, and return the lines that they complete, without line ends. Raises BadAnswer."""
         lines: list[bytes] = []
         if self._length != CHUNKED:
             data = self._read_unchunked(data, lines)
@@ -103,7 +103,7 @@ class LineReader:
         return b""
 
     def _read_head(self, data: bytes) -> bytes:
-        """Read the headers, and return the bytes that belong to the body."""
+        """Read status and headers, and return the bytes after them, which belong to the body."""
         data, self._head = self._head + data, b""
         head = read_head(data)
         if head is None:

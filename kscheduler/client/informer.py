@@ -541,7 +541,7 @@ def is_older(version: str, than: str) -> bool:
 
 
 async def _close(stream: Any) -> None:
-    """Finish an async generator now instead of at garbage collection."""
+    """Close an async generator now instead of at garbage collection."""
     close = getattr(stream, "aclose", None)
     if close is not None:
         await close()

@@ -130,7 +130,7 @@ class LineDecoder(Generic[T]):
         self._read_line = resource.read_line
 
     def __call__(self, raw: bytes) -> WatchEvent[T]:
-        """Decode one event; an unreadable object is logged. Raises WatchError for an ERROR event."""
+        """Decode one event; an object that cannot be decoded is logged. Raises WatchError for an ERROR event."""
         events, error = self.events((raw,))
         if error is not None:
             raise error

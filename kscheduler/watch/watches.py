@@ -148,7 +148,7 @@ class Watches:
         return TimedEvents(handler, name, stopwatch=self._stopwatch, measurements=self._measure)
 
     def _of_pods(self) -> Informer[Pod]:
-        """Return the informer of unfinished pods, which reads documents if guests need complete pods."""
+        """Return the informer of unfinished pods, which reads complete documents if wasm plugins need these."""
         events = TimedPodEvents(self._pod_events(), stopwatch=self._stopwatch, measurements=self._measure)
         sharing = PodSharing(bound_since=self._bound_since)
         keep = sharing.keep
