@@ -13,12 +13,12 @@ ready, no timer) ends with `VirtualDeadlock`, whose message lists the waiting ta
 from __future__ import annotations
 
 import asyncio
-import heapq
 import itertools
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from functools import partial
+from heapq import heapify, heappop, heappush
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
@@ -88,7 +88,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> Call:
         timers = self._scheduled
-        heapq.heappush(timers, (when, next(self._numbers), call := Call(callback, args, context)))
+        heappush(timers, (when, next(self._numbers), call := Call(callback, args, context)))
         if len(timers) > self._many_timers:
             self._drop_cancelled()
         return call
@@ -96,17 +96,21 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> Call:
-        return self.call_at(self._now + delay, callback, *args, context=context)
+        timers = self._scheduled
+        heappush(timers, (self._now + delay, next(self._numbers), call := Call(callback, args, context)))
+        if len(timers) > self._many_timers:
+            self._drop_cancelled()
+        return call
 
     def _drop_cancelled(self) -> None:
         self._scheduled = [timer for timer in self._scheduled if timer[2].callback is not None]
-        heapq.heapify(self._scheduled)
+        heapify(self._scheduled)
         self._many_timers = max(MANY_TIMERS, 2 * len(self._scheduled))
 
     # --- rounds ---------------------------------------------------------------------------------------------------
 
     def _run_once(self) -> None:
-        """Run callbacks until the loop is stopped. Each round runs the callbacks that are ready when it begins."""
+        """Run rounds until the loop is to stop: each makes ready what is due, then calls what was ready by then."""
         ready = self._ready
         while not self._stopping:  # type: ignore[attr-defined]
             if not ready:
@@ -114,9 +118,10 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
             self._rounds += 1
             if self._rounds > self._max_rounds:
                 self._stand_still()
-            timers = self._scheduled
-            if timers and timers[0][0] <= self._now:
-                self._wake_due()
+            # Not methods: a simulation runs several rounds for each pod.
+            timers, now = self._scheduled, self._now
+            while timers and timers[0][0] <= now:
+                ready.append(heappop(timers)[2])
             for _ in range(len(ready)):
                 call = ready.popleft()
                 callback = call.callback
@@ -136,7 +141,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         """Set the clock to the time of the next timer. Raises VirtualDeadlock if there is none."""
         timers = self._scheduled
         while timers and timers[0][2].callback is None:
-            heapq.heappop(timers)
+            heappop(timers)
         if not timers:
             raise VirtualDeadlock(f"nothing can happen any more at {self._now:g} s; waiting: {_waiting(self)}")
         if timers[0][0] > self._now:
@@ -146,14 +151,6 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
     def _stand_still(self) -> NoReturn:
         self._rounds = 0  # so that the tasks can be cancelled now
         raise TimeStandsStill(f"{self._max_rounds:,} rounds without progress at {self._now:g} s: {_waiting(self)}")
-
-    def _wake_due(self) -> None:
-        """Move the callbacks of timers that are due to the queue of ready ones."""
-        timers, now = self._scheduled, self._now
-        while timers and timers[0][0] <= now:
-            call = heapq.heappop(timers)[2]
-            if call.callback is not None:
-                self._ready.append(call)
 
     def run_in_executor(self, executor: object, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
         raise RuntimeError(f"no threads in virtual time: {func!r} was handed to an executor")
