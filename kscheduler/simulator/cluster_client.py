@@ -43,6 +43,7 @@ from kscheduler.client.write_permission import NOT_BOUND, not_leading
 from kscheduler.errors import APIError, Unreachable
 from kscheduler.simulator.faults import Fault, FaultKind, Faults, Verb, refusal
 from kscheduler.simulator.field_selectors import parse_field_selector
+from kscheduler.simulator.pushed_watches import PushedWatch, Receive
 from kscheduler.simulator.store import Store, Watch
 
 if TYPE_CHECKING:
@@ -166,6 +167,42 @@ class ClusterClient:
                     return
         finally:
             alarm.cancel()
+            store.detach(watch)
+
+    @property
+    def pushes(self) -> bool:
+        """True if watches may be pushed: by events, and if no fault can happen to them."""
+        return self._by_events and not self.faults.any
+
+    async def push_watch(
+        self,
+        resource: Resource[T],
+        receive: Receive[T],
+        *,
+        resource_version: str,
+        field_selector: str = "",
+        timeout_s: float = 300.0,
+    ) -> None:
+        """Watch by calls of `receive`. As all watches by events, this one lasts for ever and sends no bookmarks."""
+        await self._begin(Verb.WATCH, resource.plural, None, 0.0)
+        store: Store[T] = self._cluster.store(resource)
+        position = store.position_after(self._start_version(resource_version))
+        whole = _WHOLE.get(resource.type)
+        if whole is not None:
+            receive = partial(_receive_whole, receive, whole)
+        watch_s = self._latency.watch_s
+        delay_s = partial(self._jittered, watch_s) if watch_s else None
+        selector = parse_field_selector(resource, field_selector)
+        # The cluster's pods share their specs; what else an informer would leave out of them no decision reads.
+        is_kept = resource.type is Pod
+        loop = asyncio.get_running_loop()
+        watch = PushedWatch(store, position, selector, receive, delay_s, loop, is_kept=is_kept)
+        store.attach(watch)
+        if watch.has_changes:
+            watch.wake()
+        try:
+            await watch.ended
+        finally:
             store.detach(watch)
 
     def _start_version(self, text: str) -> int:
@@ -434,6 +471,10 @@ def _page(store: Store[T], items: list[T], name: str, version: str, start: int, 
 
 
 _WHOLE: Mapping[type, Callable[[Any], Any]] = {NodeDocument: node_document, PodDocument: pod_document}
+
+
+def _receive_whole(receive: Receive[Any], whole: Callable[[Any], Any], batch: list[WatchEvent[Any]]) -> None:
+    receive(_events_of_documents(batch, whole))
 
 
 def _events_of_documents(batch: list[WatchEvent[Any]], whole: Callable[[Any], Any]) -> list[WatchEvent[Any]]:

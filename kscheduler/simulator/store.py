@@ -161,12 +161,16 @@ class Store(Generic[T]):
 
 
 class Watch(Generic[T]):
-    """One open watch: its position in the log, its selector, and the callback `on_wake`. Only one reader may use it."""
+    """One open watch: a cursor, a selector, and an event to set. Used by one reader.
 
-    def __init__(self, store: Store[T], position: int, selector: Selector | None) -> None:
+    `is_kept`: its objects share their equal parts already, so that an informer need not see to it.
+    """
+
+    def __init__(self, store: Store[T], position: int, selector: Selector | None, *, is_kept: bool = False) -> None:
         self._store = store
         self._position = position
         self._selector = selector
+        self._is_kept = is_kept
         self.broken = False
         self.lost = False  # fell behind the history: the server closes such a watch
         self.on_wake: Callable[[], None] | None = None
@@ -186,32 +190,20 @@ class Watch(Generic[T]):
             self.lost = True
             return []
         self._position += len(changes)
-        if self._selector is None:
-            return [_plain_event(change) for change in changes]
-        events = [_selected_event(change, self._selector) for change in changes]
-        return [event for event in events if event is not None]
+        return [event for change in changes if (event := self._event(change)) is not None]
 
-
-def _plain_event(change: Change[T]) -> WatchEvent[T]:
-    if change.after is None:
-        return WatchEvent(EventType.DELETED, change.before, str(change.version))
-    kind = EventType.ADDED if change.before is None else EventType.MODIFIED
-    return WatchEvent(kind, change.after, change.after.metadata.resource_version)  # type: ignore[attr-defined]
-
-
-def _selected_event(change: Change[T], selector: Selector) -> WatchEvent[T] | None:
-    """Return the event that a change is for this selector, None if it is none.
-
-    An object that enters the selection is ADDED, and one that leaves it is DELETED, with its last selected version.
-    """
-    was_in = change.before is not None and selector(change.before)
-    is_in = change.after is not None and selector(change.after)
-    version = str(change.version)
-    if is_in:
-        return WatchEvent(EventType.MODIFIED if was_in else EventType.ADDED, change.after, version)
-    if was_in:
-        return WatchEvent(EventType.DELETED, with_version(change.before, change.version), version)
-    return None
+    def _event(self, change: Change[T]) -> WatchEvent[T] | None:
+        """Return ADDED for what enters the selection, DELETED (as it last was inside) for what leaves it, or None."""
+        before, after, is_selected = change.before, change.after, self._selector
+        was_in = before is not None and (is_selected is None or is_selected(before))
+        if after is not None and (is_selected is None or is_selected(after)):
+            kind = EventType.MODIFIED if was_in else EventType.ADDED
+            return WatchEvent(kind, after, after.metadata.resource_version, "", self._is_kept)  # type: ignore[attr-defined]
+        if not was_in:
+            return None
+        version = str(change.version)
+        last = before if after is None else with_version(before, change.version)
+        return WatchEvent(EventType.DELETED, last, version, "", self._is_kept)
 
 
 def with_version(item: Any, version: int) -> Any:

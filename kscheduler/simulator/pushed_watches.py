@@ -1,0 +1,74 @@
+"""A watch whose events are delivered by calls of the virtual loop: no task waits for them.
+
+What a watch by a task would see at which time is kept: changes are delivered one round of the loop after the first of
+them, or after the latency of a watch, together with those that came meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from kscheduler.client.protocol import WatchEvent
+from kscheduler.errors import Unreachable
+from kscheduler.simulator.field_selectors import Selector
+from kscheduler.simulator.store import Store, Watch
+
+T = TypeVar("T")
+
+Receive = Callable[[list[WatchEvent[T]]], None]
+
+
+class PushedWatch(Watch[T], Generic[T]):
+    """An open watch that calls `receive` with each batch. `delay_s` returns the seconds from a change to its delivery.
+
+    `ended` is done once the watch has ended: with an exception if it broke, or if `receive` raised one.
+    """
+
+    def __init__(
+        self,
+        store: Store[T],
+        position: int,
+        selector: Selector | None,
+        receive: Receive[T],
+        delay_s: Callable[[], float] | None,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        is_kept: bool = False,
+    ) -> None:
+        super().__init__(store, position, selector, is_kept=is_kept)
+        self._receive = receive
+        self._delay_s = delay_s
+        self._loop = loop
+        self._is_due = False  # a delivery is on its way
+        self.ended: asyncio.Future[None] = loop.create_future()
+
+    def wake(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._notice)
+
+    def _notice(self) -> None:
+        if self._delay_s is not None and self.has_changes:
+            self._loop.call_later(self._delay_s(), self._loop.call_soon, self._deliver)
+        else:
+            self._deliver()
+
+    def _deliver(self) -> None:
+        if self.ended.done():
+            return
+        try:
+            if self.broken:
+                raise Unreachable("the connection to the apiserver broke while watching")
+            batch = self.take()
+            if batch:
+                self._receive(batch)
+        except Exception as error:
+            self.ended.set_exception(error)
+            return
+        self._is_due = False
+        if self.lost:
+            self.ended.set_result(None)
+        elif self.broken or self.has_changes:
+            self.wake()
