@@ -33,7 +33,7 @@ from kscheduler.simulator.object_changes import apply_change
 from kscheduler.simulator.real_load import RealLoad
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.simulator.usage import declare_usage
-from kscheduler.simulator.virtual_time import LoopClock, VirtualTimeLoop, run_virtual
+from kscheduler.simulator.virtual_time import Call, LoopClock, VirtualTimeLoop, run_virtual
 from kscheduler.simulator.volume_controller import VolumeController
 
 T = TypeVar("T")
@@ -126,9 +126,11 @@ class _Simulation:
         self._runs_s: dict[str, float] = {}  # pod uid -> how long it runs once bound
         self._departures: list[tuple[float, int, str, str]] = []  # (when, number, key, uid), a heap
         self._number = 0
-        self._changed_s = 0.0  # when a pod, or a recorded object, last changed
-        self._poke: asyncio.Future[None] | None = None
-        self._wanted_s = 0.0  # the time until which `_play` sleeps, unless it is woken
+        self._changed_s = 0.0  # when a pod last changed in any way
+        self._ended: asyncio.Future[Ending]
+        self._timer: Call | None = None  # until which the player sleeps
+        self._is_asleep = False
+        self._wanted_s = 0.0  # until when, unless it is woken
         self._started_s = 0.0
         self._load: RealLoad | None = None  # created when first used
 
@@ -206,13 +208,56 @@ class _Simulation:
                 self._create(arrival, 0.0)
 
     async def _play(self, started_s: float) -> Ending:
-        while True:
-            await self._play_due(started_s)
-            self._show()
-            ending, until = self._what_next(started_s)
-            if ending is not None:
-                return ending
-            await self._sleep(until)
+        """Play arrivals, departures and changes, by events of the loop, until there is a reason to stop."""
+        self._ended = self._loop.create_future()
+        self._go_on()
+        try:
+            return await self._ended
+        finally:
+            self._set_timer(None)
+
+    def _go_on(self) -> None:
+        """Play what is due, departures first: what leaves at an instant makes room for what comes."""
+        try:
+            now = self._clock.now()
+            self._change(now - self._started_s)
+            while self._departures and self._departures[0][0] <= now:
+                _, _, key, uid = heapq.heappop(self._departures)
+                self._depart(key, uid)
+            self._play_arrivals()
+        except Exception as error:
+            self._fail(error)
+
+    def _play_arrivals(self) -> None:
+        """Create the pods that are due, CHUNK at a time, then find out what comes next."""
+        arrivals, started_s, now = self._scenario.arrivals, self._started_s, self._clock.now()
+        created = 0
+        while self._arrived < len(arrivals) and started_s + arrivals[self._arrived].at_s <= now:
+            arrival = arrivals[self._arrived]
+            self._arrived += 1
+            if not arrival.pod.spec.node_name:
+                self._create(arrival, started_s)
+                created += 1
+                if created == CHUNK:
+                    self._show()
+                    self._loop.call_soon(self._play_more)
+                    return
+        self._show()
+        ending, until = self._what_next(started_s)
+        if ending is None:
+            self._sleep(until)
+        elif not self._ended.done():
+            self._ended.set_result(ending)
+
+    def _play_more(self) -> None:
+        try:
+            self._play_arrivals()
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._ended.done():
+            self._ended.set_exception(error)
 
     def _what_next(self, started_s: float) -> tuple[Ending | None, float]:
         """Return the reason to stop and the time now, or None and the time to wait for."""
@@ -246,25 +291,6 @@ class _Simulation:
         if self._changed < len(changes):
             times.append(started_s + changes[self._changed].at_s)
         return min(times) if times else None
-
-    async def _play_due(self, started_s: float) -> None:
-        """Carry out recorded changes, then departures, then arrivals, up to now: departures make room for arrivals."""
-        arrivals = self._scenario.arrivals
-        now = self._clock.now()
-        self._change(now - started_s)
-        while self._departures and self._departures[0][0] <= now:
-            _, _, key, uid = heapq.heappop(self._departures)
-            self._depart(key, uid)
-        created = 0
-        while self._arrived < len(arrivals) and started_s + arrivals[self._arrived].at_s <= now:
-            arrival = arrivals[self._arrived]
-            self._arrived += 1
-            if not arrival.pod.spec.node_name:
-                self._create(arrival, started_s)
-                created += 1
-                if created % CHUNK == 0:
-                    self._show()
-                    await asyncio.sleep(0)
 
     def _change(self, until_s: float) -> None:
         """Carry out the scenario's recorded changes up to `until_s`, in seconds since the first arrival."""
@@ -309,21 +335,21 @@ class _Simulation:
         if not self._accounting.pending:
             self._wake()  # this may have been the last one
 
-    async def _sleep(self, until: float) -> None:
-        loop = self._loop
-        self._poke = loop.create_future()
+    def _sleep(self, until: float) -> None:
+        self._is_asleep = True
         self._wanted_s = until
-        timer = loop.call_at(until, self._wake)
-        try:
-            await self._poke
-        finally:
-            timer.cancel()
-            self._poke = None
-            self._wanted_s = 0.0
+        self._set_timer(self._loop.call_at(until, self._wake))
 
     def _wake(self) -> None:
-        if self._poke is not None and not self._poke.done():
-            self._poke.set_result(None)
+        if self._is_asleep:
+            self._is_asleep = False
+            self._wanted_s = 0.0
+            self._loop.call_soon(self._go_on)
+
+    def _set_timer(self, timer: Call | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = timer
 
     def _show(self) -> None:
         books = self._accounting
