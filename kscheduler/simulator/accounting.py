@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kscheduler.api.objects import Node, Pod
+from kscheduler.api.objects import Node, Pod, PodSpec
 from kscheduler.api.resources import PODS
 from kscheduler.client.protocol import NODES
 from kscheduler.client.protocol import PODS as POD_RESOURCE
@@ -17,9 +17,20 @@ from kscheduler.simulator.amounts import Amounts, node_amounts, pod_amounts
 from kscheduler.simulator.cluster import FINISHED, Cluster
 from kscheduler.simulator.timeline import Sample, Timeline
 
-MAX_VIOLATIONS = 100  # recorded with their text; further ones are only counted
-# A sample replaces the busiest one so far only if its load is higher by this factor.
+MAX_VIOLATIONS = 100  # kept in full; more are only counted
+MAX_SPECS = 4096  # whose demands are known at once
+# A new busiest moment must be this much busier than the last one.
 BUSIER = 1.02
+
+
+class Demand:
+    """The amounts of pods with equal specs, which share it."""
+
+    __slots__ = ("amounts", "parts")
+
+    def __init__(self, amounts: Amounts) -> None:
+        self.amounts = amounts
+        self.parts: tuple[tuple[int, int], ...] = ()  # (resource index, amount); empty until one of them is placed
 
 
 class PodRecord:
@@ -28,13 +39,13 @@ class PodRecord:
     Times are virtual seconds.
     """
 
-    __slots__ = ("amounts", "bound_s", "created_s", "existing", "key", "last_seen", "left_s", "priority", "row", "uid")
+    __slots__ = ("bound_s", "created_s", "demand", "existing", "key", "last_seen", "left_s", "priority", "row", "uid")
 
-    def __init__(self, pod: Pod, created_s: float) -> None:
+    def __init__(self, pod: Pod, demand: Demand, created_s: float) -> None:
         self.uid = pod.metadata.uid
         self.key = pod.key
         self.priority = pod.spec.priority or 0
-        self.amounts: Amounts = pod_amounts(pod)
+        self.demand = demand
         self.created_s = created_s
         self.bound_s: float | None = None
         self.left_s: float | None = None
@@ -81,6 +92,8 @@ class Accounting:
         self.capacity: list[int] = []
         self.used_integral: list[float] = []
         self.capacity_integral: list[float] = []
+        self._totals_since_s = 0.0  # up to when the totals' integrals are counted
+        self._demands: dict[int, tuple[PodSpec, Demand]] = {}  # id(spec) -> that spec, kept alive, and its demand
         self.peak: list[float] = []  # greatest used / capacity
         self.pending = 0
         self.peak_pending = 0
@@ -112,6 +125,7 @@ class Accounting:
         self._set_capacity(self.rows[self._row_of[name]], node_amounts(after))
 
     def _set_capacity(self, row: NodeRow, amounts: Amounts) -> None:
+        self._settle_totals()
         for name, amount in amounts.items():
             if amount:
                 self._resource(name)
@@ -148,13 +162,25 @@ class Accounting:
             self._placed(self.records[after.metadata.uid], after)
 
     def _created(self, pod: Pod) -> None:
-        record = self.records[pod.metadata.uid] = PodRecord(pod, self.now_s)
+        record = self.records[pod.metadata.uid] = PodRecord(pod, self._demand(pod), self.now_s)
         if self.start_s is None:
-            self.start_s = self.now_s
+            self.start_s = self._totals_since_s = self.now_s
         self.pending += 1
-        self.peak_pending = max(self.peak_pending, self.pending)
-        if pod.spec.node_name:
+        if self.pending > self.peak_pending:
+            self.peak_pending = self.pending
+        if record.existing:
             self._placed(record, pod)
+
+    def _demand(self, pod: Pod) -> Demand:
+        """Return what the pod asks for, one object for all pods of a spec."""
+        known = self._demands.get(id(pod.spec))
+        if known is not None:
+            return known[1]
+        if len(self._demands) >= MAX_SPECS:
+            self._demands.clear()
+        demand = Demand(pod_amounts(pod))
+        self._demands[id(pod.spec)] = pod.spec, demand
+        return demand
 
     def _placed(self, record: PodRecord, pod: Pod) -> None:
         if record.bound_s is not None:
@@ -187,23 +213,27 @@ class Accounting:
     def _add(self, row: NodeRow, record: PodRecord, sign: int) -> None:
         """Add the pod's requests to its node's use, or subtract them if `sign` is -1."""
         self._settle(row)
-        used, capacity = row.used, row.capacity
+        self._settle_totals()
+        parts = record.demand.parts or self._parts(record.demand)
+        used, total, capacity, peak = row.used, self.used, self.capacity, self.peak
+        if len(used) < len(total):
+            used.extend([0] * (len(total) - len(used)))
         row.pods += sign
         row.ever_used = True
-        for name, amount in record.amounts.items():
-            index = self._index.get(name)
-            if index is None:
-                index = self._resource(name)
-            while len(used) <= index:
-                used.append(0)
+        for index, amount in parts:
             used[index] += sign * amount
-            self.used[index] += sign * amount
+            total[index] += sign * amount
             if sign > 0:
-                has = capacity[index] if index < len(capacity) else 0
+                has = row.capacity[index] if index < len(row.capacity) else 0
                 if used[index] > has and not record.existing:
+                    name = self.resources[index]
                     self._violated(f"node {row.name} holds {used[index]} of {name}, has {has}, after pod {record.key}")
-                if self.capacity[index]:
-                    self.peak[index] = max(self.peak[index], self.used[index] / self.capacity[index])
+                if capacity[index] and (share := total[index] / capacity[index]) > peak[index]:
+                    peak[index] = share
+
+    def _parts(self, demand: Demand) -> tuple[tuple[int, int], ...]:
+        demand.parts = tuple((self._resource(name), amount) for name, amount in demand.amounts.items())
+        return demand.parts
 
     def _violated(self, what: str) -> None:
         self.violation_count += 1
@@ -218,15 +248,10 @@ class Accounting:
         Must be called before each change of use or capacity.
         """
         now = self._clock.now()
-        passed = now - self.now_s
-        if passed <= 0:
+        if now <= self.now_s:
             return
-        if self.start_s is not None:
-            if self.timeline.is_due(now):
-                self._sample(now)
-            for index, amount in enumerate(self.used):
-                self.used_integral[index] += amount * passed
-                self.capacity_integral[index] += self.capacity[index] * passed
+        if self.start_s is not None and self.timeline.is_due(now):
+            self._sample(now)
         self.now_s = now
 
     def _sample(self, now: float) -> None:
@@ -252,16 +277,28 @@ class Accounting:
         """Add the time since the node's last change to its integrals; must be called before each change of its use."""
         passed = self.now_s - row.since_s
         row.since_s = self.now_s
-        while len(row.integral) < len(row.used):
-            row.integral.append(0.0)
+        integral, used = row.integral, row.used
+        if len(integral) < len(used):
+            integral.extend([0.0] * (len(used) - len(integral)))
         if passed > 0:
-            for index, amount in enumerate(row.used):
-                row.integral[index] += amount * passed
+            row.integral = [area + amount * passed for area, amount in zip(integral, used, strict=True)]
+
+    def _settle_totals(self) -> None:
+        """Bring the totals' integrals up to now; call before any change of the totals."""
+        passed = self.now_s - self._totals_since_s
+        if self.start_s is None or passed <= 0:
+            return
+        self._totals_since_s = self.now_s
+        areas = zip(self.used_integral, self.used, strict=True)
+        self.used_integral = [area + amount * passed for area, amount in areas]
+        areas = zip(self.capacity_integral, self.capacity, strict=True)
+        self.capacity_integral = [area + amount * passed for area, amount in areas]
 
     def close(self) -> None:
         """Complete all integrals and samples up to the last change; call it once, at the end of the simulation."""
         for row in self.rows:
             self._settle(row)
+        self._settle_totals()
         self.timeline.close(self._state())
         if self._load() > self._busiest_load:
             self._busiest_s = self.now_s
@@ -283,11 +320,12 @@ class Accounting:
         used = [[0] * len(self.resources) for _ in self.rows]
         pods = [0] * len(self.rows)
         for record in self.records.values():
-            was_there = record.bound_s is not None and record.bound_s <= at_s
-            if was_there and record.row >= 0 and (record.left_s is None or record.left_s > at_s):
-                pods[record.row] += 1
-                for name, amount in record.amounts.items():
-                    used[record.row][self._index[name]] += amount
+            bound_s, left_s, row = record.bound_s, record.left_s, record.row
+            if bound_s is not None and bound_s <= at_s and row >= 0 and (left_s is None or left_s > at_s):
+                pods[row] += 1
+                on_node = used[row]
+                for index, amount in record.demand.parts:
+                    on_node[index] += amount
         return Moment(at_s, used, pods)
 
     @property
@@ -297,6 +335,7 @@ class Accounting:
 
 
 def _matters(before: Pod, after: Pod) -> bool:
-    """Return True if an update of a pod gave it a node or finished it; other updates need no accounting."""
-    finished = after.status.phase in FINISHED and before.status.phase not in FINISHED
-    return finished or before.spec.node_name != after.spec.node_name
+    """Return True if the pod got a node, or finished; conditions are read when they are asked for."""
+    if before.spec.node_name != after.spec.node_name:
+        return True
+    return after.status.phase in FINISHED and before.status.phase not in FINISHED

@@ -78,6 +78,7 @@ class Cluster:
         self.version = 0  # resource version of the last change to any object
         self._random = random.Random(seed)
         self._pod_defaults = PodDefaults()
+        self._last_bound = PodStatus(), "", PodStatus()  # of the last binding: the status before, when, and after
         self._pods: Store[Pod] = Store(PODS, history_limit)
         self._nodes: Store[Node] = Store(NODES, history_limit)
         self._leases: Store[Lease] = Store(LEASES, history_limit)
@@ -205,10 +206,20 @@ class Cluster:
         if problem:
             message = f'Operation cannot be fulfilled on pods/binding "{binding.name}": {problem}'
             raise Conflict(message, status=409, reason="Conflict")
-        status = _with_condition(pod.status, PodCondition(type="PodScheduled", status="True"), self.clock.wall())
-        if status.nominated_node_name:
-            status = replace(status, nominated_node_name="")
-        self._put(self._pods, replace(pod, spec=replace(pod.spec, node_name=binding.node), status=status))
+        spec = replace(pod.spec, node_name=binding.node)
+        self._put(self._pods, pod, spec=spec, status=self._bound_status(pod.status))
+
+    def _bound_status(self, status: PodStatus) -> PodStatus:
+        """Return the status of a pod that is bound now. Pods of one status that are bound in one second share it."""
+        wall_s = self.clock.wall()
+        before, when, bound = self._last_bound
+        if before is status and when == rfc3339(wall_s):
+            return bound
+        bound = _with_condition(status, PodCondition(type="PodScheduled", status="True"), wall_s)
+        if bound.nominated_node_name:
+            bound = replace(bound, nominated_node_name="")
+        self._last_bound = status, rfc3339(wall_s), bound
+        return bound
 
     def patch_pod_status(self, pod: Pod, patch: PodStatusPatch) -> None:
         """Merge a patch into the status of the pod with this uid; a patch that changes nothing makes no new version."""
@@ -348,7 +359,11 @@ class Cluster:
         metadata = item.metadata
         uid = metadata.uid or _uid(self._random)
         created = metadata.creation_timestamp or rfc3339(self.clock.wall())
-        return self._put(store, item, uid=uid, creation_timestamp=created)
+        self.version = version = self.version + 1
+        metadata = replace(metadata, uid=uid, creation_timestamp=created, resource_version=str(version))
+        item = replace(item, metadata=metadata)
+        store.commit(key, version, item)
+        return item
 
     def _update(self, store: Store[T], item: T) -> T:
         current = store.objects.get(item.key)
@@ -364,10 +379,11 @@ class Cluster:
             )
         return self._put(store, replace(item, metadata=_kept(item.metadata, current.metadata)))
 
-    def _put(self, store: Store[T], item: T, **of_metadata: object) -> T:
-        """Store the object under a new resource version. `of_metadata`: further metadata fields to set."""
+    def _put(self, store: Store[T], item: T, **changed: object) -> T:
+        """Store the object under a new version. `changed`: fields that change with it."""
         self.version = version = self.version + 1
-        item = replace(item, metadata=replace(item.metadata, resource_version=str(version), **of_metadata))
+        metadata = replace(item.metadata, resource_version=str(version))
+        item = replace(item, metadata=metadata, **changed)
         store.commit(item.key, version, item)
         return item
 

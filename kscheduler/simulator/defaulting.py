@@ -22,6 +22,7 @@ from kscheduler.api.objects import (
     PodSpec,
     TASPolicyObject,
 )
+from kscheduler.api.sharing import Shared
 from kscheduler.api.storage import (
     IMMEDIATE,
     IS_DEFAULT_CLASS,
@@ -43,6 +44,7 @@ class PodDefaults:
 
     def __init__(self) -> None:
         self._specs: dict[int, tuple[PodSpec, PodSpec]] = {}  # id(spec) -> that spec, kept alive, and with defaults
+        self._equal: Shared[PodSpec] = Shared()  # specs with defaults: equal ones of several files are one object
 
     def apply(self, pod: Pod) -> Pod:
         """Return the pod with defaults, as the apiserver would store it.
@@ -62,7 +64,7 @@ class PodDefaults:
         known = self._specs.get(id(pod.spec))
         if known is not None:
             return known[1]
-        spec = with_defaults(pod).spec
+        spec = self._equal.get(with_defaults(pod).spec)
         if len(self._specs) >= MAX_SPECS:
             self._specs.clear()
         self._specs[id(pod.spec)] = (pod.spec, spec)

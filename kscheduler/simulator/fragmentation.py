@@ -12,7 +12,7 @@ considers resources alone, the number of pods included, and neither taints nor s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from itertools import zip_longest
 
 from kscheduler.api.resources import PODS
@@ -29,13 +29,15 @@ DEFINITION = (
 Shape = tuple[tuple[str, int], ...]  # (resource, amount), by name
 
 
-def frequent_shapes(records: Iterable[PodRecord], resource: str) -> list[tuple[Shape, int]]:
-    """Return the SHAPES most frequent shapes (sets of requests) that request the resource, and how many pods have
-    each.
-    """
-    counts: Counter[Shape] = Counter(
-        tuple(sorted(record.amounts.items())) for record in records if record.amounts.get(resource)
-    )
+def frequent_shapes(records: Collection[PodRecord], resource: str) -> list[tuple[Shape, int]]:
+    """Return the most frequent shapes that ask for the resource, with the number of pods of each."""
+    demands = {id(record.demand): record.demand for record in records}
+    pods_of = Counter(id(record.demand) for record in records)
+    counts: Counter[Shape] = Counter()
+    for name, count in pods_of.items():
+        amounts = demands[name].amounts
+        if amounts.get(resource):
+            counts[tuple(sorted(amounts.items()))] += count
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:SHAPES]
 
 
@@ -49,11 +51,13 @@ def fragmentation(
     """Return the fragmentation of one resource (see above); None if nothing of it is free, or no pod requests it."""
     index = {name: position for position, name in enumerate(resources)}
     at = index[resource]
-    # Nodes with equal free amounts are counted together: a cluster has few different ones until it is full.
+    # Nodes with equal capacities and amounts in use are one case: a cluster has few of them until it is full.
+    cases = Counter(
+        (tuple(row.capacity), tuple(used)) for row, used in zip(rows, moment.used, strict=False) if not row.gone
+    )
     frees: Counter[tuple[int, ...]] = Counter()
-    for row, used in zip(rows, moment.used, strict=False):
-        if not row.gone:
-            frees[_free(row.capacity, used, len(resources))] += 1
+    for (capacity, used), count in cases.items():
+        frees[_free(capacity, used, len(resources))] += count
     total = sum(free[at] * count for free, count in frees.items() if free[at] > 0)
     weights = sum(count for _, count in shapes)
     if not total or not weights:

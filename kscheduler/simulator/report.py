@@ -8,8 +8,9 @@ otherwise.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -22,7 +23,7 @@ from kscheduler.simulator.run import Ending, Outcome, unscheduled_condition
 from kscheduler.simulator.scenario import Scenario
 from kscheduler.simulator.statistics import deviation, distribution, mean, percentile, rounded
 
-NumberT = TypeVar("NumberT", int, float)
+T = TypeVar("T")
 
 EXAMPLES = 3  # pods that the report names for each reason
 _UNITS = {CPU: "cores", MEMORY: "bytes", EPHEMERAL_STORAGE: "bytes", PODS: "pods"}
@@ -185,6 +186,8 @@ def build_report(
     unplaced = _unplaced(outcome, start_s)
     last = books.moment()
     busiest = books.busiest() or last
+    groups = _by_priority(records)
+    shares = _shares(books, last, busiest)
     return Report(
         version=__version__,
         parameters={**scenario.parameters, **parameters},
@@ -194,19 +197,19 @@ def build_report(
         simulated_s=rounded(books.duration_s),
         busiest_s=rounded(max(0.0, busiest.at_s - start_s)),
         violations=outcome.violations,
-        pods=_pod_counts(records),
+        pods=_sum([group.counts for group in groups]),
         attempts=outcome.attempts,
         events=outcome.events,
         placed_per_virtual_s=rounded(books.bound / books.duration_s) if books.duration_s else 0.0,
         peak_pending=books.peak_pending,
-        latency=_latency(records),
-        priorities=_priorities(records),
-        resources=_resources(books, records, last, busiest),
+        latency=_latency(groups),
+        priorities=[_priority(group) for group in groups],
+        resources=_resources(books, records, shares, last, busiest),
         nodes=_node_counts(books, last, busiest),
         reasons=_reasons(unplaced),
         unplaced=unplaced,
         series=_series(books, start_s),
-        node_utilisation=_node_utilisation(books, last, busiest),
+        node_utilisation=_node_utilisation(books, shares, last, busiest),
         machine=machine,
         real_load=None if outcome.load is None else real_load_report(outcome.load, start_s),
     )
@@ -220,20 +223,42 @@ def to_json(report: Report) -> bytes:
 # --- pods ---------------------------------------------------------------------------------------------------------
 
 
-def _pod_counts(records: Sequence[PodRecord]) -> PodCounts:
-    bound = [record for record in records if record.bound_s is not None]
-    waiting = [record for record in records if record.bound_s is None]
-    finished = sum(record.left_s is not None for record in bound)
-    existing = sum(record.existing for record in records)
-    return PodCounts(
-        total=len(records),
-        existing=existing,
-        placed=len(bound) - existing,
-        unplaced=sum(record.left_s is None for record in waiting),
-        left_unplaced=sum(record.left_s is not None for record in waiting),
-        finished=finished,
-        running=len(bound) - finished,
-    )
+class _Group(NamedTuple):
+    """The pods of one priority."""
+
+    priority: int
+    counts: PodCounts
+    latencies: list[float]  # of those that a scheduler placed, to the microsecond, sorted
+
+
+def _by_priority(records: Iterable[PodRecord]) -> list[_Group]:
+    """Return the groups of all priorities, highest first."""
+    groups: dict[int, list[PodRecord]] = {}
+    for record in records:
+        groups.setdefault(record.priority, []).append(record)
+    return [_Group(priority, *_outcomes(group)) for priority, group in sorted(groups.items(), reverse=True)]
+
+
+def _outcomes(records: Sequence[PodRecord]) -> tuple[PodCounts, list[float]]:
+    existing = finished = running = unplaced = left_unplaced = 0
+    latencies: list[float] = []
+    for record in records:
+        existing += record.existing
+        if record.bound_s is None:
+            unplaced += record.left_s is None
+            left_unplaced += record.left_s is not None
+            continue
+        finished += record.left_s is not None
+        running += record.left_s is None
+        if not record.existing:
+            latencies.append(round(record.bound_s - record.created_s, 6))
+    placed = finished + running - existing
+    return PodCounts(len(records), existing, placed, unplaced, left_unplaced, finished, running), sorted(latencies)
+
+
+def _sum(counts: Sequence[PodCounts]) -> PodCounts:
+    columns = zip(*map(msgspec.structs.astuple, counts), strict=True)
+    return PodCounts(*map(sum, columns)) if counts else PodCounts(0, 0, 0, 0, 0, 0, 0)
 
 
 def _unplaced(outcome: Outcome, start_s: float) -> list[Unplaced]:
@@ -295,17 +320,8 @@ def kind_of(message: str) -> str:
     return "; ".join(reasons) if all(parts) else message
 
 
-def _latencies(records: Iterable[PodRecord]) -> list[float]:
-    """Return the seconds from creation to binding of all pods that a scheduler placed, sorted, to the microsecond."""
-    return sorted(
-        round(record.bound_s - record.created_s, 6)
-        for record in records
-        if record.bound_s is not None and not record.existing
-    )
-
-
-def _latency(records: Iterable[PodRecord]) -> Latency:
-    ordered = _latencies(records)
+def _latency(groups: Iterable[_Group]) -> Latency:
+    ordered = sorted(chain.from_iterable(group.latencies for group in groups))
     p50, p90, p95, p99 = (rounded(percentile(ordered, share)) for share in (0.5, 0.9, 0.95, 0.99))
     return Latency(
         count=len(ordered),
@@ -319,26 +335,17 @@ def _latency(records: Iterable[PodRecord]) -> Latency:
     )
 
 
-def _priorities(records: Sequence[PodRecord]) -> list[PriorityFigures]:
-    """Return counts and latencies of the pods of each priority, highest priority first."""
-    groups: dict[int, list[PodRecord]] = {}
-    for record in records:
-        groups.setdefault(record.priority, []).append(record)
-    found = []
-    for priority, group in sorted(groups.items(), reverse=True):
-        counts, ordered = _pod_counts(group), _latencies(group)
-        found.append(
-            PriorityFigures(
-                priority=priority,
-                pods=counts.total,
-                placed=counts.placed + counts.existing,
-                unplaced=counts.unplaced,
-                left_unplaced=counts.left_unplaced,
-                p50_s=rounded(percentile(ordered, 0.5)),
-                p99_s=rounded(percentile(ordered, 0.99)),
-            )
-        )
-    return found
+def _priority(group: _Group) -> PriorityFigures:
+    counts = group.counts
+    return PriorityFigures(
+        priority=group.priority,
+        pods=counts.total,
+        placed=counts.placed + counts.existing,
+        unplaced=counts.unplaced,
+        left_unplaced=counts.left_unplaced,
+        p50_s=rounded(percentile(group.latencies, 0.5)),
+        p99_s=rounded(percentile(group.latencies, 0.99)),
+    )
 
 
 # --- resources and nodes ------------------------------------------------------------------------------------------
@@ -352,9 +359,42 @@ def _shown(books: Accounting) -> list[str]:
     return [name for name in usual if name in have] + others + [name for name in (PODS,) if name in have]
 
 
-def _resources(books: Accounting, records: Sequence[PodRecord], last: Moment, busiest: Moment) -> list[ResourceFigures]:
-    found = []
+class _Shares(NamedTuple):
+    """The utilisation of one resource by node row; None for nodes that are gone or have none of it."""
+
+    final: list[float | None]
+    busiest: list[float | None]
+    average: list[float | None]  # over the time from the first arrival to the end
+
+
+def _shares(books: Accounting, last: Moment, busiest: Moment) -> dict[str, _Shares]:
+    """Return the shares of the resources that are shown."""
+    duration_s = books.duration_s
+    found = {}
     for name in _shown(books):
+        at = books.resources.index(name)
+        capacities = [row.capacity[at] if at < len(row.capacity) else 0 for row in books.rows]
+        final, when_busiest = (_shares_of([used[at] for used in each.used], capacities) for each in (last, busiest))
+        average = final
+        if duration_s:
+            areas = [row.integral[at] / duration_s if at < len(row.integral) else 0.0 for row in books.rows]
+            average = _shares_of(areas, capacities)
+        found[name] = _Shares(final, when_busiest, average)
+    return found
+
+
+def _shares_of(used: Sequence[float], capacities: Sequence[int]) -> list[float | None]:
+    """Return shares with five decimals: a hundredth of a per mille, and a page of 5,000 nodes stays small."""
+    return [
+        round(amount / capacity, 5) if capacity else None for amount, capacity in zip(used, capacities, strict=True)
+    ]
+
+
+def _resources(
+    books: Accounting, records: Sequence[PodRecord], shares: Mapping[str, _Shares], last: Moment, busiest: Moment
+) -> list[ResourceFigures]:
+    found = []
+    for name, of_nodes in shares.items():
         at = books.resources.index(name)
         capacity, integral = books.capacity[at], books.capacity_integral[at]
         final = books.used[at] / capacity
@@ -371,49 +411,14 @@ def _resources(books: Accounting, records: Sequence[PodRecord], last: Moment, bu
                 average=rounded(books.used_integral[at] / integral) if integral else rounded(final),
                 peak=rounded(books.peak[at]),
                 final=rounded(final),
-                balance_final=_balance(_shares(books, at, last)),
-                balance_busiest=_balance(_shares(books, at, busiest)),
-                balance_average=_balance(_averages(books, at)),
+                balance_final=_balance(of_nodes.final),
+                balance_busiest=_balance(of_nodes.busiest),
+                balance_average=_balance(of_nodes.average),
                 fragmentation_final=fragments[0],
                 fragmentation_busiest=fragments[1],
             )
         )
     return found
-
-
-def _at(amounts: Sequence[NumberT], index: int) -> NumberT | int:
-    """Return amounts[index], or zero if the list is too short."""
-    return amounts[index] if index < len(amounts) else 0
-
-
-def _share(used: float, capacity: int) -> float | None:
-    """Return used / capacity, None without capacity.
-
-    It is rounded to five decimals to keep reports of many nodes small.
-    """
-    return round(used / capacity, 5) if capacity else None
-
-
-def _shares(books: Accounting, at: int, moment: Moment) -> list[float | None]:
-    """Return each node row's share of one resource used at a moment; None for nodes that did not exist.
-
-    `at`: the resource's index.
-    """
-    shares = []
-    for row, used in zip(books.rows, moment.used, strict=False):
-        shares.append(_share(_at(used, at), _at(row.capacity, at)))
-    return shares + [None] * (len(books.rows) - len(shares))
-
-
-def _averages(books: Accounting, at: int) -> list[float | None]:
-    """Return each node row's mean use of one resource, from the first arrival to the end, as a share of its capacity.
-
-    `at`: the resource's index.
-    """
-    duration_s = books.duration_s
-    if not duration_s:
-        return _shares(books, at, books.moment())
-    return [_share(_at(row.integral, at) / duration_s, _at(row.capacity, at)) for row in books.rows]
 
 
 def _balance(shares: Iterable[float | None]) -> Balance:
@@ -437,25 +442,23 @@ def _node_counts(books: Accounting, last: Moment, busiest: Moment) -> NodeCounts
     )
 
 
-def _node_utilisation(books: Accounting, last: Moment, busiest: Moment) -> NodeUtilisation:
-    """Return the utilisation of every node that exists at the end, in order of creation."""
-    shown = _shown(books)
+def _node_utilisation(
+    books: Accounting, shares: Mapping[str, _Shares], last: Moment, busiest: Moment
+) -> NodeUtilisation:
+    """Return the utilisation of the nodes that exist at the end, in order of their creation."""
     here = [index for index, row in enumerate(books.rows) if not row.gone]
 
-    def only_here(values: Sequence[Any], missing: Any) -> list[Any]:
-        return [values[index] if index < len(values) else missing for index in here]
-
-    def by_resource(moment: Moment) -> list[list[float | None]]:
-        return [only_here(_shares(books, books.resources.index(name), moment), None) for name in shown]
+    def only_here(values: Sequence[T]) -> list[T]:
+        return [values[index] for index in here]
 
     return NodeUtilisation(
         names=[books.rows[index].name for index in here],
-        resources=shown,
-        final=by_resource(last),
-        busiest=by_resource(busiest),
-        average=[only_here(_averages(books, books.resources.index(name)), None) for name in shown],
-        pods_final=only_here(last.pods, 0),
-        pods_busiest=only_here(busiest.pods, 0),
+        resources=list(shares),
+        final=[only_here(each.final) for each in shares.values()],
+        busiest=[only_here(each.busiest) for each in shares.values()],
+        average=[only_here(each.average) for each in shares.values()],
+        pods_final=only_here(last.pods),
+        pods_busiest=only_here(busiest.pods),
     )
 
 

@@ -40,7 +40,7 @@ def deviation(values: Sequence[float]) -> float:
     if not values:
         return 0.0
     middle = mean(values)
-    return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / len(values))
+    return math.sqrt(math.fsum([(value - middle) ** 2 for value in values]) / len(values))
 
 
 def rounded(value: float) -> float:
