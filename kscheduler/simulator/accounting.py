@@ -335,7 +335,7 @@ class Accounting:
 
 
 def _matters(before: Pod, after: Pod) -> bool:
-    """Return True if the pod got a node, or finished; conditions are read when they are asked for."""
+    """Return True if an update of a pod gave it a node or finished it; other updates need no accounting."""
     if before.spec.node_name != after.spec.node_name:
         return True
     return after.status.phase in FINISHED and before.status.phase not in FINISHED

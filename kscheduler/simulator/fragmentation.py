@@ -30,7 +30,9 @@ Shape = tuple[tuple[str, int], ...]  # (resource, amount), by name
 
 
 def frequent_shapes(records: Collection[PodRecord], resource: str) -> list[tuple[Shape, int]]:
-    """Return the most frequent shapes that ask for the resource, with the number of pods of each."""
+    """Return the SHAPES most frequent shapes (sets of requests) that request the resource, and how many pods have
+    each.
+    """
     demands = {id(record.demand): record.demand for record in records}
     pods_of = Counter(id(record.demand) for record in records)
     counts: Counter[Shape] = Counter()

@@ -445,7 +445,7 @@ def _node_counts(books: Accounting, last: Moment, busiest: Moment) -> NodeCounts
 def _node_utilisation(
     books: Accounting, shares: Mapping[str, _Shares], last: Moment, busiest: Moment
 ) -> NodeUtilisation:
-    """Return the utilisation of the nodes that exist at the end, in order of their creation."""
+    """Return the utilisation of every node that exists at the end, in order of creation."""
     here = [index for index, row in enumerate(books.rows) if not row.gone]
 
     def only_here(values: Sequence[T]) -> list[T]:
