@@ -428,32 +428,6 @@ class PushesWatches(Protocol):
         ...
 
 
-@runtime_checkable
-class PushesWatches(Protocol):
-    """A client that can hand the events of a watch to a function, without a task that waits for each batch."""
-
-    @property
-    def pushes(self) -> bool:
-        """True if `push_watch` may be used now."""
-        ...
-
-    async def push_watch(
-        self,
-        resource: Resource[T],
-        receive: Callable[[Sequence[WatchEvent[T]]], None],
-        *,
-        resource_version: str,
-        field_selector: str = "",
-        timeout_s: float = 300.0,
-    ) -> None:
-        """Watch as `Client.watch` does, but call `receive` with each batch, from the event loop.
-
-        Returns when the server closes the watch. Raises what `Client.watch` does, and the APIError of a `receive` that
-        raised one, which ends the watch.
-        """
-        ...
-
-
 class BindRequest(Protocol):
     """A binding to write once, by callbacks instead of a task. All of them are called from the event loop."""
 
