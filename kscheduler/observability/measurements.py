@@ -86,6 +86,8 @@ class Measurements:
         self.metrics = Metrics(process=False) if metrics is None else metrics
         # Children of families that are observed for each pod, by their label values.
         self._points: dict[tuple[str, str, str], Histogram] = {}  # (point, status, profile) -> duration
+        self._hints: dict[tuple[str, str], Histogram] = {}  # (hinted, profile) -> duration
+        self._attempts: dict[tuple[str, str], Counter] = {}  # (profile, result) -> pods
         # event -> duration of its handling, for the event handlers to observe
         self.event_durations = Durations(self.metrics.event_handling_duration_seconds)
         self._incoming: dict[tuple[str, str], Counter] = {}  # (queue, event)
