@@ -591,6 +591,8 @@ class Scheduler:
             if self._batch.is_waiting:
                 return True
             left -= tried
+            if self.lanes is None and not self.queue.has_pods:
+                return False
             now = self._clock.now()
         return True
 

@@ -28,8 +28,9 @@ class Turns:
     def set(self) -> None:
         """Report that there may be work. While no turns are taken this is only remembered."""
         self.is_set = True
-        if not self._is_due and self._ended is not None:
-            self._come_soon()
+        if not self._is_due and self._loop is not None and self._ended is not None:
+            self._is_due = True
+            self._loop.call_soon(self._take)
 
     def clear(self) -> None:
         self.is_set = False

@@ -27,7 +27,10 @@ class ActiveQueue:
 
     def push(self, qpi: QueuedPodInfo) -> None:
         qpi.pool = Pool.ACTIVE
-        self._lanes.push(qpi, self._less_key(qpi))
+        if qpi.lane:
+            self._lanes.push(qpi, self._less_key(qpi))
+        else:
+            self._lanes.plain.push(qpi, self._less_key(qpi))
 
     def put_back(self, qpi: QueuedPodInfo) -> None:
         """Return a popped pod to its place ahead of all pods with an equal key. Call it in reverse order of popping."""

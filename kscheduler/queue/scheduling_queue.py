@@ -113,8 +113,13 @@ class SchedulingQueue:
         uid, now = pod_info.uid, self._at(now)
         if uid in self._pods or uid in self._in_flight:
             self.update(None, pod_info, now)
+            return
+        qpi = QueuedPodInfo(pod_info, now)
+        gate = self._pre_enqueue(pod_info)
+        if gate is None or self._is_open(gate, qpi):
+            self._enter_active(qpi, UNSCHEDULED_POD_ADD.label, now)
         else:
-            self._place(QueuedPodInfo(pod_info, now), Strategy.IMMEDIATELY, UNSCHEDULED_POD_ADD.label, now)
+            self._wait(qpi, UNSCHEDULED_POD_ADD.label)
 
     def update(self, old: Pod | None, new: PodInfo, now: float) -> None:
         """Apply an update of a pod without a node, in any pool or in flight. `old` None: the version in the queue."""
@@ -333,6 +338,8 @@ class SchedulingQueue:
         plugin that rejected a waiting pod registered the event, it costs one dictionary look-up for each such plugin.
         `up_to_priority`: waiting pods of a higher priority are not concerned; pods in flight always are.
         """
+        if not self._pods and not self._in_flight:
+            return 0
         if not event.is_wildcard and not self._rules.interested(event):
             return 0
         queued_event = QueuedEvent(event, old_obj, new_obj)
@@ -418,6 +425,8 @@ class SchedulingQueue:
         """Return the earliest time, not before `now`, at which `flush` has something to do; None if there is none."""
         if self._waker:
             return now
+        if not self._pods:
+            return None
         stamps = [qpi.timestamp for qpi in self._waker.timed_gated()]
         longest_waiting = next(iter(self._unschedulable.rejected.values()), None)
         if longest_waiting is not None:
@@ -440,25 +449,29 @@ class SchedulingQueue:
 
         The pod enters `_pods` only after its pool, so that after a fault in between it may be returned again.
         """
-        uid = qpi.pod_info.uid
         if strategy is Strategy.SKIP or not self._admit(qpi):
-            self._unschedulable.add(qpi)
-            self._pods[uid] = qpi
-            self._observer.incoming("unschedulable", label)
+            self._wait(qpi, label)
         elif strategy is Strategy.AFTER_BACKOFF and is_backing_off(qpi, now):
             self._set_lane(qpi)
             self._backoff.push(qpi)
-            self._pods[uid] = qpi
+            self._pods[qpi.pod_info.uid] = qpi
             self._observer.incoming("backoff", label)
         else:
             self._enter_active(qpi, label, now)
         return qpi.pool
 
+    def _wait(self, qpi: QueuedPodInfo, label: str) -> None:
+        """Let a rejected or gated pod wait for an event."""
+        self._unschedulable.add(qpi)
+        self._pods[qpi.pod_info.uid] = qpi
+        self._observer.incoming("unschedulable", label)
+
     def _enter_active(self, qpi: QueuedPodInfo, label: str, now: float) -> None:
         if qpi.initial_attempt_timestamp is None:
             qpi.initial_attempt_timestamp = now
         uid = qpi.pod_info.uid
-        self._set_lane(qpi)
+        if self._lane_of is not None:
+            qpi.lane = self._lane_of(qpi.pod_info)
         self._active.push(qpi)
         self._pods[uid] = qpi
         self._observer.incoming("active", label)
@@ -468,18 +481,20 @@ class SchedulingQueue:
             qpi.lane = self._lane_of(qpi.pod_info)
 
     def _admit(self, qpi: QueuedPodInfo) -> bool:
-        """Run PreEnqueue.
-
-        Returns False if a plugin gates the pod, which is recorded, so that its events find the pod.
-        """
-        status = self._pre_enqueue(qpi.pod_info)
-        if status is None or status.code is Code.SUCCESS:
+        """Run PreEnqueue. False: a plugin gates the pod; the plugin is recorded, so that its events find the pod."""
+        gate = self._pre_enqueue(qpi.pod_info)
+        if gate is None or self._is_open(gate, qpi):
             qpi.gated_by = None
             return True
-        if not status.plugin:
-            raise InternalError(f"PreEnqueue of pod {qpi.key}: expected a status signed by its plugin, got {status}")
-        qpi.gated_by = status.plugin
-        qpi.unschedulable_plugins |= {status.plugin}
+        return False
+
+    def _is_open(self, gate: Status, qpi: QueuedPodInfo) -> bool:
+        if gate.code is Code.SUCCESS:
+            return True
+        if not gate.plugin:
+            raise InternalError(f"PreEnqueue of pod {qpi.key}: expected a status signed by its plugin, got {gate}")
+        qpi.gated_by = gate.plugin
+        qpi.unschedulable_plugins |= {gate.plugin}
         return False
 
     def _take(self, qpi: QueuedPodInfo) -> None:

@@ -7,7 +7,7 @@ registered costs nothing for any pod.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from itertools import chain
 
 from kscheduler.framework.events import Grouping
@@ -20,28 +20,20 @@ Waited = tuple[str, str]  # (profile, plugin that rejected or gates pods)
 
 
 class UnschedulablePods:
-    __slots__ = ("_by_gate", "_gated", "_groups", "_rejected", "_rules", "_since")
+    __slots__ = ("_by_gate", "_groups", "_rules", "_since", "gated", "rejected")
 
     def __init__(self, rules: RequeueRules) -> None:
         self._rules = rules
-        # Both in order of insertion, which is the order of timestamps: a pod enters at the moment it is stamped.
-        self._rejected: dict[str, QueuedPodInfo] = {}  # pod uid -> pod
-        self._gated: dict[str, QueuedPodInfo] = {}  # pod uid -> pod held by a PreEnqueue plugin
+        # Both are changed in this class only, and are in order of insertion, which is the order of timestamps: a pod
+        # enters at the moment it is stamped.
+        self.rejected: dict[str, QueuedPodInfo] = {}  # pod uid -> pod
+        self.gated: dict[str, QueuedPodInfo] = {}  # pod uid -> pod held by a PreEnqueue plugin
         self._by_gate: dict[Waited, dict[str, QueuedPodInfo]] = {}  # gating plugin -> pod uid -> pod
         self._groups: dict[Waited, dict[Grouping, WaitingGroups]] = {}  # rejecting plugin -> grouping -> its pods
         self._since = 0  # counts additions and updates
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        return chain(self._rejected.values(), self._gated.values())
-
-    @property
-    def rejected(self) -> Mapping[str, QueuedPodInfo]:
-        """The rejected pods: pod uid -> pod, the longest waiting first."""
-        return self._rejected
-
-    @property
-    def gated(self) -> Mapping[str, QueuedPodInfo]:
-        return self._gated
+        return chain(self.rejected.values(), self.gated.values())
 
     @property
     def now(self) -> int:
@@ -62,7 +54,7 @@ class UnschedulablePods:
         qpi.waits_since = self._since
         if qpi.gated_by is None:
             qpi.pool = Pool.UNSCHEDULABLE
-            self._rejected[qpi.uid] = qpi
+            self.rejected[qpi.uid] = qpi
             try:
                 self._enter_groups(qpi)
             except Exception:
@@ -70,16 +62,16 @@ class UnschedulablePods:
                 raise
         else:
             qpi.pool = Pool.GATED
-            self._gated[qpi.uid] = qpi
+            self.gated[qpi.uid] = qpi
             self._by_gate.setdefault((self._rules.profile_of(qpi), qpi.gated_by), {})[qpi.uid] = qpi
 
     def remove(self, qpi: QueuedPodInfo) -> None:
         """Remove a pod. Its rejecting plugins, gating plugin and profile must be those with which it was added."""
         if qpi.gated_by is None:
-            del self._rejected[qpi.uid]
+            del self.rejected[qpi.uid]
             self._leave_groups(qpi)
         else:
-            del self._gated[qpi.uid]
+            del self.gated[qpi.uid]
             gate = self._rules.profile_of(qpi), qpi.gated_by
             del self._by_gate[gate][qpi.uid]
             if not self._by_gate[gate]:
@@ -113,8 +105,8 @@ class UnschedulablePods:
                 groups.remove(qpi)
 
     def _withdraw(self, qpi: QueuedPodInfo) -> None:
-        """Remove a rejected pod that could not be added to all of its groups because of a fault."""
-        del self._rejected[qpi.uid]
+        """Remove a rejected pod that a fault prevented from entering all of its groups."""
+        del self.rejected[qpi.uid]
         profile = self._rules.profile_of(qpi)
         for plugin in rejectors(qpi):
             for groups in self._groups.get((profile, plugin), {}).values():
@@ -122,7 +114,7 @@ class UnschedulablePods:
 
     def check(self) -> None:
         by_gate = {(gate, uid) for gate, pods in self._by_gate.items() for uid in pods}
-        assert by_gate == {((self._rules.profile_of(qpi), qpi.gated_by), qpi.uid) for qpi in self._gated.values()}, (
+        assert by_gate == {((self._rules.profile_of(qpi), qpi.gated_by), qpi.uid) for qpi in self.gated.values()}, (
             "gates and pods differ"
         )
         assert all(self._by_gate.values()), "a gate that holds no pod has an index"
@@ -130,13 +122,13 @@ class UnschedulablePods:
         for qpi in self:
             assert qpi.has_rejectors, f"{qpi.key} is unschedulable and nobody rejected it: no event could wake it"
             assert qpi.pool is (Pool.UNSCHEDULABLE if qpi.gated_by is None else Pool.GATED), f"{qpi.key}: wrong pool"
-            assert qpi.uid in (self._rejected if qpi.gated_by is None else self._gated), f"{qpi.key}: wrong side"
+            assert qpi.uid in (self.rejected if qpi.gated_by is None else self.gated), f"{qpi.key}: wrong side"
             assert 0 < qpi.waits_since <= self._since, f"{qpi.key} waits since {qpi.waits_since} of {self._since}"
 
     def _check_groups(self) -> None:
         expected = {
             (self._rules.profile_of(qpi), plugin, grouping, uid)
-            for uid, qpi in self._rejected.items()
+            for uid, qpi in self.rejected.items()
             for plugin in rejectors(qpi)
             for grouping in self._rules.groupings(self._rules.profile_of(qpi), plugin)
         }
