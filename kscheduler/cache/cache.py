@@ -18,7 +18,7 @@ from collections.abc import Iterator, KeysView, Sequence
 import msgspec
 
 from kscheduler.api.node_change import NodeChange
-from kscheduler.api.objects import Node
+from kscheduler.api.objects import Node, Pod
 from kscheduler.errors import InternalError
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
@@ -34,6 +34,7 @@ class PodState(msgspec.Struct, eq=False, gc=False):
     pod: PodInfo
     node_name: str
     assumed: bool
+    is_written: bool = False  # the binding of the assumed pod
     deadline: float | None = None  # when an assumed pod whose binding is written expires; None: never, as yet
 
 
@@ -92,8 +93,10 @@ class Cache:
     def finish_binding(self, uid: str, now: float) -> None:
         """Record that the pod's binding is written. If it stays unconfirmed, it expires `assumed_ttl_s` after `now`."""
         state = self._pods.get(uid)
-        if state is not None and state.assumed and self._assumed_ttl_s > 0:
-            state.deadline = now + self._assumed_ttl_s
+        if state is not None and state.assumed:
+            state.is_written = True
+            if self._assumed_ttl_s > 0:
+                state.deadline = now + self._assumed_ttl_s
 
     def forget(self, uid: str) -> bool:
         """Remove an assumed pod. Returns False and does nothing if the watch has confirmed or removed the pod."""
@@ -125,6 +128,25 @@ class Cache:
         else:
             self._take(state)
             self._put(PodState(pod, node_name, False), self.table.get(node_name))
+
+    def confirm(self, pod: Pod) -> bool:
+        """Confirm an assumed pod that the watch shows on its node, if its binding is written and no more has changed.
+
+        So it is with nearly all pods. Returns False, and changes nothing, in all other cases: `set_pod` knows them.
+        """
+        state = self._pods.get(pod.metadata.uid)
+        if (
+            state is None
+            or not state.is_written
+            or not state.assumed
+            or state.node_name != pod.spec.node_name
+            or not state.pod.bound_as(pod)
+        ):
+            return False
+        self._assumed -= 1
+        state.assumed = False
+        state.deadline = None
+        return True
 
     def remove_pod(self, uid: str) -> PodInfo | None:
         """Remove a pod and return it; return None if the pod is not in the cache."""

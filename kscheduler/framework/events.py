@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from kscheduler.api.node_change import NodeChange
@@ -98,18 +98,17 @@ class ClusterEvent:
     resource: EventResource | str
     action: Action
     label: str = ""
+    is_wildcard: bool = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.label:
             resource = self.resource.value if isinstance(self.resource, EventResource) else self.resource
             object.__setattr__(self, "label", resource + action_label(self.action))
+        is_wildcard = self.resource == EventResource.WILDCARD and self.action == Action.ALL
+        object.__setattr__(self, "is_wildcard", is_wildcard)
 
     def __hash__(self) -> int:
         return hash(self.label)  # a str caches its hash; enums and tuples compute theirs each time
-
-    @property
-    def is_wildcard(self) -> bool:
-        return self.resource == EventResource.WILDCARD and self.action == Action.ALL
 
 
 # Labels of causes, other than cluster events, for which a pod moves between queues.

@@ -27,7 +27,7 @@ EVERY_ADDRESS = "0.0.0.0"
 
 
 class PodInfo:
-    """A pod as cache, queue and plugins hold it. Treat as immutable: it is shared.
+    """A pod as cache, queue and plugins hold it. Treat as immutable: it is shared. Only the cache calls `bound_as`.
 
     Raises DecodeError, naming field and value, for quantities that cannot be read.
     """
@@ -73,6 +73,30 @@ class PodInfo:
         self.states_affinity = pod.spec.affinity is not None  # else it has no terms
         self._affinity: PodAffinityTerms | None = None if self.states_affinity else NO_TERMS
         self._held_terms: tuple[tuple[HeldTerm, int], ...] | None = None if self.states_affinity else ()
+
+    def bound_as(self, pod: Pod) -> bool:
+        """Take the pod's version that has its node, if it has the very parts from which all values here are computed.
+
+        Returns False, and changes nothing, if any of them is another object. For a pod whose cycles have ended.
+        """
+        old_meta, meta, old, spec, status = self.pod.metadata, pod.metadata, self.pod.spec, pod.spec, pod.status
+        if (
+            meta.labels is not old_meta.labels
+            or meta.deletion_timestamp is not old_meta.deletion_timestamp
+            or spec.containers is not old.containers
+            or spec.init_containers is not old.init_containers
+            or spec.volumes is not old.volumes
+            or spec.overhead is not old.overhead
+            or spec.resources is not old.resources
+            or spec.affinity is not old.affinity
+            or (spec.priority or 0) != self.priority
+            or status.container_statuses
+            or status.init_container_statuses
+            or status.resources
+        ):
+            return False
+        self.pod = pod
+        return True
 
     @property
     def key(self) -> str:

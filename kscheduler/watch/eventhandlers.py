@@ -65,6 +65,7 @@ class PodEvents:
         past_bindings: PastBindings | None = None,
     ) -> None:
         self._cache = cache
+        self._cached = cache.uids()
         self._queue = queue
         self._profiles = profiles  # scheduler names that are ours
         self._nominations = nominations
@@ -86,6 +87,8 @@ class PodEvents:
         if old.metadata.uid != new.metadata.uid:  # deleted and created again between two events
             self.on_delete(old)
             self.on_add(new)
+        elif new.spec.node_name and not old.spec.node_name and self._cache.confirm(new):
+            self._confirmed(new)
         elif new.spec.node_name:
             past = self._past_bindings
             if past is not None and past.is_open and not old.spec.node_name and self._is_ours(new):
@@ -143,18 +146,29 @@ class PodEvents:
         if self._queue.has_pods:  # else nobody's turn can have come
             self._wake()
 
+    def _confirmed(self, pod: Pod) -> None:
+        """Handle the confirmation of our own binding that is written: its pod has left the queue when it was popped."""
+        uid, queue = pod.metadata.uid, self._queue
+        if uid in self._nominations.by_pod:
+            self._nominations.remove(uid)
+        self._on_gone(uid)
+        queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod, self._clock.now())
+        if queue.has_pods:
+            self._wake()
+
     def _pending(self, pod: Pod) -> None:
         try:
             info = PodInfo(pod)
         except DecodeError as error:
             self._leave_out(pod, error)
             return
-        if not self._is_bound_unseen(info.uid):
+        uid = info.uid
+        if uid not in self._cached or not self._is_bound_unseen(uid):
             self._queue.add(info, self._clock.now())
-            queued = self._queue.get(info.uid)
-            is_nominated = bool(pod.status.nominated_node_name) or info.uid in self._nominations.by_pod
-            if is_nominated and queued is not None and queued.pool is Pool.ACTIVE:  # a gated pod claims nothing yet
-                self._nominations.nominate(info, None)
+            if pod.status.nominated_node_name or uid in self._nominations.by_pod:
+                queued = self._queue.get(uid)
+                if queued is not None and queued.pool is Pool.ACTIVE:  # a gated pod claims nothing yet
+                    self._nominations.nominate(info, None)
             self._wake()
 
     def _still_pending(self, old: Pod, new: Pod) -> None:

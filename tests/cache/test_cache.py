@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
 
-from kscheduler.api.objects import Pod
+import pytest
+from msgspec import structs
+
+from kscheduler.api.objects import ContainerStatus, Pod, PodStatus
 from kscheduler.cache.cache import Cache
 from kscheduler.cache.comparer import compare_nodes, compare_pods, dump_nodes
 from kscheduler.errors import DecodeError, InternalError
@@ -60,6 +63,66 @@ def test_the_watch_confirms_an_assumed_pod_and_it_can_no_longer_be_forgotten(cac
     assert cpu_requested(cache, "n1") == 1000
     assert cache.sizes() == {"nodes": 2, "pods": 1, "assumed_pods": 0}
     check_cache(cache)
+
+
+def bound(pending: Pod, node: str = "n1") -> Pod:
+    """The version with its node, which shares all parts with the one before: as the watch's reader has them."""
+    spec = structs.replace(pending.spec, node_name=node)
+    return structs.replace(pending, metadata=structs.replace(pending.metadata, resource_version="2"), spec=spec)
+
+
+def test_a_written_binding_is_confirmed_without_another_pod_info(cache: Cache) -> None:
+    info = PodInfo(pod())
+    cache.assume(info, "n1")
+    cache.finish_binding("uid-a", now=0.0)
+    confirmed = bound(info.pod)
+    assert cache.confirm(confirmed)
+    state, node = cache.get("uid-a"), cache.table.get("n1")
+    assert state is not None
+    assert node is not None
+    assert state.pod is info
+    assert node.pods["uid-a"] is info
+    assert info.pod is confirmed
+    assert cache.sizes()["assumed_pods"] == 0
+    assert not cache.forget("uid-a")
+    assert not cache.confirm(confirmed), "it is confirmed already"
+    check_cache(cache)
+
+
+OTHER_PARTS: dict[str, Callable[[Pod], Pod]] = {
+    "another node": lambda pod: bound(pod, "n2"),
+    "labels": lambda pod: structs.replace(pod, metadata=structs.replace(pod.metadata, labels={"a": "b"})),
+    "its deletion": lambda pod: structs.replace(
+        pod, metadata=structs.replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    ),
+    "containers": lambda pod: structs.replace(
+        pod, spec=structs.replace(pod.spec, containers=make_pod("a").req(cpu="2").obj().spec.containers)
+    ),
+    "priority": lambda pod: structs.replace(pod, spec=structs.replace(pod.spec, priority=7)),
+    "a resize": lambda pod: structs.replace(
+        pod, status=PodStatus(container_statuses=[ContainerStatus(name="c", allocated_resources={"cpu": "2"})])
+    ),
+}
+
+
+@pytest.mark.parametrize("what", OTHER_PARTS)
+def test_a_bound_pod_with_other_parts_than_assumed_is_not_confirmed_at_a_glance(cache: Cache, what: str) -> None:
+    info = PodInfo(pod())
+    before = info.pod
+    cache.assume(info, "n1")
+    cache.finish_binding("uid-a", now=0.0)
+    assert not cache.confirm(OTHER_PARTS[what](bound(before)))
+    assert cache.is_assumed("uid-a")
+    assert info.pod is before
+    check_cache(cache)
+
+
+def test_a_pod_whose_binding_is_under_way_or_that_is_unknown_is_not_confirmed_at_a_glance(cache: Cache) -> None:
+    info = PodInfo(pod())
+    assert not cache.confirm(bound(info.pod))
+    cache.assume(info, "n1")
+    assert not cache.confirm(bound(info.pod))
+    assert cache.is_assumed("uid-a")
 
 
 def test_a_pod_bound_elsewhere_than_assumed_moves_there(cache: Cache) -> None:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 
 from kscheduler.api.objects import (
     LabelSelector,
@@ -117,6 +118,29 @@ def test_a_pod_of_ours_without_a_node_is_queued(bench: Bench) -> None:
         bench.pods.on_add(make_pod(name).scheduler_name(name).obj())
     assert bench.queue.counts().active == 2
     assert bench.wakes == 2
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_our_own_binding_is_confirmed_whether_its_answer_has_come_or_not(bench: Bench, is_answered: bool) -> None:
+    bench.nodes.on_add(make_node(N).capacity(cpu="4", memory="8Gi", pods=10).obj())
+    bench.wait_for("Assigned")
+    free = pending().obj()
+    bench.pods.on_add(free)
+    info = bench.pop().pod_info
+    bench.cache.assume(info, N)
+    if is_answered:
+        bench.queue.done(P)
+        bench.cache.finish_binding(P, bench.clock.now())
+    spec = structs.replace(free.spec, node_name=N)
+    bound = structs.replace(free, metadata=structs.replace(free.metadata, resource_version="2"), spec=spec)
+    bench.pods.on_update(free, bound)
+    state = bench.cache.get(P)
+    assert state is not None
+    assert (state.assumed, state.pod.pod, state.pod is info) == (False, bound, is_answered)
+    assert bench.gone == [P]
+    assert bench.woke
+    assert bench.late == []
+    bench.check()
 
 
 def test_a_pod_of_another_scheduler_is_ignored_until_it_is_bound(bench: Bench) -> None:
