@@ -336,10 +336,11 @@ class Scheduler:
     def _build_queue(
         self, config: SchedulerConfig, options: Options, stopwatch: Callable[[], float]
     ) -> SchedulingQueue:
-        sort_key = next(iter(self.profiles.values())).sort_key  # the same in all profiles: validation demands it
+        first = next(iter(self.profiles.values()))
+        sort_key = first.sort_key  # the same in all profiles: validation demands it
         return SchedulingQueue(
             lambda queued: sort_key(queued.pod_info.priority, queued.timestamp),
-            self._pre_enqueue,
+            first.run_pre_enqueue if len(self.profiles) == 1 else self._pre_enqueue,
             initial_backoff_s=config.pod_initial_backoff_seconds,
             max_backoff_s=config.pod_max_backoff_seconds,
             max_in_unschedulable_s=options.max_in_unschedulable_s,
@@ -591,7 +592,7 @@ class Scheduler:
             if self._batch.is_waiting:
                 return True
             left -= tried
-            if self.lanes is None and not self.queue.has_pods:
+            if self.lanes is None and not self.queue.uids:
                 return False
             now = self._clock.now()
         return True
@@ -604,6 +605,8 @@ class Scheduler:
 
     def _pause_s(self) -> float | None:
         """Return the seconds until the next deadline of a pod; None without one."""
+        if not self.queue.uids and not self._timers.due and self._assumed_ttl_s <= 0:
+            return None
         now = self._clock.now()
         deadline = self.queue.next_deadline(now)
         moment = self._timers.next_moment() if self._timers.due else None

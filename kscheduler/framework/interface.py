@@ -72,7 +72,11 @@ class Plugin(Protocol):
 @runtime_checkable
 class PreEnqueuePlugin(Plugin, Protocol):
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """Return None or success if the pod may enter the active or backoff queue; any other status gates it."""
+        """Return None or success if the pod may enter the active or backoff queue; any other status gates it.
+
+        A plugin may state about which pods it need not be asked. `gates_by_spec = True`: its answer follows from the
+        spec alone, which pods of one template share. `may_gate`: a container of the uids that it may gate.
+        """
         ...
 
 

@@ -6,9 +6,10 @@ are awaited, since they write to the apiserver.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import cast
 
+from kscheduler.api.objects import PodSpec
 from kscheduler.framework.algorithm import Algorithm, Decision, Rejection
 from kscheduler.framework.class_compiler import ClassCompiler
 from kscheduler.framework.cycle_state import CycleState
@@ -48,6 +49,17 @@ REJECTING_POINTS = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
 MAX_PERMIT_WAIT_S = 15 * 60.0  # kube-scheduler's cap on a Permit plugin's timeout
 
 
+class _Gate:
+    """A PreEnqueue plugin, and about which pods it need not be asked."""
+
+    __slots__ = ("only", "plugin", "reads_spec")
+
+    def __init__(self, plugin: PreEnqueuePlugin) -> None:
+        self.plugin = plugin
+        self.reads_spec: bool = getattr(plugin, "gates_by_spec", False)
+        self.only: Container[str] | None = getattr(plugin, "may_gate", None)
+
+
 class Framework:
     """One profile with its plugins, ready to schedule pods.
 
@@ -72,7 +84,8 @@ class Framework:
         def at(point: str) -> list[Plugin]:
             return [plugin for plugin, _ in plugins.get(point, ())]
 
-        self._pre_enqueue = cast(list[PreEnqueuePlugin], at("preEnqueue"))
+        self._gates = [_Gate(cast(PreEnqueuePlugin, plugin)) for plugin in at("preEnqueue")]
+        self._open_spec: PodSpec | None = None  # the last one that no plugin gates which looks at the spec alone
         self._queue_sort = cast(list[QueueSortPlugin], at("queueSort"))
         self._reserve = cast(list[ReservePlugin], at("reserve"))
         self._permit = cast(list[PermitPlugin], at("permit"))
@@ -117,8 +130,15 @@ class Framework:
         return self._queue_sort[0].sort_key
 
     def run_pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """Return None if the pod may be queued, or the status of the first PreEnqueue plugin that gates it."""
-        for plugin in self._pre_enqueue:
+        """Return None, or the status of the first plugin that gates the pod."""
+        spec, uid = pod.pod.spec, pod.uid
+        for gate in self._gates:
+            if gate.reads_spec:
+                if spec is self._open_spec:
+                    continue
+            elif gate.only is not None and uid not in gate.only:
+                continue
+            plugin = gate.plugin
             try:
                 status = plugin.pre_enqueue(pod)
                 code = Code.SUCCESS if status is None else code_of(status)
@@ -126,6 +146,7 @@ class Framework:
                 return raised(plugin, "PreEnqueue", error)
             if status is not None and code is not Code.SUCCESS:
                 return status.of(plugin.name)
+        self._open_spec = spec
         return None
 
     def events_by_plugin(self) -> dict[str, Sequence[ClusterEvent | Registration]]:

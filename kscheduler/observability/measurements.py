@@ -11,10 +11,11 @@ from typing import Protocol, TypeVar
 
 from kscheduler._fast import Histogram
 from kscheduler.observability.metrics import (
+    ChildT,
     Counter,
     CounterFamily,
+    Family,
     GaugeFamily,
-    HistogramFamily,
     Metrics,
     attempts_label,
 )
@@ -68,16 +69,20 @@ MOST_KEPT_ATTEMPTS = 16  # higher numbers of attempts share one label value
 FALLBACKS = frozenset({"neutral", "exclude", "last-good", "requeue"})
 
 
-class Durations(dict[str, Histogram]):
-    """The histograms of a family by its label's value; one is made when it is looked up first, else it is no call."""
+class Children(dict[tuple[str, ...], ChildT]):
+    """The children of a family by their label values. One is made when it is looked up first; after that it is no call.
 
-    def __init__(self, family: HistogramFamily) -> None:
+    For hot code that reports what happens to each pod.
+    """
+
+    def __init__(self, family: Family[ChildT]) -> None:
         super().__init__()
-        self._family = family
+        self._family: Family[ChildT] = family
 
-    def __missing__(self, value: str) -> Histogram:
-        found = self[value] = self._family.labels(value)
-        return found
+    def __missing__(self, values: tuple[str, ...]) -> ChildT:
+        child: ChildT = self._family.labels(*values)
+        self[values] = child
+        return child
 
 
 class Measurements:
@@ -86,11 +91,10 @@ class Measurements:
         self.metrics = Metrics(process=False) if metrics is None else metrics
         # Children of families that are observed for each pod, by their label values.
         self._points: dict[tuple[str, str, str], Histogram] = {}  # (point, status, profile) -> duration
-        self._hints: dict[tuple[str, str], Histogram] = {}  # (hinted, profile) -> duration
-        self._attempts: dict[tuple[str, str], Counter] = {}  # (profile, result) -> pods
-        # event -> duration of its handling, for the event handlers to observe
-        self.event_durations = Durations(self.metrics.event_handling_duration_seconds)
-        self._incoming: dict[tuple[str, str], Counter] = {}  # (queue, event)
+        # (event,) -> duration of its handling, for the event handlers to observe
+        self.event_durations = Children(self.metrics.event_handling_duration_seconds)
+        # (queue, event) -> pods that entered a queue: active, backoff or unschedulable. `event`: the label of the cause
+        self.incoming = Children(self.metrics.queue_incoming_pods_total)
         self._scheduled: dict[str, tuple[Counter, Histogram]] = {}  # profile -> attempts, their duration
         self._since_first: dict[int, Histogram] = {}  # attempts -> time since the first
 
@@ -148,14 +152,6 @@ class Measurements:
         self.metrics.store_schedule_results_duration_seconds.labels(profile).observe(seconds)
 
     # --- the queue reports ---
-
-    def incoming(self, queue: str, event: str) -> None:
-        """Count a pod that entered the queue `queue` (active, backoff or unschedulable). `event`: what caused it."""
-        key = (queue, event)
-        counter = self._incoming.get(key)
-        if counter is None:
-            counter = self._incoming[key] = self.metrics.queue_incoming_pods_total.labels(*key)
-        counter.value += 1
 
     def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
         """Record a queueing hint's duration in seconds, and its `answer`: Queue, QueueSkip, or Error if it raised.

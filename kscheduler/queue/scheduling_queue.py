@@ -97,6 +97,7 @@ class SchedulingQueue:
         self._max_in_unschedulable_s = max_in_unschedulable_s
         self._now = -math.inf  # the latest moment seen
         self._pods: dict[str, QueuedPodInfo] = {}  # pod uid -> pod in any pool; pods in flight are not here
+        self.uids = self._pods.keys()  # of these pods, as a view
         self._active = ActiveQueue(less_key, tickets)
         self._backoff = BackoffQueue(less_key, tickets)
         self._unschedulable = UnschedulablePods(self._rules)
@@ -110,10 +111,11 @@ class SchedulingQueue:
 
     def add(self, pod_info: PodInfo, now: float) -> None:
         """Add a new pod without a node. A pod that is in the queue or in flight already is updated instead."""
-        uid, now = pod_info.uid, self._at(now)
+        uid = pod_info.uid
         if uid in self._pods or uid in self._in_flight:
             self.update(None, pod_info, now)
             return
+        self._now = now = max(self._now, now)
         qpi = QueuedPodInfo(pod_info, now)
         gate = self._pre_enqueue(pod_info)
         if gate is None or self._is_open(gate, qpi):
@@ -204,7 +206,7 @@ class SchedulingQueue:
         qpi = self._backoff.pop_early(lane)
         if qpi is None:
             return None
-        self._observer.incoming("active", POP_FROM_BACKOFF_QUEUE)
+        self._observer.incoming["active", POP_FROM_BACKOFF_QUEUE].value += 1
         self._depart((qpi,), now)
         return qpi
 
@@ -387,11 +389,6 @@ class SchedulingQueue:
 
     # --- time ----------------------------------------------------------------------------------------------------
 
-    @property
-    def has_pods(self) -> bool:
-        """True if there is a pod in any pool; pods in flight are in none."""
-        return bool(self._pods)
-
     def flush(self, now: float) -> int:
         """Move pods whose backoff is over, continue unfinished events, and requeue pods that waited too long.
 
@@ -400,7 +397,7 @@ class SchedulingQueue:
         As in kube-scheduler, backoffs end at whole seconds and timeouts every 30 s, on multiples of this
         clock, however seldom or often flush is called.
         """
-        now = self._at(now)
+        self._now = now = max(self._now, now)
         moved = 0
         if self._backoff.pods:
             for qpi in self._backoff.pop_completed(now):
@@ -425,8 +422,6 @@ class SchedulingQueue:
         """Return the earliest time, not before `now`, at which `flush` has something to do; None if there is none."""
         if self._waker:
             return now
-        if not self._pods:
-            return None
         stamps = [qpi.timestamp for qpi in self._waker.timed_gated()]
         longest_waiting = next(iter(self._unschedulable.rejected.values()), None)
         if longest_waiting is not None:
@@ -455,7 +450,7 @@ class SchedulingQueue:
             self._set_lane(qpi)
             self._backoff.push(qpi)
             self._pods[qpi.pod_info.uid] = qpi
-            self._observer.incoming("backoff", label)
+            self._observer.incoming["backoff", label].value += 1
         else:
             self._enter_active(qpi, label, now)
         return qpi.pool
@@ -464,7 +459,7 @@ class SchedulingQueue:
         """Let a rejected or gated pod wait for an event."""
         self._unschedulable.add(qpi)
         self._pods[qpi.pod_info.uid] = qpi
-        self._observer.incoming("unschedulable", label)
+        self._observer.incoming["unschedulable", label].value += 1
 
     def _enter_active(self, qpi: QueuedPodInfo, label: str, now: float) -> None:
         if qpi.initial_attempt_timestamp is None:
@@ -474,7 +469,7 @@ class SchedulingQueue:
             qpi.lane = self._lane_of(qpi.pod_info)
         self._active.push(qpi)
         self._pods[uid] = qpi
-        self._observer.incoming("active", label)
+        self._observer.incoming["active", label].value += 1
 
     def _set_lane(self, qpi: QueuedPodInfo) -> None:
         if self._lane_of is not None:

@@ -107,7 +107,7 @@ class PodEvents:
             self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None, self._clock.now())
         elif pod.status.nominated_node_name and self._is_ours(pod):
             self._free_nominated_room(pod)
-        if self._queue.has_pods:
+        if self._queue.uids:
             self._wake()
 
     def _leave_queue(self, uid: str) -> None:
@@ -143,7 +143,7 @@ class PodEvents:
         else:
             for event in pod_events(was_bound, pod):
                 self._queue.move_all_to_active_or_backoff(event, was_bound, pod, now)
-        if self._queue.has_pods:  # else nobody's turn can have come
+        if self._queue.uids:  # else nobody's turn can have come
             self._wake()
 
     def _confirmed(self, pod: Pod) -> None:
@@ -153,7 +153,7 @@ class PodEvents:
             self._nominations.remove(uid)
         self._on_gone(uid)
         queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod, self._clock.now())
-        if queue.has_pods:
+        if queue.uids:
             self._wake()
 
     def _pending(self, pod: Pod) -> None:
@@ -328,17 +328,17 @@ class TimedEvents(Generic[T]):
     def on_add(self, obj: T) -> None:
         started = self._stopwatch()
         self._handler.on_add(obj)
-        self._durations[f"{self._name}Add"].observe(self._stopwatch() - started)
+        self._durations[f"{self._name}Add",].observe(self._stopwatch() - started)
 
     def on_update(self, old: T, new: T) -> None:
         started = self._stopwatch()
         self._handler.on_update(old, new)
-        self._durations[f"{self._name}Update"].observe(self._stopwatch() - started)
+        self._durations[f"{self._name}Update",].observe(self._stopwatch() - started)
 
     def on_delete(self, obj: T) -> None:
         started = self._stopwatch()
         self._handler.on_delete(obj)
-        self._durations[f"{self._name}Delete"].observe(self._stopwatch() - started)
+        self._durations[f"{self._name}Delete",].observe(self._stopwatch() - started)
 
 
 class TimedPodEvents:
@@ -353,16 +353,16 @@ class TimedPodEvents:
         started = self._stopwatch()
         self._handler.on_add(pod)
         event = "AssignedPodAdd" if pod.spec.node_name else "UnschedulablePodAdd"
-        self._durations[event].observe(self._stopwatch() - started)
+        self._durations[event,].observe(self._stopwatch() - started)
 
     def on_update(self, old: Pod, new: Pod) -> None:
         started = self._stopwatch()
         self._handler.on_update(old, new)
         event = "AssignedPodUpdate" if new.spec.node_name else "UnschedulablePodUpdate"
-        self._durations[event].observe(self._stopwatch() - started)
+        self._durations[event,].observe(self._stopwatch() - started)
 
     def on_delete(self, pod: Pod) -> None:
         started = self._stopwatch()
         self._handler.on_delete(pod)
         event = "AssignedPodDelete" if pod.spec.node_name else "UnschedulablePodDelete"
-        self._durations[event].observe(self._stopwatch() - started)
+        self._durations[event,].observe(self._stopwatch() - started)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
@@ -63,6 +64,39 @@ def test_the_first_pre_enqueue_plugin_that_refuses_holds_the_pod_back() -> None:
     assert made.framework.run_pre_enqueue(POD) == NO.of("b")
     assert asked == ["a", "b"]
     assert Bench({}).framework.run_pre_enqueue(POD) is None
+
+
+class BySpec(Reported):
+    gates_by_spec = True
+
+
+class OfSome(Reported):
+    may_gate = ("uid-held",)
+
+
+def test_a_plugin_that_gates_by_the_spec_is_asked_once_about_pods_that_share_it() -> None:
+    asked: list[str] = []
+    made = Bench({"preEnqueue": [BySpec("spec", None, asked), Reported("any", None, asked)]})
+    other = PodInfo(make_pod("q").obj())
+    for pod in (POD, PodInfo(structs.replace(other.pod, spec=POD.pod.spec)), other):
+        assert made.framework.run_pre_enqueue(pod) is None
+    assert asked == ["spec", "any", "any", "spec", "any"]
+
+
+def test_a_spec_that_is_gated_is_looked_at_again() -> None:
+    asked: list[str] = []
+    made = Bench({"preEnqueue": [BySpec("spec", NO, asked)]})
+    for _ in range(2):
+        assert made.framework.run_pre_enqueue(POD) == NO.of("spec")
+    assert asked == ["spec", "spec"]
+
+
+def test_a_plugin_that_names_the_pods_it_may_gate_is_not_asked_about_others() -> None:
+    asked: list[str] = []
+    made = Bench({"preEnqueue": [OfSome("some", NO, asked)]})
+    assert made.framework.run_pre_enqueue(POD) is None
+    assert made.framework.run_pre_enqueue(PodInfo(make_pod("held").uid("uid-held").obj())) == NO.of("some")
+    assert asked == ["some"]
 
 
 def test_reserve_stops_at_the_first_failure_and_unreserve_asks_all_in_reverse() -> None:

@@ -68,7 +68,7 @@ def test_preemptions_are_counted_with_their_victims_and_their_work() -> None:
 def test_single_happenings_are_counted() -> None:
     metrics = Metrics()
     measurements = Measurements(metrics)
-    measurements.incoming("active", "PodAdd")
+    measurements.incoming["active", "PodAdd"].value += 1
     measurements.bind_conflict()
     measurements.bad_object("pods")
     measurements.loop_lag(0.25)

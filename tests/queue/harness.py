@@ -70,11 +70,12 @@ class Incoming(Measurements):
 
     def __init__(self) -> None:
         super().__init__()
-        self.counts: Counter[tuple[str, str]] = Counter()  # (queue, event label) -> pods
         self.hints: Counter[tuple[str, str, str]] = Counter()  # (plugin, event label, answer) -> times reported
 
-    def incoming(self, queue: str, event: str) -> None:
-        self.counts[queue, event] += 1
+    @property
+    def counts(self) -> Counter[tuple[str, ...]]:
+        """(queue, event label) -> pods."""
+        return Counter({labels: int(counter.value) for labels, counter in self.incoming.items()})
 
     def hint(self, plugin: str, event: str, answer: str, seconds: float) -> None:
         self.hints[plugin, event, answer] += 1

@@ -14,6 +14,7 @@ NAME = "SchedulingGates"
 
 class SchedulingGates:
     name = NAME
+    gates_by_spec = True
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         gates = pod.pod.spec.scheduling_gates

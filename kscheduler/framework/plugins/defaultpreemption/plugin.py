@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from kscheduler.api.objects import Pod
@@ -61,11 +61,12 @@ class DefaultPreemption:
         self._args = args
         self._dry_run = dry_run or CompiledDryRun(handle)
         self._executor = Executor(handle, NAME)
+        self.may_gate: Container[str] = self._executor.running
 
     # --- the queue ---
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        is_held = pod.uid in self._executor.running and self._executor.holds(pod.uid)
+        is_held = pod.uid in self.may_gate and self._executor.holds(pod.uid)
         return UNDER_WAY if is_held else None
 
     def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
