@@ -570,7 +570,7 @@ class Scheduler:
     def _schedule_slice(self) -> bool:
         """Decide pods for a few milliseconds. Returns False when nothing can be decided now."""
         now = self._clock.now()
-        self._work.clear()
+        self._work.is_set = False
         self.queue.flush(now)
         if self._timers.due and (due := self._timers.pop_due(now)):
             self.queue.activate(due, now)

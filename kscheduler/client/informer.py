@@ -373,31 +373,36 @@ class Informer(Generic[T]):
             self._worked()
         if not self._has_changed and any(event.type is not EventType.BOOKMARK for event in events):
             self._has_changed, self._is_quiet = True, False
+        is_namespaced = self.resource.namespaced
         for event in events:
-            self._apply(event)
+            self._event_counts[event.type].value += 1
+            version, newest = event.resource_version, self.resource_version
+            # As `is_older`, which need not be asked where versions have one length: digits then compare as text.
+            is_surely_newer = version >= newest and len(version) == len(newest)
+            if version and not is_surely_newer and is_older(version, newest):
+                if event.type is EventType.BOOKMARK:
+                    continue
+                raise VersionWentBack(
+                    f"watch of {self.resource.plural}: version {version} came after {newest}; listing again"
+                )
+            obj: Any = event.object
+            if event.is_kept and event.type is not EventType.DELETED:  # nearly all of a busy cluster
+                meta: ObjectMeta = obj.metadata
+                self._store(f"{meta.namespace}/{meta.name}" if is_namespaced else meta.name, obj)
+            else:
+                self._apply(event)
+            if version:
+                self.resource_version = version
         if self._goal:
             self._advanced()
 
     def _apply(self, event: WatchEvent[T]) -> None:
-        self._event_counts[event.type].value += 1
-        version = event.resource_version
-        newest = self.resource_version
-        # As `is_older`, which need not be asked where versions have one length: digits then compare as text.
-        is_surely_newer = version >= newest and len(version) == len(newest)
-        if version and not is_surely_newer and is_older(version, newest):
-            if event.type is EventType.BOOKMARK:
-                return
-            raise VersionWentBack(
-                f"watch of {self.resource.plural}: version {version} came after {self.resource_version}; listing again"
-            )
+        """Apply an event as it was decoded. Raises UnreadableChange for one that only a list can replace."""
         obj, unread = event.object, event.unread
         if obj is not None:
-            meta: ObjectMeta = obj.metadata  # type: ignore[attr-defined]
-            key = f"{meta.namespace}/{meta.name}" if self.resource.namespaced else meta.name
+            key = _key(obj)
             if event.type is EventType.DELETED:
                 self._remove(key)
-            elif event.is_kept:
-                self._store(key, obj)
             else:
                 try:
                     self._put(key, obj)
@@ -407,8 +412,6 @@ class Informer(Generic[T]):
             raise UnreadableChange(
                 f"watch of {self.resource.plural}: a change of {unread} cannot be read; listing again"
             )
-        if version:
-            self.resource_version = version
 
     # --- store and handler --------------------------------------------------------------------------------------
 

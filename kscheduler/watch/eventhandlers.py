@@ -48,8 +48,15 @@ from kscheduler.watch.past_bindings import PastBindings
 log = logging.getLogger(__name__)
 
 
+def _stands_still() -> float:
+    return 0.0
+
+
 class PodEvents:
-    """Handles pod events. `on_gone(uid)` is called for deleted and bound pods, which need no PodScheduled condition."""
+    """Handles pods, and reports how long each event took, under kube-scheduler's names for them.
+
+    `on_gone(uid)` is called for deleted and bound pods, which need no PodScheduled condition.
+    """
 
     def __init__(
         self,
@@ -63,6 +70,7 @@ class PodEvents:
         wake: Callable[[], None],
         on_gone: Callable[[str], None],
         past_bindings: PastBindings | None = None,
+        stopwatch: Callable[[], float] = _stands_still,
     ) -> None:
         self._cache = cache
         self._cached = cache.uids()
@@ -74,31 +82,45 @@ class PodEvents:
         self._wake = wake
         self._on_gone = on_gone
         self._past_bindings = past_bindings
+        self._stopwatch = stopwatch
+        self._durations = measurements.event_durations
 
     def on_add(self, pod: Pod) -> None:
+        started = self._stopwatch()
         if pod.spec.node_name:
+            event = "AssignedPodAdd"
             if self._past_bindings is not None and self._is_ours(pod):
                 self._past_bindings.found(pod)
             self._bound(pod, was_bound=None)
-        elif pod.spec.scheduler_name in self._profiles:
-            self._pending(pod)
+        else:
+            event = "UnschedulablePodAdd"
+            if pod.spec.scheduler_name in self._profiles:
+                self._pending(pod)
+        self._durations[event,].observe(self._stopwatch() - started)
 
     def on_update(self, old: Pod, new: Pod) -> None:
+        started = self._stopwatch()
+        event = "AssignedPodUpdate" if new.spec.node_name else "UnschedulablePodUpdate"
         if old.metadata.uid != new.metadata.uid:  # deleted and created again between two events
             self.on_delete(old)
             self.on_add(new)
-        elif new.spec.node_name and not old.spec.node_name and self._cache.confirm(new):
+        elif not new.spec.node_name:
+            if self._is_ours(new):
+                self._still_pending(old, new)
+        elif old.spec.node_name:
+            self._bound(new, was_bound=old)
+        elif self._cache.confirm(new):
             self._confirmed(new)
-        elif new.spec.node_name:
+        else:
             past = self._past_bindings
-            if past is not None and past.is_open and not old.spec.node_name and self._is_ours(new):
+            if past is not None and past.is_open and self._is_ours(new):
                 promised = self._cache.get(new.metadata.uid)
                 past.seen(new, assumed_on="" if promised is None else promised.node_name)
-            self._bound(new, was_bound=old if old.spec.node_name else None)
-        elif self._is_ours(new):
-            self._still_pending(old, new)
+            self._bound(new, was_bound=None)
+        self._durations[event,].observe(self._stopwatch() - started)
 
     def on_delete(self, pod: Pod) -> None:
+        started = self._stopwatch()
         uid = pod.metadata.uid
         if self._past_bindings is not None:
             self._past_bindings.forget(uid)
@@ -109,6 +131,8 @@ class PodEvents:
             self._free_nominated_room(pod)
         if self._queue.uids:
             self._wake()
+        event = "AssignedPodDelete" if pod.spec.node_name else "UnschedulablePodDelete"
+        self._durations[event,].observe(self._stopwatch() - started)
 
     def _leave_queue(self, uid: str) -> None:
         self._queue.delete(uid)
@@ -339,30 +363,3 @@ class TimedEvents(Generic[T]):
         started = self._stopwatch()
         self._handler.on_delete(obj)
         self._durations[f"{self._name}Delete",].observe(self._stopwatch() - started)
-
-
-class TimedPodEvents:
-    """As `TimedEvents`, for pods: their events are named by whether they have a node."""
-
-    def __init__(self, handler: Handler[Pod], *, stopwatch: Callable[[], float], measurements: Measurements) -> None:
-        self._handler = handler
-        self._stopwatch = stopwatch
-        self._durations = measurements.event_durations
-
-    def on_add(self, pod: Pod) -> None:
-        started = self._stopwatch()
-        self._handler.on_add(pod)
-        event = "AssignedPodAdd" if pod.spec.node_name else "UnschedulablePodAdd"
-        self._durations[event,].observe(self._stopwatch() - started)
-
-    def on_update(self, old: Pod, new: Pod) -> None:
-        started = self._stopwatch()
-        self._handler.on_update(old, new)
-        event = "AssignedPodUpdate" if new.spec.node_name else "UnschedulablePodUpdate"
-        self._durations[event,].observe(self._stopwatch() - started)
-
-    def on_delete(self, pod: Pod) -> None:
-        started = self._stopwatch()
-        self._handler.on_delete(pod)
-        event = "AssignedPodDelete" if pod.spec.node_name else "UnschedulablePodDelete"
-        self._durations[event,].observe(self._stopwatch() - started)

@@ -42,7 +42,6 @@ from kscheduler.watch.eventhandlers import (
     NodeEvents,
     PodEvents,
     TimedEvents,
-    TimedPodEvents,
 )
 from kscheduler.watch.past_bindings import PastBindings
 from kscheduler.watch.pod_documents import PodDocuments
@@ -148,8 +147,8 @@ class Watches:
         return TimedEvents(handler, name, stopwatch=self._stopwatch, measurements=self._measure)
 
     def _of_pods(self) -> Informer[Pod]:
-        """Return the informer of unfinished pods, which reads complete documents if wasm plugins need these."""
-        events = TimedPodEvents(self._pod_events(), stopwatch=self._stopwatch, measurements=self._measure)
+        """Return the informer of unfinished pods, which reads documents if guests need complete pods."""
+        events = self._pod_events()
         sharing = PodSharing(bound_since=self._bound_since)
         keep = sharing.keep
         documents = self._listeners.pod_documents
@@ -172,6 +171,7 @@ class Watches:
             wake=to.wake,
             on_gone=to.on_gone,
             past_bindings=to.past_bindings,
+            stopwatch=self._stopwatch,
         )
 
     def _node_events(self) -> NodeEvents:

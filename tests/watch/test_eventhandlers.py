@@ -31,7 +31,6 @@ from kscheduler.testing import PodBuilder, make_node, make_pod
 from kscheduler.watch.eventhandlers import (
     NodeEvents,
     PodEvents,
-    TimedPodEvents,
 )
 from kscheduler.watch.past_bindings import PastBindings
 from tests.support.changes import cordon, heartbeat, label_pod, relabel, resize
@@ -42,7 +41,7 @@ P, N = "uid-default-p", "n1"
 
 
 class Bench:
-    def __init__(self) -> None:
+    def __init__(self, stopwatch: Callable[[], float] = lambda: 0.0) -> None:
         self.clock = ManualClock(now=50.0)
         self.cache = Cache()
         self.gate: Status | None = None  # what PreEnqueue says
@@ -73,6 +72,7 @@ class Bench:
             wake=self._wake,
             on_gone=self.gone.append,
             past_bindings=(past := PastBindings(self.clock)),
+            stopwatch=stopwatch,
         )
         self.late: list[str] = []  # bindings of others since this replica schedules
         assert list(past.take(lambda pod, at: self.late.append(pod.spec.node_name or ""))) == []
@@ -394,13 +394,12 @@ def test_budgets_are_kept_as_the_watch_says() -> None:
 
 
 def test_events_are_timed_under_kube_schedulers_names() -> None:
-    bench = Bench()
     clock = iter(range(100))
-    timed = TimedPodEvents(bench.pods, stopwatch=lambda: float(next(clock)), measurements=Measurements(bench.metrics))
+    bench = Bench(stopwatch=lambda: float(next(clock)))
     free, bound = pending().obj(), pending().node(N).obj()
-    timed.on_add(free)
-    timed.on_update(free, bound)
-    timed.on_delete(bound)
+    bench.pods.on_add(free)
+    bench.pods.on_update(free, bound)
+    bench.pods.on_delete(bound)
     family = bench.metrics.event_handling_duration_seconds
     found = {labels[0]: child.sum for labels, child in family.items()}
     assert found == {"UnschedulablePodAdd": 1.0, "AssignedPodUpdate": 1.0, "AssignedPodDelete": 1.0}
