@@ -130,7 +130,7 @@ class Framework:
         return self._queue_sort[0].sort_key
 
     def run_pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """Return None, or the status of the first plugin that gates the pod."""
+        """Return None if the pod may be queued, or the status of the first PreEnqueue plugin that gates it."""
         spec, uid = pod.pod.spec, pod.uid
         for gate in self._gates:
             if gate.reads_spec:

@@ -476,7 +476,10 @@ class SchedulingQueue:
             qpi.lane = self._lane_of(qpi.pod_info)
 
     def _admit(self, qpi: QueuedPodInfo) -> bool:
-        """Run PreEnqueue. False: a plugin gates the pod; the plugin is recorded, so that its events find the pod."""
+        """Run PreEnqueue.
+
+        Returns False if a plugin gates the pod, which is recorded, so that its events find the pod.
+        """
         gate = self._pre_enqueue(qpi.pod_info)
         if gate is None or self._is_open(gate, qpi):
             qpi.gated_by = None

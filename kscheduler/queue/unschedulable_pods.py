@@ -105,7 +105,7 @@ class UnschedulablePods:
                 groups.remove(qpi)
 
     def _withdraw(self, qpi: QueuedPodInfo) -> None:
-        """Remove a rejected pod that a fault prevented from entering all of its groups."""
+        """Remove a rejected pod that could not be added to all of its groups because of a fault."""
         del self.rejected[qpi.uid]
         profile = self._rules.profile_of(qpi)
         for plugin in rejectors(qpi):

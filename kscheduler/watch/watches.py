@@ -147,7 +147,7 @@ class Watches:
         return TimedEvents(handler, name, stopwatch=self._stopwatch, measurements=self._measure)
 
     def _of_pods(self) -> Informer[Pod]:
-        """Return the informer of unfinished pods, which reads documents if guests need complete pods."""
+        """Return the informer of unfinished pods, which reads complete documents if wasm plugins need these."""
         events = self._pod_events()
         sharing = PodSharing(bound_since=self._bound_since)
         keep = sharing.keep
