@@ -79,13 +79,14 @@ cdef struct ClassC:
     int32_t* group_ties  # [group] number of rows with that total, unless it is stale
     int32_t* stale  # groups whose best is out of date, `stale_count` of them; there is room for one more
     Py_ssize_t stale_count
-    unsigned char* is_stale  # [group] 1: it is among `stale`
-    int32_t* by_node_class  # [node class] weighted sum of its scores, -1 if rejected; at index -1 there is a -1
-    int32_t* moves  # [node class] by how much totals change when normalisation changes
-    Py_ssize_t* feasible_in  # [node class] number of feasible rows; counted if `is_uneven`
-    Py_ssize_t feasible  # number of feasible rows
-    Py_ssize_t cursor  # number of changes of the columns that were read
-    uint64_t answers_version  # sum of the versions of the plugins' answers that were read
+    unsigned char* is_stale  # [group] 1: among them
+    int32_t* by_node_class  # [node class] weighted sum of the lists; -1 if that is out. There is a -1 before the first
+    int32_t* moves  # [node class] by what totals change when normalisation does
+    Py_ssize_t* feasible_in  # [node class] feasible rows; kept if `is_uneven`
+    Py_ssize_t feasible  # rows
+    Py_ssize_t cursor  # changes read
+    Py_ssize_t fetched  # changes for which the rows are in the cache, perhaps
+    uint64_t answers_version  # sum of the versions of what is asked that was read
     bint must_rebuild
     bint must_normalize
     Py_ssize_t bytes

@@ -34,6 +34,7 @@ cdef class Placer:
     cdef int make_room(self, Py_ssize_t needed) except -1
     cdef int look(self) except -1
     cdef bint must_ask(self, const ClassC* c) except? -1 nogil
+    cdef int fetch_changed(self, ClassC* c) except? -2 nogil
     cdef int catch_up(self, ClassC* c) except? -2 nogil
     cdef int rebuild(self, ClassC* c) except? -2 nogil
     cdef int replay(self, ClassC* c) except? -2 nogil

@@ -75,7 +75,21 @@ cdef enum:
     WORTH_A_THREAD = 16_384  # rows; they take 60 us, or 45 us with a worker that has to be woken; 12,000 gain nothing
     MAX_THREADS = 64
 
-# Why placing pods one after another ended.
+
+cdef inline void fetch_class(const ClassC* c) noexcept nogil:
+    cdef Py_ssize_t line
+    for line in range(0, sizeof(ClassC), 64):
+        fetch(<const char*>c + line)
+
+
+cdef inline void fetch_row(const ClassC* c, row_t row) noexcept nogil:
+    """Fetch into the cache what is written when a row has changed: that lies in three places."""
+    fetch(&c.totals[row])
+    fetch(&c.best[row >> BLOCK_SHIFT])
+    fetch(&c.ties[row >> BLOCK_SHIFT])
+
+
+# What ended a run.
 cdef enum:
     DONE
     NOWHERE  # the pod fits nowhere
@@ -300,6 +314,11 @@ cdef class Placer:
         cdef row_t row
         for at in range(start, count):
             c = classes[at]
+            # With many classes, what is known for the next one is in no cache: it comes while this one is looked at.
+            if at + 2 < count:
+                fetch_class(classes[at + 2])
+            if at + 1 < count:
+                self.fetch_changed(classes[at + 1])
             if c.shape.rows < self.table.rows or c.totals is NULL:
                 outcome[0] = UNREADY
                 return at
@@ -342,6 +361,21 @@ cdef class Placer:
             follow(c.ruled[i].rules, self.columns)
         return False
 
+    cdef int fetch_changed(self, ClassC* c) except? -2 nogil:
+        """Fetch into the cache what is known of the rows that have changed since the class was last used."""
+        cdef Py_ssize_t behind = self.columns.changes - c.cursor, change
+        if c.must_rebuild or not FEW < behind <= CHUNK:
+            return 0
+        fetch(c.demand.fit)
+        fetch(c.demand.balanced)
+        fetch(c.by_node_class)
+        fetch(c.group_best)
+        fetch(c.group_ties)
+        for change in range(max(c.cursor, c.fetched), self.columns.changes):
+            fetch_row(c, self.columns.changed_rows[change & self.columns.ring_mask])
+        c.fetched = self.columns.changes
+        return 0
+
     cdef int catch_up(self, ClassC* c) except? -2 nogil:
         """Update a class's cached results to the current state of the rows."""
         cdef Py_ssize_t behind = self.columns.changes - c.cursor, i
@@ -381,19 +415,14 @@ cdef class Placer:
         """
         cdef int32_t totals[CHUNK]
         cdef Py_ssize_t mask = self.columns.ring_mask, start = c.cursor, count, at, i
-        cdef row_t row
         cdef ChunkC chunk
         chunk.stride = self.recent_length
         while start < self.columns.changes:
             # As many as lie side by side in the ring.
             at = start & mask
             count = min(<Py_ssize_t>CHUNK, self.columns.changes - start, mask + 1 - at)
-            # What is written for a row lies in three places, and with many classes or rows none of them is in the cache.
-            for i in range(count):
-                row = self.columns.changed_rows[at + i]
-                fetch(&c.totals[row])
-                fetch(&c.best[row >> BLOCK_SHIFT])
-                fetch(&c.ties[row >> BLOCK_SHIFT])
+            for i in range(max(c.fetched - start, <Py_ssize_t>0), count):
+                fetch_row(c, self.columns.changed_rows[at + i])
             chunk.numbers = self.recent + at
             score_chunk(&c.demand, &chunk, count, totals)
             add_node_classes(c, totals, self.recent_node_classes + at, count)
