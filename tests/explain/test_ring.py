@@ -41,6 +41,19 @@ def test_its_bounds_and_its_sums_hold(
     assert len(ring) + ring.evicted <= added
 
 
+@given(st.lists(UIDS, max_size=30), st.integers(1, 8), st.integers(2, 9))
+def test_decisions_added_together_are_kept_as_if_added_one_by_one(
+    uids: list[str], max_records: int, max_kept: int
+) -> None:
+    together, single = (DecisionRing(max_records, max_kept * RECORD_BYTES) for _ in range(2))
+    together.add_many(make_record(uid, attempt) for attempt, uid in enumerate(uids))
+    for attempt, uid in enumerate(uids):
+        single.add(make_record(uid, attempt))
+    together.check()
+    assert [(record.uid, record.attempt) for record in together] == [(record.uid, record.attempt) for record in single]
+    assert together.evicted == single.evicted
+
+
 def test_the_pod_decided_longest_ago_is_forgotten_first() -> None:
     ring = DecisionRing(3, PLENTY)
     for attempt, uid in enumerate(["a", "b", "a", "c", "d"]):

@@ -3,6 +3,9 @@ from __future__ import annotations
 import random
 from itertools import count
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from kscheduler.queue.pod_heap import PodHeap
 from kscheduler.queue.pod_info import QueuedPodInfo
 from tests.queue.harness import make_pod
@@ -60,3 +63,35 @@ def test_removed_entries_do_not_pile_up() -> None:
     assert len(heap._entries) <= 2 * len(heap) + 64
     heap.check()
     assert [heap.pop() for _ in range(100)] == pods[:100]
+
+
+PUSH = st.tuples(st.just("push"), st.integers(0, 3))
+STEPS = st.lists(
+    st.one_of(PUSH, PUSH, st.tuples(st.sampled_from(["pop", "put back", "remove"]), st.integers(1, 5))), max_size=60
+)
+
+
+@given(STEPS)
+def test_whatever_comes_and_goes_pods_leave_in_the_order_of_keys_and_of_arrival(steps: list[tuple[str, int]]) -> None:
+    heap, returns = PodHeap(count(1)), count(-1, -1)
+    waiting: list[tuple[float, int, QueuedPodInfo]] = []  # key, ticket, pod
+    for number, (what, amount) in enumerate(steps):
+        if what == "push":
+            [qpi] = make_pods(1)
+            qpi.attempts = number
+            heap.push(qpi, (float(amount),))
+            waiting.append((float(amount), qpi.ticket, qpi))
+        elif what == "remove" and waiting:
+            _, _, qpi = waiting.pop(amount % len(waiting))
+            heap.remove(qpi)
+        else:
+            waiting.sort(key=lambda entry: entry[:2])
+            expected, waiting = waiting[:amount], waiting[amount:]
+            assert heap.pop_many(amount) == [qpi for _, _, qpi in expected]
+            if what == "put back":
+                for key, _, qpi in reversed(expected):
+                    heap.push(qpi, (key,), next(returns))
+                    waiting.append((key, qpi.ticket, qpi))
+        heap.check()
+        first = min(waiting, key=lambda entry: entry[:2], default=None)
+        assert heap.first() is (None if first is None else first[2])
