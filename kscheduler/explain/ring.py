@@ -50,7 +50,7 @@ class DecisionRing:
 
     def add_many(self, records: Iterable[DecisionRecord]) -> None:
         """Add decisions as `add` does, from the oldest to the newest."""
-        pods, record = self._pods, None
+        pods = self._pods
         for record in records:
             if record.details is not None or record.uid in pods:
                 self.add(record)
@@ -58,8 +58,8 @@ class DecisionRing:
             pods[record.uid] = record
             self._records += 1
             self._bytes += record.bytes
-        if record is not None:
-            self._evict(record)
+            if self._records > self._max_records or self._bytes > self._max_bytes:
+                self._evict(record)
 
     def finish(self, uid: str, outcome: Outcome, at: float, refusal: Refusal | None = None) -> None:
         """Record how a pod's latest decision ended; ignored if that decision is no longer kept."""
