@@ -91,6 +91,8 @@ class Measurements:
         self.metrics = Metrics(process=False) if metrics is None else metrics
         # Children of families that are observed for each pod, by their label values.
         self._points: dict[tuple[str, str, str], Histogram] = {}  # (point, status, profile) -> duration
+        self._hints: dict[tuple[str, str], Histogram] = {}  # (hinted, profile) -> duration
+        self._attempts: dict[tuple[str, str], Counter] = {}  # (profile, result) -> pods
         # (event,) -> duration of its handling, for the event handlers to observe
         self.event_durations = Children(self.metrics.event_handling_duration_seconds)
         # (queue, event) -> pods that entered a queue: active, backoff or unschedulable. `event`: the label of the cause
