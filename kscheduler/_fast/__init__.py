@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         values_by_node_class,
     )
     from kscheduler._fast.placement import Placer
+    from kscheduler._fast.plain_answer import read_plain_answer
     from kscheduler._fast.pod_text import cut_names
     from kscheduler._fast.preemption import Conditions, Residents, clear_nodes, spare_pods
     from kscheduler._fast.scoring import (
@@ -101,8 +102,9 @@ if TYPE_CHECKING:
 
 # Modules of both forms, and those of the compiled form alone.
 _TWINS: Final = (
-    "answers", "classes", "columns", "filtering", "histogram", "metric_rules", "packing", "placement", "pod_text",
-    "preemption", "scoring", "selection", "spread_affinity", "tallies", "topology", "trimaran", "verdicts",
+    "answers", "classes", "columns", "filtering", "histogram", "metric_rules", "packing", "placement",
+    "plain_answer", "pod_text", "preemption", "scoring", "selection", "spread_affinity", "tallies", "topology",
+    "trimaran", "verdicts",
 )  # fmt: skip
 _PLUMBING: Final = ("chunks", "row_ranking", "worker_threads")
 
@@ -177,6 +179,7 @@ __all__ = [
     "pack_usage",
     "rate_load_variation",
     "rate_target_load",
+    "read_plain_answer",
     "reject_marked",
     "rows_changed_since",
     "score_balanced",
