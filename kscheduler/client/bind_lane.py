@@ -148,7 +148,7 @@ class BindLane:
             # Not the fault of the connection that brought the answer, nor of the pods that come after.
             context = {"message": "the work after a binding raised", "exception": bug}
             asyncio.get_running_loop().call_exception_handler(context)
-        if not self._open and not one.period.is_over:
+        if self._empty is not None and not self._open and not one.period.is_over:
             self._tell_empty()
 
     def _tell_empty(self) -> None:
@@ -169,7 +169,8 @@ class _Submitted(msgspec.Struct, eq=False):
     give_up_first: Callable[[], None] = nothing  # abandons the first try; set once that is overdue
 
     def may_write(self) -> bool:
-        return not self.period.is_over and self.lane.permission.may_write()
+        elected = self.lane.permission.elected  # as WritePermission.may_write, without its call
+        return not self.period.is_over and (elected is None or elected.is_leader)
 
     def on_overdue(self) -> None:
         """Let the `Binder` write the binding again. The first try stays open, and a late answer to it still counts."""

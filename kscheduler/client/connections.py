@@ -1,8 +1,8 @@
 """Keep-alive connections for small requests such as bindings and Events, with one request at a time on each.
 
-They cost a tenth of a general HTTP client, because they do nothing general: no redirects, cookies, compression or
-proxies. A request can be awaited, or sent with a callback, which needs neither a task nor a future. Errors are OSError,
-asyncio.TimeoutError or BadAnswer; `client.transport` interprets them.
+A tenth of the cost of a general HTTP client, because nothing general is done: no redirects, cookies, compression or
+proxies. An exchange can be awaited, or begun with an object that takes the outcome, which costs neither task nor
+future. Errors are OSError, asyncio.TimeoutError or BadAnswer; the transport above knows what they mean.
 
 A few connections are kept open even if nothing is requested for long: a new one costs the apiserver several
 milliseconds of handshake, and a burst of pods would have to wait for all of these handshakes at once.
@@ -13,10 +13,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
+import msgspec
+
+from kscheduler._fast import read_plain_answer
 from kscheduler.client.alarm import Alarm
 from kscheduler.client.concurrency import cancel_and_wait, within
 from kscheduler.client.credentials import Endpoint
@@ -31,32 +33,44 @@ MOST_WARM = 12  # connections; an adaptive limit of writes starts with fewer
 WARM_PERIOD_S = 20.0  # from one check of the idle connections to the next
 WARM_AGE_S = 25.0  # a connection idle for longer is used
 WARM_TIMEOUT_S = 10.0
-OnOutcome = Callable[[Answer | Exception], None]
 
 
-class Carrier:
-    """Knows which connection carries one request, so that the caller can close it or exclude it from reuse."""
+class Carrier(msgspec.Struct, eq=False):
+    """Shows on which connection a request travels. After `distrust` that connection carries no other request."""
 
-    # Defaults of the class rather than an __init__, which would be a call for each request.
-    _connection: Connection | None = None
-    _is_distrusted = False
-    is_given_up = False  # the request must not be sent any more, if it has not been
+    connection: Connection | None = None
+    is_distrusted: bool = False
+    is_given_up: bool = False  # not to be sent any more, if it has not been
 
     def take(self, connection: Connection) -> None:
-        self._connection = connection
-        connection.is_trusted = not self._is_distrusted
+        self.connection = connection
+        connection.is_trusted = not self.is_distrusted
 
     def distrust(self) -> None:
-        """Exclude the request's connection from reuse: its server may hang, and a new one may lead to another."""
-        self._is_distrusted = True
-        if self._connection is not None:
-            self._connection.is_trusted = False
+        """Let the connection carry no other request: its server may hang, and a new connection may reach another."""
+        self.is_distrusted = True
+        if self.connection is not None:
+            self.connection.is_trusted = False
 
     def abandon(self) -> None:
         """Close the request's connection, because the answer is not needed any more."""
         self.is_given_up = True
-        if self._connection is not None:
-            self._connection.abandon()
+        if self.connection is not None:
+            self.connection.abandon()
+
+
+class Exchange(Carrier):
+    """A request whose outcome is reported to it once, from the event loop: by `succeeded` or by `ended`."""
+
+    needs_answer: bool = False  # `ended` takes every outcome
+
+    def succeeded(self, status: int, received_bytes: int) -> None:
+        """Take a plain 2xx answer of an apiserver, whose body of so many bytes is not read."""
+        raise NotImplementedError
+
+    def ended(self, outcome: Answer | Exception) -> None:
+        """Take any other answer, or the error that has ended the connection."""
+        raise NotImplementedError
 
 
 class ConnectionPool:
@@ -85,7 +99,7 @@ class ConnectionPool:
         self._ping = ping
         self._warm_period_s = warm_period_s
         self._warm_age_s = warm_age_s
-        self._idle: list[Connection] = []  # used longest ago first
+        self.idle: list[Connection] = []  # used longest ago first
         self._all: set[Connection] = set()
         self._warm = 0  # connections to have ready: as many as there have been at once, up to MOST_WARM
         self._warming: asyncio.Task[None] | None = None
@@ -93,29 +107,26 @@ class ConnectionPool:
     async def exchange(self, request: bytes, timeout_s: float, carrier: Carrier | None = None) -> Answer:
         """Send a complete request and return the complete answer."""
         connection = self.take_idle() or await self.connect()
-        answer = await connection.exchange(request, timeout_s, carrier)
-        self.give_back(connection, answer)
-        return answer
+        return await connection.exchange(request, timeout_s, carrier)
 
     def take_idle(self) -> Connection | None:
-        """Return an open, unused connection, or None. It belongs to the caller until it is given back."""
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.may_be_used(self._keep_alive_s):
-                return connection
-            connection.abort()
+        """Return an open, unused connection, or None. It is the caller's until the answer to an exchange on it."""
+        idle = self.idle
+        while idle:
+            connection = idle.pop()
+            transport = connection.transport
+            if transport is not None and not transport.is_closing():
+                if connection.loop.time() - connection.last_used < self._keep_alive_s:
+                    return connection
+                transport.abort()
         return None
 
     async def connect(self) -> Connection:
-        """Open and return a new connection. It belongs to the caller until it is given back."""
-        return await open_connection(self._endpoint, lambda: Connection(self._all), self._connect_timeout_s)
+        """Return a new connection, the caller's until the answer to an exchange on it."""
+        return await open_connection(self._endpoint, lambda: Connection(self, self._all), self._connect_timeout_s)
 
-    def give_back(self, connection: Connection, answer: Answer) -> None:
-        """Take back a connection on which this answer came. After a failed request the connection is already closed."""
-        if answer.reusable and connection.is_trusted:
-            self._idle.append(connection)  # if it was closed meanwhile, `take_idle` finds that
-        else:
-            connection.abort()
+    def note_answered(self) -> None:
+        """Learn from the first answer on a connection how many are used at once, and keep so many of them warm."""
         if self._warm < MOST_WARM and len(self._all) > self._warm:
             self._warm = min(len(self._all), MOST_WARM)
             if self._warming is None:
@@ -139,19 +150,19 @@ class ConnectionPool:
         """
         now = asyncio.get_running_loop().time()
         # 1. Drop what nobody will use any more.
-        for connection in self._idle[: -self._warm]:
+        for connection in self.idle[: -self._warm]:
             if connection.last_used <= now - self._keep_alive_s:
                 connection.abort()
-        self._idle = [connection for connection in self._idle if connection.is_open]
+        self.idle = [connection for connection in self.idle if connection.is_open]
         # 2. Use what the server would close as idle.
-        for connection in self._idle[-self._warm :]:
+        for connection in self.idle[-self._warm :]:
             request = self._ping()
-            if request and connection.last_used <= now - self._warm_age_s and connection in self._idle:
-                self._idle.remove(connection)
-                self.give_back(connection, await connection.exchange(request, WARM_TIMEOUT_S))
+            if request and connection.last_used <= now - self._warm_age_s and connection in self.idle:
+                self.idle.remove(connection)
+                await connection.exchange(request, WARM_TIMEOUT_S)
         # 3. Open what is missing: the server may have been restarted.
         while len(self._all) < self._warm:
-            self._idle.append(await self.connect())
+            self.idle.append(await self.connect())
 
     async def close(self) -> None:
         """Close all connections; requests under way fail."""
@@ -159,7 +170,7 @@ class ConnectionPool:
             await cancel_and_wait(self._warming)
         for connection in list(self._all):
             connection.abort()
-        self._idle.clear()
+        self.idle.clear()
         await asyncio.sleep(0)  # their exchanges fail now
 
 
@@ -195,118 +206,152 @@ class Connection(asyncio.BufferedProtocol):
     connection.
     """
 
-    def __init__(self, open_ones: set[Connection]) -> None:
+    def __init__(self, pool: ConnectionPool, open_ones: set[Connection]) -> None:
+        self._pool = pool
         self._open_ones = open_ones
-        self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport | None = None
+        self.loop = asyncio.get_running_loop()
+        self.transport: asyncio.Transport | None = None
         self._reader = AnswerReader()
-        self._buffer = memoryview(bytearray(BUFFER_BYTES))
-        self._on_outcome: OnOutcome | None = None
-        self._alarm = Alarm(self._loop, self._timed_out)
-        self.last_used = self._loop.time()
+        self._is_in_pieces = False  # an answer, of which the reader has the first ones
+        self._data = bytearray(BUFFER_BYTES)
+        self._buffer = memoryview(self._data)
+        self._exchange: Exchange | None = None
+        self._alarm = Alarm(self.loop, self._timed_out)
+        self._is_new = True  # no exchange was answered yet
+        self.last_used = self.loop.time()
         self.is_trusted = True  # to carry another request after this one
 
     @property
     def is_open(self) -> bool:
-        return self._transport is not None and not self._transport.is_closing()
-
-    def may_be_used(self, keep_alive_s: float) -> bool:
-        """Return True if the connection is open and was last used less than `keep_alive_s` seconds ago."""
-        transport = self._transport
-        is_open = transport is not None and not transport.is_closing()
-        return is_open and self._loop.time() - self.last_used < keep_alive_s
+        return self.transport is not None and not self.transport.is_closing()
 
     async def exchange(self, request: bytes, timeout_s: float, carrier: Carrier | None = None) -> Answer:
-        """Send a request and return the answer. Any failure, cancellation included, closes the connection."""
-        waiter: asyncio.Future[Answer] = self._loop.create_future()
-        self.send(request, timeout_s, partial(_resolve, waiter), carrier)
-        try:
-            return await waiter
-        except asyncio.CancelledError:
-            self.abandon()
-            raise
-
-    def send(self, request: bytes, timeout_s: float, on_outcome: OnOutcome, carrier: Carrier | None = None) -> None:
-        """Send a request, and call `on_outcome` once from the event loop, with the answer or an error.
+        """Send a request and return the answer. Any failure, cancellation included, closes the connection.
 
         An error closes the connection. `carrier`, if given, records that its request travels on this connection.
         """
+        awaited = _Awaited(needs_answer=True, waiter=self.loop.create_future())
+        self.send(request, timeout_s, awaited)
         if carrier is not None:
             carrier.take(self)
-        self._on_outcome = on_outcome
-        transport = self._transport
+        try:
+            return await awaited.waiter
+        except asyncio.CancelledError:
+            if self._exchange is awaited:  # else it was answered at the same time, and may carry another by now
+                self.abandon()
+            raise
+
+    def send(self, request: bytes, timeout_s: float, exchange: Exchange) -> None:
+        """Begin an exchange. An error ends the connection."""
+        # As `Carrier.take` and `Alarm.set`, without their calls: it is done for each request.
+        exchange.connection = self
+        self.is_trusted = not exchange.is_distrusted
+        self._exchange = exchange
+        transport = self.transport
         if transport is None:
-            self._loop.call_soon(self._fail, ConnectionResetError("the connection was closed"))
+            self.loop.call_soon(self._fail, ConnectionResetError("the connection was closed"))
             return
-        self._alarm.set(self._loop.time() + timeout_s)
+        alarm = self._alarm
+        alarm.at_s = at_s = self.loop.time() + timeout_s
+        if at_s < alarm.due_s:
+            alarm.arm()
         transport.write(request)
 
     def abandon(self) -> None:
-        """Close the connection without reporting the outcome of its request."""
-        self._finish()
+        """Close the connection; the outcome of its exchange is not reported."""
+        self._exchange = None
         self.abort()
 
     def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-
-    def _finish(self) -> OnOutcome | None:
-        """Mark the current request as finished, and return the callback that waits for its outcome, if any."""
-        on_outcome, self._on_outcome = self._on_outcome, None
-        return on_outcome
+        if self.transport is not None:
+            self.transport.abort()
 
     def _timed_out(self) -> None:
-        if self._on_outcome is not None:  # else it was answered in time, and nothing was asked since
+        if self._exchange is not None:  # else it was answered in time, and nothing was asked since
             self._fail(TimeoutError())
 
     def _fail(self, error: Exception) -> None:
-        on_outcome = self._finish()
+        exchange, self._exchange = self._exchange, None
         self.abort()
-        if on_outcome is not None:
-            on_outcome(error)
+        if exchange is not None:
+            exchange.ended(error)
+
+    def _answered(self, exchange: Exchange, answer: Answer) -> None:
+        self._exchange = None
+        self._is_in_pieces = False
+        self._give_back(is_reusable=answer.reusable)
+        exchange.ended(answer)
+
+    def _give_back(self, *, is_reusable: bool) -> None:
+        """Return to the pool after an answer, before it is reported: what comes of it may use this connection."""
+        self.last_used = self.loop.time()
+        if is_reusable and self.is_trusted:
+            self._pool.idle.append(self)  # if it is closed meanwhile, `take_idle` finds that
+        else:
+            self.abort()
+        if self._is_new:
+            self._is_new = False
+            self._pool.note_answered()
 
     # --- asyncio.BufferedProtocol -------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by inheritance
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's are none by inheritance
         self._open_ones.add(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._on_outcome is None:
+        exchange = self._exchange
+        if exchange is None:
             self.abort()  # nobody asked
             return
+        if not (self._is_in_pieces or exchange.needs_answer):
+            plain = read_plain_answer(self._data, nbytes)
+            if plain is not None:
+                self._exchange = None
+                if self._is_new or not self.is_trusted:
+                    self._give_back(is_reusable=True)
+                else:  # what it does then, without its call
+                    self.last_used = self.loop.time()
+                    self._pool.idle.append(self)
+                exchange.succeeded(*plain)
+                return
         try:
             answer = self._reader.feed(self._buffer[:nbytes].tobytes())
         except BadAnswer as error:
             self._fail(error)
             return
+        self._is_in_pieces = True
         if answer is not None:
-            self.last_used = self._loop.time()
-            on_outcome = self._finish()
-            assert on_outcome is not None
-            on_outcome(answer)
+            self._answered(exchange, answer)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._transport = None
+        self.transport = None
         self._alarm.cancel()
         self._open_ones.discard(self)
-        if self._on_outcome is None:
+        exchange = self._exchange
+        if exchange is None:
             return
         answer = self._reader.end()
         if answer is None:
             cause = "before" if self._reader.is_fresh else "in the middle of"
             self._fail(error or ConnectionResetError(f"the server hung up {cause} its answer"))
-        elif (on_outcome := self._finish()) is not None:
-            on_outcome(answer)
+        else:
+            self._answered(exchange, answer)
 
 
-def _resolve(waiter: asyncio.Future[Answer], outcome: Answer | Exception) -> None:
-    if waiter.done():
-        return
-    if isinstance(outcome, Answer):
-        waiter.set_result(outcome)
-    else:
-        waiter.set_exception(outcome)
+class _Awaited(Exchange, kw_only=True):
+    """An exchange that somebody awaits."""
+
+    waiter: asyncio.Future[Answer]
+
+    def ended(self, outcome: Answer | Exception) -> None:
+        waiter = self.waiter
+        if waiter.done():
+            return
+        if isinstance(outcome, Answer):
+            waiter.set_result(outcome)
+        else:
+            waiter.set_exception(outcome)

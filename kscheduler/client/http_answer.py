@@ -5,7 +5,6 @@ It is meant for small answers that are held in memory: of fixed length, chunked,
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 import msgspec
@@ -53,9 +52,7 @@ class AnswerReader:
         return not self._buffer and self._head is None
 
     def feed(self, data: bytes) -> Answer | None:
-        """Add bytes, and return the answer that they complete, or None. Raises BadAnswer."""
-        if self._head is None and not self._buffer and (answer := _read_plain(data)) is not None:
-            return answer
+        """Return the answer that these bytes complete, or None. Raises BadAnswer."""
         self._buffer = buffer = self._buffer + data if self._buffer else data
         head = self._head
         if head is None:
@@ -96,24 +93,6 @@ def read_head(data: bytes) -> Head | None:
     if len(data) > MAX_HEAD_BYTES:
         raise BadAnswer(f"no end of the headers in {MAX_HEAD_BYTES} bytes")
     return None
-
-
-_is_special = re.compile(rb"\r\n(?:Connection|Transfer-Encoding|Retry-After):").search
-
-
-def _read_plain(data: bytes) -> Answer | None:
-    """Return a 2xx answer that came in one piece, with headers spelled as Go does; None for any other.
-
-    Nearly every write is answered in this form; the slower reader handles the rest.
-    """
-    end = data.find(b"\r\n\r\n") + 2
-    at = data.find(b"\r\nContent-Length: ", 0, end)
-    if at < 0 or not data.startswith(b"HTTP/1.1 20") or _is_special(data, 0, end) is not None:
-        return None
-    status, length = data[9:12], data[at + 18 : data.find(b"\r\n", at + 18)]
-    if not status.isdigit() or not length.isdigit() or status == b"204" or len(data) != end + 2 + int(length):
-        return None
-    return Answer(int(status), data[end + 2 :], "", True)
 
 
 def _parse_head(text: bytes, start: int) -> Head:

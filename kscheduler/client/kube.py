@@ -50,10 +50,11 @@ from kscheduler.client.protocol import (
 )
 from kscheduler.client.ratelimit import Priority, RateLimiter
 from kscheduler.client.repeated_reads import RepeatedReads
+from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.slots import Slots
 from kscheduler.client.times import micro_time
-from kscheduler.client.transport import RequestObserver, Transport
-from kscheduler.client.wire import LineDecoder, decode_page
+from kscheduler.client.transport import RequestObserver, Sent, Transport
+from kscheduler.client.wire import LineDecoder, WatchError, decode_page
 from kscheduler.client.write_permission import NOT_BOUND, not_leading
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, DecodeError
@@ -91,9 +92,10 @@ class KubeClient:
         qps: float = 50.0,
         burst: int = 100,
         observer: RequestObserver | None = None,
+        pauses: RetryPauses | None = None,
         user_agent: str = "kscheduler",
     ) -> None:
-        self._transport = Transport(credentials, clock, observer=observer, user_agent=user_agent)
+        self._transport = Transport(credentials, clock, observer=observer, pauses=pauses, user_agent=user_agent)
         self._clock = clock
         self._limiter = RateLimiter(qps, burst, clock)
         self._event_limiter = RateLimiter(qps, burst, clock)
@@ -113,17 +115,18 @@ class KubeClient:
         qps: float = 50.0,
         burst: int = 100,
         observer: RequestObserver | None = None,
+        pauses: RetryPauses | None = None,
         user_agent: str = "kscheduler",
         environ: Mapping[str, str] = os.environ,
     ) -> KubeClient:
         """Load credentials from a kubeconfig or the pod's service account, without a request yet. Raises ConfigError.
 
-        `server` is a URL that replaces the one of the credentials; `qps` and `burst` limit requests as in client-go.
+        `server` is a URL that replaces the one of the credentials. `pauses` is shown each success.
         """
         credentials = await load_credentials(clock, kubeconfig=kubeconfig, context=context, environ=environ)
         if server:
             credentials.reach(checked_server(server, is_tls=credentials.endpoint.is_tls))
-        return cls(credentials, clock, qps=qps, burst=burst, observer=observer, user_agent=user_agent)
+        return cls(credentials, clock, qps=qps, burst=burst, observer=observer, pauses=pauses, user_agent=user_agent)
 
     @property
     def host(self) -> str:
@@ -352,20 +355,25 @@ class KubeClient:
             return None if self._has_event_token else self._event_slot
         return None
 
-    def send_event(self, event: Event, slot: EventSlot, on_answer: OnAnswered) -> bool:
-        if not self._transport.sends:
+    def send_event(self, event: Event, slot: EventSlot | None, on_answer: OnAnswered) -> bool:
+        transport, slots = self._transport, self._slots
+        # As `Transport.sends`, without its call.
+        if not transport.is_direct or self._clock.now() >= transport.credentials.fresh_until:
             return False
-        sent = _SentEvent(self._slots, on_answer)
-        self._transport.send(
-            "POST",
-            _events(event.namespace),
-            protobuf.encode_event(event),
-            protobuf.CONTENT_TYPE,
-            _ACCEPT_PROTOBUF,
-            REQUEST_TIMEOUT_S,
-            sent.receive,
-            sent,
-        )
+        if slot is not None:
+            held = slots.sent(Priority.EVENT, nothing)
+        else:
+            if not (self._has_event_token or self._event_limiter.try_acquire()):
+                return False
+            begun = slots.begin(Priority.EVENT)
+            self._has_event_token = begun is None
+            if begun is None:
+                return False
+            held = begun
+        sent = Sent(slots=slots, slot=held, path=_events(event.namespace), on_answer=on_answer)
+        held.on_overdue = sent.distrust
+        body = protobuf.encode_event(event)
+        transport.send(sent, body, protobuf.CONTENT_TYPE, _ACCEPT_PROTOBUF, REQUEST_TIMEOUT_S)
         return True
 
     async def create_event(self, event: Event, slot: EventSlot | None = None) -> None:
@@ -435,25 +443,6 @@ class KubeClient:
     async def close(self) -> None:
         self._slots.close()
         await self._transport.close()
-
-
-class _SentEvent(Carrier):
-    """The request of one Event, from when it is sent on its slot until it is answered."""
-
-    def __init__(self, slots: Slots, on_answer: OnAnswered) -> None:
-        self._slots = slots
-        self._on_answer = on_answer
-        self._slot = slots.sent(Priority.EVENT, self.distrust)
-
-    def receive(self, error: APIError | None, took_s: float) -> None:
-        """Take the apiserver's answer, or the error of the connection: give the slot back and pass the answer on."""
-        self._slots.ended(self._slot, error)
-        self._on_answer(error)
-
-
-def _expect_bookmarks(stream: LineStream) -> None:
-    """Allow a watch that has brought a bookmark no more silence than there is between bookmarks."""
-    stream.idle_s = min(stream.idle_s, BOOKMARK_SILENCE_S)
 
 
 @functools.lru_cache(maxsize=1_024)

@@ -262,11 +262,12 @@ class SendsEvents(Protocol):
         """Return a slot if one is free, else None; `waited_s` is how long Events have been waiting already."""
         ...
 
-    def send_event(self, event: Event, slot: EventSlot, on_answer: OnAnswered) -> bool:
-        """Send an Event on this slot, once.
+    def send_event(self, event: Event, slot: EventSlot | None, on_answer: OnAnswered) -> bool:
+        """Begin to create an Event on a slot that was taken for it; `on_answer` is called once, from the event loop.
 
-        `on_answer` is called once, from the event loop, with any answer, even a 401. Returns False, and leaves the slot
-        to the caller, if this is not possible now: behind a proxy, or while the token is read again.
+        After a single try: a 401 is an answer like another. Returns False, and keeps the slot as it is, if this way is
+        closed now: behind a proxy, or while the token is read again. With None it takes a slot, and returns False, too,
+        if one has to be waited for.
         """
         ...
 

@@ -38,6 +38,7 @@ class RateLimiter:
 
     def __init__(self, qps: float, burst: int, clock: Clock) -> None:
         self._qps = qps if qps != 0 else DEFAULT_QPS
+        self.is_unlimited = qps < 0
         self._burst = float(burst if burst > 0 else DEFAULT_BURST)
         self._clock = clock
         self._tokens = self._burst
@@ -52,8 +53,8 @@ class RateLimiter:
         return len(self._waiting)
 
     def try_acquire(self) -> bool:
-        """Take a token and return True, if there is one and no other request waits for it."""
-        if self._qps < 0:
+        """Take a token and return True, if one is there and no request waits for it."""
+        if self.is_unlimited:
             return True
         if self._waiting:
             return False

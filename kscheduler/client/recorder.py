@@ -29,7 +29,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kscheduler.api.objects import Pod
-from kscheduler.client.concurrency import Signal, cancel_and_wait, run_together, wait_event
+from kscheduler.client.concurrency import Signal, cancel_and_wait, run_together
 from kscheduler.client.event_queue import EventQueue, Worth
 from kscheduler.client.protocol import Client, Event, EventSeries, EventSlot, Regarding, SendsEvents
 from kscheduler.client.retry_pauses import Backoff
@@ -122,8 +122,8 @@ class EventRecorder:
         self._series: OrderedDict[_Key, _Series] = OrderedDict()  # least recently seen first
         self._has_series = Signal()
         self._filled = Signal()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._is_running = False
+        self._idle: asyncio.Future[None] | None = None  # somebody waits until everything is sent
         self._front = asyncio.Lock()  # held by the worker that takes the next Event
         self._behind_since = 0.0  # monotonic: when the queue was last empty, if it is not now
         self._under_way = 0
@@ -164,9 +164,32 @@ class EventRecorder:
             return
         event = self._event(key, note, controller or self._controller)
         worth = Worth.FAILURE if reason == FAILED else Worth.OUTCOME
-        series = _Series(event, subject.uid, written_at=now, seen_at=now, worth=worth)
+        series = _Series(event, subject.uid, written_at=now, seen_at=now, worth=worth, keep_until=now + KEEP_S)
         self._remember(key, series)
-        self._enqueue(series)
+        if self._queue.size or not self._send(series, None):
+            self._enqueue(series)
+
+    def record_scheduled(self, pod: Pod, node_name: str) -> None:
+        """Record that the pod was bound to the node just now. It happens to a pod once, so no series may follow."""
+        meta, clock = pod.metadata, self._clock
+        name, namespace, uid, now = meta.name, meta.namespace, meta.uid, clock.now()
+        note = f"Successfully assigned {namespace}/{name} to {node_name}"
+        event = Event(
+            namespace,
+            scheduled_name(name, uid) if uid else self._name(Regarding.pod(pod), SCHEDULED, clock.wall()),
+            Regarding("Pod", "v1", namespace, name, uid, meta.resource_version),
+            "Normal",
+            SCHEDULED,
+            "Binding",
+            note if len(note) <= _SURELY_SHORT else cut_note(note),
+            pod.spec.scheduler_name,
+            self._instance,
+            clock.wall(),
+        )
+        series = _Series(event, uid, written_at=now, seen_at=now, keep_until=now + KEEP_S)
+        # Nearly always it is sent at once: then nothing needs the queue, nor a worker.
+        if self._queue.size or not self._send(series, None):
+            self._enqueue(series)
 
     def record_past_binding(self, pod: Pod, wall_s: float) -> None:
         """Write the Scheduled Event, if missing, of a pod that an earlier leader bound at `wall_s`, Unix seconds."""
@@ -218,10 +241,9 @@ class EventRecorder:
         For a Scheduled Event, of which each pod has only one, the hex digits are a digest of the pod's uid instead.
         """
         if reason == SCHEDULED and subject.uid:
-            suffix = "." + hashlib.blake2b(subject.uid.encode(), digest_size=8).hexdigest()
-        else:
-            self._last_name_ns = max(self._last_name_ns + 1, int(wall * 1e9))
-            suffix = f".{self._last_name_ns:x}"
+            return scheduled_name(subject.name, subject.uid)
+        self._last_name_ns = max(self._last_name_ns + 1, int(wall * 1e9))
+        suffix = f".{self._last_name_ns:x}"
         return subject.name[: 253 - len(suffix)] + suffix
 
     def _enqueue(self, series: _Series) -> None:
@@ -229,13 +251,13 @@ class EventRecorder:
             return
         if not series.keep_until:
             series.keep_until = self._clock.now() + KEEP_S
-        if not self._queue.size:
+        was_empty = not self._queue.size
+        if was_empty:
             self._behind_since = self._clock.now()
         dropped = self._queue.push(series, held_elsewhere=len(self._later))
         if dropped is not None:
             self._count_full(dropped)
-        if self._queue.size:
-            self._idle.clear()
+        if was_empty and self._queue.size:
             self._filled.set()
 
     def _count_full(self, series: _Series) -> None:
@@ -250,10 +272,12 @@ class EventRecorder:
     # --- sending ------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Write Events until cancelled."""
+        """Send until cancelled."""
+        self._is_running = True
         try:
             await run_together(*(self._work() for _ in range(self._workers)), self._return_failed(), self._sweep())
         finally:
+            self._is_running = False
             await cancel_and_wait(*self._tasks)
 
     async def drain(self, timeout_s: float) -> bool:
@@ -265,7 +289,12 @@ class EventRecorder:
             if series.count > series.written_count and series.failures == 0:
                 self._enqueue(series)
         self._return_due(float("inf"))
-        if await wait_event(self._idle, timeout_s):
+        if not self._under_way and not self.queued:
+            return True
+        if self._idle is None:
+            self._idle = asyncio.get_running_loop().create_future()
+        await asyncio.wait([self._idle], timeout=timeout_s)
+        if not self._under_way and not self.queued:
             return True
         left = {worth.name.lower(): self._queue.waiting(worth) for worth in Worth}
         log.warning("stopping before all events were sent", extra={**left, "failed_before": len(self._later)})
@@ -289,12 +318,14 @@ class EventRecorder:
             if isinstance(error, (Unreachable, TooManyRequests)) and self._reachable.is_set():
                 await self._wait_for_apiserver(error)
 
-    def _send(self, series: _Series, slot: EventSlot) -> bool:
-        """Send a new Event with a callback for its answer, which is cheaper.
+    def _send(self, series: _Series, slot: EventSlot | None) -> bool:
+        """Begin to write a new Event the cheap way, whose answer is a call. Returns False if it needs the other way.
 
-        Returns False if a task must write it instead.
+        Without a slot it is sent if one is free now, no Event waits for one, and the apiserver takes Events.
         """
         if self._direct is None or series.count > 1:
+            return False
+        if slot is None and not (self._is_running and self._under_way < self._workers and self._reachable.is_set()):
             return False
         if not self._direct.send_event(series.event, slot, partial(self._answered, series)):
             return False
@@ -302,8 +333,10 @@ class EventRecorder:
         return True
 
     def _answered(self, series: _Series, error: APIError | None) -> None:
-        """Handle the answer to an Event that was sent by `_send`."""
-        self._end()
+        """Take the answer to an Event that was sent."""
+        self._under_way -= 1
+        if self._under_way == self._workers - 1:
+            self._ended.set()
         if error is not None and error.status == 401:  # the other way reads the token again
             self._start(self._deliver(series, None))
             return
@@ -311,8 +344,9 @@ class EventRecorder:
             self._written(series, 1)
         else:
             self._not_written(series, error)
-        self._note_idle()
-        if isinstance(error, (Unreachable, TooManyRequests)) and self._reachable.is_set():
+        if self._idle is not None:
+            self._note_idle()
+        if error is not None and isinstance(error, (Unreachable, TooManyRequests)) and self._reachable.is_set():
             self._reachable.clear()
             self._start(self._wait_for_apiserver(error))
 
@@ -368,7 +402,9 @@ class EventRecorder:
         else:
             return None
         finally:
-            self._end()
+            self._under_way -= 1
+            if self._under_way == self._workers - 1:
+                self._ended.set()
             self._note_idle()
 
     def _written(self, series: _Series, count: int) -> None:
@@ -383,14 +419,11 @@ class EventRecorder:
         else:
             self._give_up(series, error)
 
-    def _end(self) -> None:
-        self._under_way -= 1
-        if self._under_way == self._workers - 1:
-            self._ended.set()
-
     def _note_idle(self) -> None:
-        if not self._under_way and not self.queued:
-            self._idle.set()
+        if self._idle is not None and not self._under_way and not self.queued:
+            if not self._idle.done():
+                self._idle.set_result(None)
+            self._idle = None
 
     # --- repeating ----------------------------------------------------------------------------------------------
 
@@ -476,6 +509,11 @@ class EventRecorder:
                     self._enqueue(series)
                 if is_over:
                     del self._series[key]
+
+
+def scheduled_name(name: str, uid: str) -> str:
+    """Return the name of a pod's Scheduled Event, which every replica gives it."""
+    return f"{name[:236]}.{hashlib.blake2b(uid.encode(), digest_size=8).hexdigest()}"
 
 
 def cut_note(note: str) -> str:

@@ -11,8 +11,6 @@ from __future__ import annotations
 import asyncio
 import random
 
-from kscheduler.client.transport import RequestObserver
-
 SOONEST_S = 0.5  # after a failure, whatever succeeds elsewhere; an informer's shortest first pause
 PROBE_PERIOD_S = 1.0  # one sleeper tries, while nothing succeeds
 _JITTER = (0.75, 1.25)  # so that the replicas do not probe in step
@@ -98,34 +96,6 @@ class RetryPauses:
             _wake(sleeper)
         if any(self.sleepers.values()):
             self._probe_later()
-
-
-class SuccessObserver:
-    """A RequestObserver that reports successes to the pauses, and passes all requests on to another observer."""
-
-    def __init__(self, pauses: RetryPauses, observer: RequestObserver) -> None:
-        self._pauses = pauses
-        self._observer = observer
-
-    def observe(
-        self,
-        verb: str,
-        host: str,
-        code: str,
-        duration_s: float,
-        sent_bytes: int | None = None,
-        received_bytes: int | None = None,
-    ) -> None:
-        if code[0] == "2":
-            pauses = self._pauses
-            if pauses.sleepers:
-                pauses.succeeded()
-            else:
-                pauses.successes += 1  # all that `succeeded` does then, without its call
-        self._observer.observe(verb, host, code, duration_s, sent_bytes, received_bytes)
-
-    def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
-        self._observer.observe_rate_limiter(verb, host, duration_s)
 
 
 def _wake(sleeper: asyncio.Future[None]) -> None:

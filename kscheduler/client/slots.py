@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from types import TracebackType
 
 import msgspec
@@ -86,6 +86,7 @@ class Slots:
     def __init__(self, limit: AdaptiveLimit) -> None:
         self.limit = limit
         self._time: Callable[[], float] = self._find_time  # the loop's clock
+        self._elsewhere: Sized = ()  # bindings that wait outside
         self._on_free: Callable[[], None] = nothing
         self._under_way = [0] * len(Priority)  # by priority
         self._waiting: list[deque[_Turn]] = [deque() for _ in Priority]  # by priority, oldest first
@@ -101,8 +102,12 @@ class Slots:
         self._next_free_s = [0.0] * len(Priority)  # by priority: when a slot may come free though nothing is answered
         self._watch: asyncio.TimerHandle | None = None  # for what comes due next
 
-    def call_when_free(self, on_free: Callable[[], None]) -> None:
-        """Call `on_free` whenever a binding may get a slot, after the bindings that wait in `take` were served."""
+    def call_when_free(self, waiting: Sized, on_free: Callable[[], None]) -> None:
+        """Call `on_free` whenever a slot may be free for the bindings that wait in `waiting`.
+
+        Bindings that wait here get theirs before.
+        """
+        self._elsewhere = waiting
         self._on_free = on_free
 
     def _find_time(self) -> float:
@@ -147,6 +152,20 @@ class Slots:
         """
         return Taken(self, priority, on_overdue or nothing, is_held)
 
+    def begin(self, priority: Priority, waited_s: float = 0.0) -> Slot | None:
+        """Take a slot as `try_take` does, for a request that goes out now, or return None."""
+        # Nearly always the request is a binding, or an Event while nothing else is under way: as in `_take`.
+        under_way = self._under_way
+        if self._waiting[priority]:
+            return None
+        if priority is Priority.BIND and self._resume is None:
+            if under_way[Priority.BIND] >= self.limit.value:
+                return None
+            under_way[Priority.BIND] += 1
+        elif not self._take(priority, self._time() - waited_s):
+            return None
+        return self.sent(priority, nothing)
+
     def sent(self, priority: Priority, on_overdue: Callable[[], None]) -> Slot:
         """Record that a request is sent on a slot that was taken.
 
@@ -161,35 +180,41 @@ class Slots:
         return slot
 
     def ended(self, slot: Slot, error: APIError | None) -> None:
-        """Learn from the answer or failure of a request, and give its slot back. None as error means success."""
-        priority, kind = slot.priority, self._kinds[slot.priority]
-        latency_s = self._time() - slot.sent_s
+        """Learn from the answer or failure of a request, and give its slot back. `error` None means success."""
+        priority, now = slot.priority, self._time()
         if error is None or error.status:
+            # Learn how long this kind of request takes.
+            kind, sent_s = self._kinds[priority], slot.sent_s
+            usual_s, latency_s = kind.usual_s, now - sent_s
             kind.is_stalled = False
-            if slot.sent_s > kind.answered_sent_s:
-                kind.answered_sent_s = slot.sent_s
-            usual_s = kind.usual_s * (_STEP if latency_s > kind.usual_s else 1 / _STEP)
-            kind.usual_s = min(max(usual_s, _SHORTEST_S), _LONGEST_S)
+            if sent_s > kind.answered_sent_s:
+                kind.answered_sent_s = sent_s
+            usual_s *= _STEP if latency_s > usual_s else 1 / _STEP
+            kind.usual_s = _SHORTEST_S if usual_s < _SHORTEST_S else _LONGEST_S if usual_s > _LONGEST_S else usual_s
         if error is not None:
             if not (slot.is_hung and isinstance(error, Unreachable)):
                 self.learn(error)
         elif priority is Priority.BIND and not slot.is_hung:
             limit = self.limit
-            limit.note_latency(latency_s, is_full=self._under_way[Priority.BIND] >= limit.value)
-        self.drop(slot)
+            limit.note_latency(now - slot.sent_s, is_full=self._under_way[Priority.BIND] >= limit.value)
+        self._free(slot, now)
 
     def drop(self, slot: Slot) -> None:
-        """Give the slot of an abandoned request back without learning from it."""
+        """Give the slot of an abandoned request back, and learn nothing from it."""
+        self._free(slot, self._time())
+
+    def _free(self, slot: Slot, now: float) -> None:
+        priority = slot.priority
         slot.on_overdue = nothing  # it mostly refers to what holds the slot: a cycle that only a collector would free
         if slot.is_overdue:
-            self._overdue[slot.priority] -= 1
-            self._serve()
+            self._overdue[priority] -= 1
         else:
-            priority = slot.priority
             del self._sent[priority][slot]
             self._under_way[priority] -= 1
             if priority is Priority.BIND:
-                self._last_bound_s = self._time()
+                self._last_bound_s = now
+        bindings, statuses, events, repeats = self._waiting
+        if self._elsewhere or bindings or statuses or events or repeats:
             self._serve()
 
     async def wait(self, priority: Priority, waited_s: float = 0.0) -> None:
@@ -277,7 +302,8 @@ class Slots:
             self._serve_kind(Priority.REPEAT, repeats)
         if bindings:
             self._serve_kind(Priority.BIND, bindings)
-        self._on_free()
+        if self._elsewhere:
+            self._on_free()
         if statuses:
             self._serve_kind(Priority.STATUS, statuses)
         if events:
@@ -316,7 +342,8 @@ class Slots:
         if not bindings and now >= rested_s:
             return not events or sum(self._under_way) < self.limit.value
         most = max(1, self.limit.value // EVENTS_OF_LIMIT)
-        since_s = min([turn.since_s for turn in self._waiting[Priority.EVENT] if not turn.done()], default=since_s)
+        if waiting := self._waiting[Priority.EVENT]:
+            since_s = min([turn.since_s for turn in waiting if not turn.done()], default=since_s)
         doublings = min(int(max(0.0, now - since_s) / PATIENCE_S + 1e-9), most)
         share = min(1 << doublings, most)
         due_s = math.inf if bindings else rested_s

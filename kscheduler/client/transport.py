@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Protocol
 
 import aiohttp
@@ -22,17 +21,18 @@ from kscheduler.api.decode import APIStatus
 from kscheduler.client import protobuf
 from kscheduler.client.bounded_body import BodyTooLong, read_bounded
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.client.connections import Carrier, Connection, ConnectionPool, open_connection
+from kscheduler.client.connections import Carrier, ConnectionPool, Exchange, open_connection
 from kscheduler.client.credentials import Credentials
 from kscheduler.client.http_answer import Answer, BadAnswer
 from kscheduler.client.line_streams import LineConnection, LineStream, ProxiedLines, Silent
+from kscheduler.client.retry_pauses import RetryPauses
+from kscheduler.client.slots import Slot, Slots
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, DecodeError, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
 from kscheduler.input.decoding import json_decoder
 
 JSON = "application/json"
 CONNECT_TIMEOUT_S = 10.0
-OnAnswer = Callable[["APIError | None", float], None]  # (what is wrong with the answer, seconds it took)
 
 # Nobody who asks for more time means it: kube-apiserver asks for 1 to 60 s. What waits is a whole watch, or a Lease.
 LONGEST_RETRY_AFTER_S = 300
@@ -94,29 +94,24 @@ class Transport:
         clock: Clock,
         *,
         observer: RequestObserver | None = None,
+        pauses: RetryPauses | None = None,
         user_agent: str = "kscheduler",
     ) -> None:
-        self._credentials = credentials
+        """`pauses` is shown each request that was carried out."""
+        self.credentials = credentials
         self._endpoint = credentials.endpoint
-        self._host = credentials.endpoint.authority
+        self.host = credentials.endpoint.authority  # the apiserver's host and port
         self._prefix = credentials.endpoint.path
-        self._clock = clock
-        self._observer = observer or NoObserver()
+        self.is_direct = credentials.endpoint.proxy is None  # and not closed
+        self.clock = clock
+        self.observer = observer or NoObserver()
+        self.pauses = pauses
         self._user_agent = user_agent
         self._sessions: dict[bool, aiohttp.ClientSession] = {}  # whether each request has a connection of its own
         self._pool: ConnectionPool | None = None
         self._opening: set[asyncio.Task[None]] = set()  # connections for requests that were sent without waiting
         self._fixed_heads: dict[tuple[str, str, str], str] = {}  # Authorization, Content-Type, Accept -> header lines
         self._closed = False
-
-    @property
-    def host(self) -> str:
-        """The apiserver's host and port."""
-        return self._host
-
-    @property
-    def observer(self) -> RequestObserver:
-        return self._observer
 
     async def request(
         self,
@@ -136,7 +131,7 @@ class Transport:
         A GET's answer that is longer than `limit_bytes` is not read to its end, and raises APIError. With
         `own_connection` a GET is sent on a new connection, which a load balancer may lead to another server.
         """
-        credentials = self._credentials
+        credentials = self.credentials
         for is_last in (False, True):
             header = await credentials.authorization() if credentials.stale else credentials.header
             answer = await self._exchange(
@@ -154,86 +149,53 @@ class Transport:
 
     @property
     def sends(self) -> bool:
-        """True if `send` can be used now: not behind a proxy, and not while the token has to be read again."""
-        is_fresh = self._clock.now() < self._credentials.fresh_until
-        return is_fresh and self._endpoint.proxy is None and not self._closed
+        """True if `send` may be used now: not behind a proxy, nor while the token has to be read again."""
+        return self.is_direct and self.clock.now() < self.credentials.fresh_until
 
-    def send(
-        self,
-        verb: str,
-        path: str,
-        body: bytes,
-        content_type: str,
-        accept: str,
-        timeout_s: float,
-        on_answer: OnAnswer,
-        carrier: Carrier,
-    ) -> None:
-        """Send a request of whose answer only the status matters. A 401 is reported like any other answer.
-
-        `on_answer` is called once, from the event loop. `carrier` records on which connection the request travels.
-        """
+    def send(self, sent: Sent, body: bytes, content_type: str, accept: str, timeout_s: float) -> None:
+        """Begin a POST of whose answer only the status matters. A 401 is an answer like another."""
         if self._closed:
-            asyncio.get_running_loop().call_soon(on_answer, self._is_closed(), 0.0)
+            asyncio.get_running_loop().call_soon(sent.answered, self._is_closed())
             return
-        request = self._head(verb, path, self._credentials.header, content_type, accept, len(body)) + body
-        sent = (verb, path, len(body), self._clock.now(), on_answer)
+        header = self.credentials.header
+        fixed = self._fixed_heads.get((header, content_type, accept)) or self._fix(header, content_type, accept)
+        head = f"POST {self._prefix}{sent.path} HTTP/1.1\r\n{fixed}Content-Length: {len(body)}\r\n\r\n"
+        sent.transport, sent.sent_bytes, sent.start_s = self, len(body), self.clock.now()
         connection = (self._pool or self._open_pool()).take_idle()
         if connection is not None:
-            connection.send(request, timeout_s, partial(self._receive, sent, connection), carrier)
+            connection.send(head.encode("latin-1") + body, timeout_s, sent)
             return
-        task = asyncio.ensure_future(self._send_on_new(request, timeout_s, partial(self._receive, sent), carrier))
+        task = asyncio.ensure_future(self._send_on_new(head.encode("latin-1") + body, timeout_s, sent))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
 
-    async def _send_on_new(
-        self,
-        request: bytes,
-        timeout_s: float,
-        receive: Callable[[Connection | None, Answer | Exception], None],
-        carrier: Carrier,
-    ) -> None:
+    async def _send_on_new(self, request: bytes, timeout_s: float, exchange: Exchange) -> None:
         try:
             connection = await self._open_pool().connect()
         except asyncio.CancelledError:
-            receive(None, ConnectionAbortedError("the client was closed"))
+            exchange.ended(ConnectionAbortedError("the client was closed"))
             raise
         except Exception as error:  # a host name that is none, too: the caller must get an answer
-            receive(None, error)
+            exchange.ended(error)
         else:
-            if carrier.is_given_up:
+            if exchange.is_given_up:
                 connection.abort()
                 return
-            connection.send(request, timeout_s, partial(receive, connection), carrier)
+            connection.send(request, timeout_s, exchange)
 
-    def _receive(
-        self,
-        sent: tuple[str, str, int, float, OnAnswer],
-        connection: Connection | None,
-        outcome: Answer | Exception,
-    ) -> None:
-        """Handle the outcome of a request that `send` sent.
-
-        `sent` holds its verb, path, body length, time of sending and callback.
-        """
-        verb, path, sent_bytes, start, on_answer = sent
-        took_s = self._clock.now() - start
-        error: APIError | None = None
-        received_bytes: int | None = None
-        if isinstance(outcome, Answer):
-            code, body = str(outcome.status), outcome.body
-            received_bytes = len(body)
-            if connection is not None and self._pool is not None:
-                self._pool.give_back(connection, outcome)
-            if outcome.status >= 300:
-                error = self._status_error(verb, path, outcome)
-            elif body and not body.startswith(_OF_APISERVER):
-                error = self._unreachable(verb, path, BadAnswer(_NOT_OF_APISERVER))
-        else:
-            code = "<error>"
-            error = self._unreachable(verb, path, outcome)
-        self._observer.observe(verb, self._host, code, took_s, sent_bytes, received_bytes)
-        on_answer(error, took_s)
+    def error_of(self, sent: Sent, outcome: Answer | Exception) -> APIError | None:
+        """Record the outcome of a request, and return what is wrong with it."""
+        took_s = self.clock.now() - sent.start_s
+        if not isinstance(outcome, Answer):
+            self._observe("POST", "<error>", took_s, sent.sent_bytes, None)
+            return self._unreachable("POST", sent.path, outcome)
+        body = outcome.body
+        self._observe("POST", str(outcome.status), took_s, sent.sent_bytes, len(body))
+        if outcome.status >= 300:
+            return self._status_error("POST", sent.path, outcome)
+        if body and not body.startswith(_OF_APISERVER):
+            return self._unreachable("POST", sent.path, BadAnswer(_NOT_OF_APISERVER))
+        return None
 
     # --- awaited ------------------------------------------------------------------------------------------------
 
@@ -250,8 +212,8 @@ class Transport:
         carrier: Carrier | None = None,
         own_connection: bool = False,
     ) -> Answer:
-        """Send one request and return its answer. Raises Unreachable if there is none."""
-        start = self._clock.now()
+        """Send one request and return its answer. Raises Unreachable if no answer can be had."""
+        start = self.clock.now()
         code = "<error>"
         received_bytes: int | None = None
         try:
@@ -273,23 +235,32 @@ class Transport:
         except (TimeoutError, aiohttp.ClientError, OSError, BadAnswer) as error:
             raise self._unreachable(verb, path, error) from None
         finally:
-            took_s = self._clock.now() - start
-            self._observer.observe(verb, self._host, code, took_s, len(body or b""), received_bytes)
+            took_s = self.clock.now() - start
+            self._observe(verb, code, took_s, len(body or b""), received_bytes)
 
     def _head(self, verb: str, path: str, header: str, content_type: str, accept: str, length: int | None) -> bytes:
-        """Return a request's head, i.e. all before its body. Parts that seldom change are cached."""
-        key = (header, content_type, accept)
-        fixed = self._fixed_heads.get(key)
-        if fixed is None:
-            if len(self._fixed_heads) > 32:  # old tokens
-                self._fixed_heads.clear()
-            lines = {"Host": self.host, "User-Agent": self._user_agent, **_headers(header, accept, content_type)}
-            fixed = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-            self._fixed_heads[key] = fixed
+        """Return a request up to its body, or all of a request without one."""
+        fixed = self._fixed_heads.get((header, content_type, accept)) or self._fix(header, content_type, accept)
         path = self._prefix + path
         if length is None:
             return f"{verb} {path} HTTP/1.1\r\n{fixed}\r\n".encode("latin-1")
         return f"{verb} {path} HTTP/1.1\r\n{fixed}Content-Length: {length}\r\n\r\n".encode("latin-1")
+
+    def _fix(self, header: str, content_type: str, accept: str) -> str:
+        """Return the header lines that seldom change, and keep them."""
+        if len(self._fixed_heads) > 32:  # old tokens
+            self._fixed_heads.clear()
+        lines = {"Host": self.host, "User-Agent": self._user_agent, **_headers(header, accept, content_type)}
+        fixed = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        self._fixed_heads[header, content_type, accept] = fixed
+        return fixed
+
+    def _observe(
+        self, verb: str, code: str, took_s: float, sent_bytes: int | None = None, received_bytes: int | None = None
+    ) -> None:
+        if self.pauses is not None and code[0] == "2":
+            self.pauses.succeeded()
+        self.observer.observe(verb, self.host, code, took_s, sent_bytes, received_bytes)
 
     # --- streams ------------------------------------------------------------------------------------------------
 
@@ -309,10 +280,10 @@ class Transport:
         `timeout_s` limits first the connection and then the wait for headers; later the stream checks for silence
         itself.
         """
-        credentials = self._credentials
+        credentials = self.credentials
         for is_last in (False, True):
             header = await credentials.authorization() if credentials.stale else credentials.header
-            start = self._clock.now()
+            start = self.clock.now()
             code = "<error>"
             try:
                 begin = self._begin_stream if self._endpoint.proxy is None else self._begin_proxied_stream
@@ -321,7 +292,7 @@ class Transport:
             except _BROKEN as error:
                 raise self._unreachable("WATCH", path, error) from None
             finally:
-                self._observer.observe("GET", self._host, code, self._clock.now() - start)
+                self._observe("GET", code, self.clock.now() - start)
             if refusal is None:
                 return stream
             if refusal.status != 401 or is_last or not await credentials.refused(header):
@@ -355,6 +326,7 @@ class Transport:
 
     async def close(self) -> None:
         self._closed = True
+        self.is_direct = False
         await cancel_and_wait(*self._opening)
         if self._pool is not None:
             await self._pool.close()
@@ -411,8 +383,8 @@ class Transport:
         return self._pool
 
     def _ping(self) -> bytes:
-        """Return the cheapest request, or empty bytes while the token has to be read again."""
-        credentials = self._credentials
+        """Return the cheapest request; none while the token has to be read again, which is not worth it."""
+        credentials = self.credentials
         return b"" if credentials.stale else self._head("GET", "/version", credentials.header, "", JSON, None)
 
     def _check_open(self) -> None:
@@ -426,7 +398,7 @@ class Transport:
         """Return a text of a server, a proxy or a library with our credentials removed."""
         if self._endpoint.proxy is not None:
             text = self._endpoint.proxy.hide_in(text)
-        return self._credentials.hide_in(text)
+        return self.credentials.hide_in(text)
 
     def watch_error(self, path: str, status: APIStatus) -> APIError:
         """Return the error for an ERROR event of a watch."""
@@ -439,6 +411,56 @@ class Transport:
         """Return an Unreachable. Raise it from None: `error` may hold secrets, which a traceback would show."""
         cause = "timed out" if isinstance(error, asyncio.TimeoutError) else str(error) or type(error).__name__
         return Unreachable(f"apiserver {self._endpoint.host}: {verb} {path.partition('?')[0]}: {self.hide_in(cause)}")
+
+
+class Sent(Exchange, kw_only=True):
+    """A request that was sent without waiting: the slot that it holds, and whom its answer is reported to."""
+
+    slots: Slots
+    slot: Slot
+    path: str
+    on_answer: Callable[[APIError | None], None]
+    has_ended: bool = False
+    # Once it is sent:
+    transport: Transport | None = None
+    sent_bytes: int = 0
+    start_s: float = 0.0
+
+    def succeeded(self, status: int, received_bytes: int) -> None:
+        # As `Transport.error_of` and `answered`, without their calls: nearly all requests end here.
+        transport = self.transport
+        assert transport is not None
+        pauses = transport.pauses
+        if pauses is not None:
+            if pauses.sleepers:
+                pauses.succeeded()
+            else:
+                pauses.successes += 1
+        code = "201" if status == 201 else str(status)
+        took_s = transport.clock.now() - self.start_s
+        transport.observer.observe("POST", transport.host, code, took_s, self.sent_bytes, received_bytes)
+        self.has_ended = True
+        self.slots.ended(self.slot, None)
+        self.on_answer(None)
+
+    def ended(self, outcome: Answer | Exception) -> None:
+        assert self.transport is not None
+        self.answered(self.transport.error_of(self, outcome))
+
+    def answered(self, error: APIError | None) -> None:
+        """Take what is wrong with the answer: end the slot and pass it on."""
+        if self.has_ended:  # given up while its connection was opened, and that failed
+            return
+        self.has_ended = True
+        self.slots.ended(self.slot, error)
+        self.on_answer(error)
+
+    def give_up(self) -> None:
+        """Abandon a hanging request, so that it does not count as overdue until it times out."""
+        if not self.has_ended:
+            self.has_ended = True
+            self.abandon()
+            self.slots.drop(self.slot)
 
 
 # How an apiserver's body begins, if it has one; the page of a balancer knows nothing of the write.

@@ -24,15 +24,15 @@ class WritePermission:
     """
 
     def __init__(self, elected: Elected | None = None) -> None:
-        self._elected = elected
+        self.elected = elected
 
     def depend_on(self, elected: Elected) -> None:
-        """Allow writes only while `elected` is the leader."""
-        self._elected = elected
+        """Permit writes only while `elected` leads."""
+        self.elected = elected
 
     def may_write(self) -> bool:
-        """Return True if a write may be sent now."""
-        return self._elected is None or self._elected.is_leader
+        """Return whether a write may be sent now."""
+        return self.elected is None or self.elected.is_leader
 
     def check(self, what: str) -> None:
         """Raise NotLeading unless a write may be sent now; `what` begins its message and tells what is not done."""

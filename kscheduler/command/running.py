@@ -21,7 +21,7 @@ from kscheduler.client.fault_log import report_fault
 from kscheduler.client.gone_holder import GoneHolder
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.leaderelection import ElectionConfig, LeaderElector
-from kscheduler.client.retry_pauses import RetryPauses, SuccessObserver
+from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.transport import RequestObserver
 from kscheduler.clock import Clock
 from kscheduler.command.flags import RunOptions, apply_run_options, report
@@ -136,7 +136,8 @@ async def serve(
         server=options.master,
         qps=connection.qps,
         burst=connection.burst,
-        observer=SuccessObserver(pauses, observer),
+        observer=observer,
+        pauses=pauses,
     )
     reviewers = Reviewers(client, client)
     try:

@@ -31,12 +31,12 @@ class RefusedPods:
         self._clock = clock
         self._pauses = pauses
         self._on_active = on_active
-        self._refused_at: dict[str, float] = {}  # pod uid -> monotonic time in seconds, the earliest first
-        self._bound_at = float("-inf")  # when a binding was carried out last
+        self.refused_at: dict[str, float] = {}  # pod uid -> monotonic time in seconds, the earliest first
+        self.bound_at = float("-inf")  # when a binding was carried out last
         self._some = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._refused_at)
+        return len(self.refused_at)
 
     def refused(self, uid: str, error: Exception | None) -> None:
         """Record a refused pod that is back in the queue.
@@ -46,31 +46,31 @@ class RefusedPods:
         if not isinstance(error, APIError) or isinstance(error, (Conflict, NotFound, NotLeading)):
             return
         now = self._clock.now()
-        if now - self._bound_at > SOONEST_S:
-            self._refused_at.pop(uid, None)
-            self._refused_at[uid] = now
+        if now - self.bound_at > SOONEST_S:
+            self.refused_at.pop(uid, None)
+            self.refused_at[uid] = now
             self._some.set()
 
     def bound(self) -> None:
-        """Record that a binding succeeded, so that the refused pods may be tried again."""
-        self._bound_at = self._clock.now()
-        if self._refused_at:
-            self._activate(len(self._refused_at))
+        """Record that a binding was carried out, so that the refused pods may be tried again."""
+        self.bound_at = self._clock.now()
+        if self.refused_at:
+            self._activate(len(self.refused_at))
 
     async def run(self) -> None:
         """Try one refused pod from time to time until a binding is carried out. Runs until cancelled."""
         while True:
             await self._some.wait()
-            while self._refused_at:
+            while self.refused_at:
                 await self._pauses.pause(TRY_EVERY_S, may_probe=False)
                 self._activate(1)
             self._some.clear()
 
     def _activate(self, most: int) -> None:
         latest = self._clock.now() - SOONEST_S
-        due = itertools.takewhile(lambda item: item[1] <= latest, self._refused_at.items())
+        due = itertools.takewhile(lambda item: item[1] <= latest, self.refused_at.items())
         uids = [uid for uid, _ in itertools.islice(due, most)]
         for uid in uids:
-            del self._refused_at[uid]
+            del self.refused_at[uid]
         if self._queue.end_error_backoffs(uids, self._clock.now()):
             self._on_active()

@@ -281,7 +281,7 @@ class ScheduleOne:
         except BaseException:
             self._waiting_pods.remove(cycle.pod.uid)
             raise
-        self._conclude(cycle, status)
+        self.finish_binding(cycle, status)
 
     def direct_binding(self, cycle: BindingCycle) -> Binding | None:
         """Return the binding if only that is left to write, else None; queued status patches of the pod are dropped."""
@@ -292,14 +292,14 @@ class ScheduleOne:
             self._statuses.withdraw(metadata.uid)
         return Binding(metadata.namespace, metadata.name, metadata.uid, cycle.node_name)
 
-    def finish_binding(self, cycle: BindingCycle, error: APIError | None) -> None:
-        """End the cycle of a pod whose binding was written directly: keep the decision, or undo it after an error."""
-        self._conclude(cycle, error)
+    def finish_binding(self, cycle: BindingCycle, outcome: Status | APIError | None) -> None:
+        """End the cycle of a pod that is bound, or that is not because of `outcome`: then the decision is given back.
 
-    def _conclude(self, cycle: BindingCycle, outcome: Status | APIError | None) -> None:
-        """Keep the decision, or undo it. The pod's attempt ends even if a fault occurs in this."""
+        The pod's attempt ends whatever fault that meets.
+        """
         try:
-            self._waiting_pods.remove(cycle.queued.pod_info.uid)
+            if cycle.waits:
+                self._waiting_pods.remove(cycle.queued.pod_info.uid)
             if outcome is None:
                 self._bound(cycle)
             elif isinstance(outcome, Status):
@@ -366,13 +366,16 @@ class ScheduleOne:
 
     def _bound(self, cycle: BindingCycle) -> None:
         pod, now = cycle.queued.pod_info, self._clock.now()
-        self._queue.done(pod.uid)
-        self._cache.finish_binding(pod.uid, now)
-        self._refused_pods.bound()
+        uid, refused_pods = pod.uid, self._refused_pods
+        self._queue.done(uid)
+        self._cache.finish_binding(uid, now)
+        refused_pods.bound_at = now
+        if refused_pods.refused_at:
+            refused_pods.bound()
         if self._decisions is not None:
-            self._decisions.bound(pod.uid, now)
-        if pod.uid in self._statuses.known:
-            self._statuses.forget(pod.uid)
+            self._decisions.bound(uid, now)
+        if uid in self._statuses.known:
+            self._statuses.forget(uid)
         faults = () if cycle.only_binds else cycle.framework.run_post_bind(cycle.state, pod, cycle.node_name)
         for fault in faults:
             log.error("post-bind plugin failed", extra={"pod": pod.key, "plugin": fault.plugin, "err": fault.message})
@@ -386,9 +389,7 @@ class ScheduleOne:
             self._measure.scheduled_after_flush()
         if cycle.state.pods_to_activate:
             self._activate(cycle.state)
-        metadata = pod.pod.metadata
-        note = f"Successfully assigned {metadata.namespace}/{metadata.name} to {cycle.node_name}"
-        self._record_event(pod.pod, "Normal", "Scheduled", "Binding", note)
+        self._recorder.record_scheduled(pod.pod, cycle.node_name)
         if log.isEnabledFor(OUTCOME):
             log.log(OUTCOME, "pod bound", extra={"pod": pod.key, "node": cycle.node_name})
 

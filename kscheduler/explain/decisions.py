@@ -145,7 +145,10 @@ class DecisionLog:
         (self._asked if is_asked_for else self._spare).spend(seconds, now)
 
     def bound(self, uid: str, now: float) -> None:
-        self.ring.finish(uid, Outcome.BOUND, now)
+        record = self.ring.latest.get(uid)
+        if record is not None:  # as `DecisionRing.finish`, without its call
+            record.outcome = Outcome.BOUND
+            record.finished = now
         if self._annotations is not None:
             self._annotate(uid)
 

@@ -16,7 +16,7 @@ class DecisionRing:
         self._max_records = max_records
         self._max_bytes = max_bytes
         # Pod uid -> its latest decision, which links to the earlier ones; in the order of the latest decisions.
-        self._pods: OrderedDict[str, DecisionRecord] = OrderedDict()
+        self.latest: OrderedDict[str, DecisionRecord] = OrderedDict()
         self._sharing: dict[int, tuple[NodeNames, int]] = {}  # id of node names -> (names, records that refer to them)
         self._records = 0
         self._bytes = 0
@@ -33,8 +33,8 @@ class DecisionRing:
     # --- writing ---
 
     def add(self, record: DecisionRecord) -> None:
-        """Add the newest decision. If it is too large by itself, its details are dropped."""
-        pods = self._pods
+        """Add the newest decision. One that is too large by itself is kept without its details."""
+        pods = self.latest
         previous = pods.get(record.uid)
         pods[record.uid] = record
         self._records += 1
@@ -62,8 +62,8 @@ class DecisionRing:
                 self._evict(record)
 
     def finish(self, uid: str, outcome: Outcome, at: float, refusal: Refusal | None = None) -> None:
-        """Record how a pod's latest decision ended; ignored if that decision is no longer kept."""
-        record = self._pods.get(uid)
+        """Record how a pod's latest decision ended; ignored if it is not on record."""
+        record = self.latest.get(uid)
         if record is None:
             return
         record.outcome = outcome
@@ -88,9 +88,9 @@ class DecisionRing:
             if self._records == 1:
                 self._strip(newest)
                 return
-            first = next(iter(self._pods.values()))
+            first = next(iter(self.latest.values()))
             if first.previous is None:
-                del self._pods[first.uid]
+                del self.latest[first.uid]
                 self._drop(first)
             else:
                 self._drop(_cut_oldest(first))
@@ -125,18 +125,15 @@ class DecisionRing:
 
     def of(self, uid: str) -> list[DecisionRecord]:
         """Return a pod's decisions, newest first."""
-        return list(_chain(self._pods.get(uid)))
+        return list(_chain(self.latest.get(uid)))
 
     def uid_of(self, key: str) -> str | None:
-        """Return the uid of the pod of this namespace/name that was decided last, even if deleted; None if unknown.
-
-        O(pods).
-        """
-        return next((uid for uid, record in reversed(self._pods.items()) if record.key == key), None)
+        """Return the uid of the last decided pod of this namespace/name, even a deleted one, or None. O(pods)."""
+        return next((uid for uid, record in reversed(self.latest.items()) if record.key == key), None)
 
     def __iter__(self) -> Iterator[DecisionRecord]:
         """Iterate over all records: pods in the order of their latest decisions, the newest of each pod first."""
-        return (record for latest in self._pods.values() for record in _chain(latest))
+        return (record for latest in self.latest.values() for record in _chain(latest))
 
     def check(self) -> None:
         """Assert that the counters of decisions, bytes and shared names are those of the decisions kept. For tests."""

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import msgspec
 import pytest
 import uvloop
 
-from kscheduler.client.connections import MOST_WARM, Carrier, ConnectionPool, open_connection
+from kscheduler.client.connections import MOST_WARM, ConnectionPool, Exchange, open_connection
 from kscheduler.client.credentials import Endpoint
-from kscheduler.client.http_answer import BadAnswer
+from kscheduler.client.http_answer import Answer, BadAnswer
 from kscheduler.testing.controlplane.patience import ended
 from tests.client.scripted_server import Script, Server
 
@@ -33,6 +34,21 @@ def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]],
 
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
+
+
+class Noting(Exchange, kw_only=True):
+    """Notes its outcome."""
+
+    outcomes: list[object] = msgspec.field(default_factory=list)
+    reported: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
+
+    def succeeded(self, status: int, received_bytes: int) -> None:
+        self.outcomes.append((status, received_bytes))
+        self.reported.set()
+
+    def ended(self, outcome: Answer | Exception) -> None:
+        self.outcomes.append(outcome)
+        self.reported.set()
 
 
 def ping() -> bytes:
@@ -134,18 +150,105 @@ def test_an_exchange_that_is_abandoned_ends_its_connection_and_has_no_outcome(ru
             hung_up.set()
 
         async with Server(silent).pool() as pool:
-            carrier = Carrier()
-            outcomes: list[object] = []
+            exchange = Noting()
             connection = await pool.connect()
-            carrier.take(connection)
-            connection.send(REQUEST, 3600.0, outcomes.append)
+            connection.send(REQUEST, 3600.0, exchange)
             await ended(arrived.wait(), "the request arrives")
-            carrier.abandon()
+            exchange.abandon()
             await ended(hung_up.wait(), "the server sees the end")
-            assert outcomes == []
+            assert exchange.outcomes == []
             assert not connection.is_open
 
     run(main())
+
+
+def replying(*pieces: bytes) -> Script:
+    """Answers every request with these pieces."""
+
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await reader.readuntil(b"\r\n\r\n")
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0.01)
+
+    return reply
+
+
+CREATED = b"HTTP/1.1 201 Created\r\nContent-Length: 6\r\n\r\nk8s\x00ok"
+PAGE = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "outcome"),
+    [
+        ((CREATED,), (201, 6)),
+        ((CREATED[:30], CREATED[30:50], CREATED[50:]), Answer(201, b"k8s\x00ok", "", True)),
+        ((PAGE,), Answer(200, b"<html>", "", True)),
+        ((CREATED.replace(b"201 Created", b"409 Conflict"),), Answer(409, b"k8s\x00ok", "", True)),
+    ],
+)
+def test_a_plain_success_is_reported_by_its_numbers_and_any_other_answer_whole(
+    run: Run, pieces: tuple[bytes, ...], outcome: object
+) -> None:
+    async def main() -> None:
+        server = Server(replying(*pieces))
+        async with server.pool() as pool:
+            connection = await pool.connect()
+            for _ in range(3):  # the outcome of one exchange, and none of its bytes, is the next one's
+                exchange = Noting()
+                connection.send(REQUEST, 5.0, exchange)
+                await exchange.reported.wait()
+                assert exchange.outcomes == [outcome]
+                assert pool.take_idle() is connection
+            assert server.connections == 1
+
+    run(main())
+
+
+def test_a_connection_that_is_distrusted_carries_nothing_after_its_answer(run: Run) -> None:
+    async def main() -> None:
+        async with Server(replying(CREATED)).pool() as pool:
+            for is_late in (False, True):
+                connection, exchange = await pool.connect(), Noting()
+                if not is_late:
+                    exchange.distrust()
+                connection.send(REQUEST, 5.0, exchange)
+                if is_late:
+                    exchange.distrust()
+                await exchange.reported.wait()
+                assert exchange.outcomes == [(201, 6)]
+                assert not connection.is_open
+                assert pool.take_idle() is None
+
+    run(main())
+
+
+def test_a_cancelled_exchange_that_was_answered_leaves_its_connection_to_the_next(run: Run) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def main() -> None:
+        async with Server(silent).pool() as pool:
+            connection = await pool.connect()
+            first = asyncio.ensure_future(connection.exchange(REQUEST, 5))
+            await asyncio.sleep(0)
+            connection.buffer_updated(_fill(connection.get_buffer(-1), OK))
+            first.cancel()  # together with its answer
+            second = Noting()
+            connection.send(REQUEST, 5.0, second)
+            await asyncio.gather(first, return_exceptions=True)
+            assert connection.is_open
+            connection.buffer_updated(_fill(connection.get_buffer(-1), CREATED))
+            assert second.outcomes == [(201, 6)]
+
+    run(main())
+
+
+def _fill(buffer: memoryview, data: bytes) -> int:
+    buffer[: len(data)] = data
+    return len(data)
 
 
 def test_nonsense_is_an_error_and_ends_the_connection(run: Run) -> None:

@@ -25,11 +25,12 @@ from kscheduler.client.connections import Carrier, Connection
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import Binding
-from kscheduler.client.transport import NoObserver, OnAnswer, Transport, status_error
+from kscheduler.client.transport import NoObserver, Sent, Transport, status_error
 from kscheduler.errors import APIError, Unreachable
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from tests.client.fake_apiserver import pod
 from tests.client.protobuf import decode, unwrap
+from tests.support.clocks import ManualClock
 from tests.support.waits import until
 
 ANSWER_S = 0.005
@@ -56,7 +57,8 @@ class Balanced:
     A connection ends after `requests_each`, as balancers and apiservers see to; the next leads to the next apiserver.
     """
 
-    sends = True
+    is_direct = True
+    credentials = Credentials(Endpoint("http://balancer", None), ManualClock())
     host = "balancer"
     observer = NoObserver()
 
@@ -122,24 +124,14 @@ class Balanced:
         self.bound_s[name] = asyncio.get_running_loop().time()
         return 201
 
-    def send(
-        self,
-        verb: str,
-        path: str,
-        body: bytes,
-        content_type: str,
-        accept: str,
-        timeout_s: float,
-        on_answer: OnAnswer,
-        carrier: Carrier,
-    ) -> None:
+    def send(self, sent: Sent, body: bytes, content_type: str, accept: str, timeout_s: float) -> None:
         async def ask() -> None:
             error: APIError | None = None
             try:
-                await self.request(verb, path, timeout_s=timeout_s, body=body, carrier=carrier)
+                await self.request("POST", sent.path, timeout_s=timeout_s, body=body, carrier=sent)
             except APIError as refusal:
                 error = refusal
-            on_answer(error, 0.0)
+            sent.answered(error)
 
         task = asyncio.ensure_future(ask())
         self._tasks.add(task)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 import random
 import re
@@ -33,10 +34,14 @@ def replace_uid(pod: Pod, uid: str) -> Pod:
 
 
 class Sending:
-    """A client that can create Events without a task of the recorder's, too."""
+    """A client that can create Events without a task of the recorder's, too.
 
-    def __init__(self, client: ClusterClient) -> None:
+    `at_once`: it has a slot as soon as an Event is recorded.
+    """
+
+    def __init__(self, client: ClusterClient, *, at_once: bool = False) -> None:
         self._client = client
+        self._at_once = at_once
         self.sent = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -45,7 +50,9 @@ class Sending:
     def take_event_slot(self, waited_s: float) -> EventSlot | None:
         return None
 
-    def send_event(self, event: Event, slot: EventSlot, on_answer: OnAnswered) -> bool:
+    def send_event(self, event: Event, slot: EventSlot | None, on_answer: OnAnswered) -> bool:
+        if slot is None and not self._at_once:
+            return False
         self.sent += 1
         work = asyncio.ensure_future(self._client.create_event(event, slot))
         work.add_done_callback(lambda done: None if done.cancelled() else on_answer(_outcome(done)))
@@ -59,11 +66,11 @@ def _outcome(done: asyncio.Future[None]) -> APIError | None:
 
 
 class World:
-    def __init__(self, *, sends: bool = False, **options: Any) -> None:
+    def __init__(self, *, sends: bool = False, at_once: bool = False, **options: Any) -> None:
         self.clock = LoopClock(asyncio.get_running_loop())
         self.cluster = Cluster(self.clock)
         self.client: ClusterClient = self.cluster.client()
-        self.sending = Sending(self.client)
+        self.sending = Sending(self.client, at_once=at_once)
         self.lost: list[tuple[str, str]] = []
         self.recorder = EventRecorder(
             self.sending if sends else self.client,
@@ -90,9 +97,9 @@ class World:
 
 
 def simulate(scenario: Callable[[World], Awaitable[None]], **options: Any) -> None:
-    """Play a scenario with a client that awaits each answer, and with one that calls back."""
-    for sends in (False, True):
-        _simulate(scenario, sends=sends, **options)
+    """Play a scenario with a client that awaits each answer, and with one that calls back, soon or at once."""
+    for sends, at_once in ((False, False), (True, False), (True, True)):
+        _simulate(scenario, sends=sends, at_once=at_once, **options)
 
 
 def _simulate(scenario: Callable[[World], Awaitable[None]], **options: Any) -> None:
@@ -206,7 +213,7 @@ def test_recording_never_waits_and_a_full_queue_drops_its_oldest(caplog: pytest.
         assert sorted(event.regarding.name for event in world.events) == ["p3", "p4", "p5", "p6", "p7"]
 
     simulate(scenario, max_queued=5)
-    assert caplog.text.count("event queue is full") == 2  # once with each client
+    assert caplog.text.count("event queue is full") == 3  # once with each client
 
 
 def test_what_may_pass_is_tried_again() -> None:
@@ -558,6 +565,58 @@ def test_draining_gives_up_in_time() -> None:
         assert world.clock.now() == 5.0
 
     simulate(scenario)
+
+
+def test_a_scheduled_event_is_sent_at_once_and_says_where_to() -> None:
+    async def scenario(world: World) -> None:
+        await asyncio.sleep(0.01)
+        pod = structs.replace(POD, spec=PodSpec(scheduler_name="mine"))
+        world.recorder.record_scheduled(pod, "node-1")
+        assert world.sending.sent == 1
+        world.recorder.record_scheduled(pod, "node-1")  # again, under the same name: it exists
+        await asyncio.sleep(1)
+        (event,) = world.events
+        suffix = hashlib.blake2b(b"u1", digest_size=8).hexdigest()
+        assert event == Event(
+            namespace="ns",
+            name=f"web.{suffix}",
+            regarding=Regarding("Pod", "v1", "ns", "web", "u1", "5"),
+            type="Normal",
+            reason="Scheduled",
+            action="Binding",
+            note="Successfully assigned ns/web to node-1",
+            reporting_controller="mine",
+            reporting_instance="host_1",
+            event_time_s=1_700_000_000.01,
+        )
+        assert await world.recorder.drain(1.0)
+        assert world.recorder.failed == world.recorder.dropped == 0
+
+    _simulate(scenario, sends=True, at_once=True)
+
+
+def test_no_event_is_sent_at_once_before_those_that_wait_nor_while_the_apiserver_takes_none() -> None:
+    async def scenario(world: World) -> None:
+        create, is_away = world.client.create_event, True
+
+        async def fail(event: Event, slot: EventSlot | None = None) -> None:
+            if is_away:
+                raise Unreachable("connection refused")
+            await create(event)
+
+        world.client.create_event = fail  # type: ignore[method-assign]
+        await asyncio.sleep(0.01)
+        world.bound(numbered(0))
+        assert world.sending.sent == 1
+        await asyncio.sleep(0.01)  # it was refused: from now on one Event at a time is tried
+        world.recorder.record_scheduled(numbered(1), "n")
+        assert (world.sending.sent, world.recorder.queued) == (1, 2)
+        is_away = False
+        await asyncio.sleep(60)
+        assert len(world.events) == 2
+        assert world.recorder.queued == 0
+
+    _simulate(scenario, sends=True, at_once=True)
 
 
 def test_memory_of_series_is_bounded() -> None:

@@ -143,7 +143,7 @@ def test_a_slot_that_is_free_again_is_told_of() -> None:
     async def scenario() -> None:
         slots = Slots(AdaptiveLimit(1))
         reported: list[bool] = []
-        slots.call_when_free(lambda: reported.append(slots.try_take(Priority.BIND)))
+        slots.call_when_free([None], lambda: reported.append(slots.try_take(Priority.BIND)))
         assert slots.try_take(Priority.BIND)
         slots.give_back(Priority.BIND)
         assert reported == [True]

@@ -65,6 +65,12 @@ class Events(EventRecorder):
         assert isinstance(regarding, Pod)
         self.recorded.append(Recorded(regarding.key, type, reason, action, note, controller))
 
+    def record_scheduled(self, pod: Pod, node_name: str) -> None:
+        note = f"Successfully assigned {pod.key} to {node_name}"
+        self.record(
+            pod, type="Normal", reason="Scheduled", action="Binding", note=note, controller=pod.spec.scheduler_name
+        )
+
 
 class Conditions(PodStatusLane):
     def __init__(self, clock: ManualClock) -> None:

@@ -37,8 +37,9 @@ PODS = 3
 # From the first of these on: before, no pod of the batch is decided, and nothing is counted.
 BEGIN = {"place", "schedule"}
 # Closing a generator is a call, too, but nothing that is raised there goes anywhere; and the fence around an answer.
-PASSED_OVER = {"<genexpr>", "_conclude"}
+PASSED_OVER = {"<genexpr>"}
 AFTER = {"finish_binding", "bind"}
+FENCE = "ScheduleOne.finish_binding"
 
 
 class Injected(Exception):
@@ -74,6 +75,8 @@ class Hook:
                 self.calls = 0
             if code.co_name not in BEGIN:
                 return
+        if code.co_qualname == FENCE:
+            return
         self.calls += 1
         if self.calls == self.at:
             self.where = f"{Path(code.co_filename).name}:{code.co_name}"
