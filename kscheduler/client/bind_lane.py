@@ -67,23 +67,25 @@ class BindLane:
 
     @property
     def limit(self) -> int:
-        """The number of bindings that may be under way at the moment. More may be submitted; they wait in the lane."""
-        return self._limit if self._direct is None else min(self._limit, self._direct.limit)
-
-    @property
-    def backlog(self) -> int:
-        """The number of bindings that the lane should hold: those under way and as many waiting, at most the limit."""
-        return self._limit if self._direct is None else min(self._limit, 2 * self._direct.limit)
-
-    @property
-    def load(self) -> int:
-        """The number of bindings that count against the backlog: all undecided ones but up to `limit` overdue ones."""
-        return self._open - min(self._overdue, self._limit)
+        """The number of bindings to have under way now. More may be submitted: they wait here."""
+        return self._limit if self._direct is None else min(self._limit, self._direct.limit.value)
 
     @property
     def has_room(self) -> bool:
-        """True if the lane can take more bindings, so that the scheduler should decide more pods."""
-        return self.load < self.backlog
+        """True if more pods should be decided."""
+        return self.room_and_backlog()[0] > 0
+
+    def room_and_backlog(self) -> tuple[int, int]:
+        """Return how many more bindings to have here, and how many in all: those under way and as many that wait.
+
+        At most `limit` overdue ones are left out.
+        """
+        most, overdue = self._limit, self._overdue
+        load = self._open - (overdue if overdue < most else most)
+        if self._direct is not None:
+            backlog = 2 * self._direct.limit.value
+            most = backlog if backlog < most else most
+        return most - load, most
 
     def submit(self, binding: Binding, on_done: OnAnswered) -> None:
         """Write the binding and call `on_done` once, from the event loop.

@@ -40,6 +40,7 @@ class BindingWriter:
         self._transport = transport
         self._limiter = limiter
         self._slots = slots
+        self.limit = slots.limit
         self._clock = clock
         self._accept = accept
         self._timeout_s = timeout_s
@@ -47,10 +48,6 @@ class BindingWriter:
         self._tokens = 0  # taken for bindings that wait
         self._asked = 0  # tokens we wait for
         slots.call_when_free(self._waiting, self._pump)
-
-    @property
-    def limit(self) -> int:
-        return self._slots.limit.value
 
     def write(self, request: BindRequest) -> bool:
         transport = self._transport
@@ -82,7 +79,7 @@ class BindingWriter:
             waiting.popleft()
 
     def _wait_for_tokens(self) -> None:
-        while self._asked < min(len(self._waiting), self.limit):
+        while self._asked < min(len(self._waiting), self.limit.value):
             self._asked += 1
             self._limiter.call_with_token(Priority.BIND, partial(self._token_came, self._clock.now()))
 

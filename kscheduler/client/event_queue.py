@@ -85,8 +85,14 @@ class EventQueue(Generic[T]):
             first = Worth.SUPERSEDED
         elif self._taken % _FAILURE_TURN == 0:
             first = Worth.FAILURE
-        if self._waiting[first]:
-            return self._take_oldest(first)
+        if waiting := self._waiting[first]:
+            if self._failures:
+                return self._take_oldest(first)
+            # What it does if there is no failure to find, without its call: it is done for nearly every pod.
+            item = waiting.popitem(last=False)[1]
+            item.is_queued = False
+            self.size -= 1
+            return item
         for worth, waiting in enumerate(self._waiting):
             if waiting:
                 return self._take_oldest(Worth(worth))

@@ -115,7 +115,23 @@ def encode_event(event: Event) -> bytes:
     Its fields are metadata=1, eventTime=2, series=3, ... regarding=8, related=9, note=10, type=11.
     """
     name, note, at = event.name.encode(), event.note.encode(), _micro_time(event.event_time_s)
-    namespace, regarding = _namespace(3, event.namespace), _reference(event.regarding)
+    namespace, to = _namespace(3, event.namespace), event.regarding
+    if to.namespace == event.namespace and to.uid and to.name and to.resource_version:
+        # As `_reference`, without its call: the object of nearly every Event, which is a pod.
+        object_name, uid, version = to.name.encode(), to.uid.encode(), to.resource_version.encode()
+        regarding = b"%b%b\x1a%b%b\x22%b%b%b\x32%b%b" % (
+            _kind(to.kind),
+            _namespace(2, to.namespace),
+            _length(len(object_name)),
+            object_name,
+            _length(len(uid)),
+            uid,
+            _version(to.api_version),
+            _length(len(version)),
+            version,
+        )
+    else:
+        regarding = _reference(to)
     # What nearly every Event has is written down in one go; a field of text that is empty is left out below.
     raw = b"\x0a%b\x0a%b%b%b\x12%b%b%b%b\x42%b%b%b%b%b" % (
         _length(len(name) + len(_length(len(name))) + 1 + len(namespace)),
@@ -177,7 +193,7 @@ def _micro_time(unix_s: float) -> bytes:
     """Encode MicroTime{seconds=1, nanos=2}, to the microsecond, which is the API's precision."""
     micros = round(unix_s * 1_000_000)
     seconds, rest = divmod(micros, 1_000_000)
-    return _whole_seconds(seconds) + (_number(2, rest * 1000) if rest else b"")
+    return _whole_seconds(seconds) + (b"\x10" + varint(rest * 1000) if rest else b"")
 
 
 @lru_cache(maxsize=16)

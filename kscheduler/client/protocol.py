@@ -458,12 +458,18 @@ class BindRequest(Protocol):
         ...
 
 
+class Limit(Protocol):
+    """A number that changes."""
+
+    value: int
+
+
 class DirectBinds(Protocol):
     """Writes bindings by callbacks, without one asyncio task each."""
 
     @property
-    def limit(self) -> int:
-        """The number of bindings that may be under way at the moment; it adapts to the apiserver."""
+    def limit(self) -> Limit:
+        """The number of bindings that the apiserver takes at once at the moment."""
         ...
 
     def write(self, request: BindRequest) -> bool:

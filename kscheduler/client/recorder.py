@@ -116,8 +116,8 @@ class EventRecorder:
         self._later: list[tuple[float, int, _Series]] = []  # heap: when its failed write is repeated
         self._arrival = itertools.count()
         self._some_later = asyncio.Event()
-        self._reachable = asyncio.Event()  # not set: the apiserver takes no Events, and one worker tries
-        self._reachable.set()
+        self._is_away = False  # the apiserver takes no Events, and one worker tries
+        self._is_back = Signal()  # it takes them again
         self._backoff = Backoff(rng, initial_s=0.5, maximum_s=10.0)
         self._series: OrderedDict[_Key, _Series] = OrderedDict()  # least recently seen first
         self._has_series = Signal()
@@ -315,7 +315,7 @@ class EventRecorder:
                         await self._ended.wait()
                     series, slot = await self._take()
             error = await self._deliver(series, slot)
-            if isinstance(error, (Unreachable, TooManyRequests)) and self._reachable.is_set():
+            if isinstance(error, (Unreachable, TooManyRequests)) and not self._is_away:
                 await self._wait_for_apiserver(error)
 
     def _send(self, series: _Series, slot: EventSlot | None) -> bool:
@@ -325,7 +325,7 @@ class EventRecorder:
         """
         if self._direct is None or series.count > 1:
             return False
-        if slot is None and not (self._is_running and self._under_way < self._workers and self._reachable.is_set()):
+        if slot is None and not (self._is_running and self._under_way < self._workers and not self._is_away):
             return False
         if not self._direct.send_event(series.event, slot, partial(self._answered, series)):
             return False
@@ -340,14 +340,20 @@ class EventRecorder:
         if error is not None and error.status == 401:  # the other way reads the token again
             self._start(self._deliver(series, None))
             return
-        if error is None or isinstance(error, Conflict):  # created by an attempt whose answer was lost
+        if error is None:  # as `_written`, without its call
+            series.written_count = 1
+            series.written_at = self._clock.now()
+            series.failures = 0
+            series.keep_until = 0.0
+        elif isinstance(error, Conflict):  # created by an attempt whose answer was lost
             self._written(series, 1)
         else:
             self._not_written(series, error)
         if self._idle is not None:
             self._note_idle()
-        if error is not None and isinstance(error, (Unreachable, TooManyRequests)) and self._reachable.is_set():
-            self._reachable.clear()
+        if error is not None and isinstance(error, (Unreachable, TooManyRequests)) and not self._is_away:
+            self._is_away = True
+            self._is_back.clear()
             self._start(self._wait_for_apiserver(error))
 
     def _start(self, work: Coroutine[Any, Any, object]) -> None:
@@ -358,8 +364,8 @@ class EventRecorder:
     async def _take(self, *, is_probe: bool = False) -> tuple[_Series, EventSlot]:
         """Wait for a slot, and only then choose the Event, since a more important one may have come meanwhile."""
         while True:
-            if not is_probe and not self._reachable.is_set():
-                await self._reachable.wait()
+            if self._is_away and not is_probe:
+                await self._is_back.wait()
             if not self._queue.size:
                 self._filled.clear()
                 await self._filled.wait()
@@ -368,7 +374,7 @@ class EventRecorder:
             slot = None if self._direct is None else self._direct.take_event_slot(waited_s)
             if slot is None:
                 slot = await self._client.event_slot(waited_s)
-            series = self._queue.pop() if is_probe or self._reachable.is_set() else None
+            series = self._queue.pop() if is_probe or not self._is_away else None
             if series is not None:
                 return series, slot
             slot.give_back()
@@ -379,14 +385,16 @@ class EventRecorder:
         An Event that has just failed still waits for its own delay, since a webhook may never answer it. Another one
         shows whether Events can be written.
         """
-        self._reachable.clear()
+        self._is_away = True
+        self._is_back.clear()
         try:
             while isinstance(error, (Unreachable, TooManyRequests)):
                 await asyncio.sleep(self._backoff.next_s(error.retry_after_s))
                 error = await self._deliver(*await self._take(is_probe=True))
         finally:
             self._backoff.reset()
-            self._reachable.set()
+            self._is_away = False
+            self._is_back.set()
 
     async def _deliver(self, series: _Series, slot: EventSlot | None) -> APIError | None:
         """Create or patch the Event, and return the error if that failed.

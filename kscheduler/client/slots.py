@@ -27,6 +27,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Sized
 from types import TracebackType
+from typing import Literal
 
 import msgspec
 
@@ -152,19 +153,24 @@ class Slots:
         """
         return Taken(self, priority, on_overdue or nothing, is_held)
 
-    def begin(self, priority: Priority, waited_s: float = 0.0) -> Slot | None:
+    def begin(self, priority: Literal[Priority.BIND, Priority.EVENT]) -> Slot | None:
         """Take a slot as `try_take` does, for a request that goes out now, or return None."""
-        # Nearly always the request is a binding, or an Event while nothing else is under way: as in `_take`.
-        under_way = self._under_way
-        if self._waiting[priority]:
+        if self._resume is not None or self._waiting[priority]:
             return None
-        if priority is Priority.BIND and self._resume is None:
+        under_way, now = self._under_way, self._time()
+        # As `_take`, without its call.
+        if priority is Priority.BIND:
             if under_way[Priority.BIND] >= self.limit.value:
                 return None
-            under_way[Priority.BIND] += 1
-        elif not self._take(priority, self._time() - waited_s):
+        elif not self._may_disturb(now):
             return None
-        return self.sent(priority, nothing)
+        under_way[priority] += 1
+        # As `sent`, without its call.
+        slot = Slot(priority, now, nothing)
+        self._sent[priority][slot] = None
+        if self._watch is None:
+            self._watch_for_overdue(priority)
+        return slot
 
     def sent(self, priority: Priority, on_overdue: Callable[[], None]) -> Slot:
         """Record that a request is sent on a slot that was taken.
@@ -174,9 +180,7 @@ class Slots:
         slot = Slot(priority, self._time(), on_overdue)
         self._sent[priority][slot] = None
         if self._watch is None:
-            self._watch = asyncio.get_running_loop().call_later(
-                self._kinds[priority].patience_s, self._look_for_overdue
-            )
+            self._watch_for_overdue(priority)
         return slot
 
     def ended(self, slot: Slot, error: APIError | None) -> None:
@@ -197,25 +201,24 @@ class Slots:
         elif priority is Priority.BIND and not slot.is_hung:
             limit = self.limit
             limit.note_latency(now - slot.sent_s, is_full=self._under_way[Priority.BIND] >= limit.value)
-        self._free(slot, now)
+        self.drop(slot)
 
     def drop(self, slot: Slot) -> None:
         """Give the slot of an abandoned request back, and learn nothing from it."""
-        self._free(slot, self._time())
-
-    def _free(self, slot: Slot, now: float) -> None:
-        priority = slot.priority
+        priority, under_way = slot.priority, self._under_way
         slot.on_overdue = nothing  # it mostly refers to what holds the slot: a cycle that only a collector would free
         if slot.is_overdue:
             self._overdue[priority] -= 1
         else:
             del self._sent[priority][slot]
-            self._under_way[priority] -= 1
+            under_way[priority] -= 1
             if priority is Priority.BIND:
-                self._last_bound_s = now
+                self._last_bound_s = self._time()
         bindings, statuses, events, repeats = self._waiting
-        if self._elsewhere or bindings or statuses or events or repeats:
-            self._serve()
+        # While bindings are under way only time, or the end of an Event, lets another Event go.
+        may_disturb = events and (priority is Priority.EVENT or not under_way[Priority.BIND])
+        if may_disturb or self._elsewhere or bindings or statuses or repeats:
+            self._serve(may_disturb=bool(may_disturb))
 
     async def wait(self, priority: Priority, waited_s: float = 0.0) -> None:
         """Queue for a slot, and return once one has been taken for the caller."""
@@ -249,6 +252,11 @@ class Slots:
                 timer.cancel()
 
     # --- what is overdue ----------------------------------------------------------------------------------------
+
+    def _watch_for_overdue(self, priority: Priority) -> None:
+        """Look for overdue requests once this one, which has just been sent, may be overdue."""
+        patience_s = self._kinds[priority].patience_s
+        self._watch = asyncio.get_running_loop().call_later(patience_s, self._look_for_overdue)
 
     def _look_for_overdue(self) -> None:
         """Take slots away from overdue requests, and set a timer for the next one that may become overdue."""
@@ -295,8 +303,8 @@ class Slots:
         self._resume = None
         self._serve()
 
-    def _serve(self) -> None:
-        """Give free slots to waiting requests, by priority."""
+    def _serve(self, *, may_disturb: bool = True) -> None:
+        """Give free slots to waiting requests, the most urgent first; to Events if they `may_disturb`."""
         bindings, statuses, events, repeats = self._waiting
         if repeats:
             self._serve_kind(Priority.REPEAT, repeats)
@@ -306,7 +314,7 @@ class Slots:
             self._on_free()
         if statuses:
             self._serve_kind(Priority.STATUS, statuses)
-        if events:
+        if events and may_disturb:
             self._serve_kind(Priority.EVENT, events)
 
     def _serve_kind(self, priority: Priority, waiting: deque[_Turn]) -> None:

@@ -32,12 +32,12 @@ class Bindings:
     @property
     def room(self) -> int:
         """The number of bindings that may be started now; 0 or less for none."""
-        on_lane, most, tasks = self._lane.load, self._lane.backlog, self._tasks
-        if on_lane >= most:
+        (room, most), tasks = self._lane.room_and_backlog(), self._tasks
+        if room <= 0:
             self._is_full = True
-        elif on_lane <= most // 2:
+        elif room >= most - most // 2:
             self._is_full = False
-        return 0 if self._is_full else min(tasks.room if tasks.running else tasks.limit, most - on_lane)
+        return 0 if self._is_full else min(tasks.room if tasks.running else tasks.limit, room)
 
     @property
     def has_room(self) -> bool:

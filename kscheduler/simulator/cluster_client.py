@@ -19,6 +19,7 @@ from msgspec import structs
 from kscheduler.api.documents import NodeDocument, PodDocument, node_document, pod_document
 from kscheduler.api.objects import Lease, MetricPolicyObject, Pod
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
+from kscheduler.client.adaptive_limit import AdaptiveLimit
 from kscheduler.client.alarm import Alarm
 from kscheduler.client.protocol import (
     METRIC_POLICIES,
@@ -441,7 +442,8 @@ class _DirectBinds:
 
     def __init__(self, client: ClusterClient, limit: int) -> None:
         self._client = client
-        self.limit = limit
+        self.limit = AdaptiveLimit(limit)
+        self.limit.value = limit  # what carries them out here has no load
 
     def write(self, request: BindRequest) -> bool:
         client = self._client
