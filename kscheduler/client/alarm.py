@@ -26,13 +26,13 @@ class Alarm:
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, at_s: float) -> None:
-        """Ring at this time of the loop's clock, and not at the time that was set before; infinity: not at all."""
+        """Call `ring` at this time of the loop's clock instead of the time set before; infinity means never."""
         self.at_s = at_s
         if at_s < self.due_s:
             self.arm()
 
     def cancel(self) -> None:
-        """Ring no more, and let go of the timer."""
+        """Cancel the call of `ring` and release the timer."""
         self.at_s = self.due_s = math.inf
         if self._timer is not None:
             self._timer.cancel()

@@ -67,12 +67,12 @@ class BindLane:
 
     @property
     def limit(self) -> int:
-        """The number of bindings to have under way now. More may be submitted: they wait here."""
+        """The number of bindings that may be under way at the moment. More may be submitted; they wait in the lane."""
         return self._limit if self._direct is None else min(self._limit, self._direct.limit.value)
 
     @property
     def has_room(self) -> bool:
-        """True if more pods should be decided."""
+        """True if the lane can take more bindings, so that the scheduler should decide more pods."""
         return self.room_and_backlog()[0] > 0
 
     def room_and_backlog(self) -> tuple[int, int]:

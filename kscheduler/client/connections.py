@@ -36,7 +36,7 @@ WARM_TIMEOUT_S = 10.0
 
 
 class Carrier(msgspec.Struct, eq=False):
-    """Shows on which connection a request travels. After `distrust` that connection carries no other request."""
+    """Knows which connection carries one request, so that the caller can close it or exclude it from reuse."""
 
     connection: Connection | None = None
     is_distrusted: bool = False
@@ -47,7 +47,7 @@ class Carrier(msgspec.Struct, eq=False):
         connection.is_trusted = not self.is_distrusted
 
     def distrust(self) -> None:
-        """Let the connection carry no other request: its server may hang, and a new connection may reach another."""
+        """Exclude the request's connection from reuse: its server may hang, and a new one may lead to another."""
         self.is_distrusted = True
         if self.connection is not None:
             self.connection.is_trusted = False
@@ -258,7 +258,7 @@ class Connection(asyncio.BufferedProtocol):
         transport.write(request)
 
     def abandon(self) -> None:
-        """Close the connection; the outcome of its exchange is not reported."""
+        """Close the connection without reporting the outcome of its request."""
         self._exchange = None
         self.abort()
 

@@ -52,7 +52,7 @@ class AnswerReader:
         return not self._buffer and self._head is None
 
     def feed(self, data: bytes) -> Answer | None:
-        """Return the answer that these bytes complete, or None. Raises BadAnswer."""
+        """Add bytes, and return the answer that they complete, or None. Raises BadAnswer."""
         self._buffer = buffer = self._buffer + data if self._buffer else data
         head = self._head
         if head is None:

@@ -469,7 +469,7 @@ class DirectBinds(Protocol):
 
     @property
     def limit(self) -> Limit:
-        """The number of bindings that the apiserver takes at once at the moment."""
+        """The number of bindings that may be under way at the moment; it adapts to the apiserver."""
         ...
 
     def write(self, request: BindRequest) -> bool:

@@ -53,7 +53,7 @@ class RateLimiter:
         return len(self._waiting)
 
     def try_acquire(self) -> bool:
-        """Take a token and return True, if one is there and no request waits for it."""
+        """Take a token and return True, if there is one and no other request waits for it."""
         if self.is_unlimited:
             return True
         if self._waiting:

@@ -272,7 +272,7 @@ class EventRecorder:
     # --- sending ------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Send until cancelled."""
+        """Write Events until cancelled."""
         self._is_running = True
         try:
             await run_together(*(self._work() for _ in range(self._workers)), self._return_failed(), self._sweep())
@@ -333,7 +333,7 @@ class EventRecorder:
         return True
 
     def _answered(self, series: _Series, error: APIError | None) -> None:
-        """Take the answer to an Event that was sent."""
+        """Handle the answer to an Event that was sent by `_send`."""
         self._under_way -= 1
         if self._under_way == self._workers - 1:
             self._ended.set()

@@ -184,7 +184,7 @@ class Slots:
         return slot
 
     def ended(self, slot: Slot, error: APIError | None) -> None:
-        """Learn from the answer or failure of a request, and give its slot back. `error` None means success."""
+        """Learn from the answer or failure of a request, and give its slot back. None as error means success."""
         priority, now = slot.priority, self._time()
         if error is None or error.status:
             # Learn how long this kind of request takes.
@@ -204,7 +204,7 @@ class Slots:
         self.drop(slot)
 
     def drop(self, slot: Slot) -> None:
-        """Give the slot of an abandoned request back, and learn nothing from it."""
+        """Give the slot of an abandoned request back without learning from it."""
         priority, under_way = slot.priority, self._under_way
         slot.on_overdue = nothing  # it mostly refers to what holds the slot: a cycle that only a collector would free
         if slot.is_overdue:

@@ -149,7 +149,7 @@ class Transport:
 
     @property
     def sends(self) -> bool:
-        """True if `send` may be used now: not behind a proxy, nor while the token has to be read again."""
+        """True if `send` can be used now: not behind a proxy, and not while the token has to be read again."""
         return self.is_direct and self.clock.now() < self.credentials.fresh_until
 
     def send(self, sent: Sent, body: bytes, content_type: str, accept: str, timeout_s: float) -> None:
@@ -212,7 +212,7 @@ class Transport:
         carrier: Carrier | None = None,
         own_connection: bool = False,
     ) -> Answer:
-        """Send one request and return its answer. Raises Unreachable if no answer can be had."""
+        """Send one request and return its answer. Raises Unreachable if there is none."""
         start = self.clock.now()
         code = "<error>"
         received_bytes: int | None = None
@@ -383,7 +383,7 @@ class Transport:
         return self._pool
 
     def _ping(self) -> bytes:
-        """Return the cheapest request; none while the token has to be read again, which is not worth it."""
+        """Return the cheapest request, or empty bytes while the token has to be read again."""
         credentials = self.credentials
         return b"" if credentials.stale else self._head("GET", "/version", credentials.header, "", JSON, None)
 

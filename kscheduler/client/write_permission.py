@@ -27,11 +27,11 @@ class WritePermission:
         self.elected = elected
 
     def depend_on(self, elected: Elected) -> None:
-        """Permit writes only while `elected` leads."""
+        """Allow writes only while `elected` is the leader."""
         self.elected = elected
 
     def may_write(self) -> bool:
-        """Return whether a write may be sent now."""
+        """Return True if a write may be sent now."""
         return self.elected is None or self.elected.is_leader
 
     def check(self, what: str) -> None:

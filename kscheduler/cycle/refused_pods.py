@@ -52,7 +52,7 @@ class RefusedPods:
             self._some.set()
 
     def bound(self) -> None:
-        """Record that a binding was carried out, so that the refused pods may be tried again."""
+        """Record that a binding succeeded, so that the refused pods may be tried again."""
         self.bound_at = self._clock.now()
         if self.refused_at:
             self._activate(len(self.refused_at))

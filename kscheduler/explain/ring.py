@@ -33,7 +33,7 @@ class DecisionRing:
     # --- writing ---
 
     def add(self, record: DecisionRecord) -> None:
-        """Add the newest decision. One that is too large by itself is kept without its details."""
+        """Add the newest decision. If it is too large by itself, its details are dropped."""
         pods = self.latest
         previous = pods.get(record.uid)
         pods[record.uid] = record
@@ -62,7 +62,7 @@ class DecisionRing:
                 self._evict(record)
 
     def finish(self, uid: str, outcome: Outcome, at: float, refusal: Refusal | None = None) -> None:
-        """Record how a pod's latest decision ended; ignored if it is not on record."""
+        """Record how a pod's latest decision ended; ignored if that decision is no longer kept."""
         record = self.latest.get(uid)
         if record is None:
             return
@@ -128,7 +128,10 @@ class DecisionRing:
         return list(_chain(self.latest.get(uid)))
 
     def uid_of(self, key: str) -> str | None:
-        """Return the uid of the last decided pod of this namespace/name, even a deleted one, or None. O(pods)."""
+        """Return the uid of the pod of this namespace/name that was decided last, even if deleted; None if unknown.
+
+        O(pods).
+        """
         return next((uid for uid, record in reversed(self.latest.items()) if record.key == key), None)
 
     def __iter__(self) -> Iterator[DecisionRecord]:
