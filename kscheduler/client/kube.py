@@ -54,7 +54,7 @@ from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.slots import Slots
 from kscheduler.client.times import micro_time
 from kscheduler.client.transport import RequestObserver, Sent, Transport
-from kscheduler.client.wire import LineDecoder, WatchError, decode_page
+from kscheduler.client.wire import LineDecoder, decode_page
 from kscheduler.client.write_permission import NOT_BOUND, not_leading
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, DecodeError
@@ -443,6 +443,11 @@ class KubeClient:
     async def close(self) -> None:
         self._slots.close()
         await self._transport.close()
+
+
+def _expect_bookmarks(stream: LineStream) -> None:
+    """Allow a watch that has brought a bookmark no more silence than there is between bookmarks."""
+    stream.idle_s = min(stream.idle_s, BOOKMARK_SILENCE_S)
 
 
 @functools.lru_cache(maxsize=1_024)

@@ -50,7 +50,7 @@ class DecisionRing:
 
     def add_many(self, records: Iterable[DecisionRecord]) -> None:
         """Add decisions as `add` does, from the oldest to the newest."""
-        pods = self._pods
+        pods = self.latest
         for record in records:
             if record.details is not None or record.uid in pods:
                 self.add(record)

@@ -68,19 +68,23 @@ class InFlightPods:
         if popped:
             self._began[number] = self._began.get(number, 0) + len(popped)
 
-    def end(self, uid: str) -> Flight | None:
-        """Remove the pod if it is in flight, and drop the events that no other pod in flight can have missed."""
-        flight = self._flights.pop(uid, None)
-        if flight is None:
+    def end(self, uid: str) -> QueuedPodInfo | None:
+        """Remove and return the pod if it is in flight; drop the events that no other pod in flight can have missed."""
+        qpi = self._pods.pop(uid, None)
+        if qpi is None:
             return None
-        if not self._flights:
-            self._events.clear()
-            return flight
-        unneeded = next(iter(self._flights.values())).began_at - self._first_event
-        if unneeded > len(self._events) // 2:  # trimmed by halves, so that trimming costs O(1) an event
-            del self._events[:unneeded]
-            self._first_event += unneeded
-        return flight
+        if self._news:
+            self._news.pop(uid, None)
+        # No step may be left out after a fault in the one before: so this is one function.
+        began = self._began
+        began[qpi.in_flight_since] -= 1
+        if not began[qpi.in_flight_since]:
+            del began[qpi.in_flight_since]
+            unneeded = next(iter(began)) - self._first_event if began else len(self._events)
+            if not began or unneeded > len(self._events) // 2:  # by halves, so that trimming costs O(1) an event
+                del self._events[:unneeded]
+                self._first_event += unneeded
+        return qpi
 
     def record(self, queued_event: QueuedEvent) -> None:
         """Keep an event for the pods in flight; without any it is dropped."""

@@ -267,9 +267,9 @@ class SchedulingQueue:
         Must not be called while the attempt may still fail: the queue keeps events for a pod only while the pod is in a
         pool or in flight.
         """
-        flight = self._in_flight.end(uid)
-        if flight is not None:
-            flight.qpi.pool = Pool.GONE
+        flown = self._in_flight.end(uid)
+        if flown is not None:
+            flown.pool = Pool.GONE
 
     def add_unschedulable_if_not_present(
         self, qpi: QueuedPodInfo, now: float, plugins: Set[str], pending_plugins: Set[str] = NOBODY
