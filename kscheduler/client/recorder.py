@@ -325,7 +325,8 @@ class EventRecorder:
         """
         if self._direct is None or series.count > 1:
             return False
-        if slot is None and not (self._is_running and self._under_way < self._workers and not self._is_away):
+        # One of `workers` is left for a worker that may be waiting with its Event in hand.
+        if slot is None and not (self._is_running and self._under_way < self._workers - 1 and not self._is_away):
             return False
         if not self._direct.send_event(series.event, slot, partial(self._answered, series)):
             return False
