@@ -22,10 +22,10 @@ cdef enum:
 cdef class RowAnswers:
     """A plugin's answers about each row (node) of a table: a mark or a score by row, asked for again when rows change.
 
-    `ask(rows)` returns the answers for these rows (packed int32, ascending), or for all rows if that is None, packed: a
-    byte for each mark, an int64 for each score. If `ask` raises, the exception propagates and the answers stay as they
-    were. With `follows_amounts`, rows whose amounts of resources have changed are asked for again. A score of a node
-    outside `low`..`high` is a ValueError.
+    A mark is 0 if the plugin accepts the node. `ask(rows)` returns the answers for these rows (packed int32,
+    ascending), or for all rows if that is None, packed: a byte for each mark, an int64 for each score. If `ask` raises,
+    the exception propagates and the answers stay as they were. With `follows_amounts`, rows whose amounts of resources
+    have changed are asked for again. A score of a node outside `low`..`high` is a ValueError.
     """
 
     def __cinit__(
@@ -43,11 +43,14 @@ cdef class RowAnswers:
 
     @property
     def entries(self):
-        """The answers for all rows, packed, as of the last refresh; valid until the next one."""
+        """The answers for all rows (nodes) as bytes, as of the last refresh; valid until the next one."""
         return memoryview(self.data).toreadonly()
 
     def doubt(self, rows):
-        """Have the next refresh ask for these rows (packed int32; None: all). Rows that are new must be among them."""
+        """Have the next refresh ask the plugin again about these rows, i.e. nodes (packed int32; None: all).
+
+        Rows that are new must be among them.
+        """
         if rows is None:
             self.c.seen = -1
         elif len(rows):
@@ -55,7 +58,10 @@ cdef class RowAnswers:
             self.c.has_doubts = True
 
     def refresh(self):
-        """Ask again for rows in doubt and, with `follows_amounts`, for changed rows; if cheaper, for all rows."""
+        """Ask the plugin again about rows (nodes) passed to `doubt` and, with `follows_amounts`, about changed rows.
+
+        If that is cheaper, it is asked about all rows.
+        """
         if is_behind(&self.c, self.columns):
             self._ask_about(self._rows_to_ask())
 
@@ -77,7 +83,7 @@ cdef class RowAnswers:
         return rows
 
     cdef int _ask_about(self, bytes rows) except -1:
-        """Ask for these rows (None: all) and keep the answers; if the answers are invalid, the old ones stay."""
+        """Ask about these rows (None: all nodes) and keep the answers; if these are invalid, the old ones stay."""
         cdef Py_ssize_t now = self.columns.changes, count = self.columns.rows, i
         cdef const int32_t* picked = NULL
         if rows is not None:

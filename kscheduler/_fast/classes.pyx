@@ -1,4 +1,4 @@
-"""Pod classes (pods that are filtered and scored alike), and the memory for their cached results by row."""
+"""Pod classes (pods that are filtered and scored equally), and the memory for their cached results by row."""
 
 cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
@@ -39,10 +39,10 @@ cdef extern from *:
 
 @cython.final
 cdef class PodClass:
-    """Pods that are equal in request, in the node classes that they may go to, and in how rows are scored for them.
+    """Pods that are equal in request, in the node classes that they may go to, and in how rows (nodes) are scored.
 
     All scores must be added before the first placement; weights and normalisation are those of the plugins. When any of
-    these changes, or there is a new node class, make a new pod class. (A node class: nodes with equal labels and
+    these changes, or there is a new node class, make a new pod class. (A node class has the nodes with equal labels and
     taints.)
     """
 
@@ -107,7 +107,10 @@ cdef class PodClass:
         self.has_balanced = True
 
     def score_node_classes(self, const score_t[::1] value_by_node_class not None, bint reverse, weight):
-        """Score each row by the value of its node class, normalised from 0 to 100, or in reverse order."""
+        """Score each row by the value of its node class (nodes with equal labels and taints).
+
+        Values are normalised to 0..100, or in reverse order.
+        """
         self._begin()
         cdef Py_ssize_t node_class, count = value_by_node_class.shape[0]
         if count != self.c.node_class_count:
@@ -135,7 +138,7 @@ cdef class PodClass:
         self.c.list_count += 1
 
     def score_rows(self, score_by_row, weight):
-        """Score each row by its byte in `score_by_row`, 0..100, not normalised; a row past the end gets 0."""
+        """Score each row (node) by its byte in `score_by_row`, 0..100, not normalised; a row past the end gets 0."""
         self._begin()
         scores = bytes(score_by_row)
         for row, score in enumerate(scores):
@@ -154,7 +157,7 @@ cdef class PodClass:
         self.c.row_list_count += 1
 
     def ask_rows(self, RowAnswers answers not None, weight=0):
-        """Reject marked rows, or add scores that are not normalised, by a plugin's answers.
+        """Reject rows (nodes) whose mark is not 0, or add scores that are not normalised, by a plugin's answers.
 
         Before a placement the plugin is asked again about changed rows.
         """
@@ -174,7 +177,7 @@ cdef class PodClass:
         self.c.asked_count += 1
 
     def follow_rules(self, MetricRules rules not None, bint filters, weight=0):
-        """With `filters`, reject the rows that the rules on live metrics reject; add the rules' points, not normalised.
+        """With `filters`, reject the rows (nodes) that rules on live metrics reject; add their points, not normalised.
 
         The rules are evaluated again at each placement, since they depend on the resources in use.
         """

@@ -33,5 +33,8 @@ MAX_RAW: Final = 1 << 53
 
 
 def entry_bit(position: int) -> int:
-    """Return the bit of a reason number (detail) for too little of the request's resource at this position, from 0."""
+    """Return the bit of a reason number (detail) that stands for too little of one resource that the pod requests.
+
+    `position` is that resource's place in the request, from 0.
+    """
     return 1 << min(1 + position, ENTRY_BITS)

@@ -83,8 +83,8 @@ cdef class PodRequest:
 cdef class NodeColumns:
     """The resources of all nodes as integers, one row for each node. Only one thread may write.
 
-    A new row is empty: everything 0, no node class (-1). Resource columns 0..2 (cpu, memory, ephemeral storage) always
-    exist.
+    A new row is empty: all amounts are 0, and it has no node class (-1). Resource columns 0..2 (cpu, memory, ephemeral
+    storage) always exist.
     """
 
     def __cinit__(self, capacity=64):
@@ -97,7 +97,7 @@ cdef class NodeColumns:
     # --- shape ---
 
     def add_resource(self):
-        """Add a resource column, zero on every row, and return its index."""
+        """Add a resource column, zero on every row (node), and return its index."""
         if self.resource_count == self.allocated.shape[0]:
             self._grow(2 * self.resource_count, self.capacity)
         self.resource_count += 1
@@ -170,7 +170,7 @@ cdef class NodeColumns:
         self._count(at, request, 1)
 
     def remove_pod(self, row, PodRequest request not None):
-        """Subtract what add_pod counted. ValueError, without a change, if the row has less than that."""
+        """Subtract what add_pod counted on a node. ValueError, without a change, if the node has less than that."""
         self._check_alive(row)
         self._check_resources(request)
         cdef row_t at = row

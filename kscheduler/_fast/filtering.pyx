@@ -16,7 +16,8 @@ cdef object _INT32_MAX = (1 << 31) - 1
 def filter_node_classes(NodeColumns columns not None, Verdicts verdicts not None, verdict_by_node_class, code):
     """Reject the nodes whose node class has a verdict other than 0; the verdict becomes the detail (reason number).
 
-    `verdict_by_node_class` has a byte, 0..127, for each node class. Returns the number of feasible nodes left.
+    A node class has the nodes with equal labels and taints. `verdict_by_node_class` has a byte, 0..127, for each class.
+    Returns the number of feasible nodes left.
     """
     verdicts.check_columns(columns)
     cdef code_t c_code = <code_t>within("code", code, 1, MAX_CODE)
@@ -116,7 +117,7 @@ def filter_with_nominated(
     NodeColumns columns not None, Verdicts verdicts not None, PodRequest request not None, nominated_by_node, priority,
     uid, code, last,
 ):
-    """Reject the nodes without room for the pod and the pods nominated to them, with the detail of `filter_fit`.
+    """Reject the nodes without room for the pod and the pods nominated to them, with the reason number of `filter_fit`.
 
     Nominated pods count if their priority is at least the pod's; the pod itself is left out. To be called after all
     filters, of which the last has the code `last`: a rejection here replaces one by `code` or by a later filter.

@@ -43,7 +43,7 @@ cdef enum:
 
 @cython.final
 cdef class MetricRules:
-    """Rules on live metrics for each row of a table: tests that may reject the row, and goals that give points, 0..100.
+    """Rules on live metrics for each row (node) of a table: tests that may reject it, goals that give points, 0..100.
 
     A row passes if in each of `groups` one test holds. `feed` sets the inputs (metric values by row); the resources in
     use are read from the columns whenever they are needed.
@@ -102,7 +102,7 @@ cdef class MetricRules:
         PyMem_Free(self.c.points)
 
     def feed(self, inputs, ranges):
-        """Set all inputs (doubles by row, NaN: absent), and for each goal the values at the ends 0 and 1 of its range.
+        """Set all inputs (doubles by row, i.e. node; NaN: absent), and for each goal the values at its range's ends.
 
         Rows past an input's end have no value. Values for rows that the table does not have yet are ignored.
         """
@@ -146,7 +146,7 @@ cdef class MetricRules:
         self.c.seen = self.columns.changes
 
     def mark(self, row):
-        """Return 0 if the rules accept the row, else the reason as `mark_of` defines it."""
+        """Return 0 if the rules accept the row (node), else the reason as `mark_of` defines it."""
         index("row", row, self.columns.rows)
         self.refresh()
         return self.c.marks[<row_t>row]
@@ -157,7 +157,7 @@ cdef class MetricRules:
         return self.c.points[<row_t>row]
 
     def absent(self, number):
-        """Return the number of nodes without a value for this input."""
+        """Return the number of nodes that have no value for the input with this number."""
         index("input", number, self.c.input_count)
         cdef Py_ssize_t start = <Py_ssize_t>number * self.c.rows, count = 0
         cdef row_t row
@@ -166,7 +166,7 @@ cdef class MetricRules:
         return count
 
     def filter(self, Verdicts verdicts not None, code):
-        """Reject the nodes that the rules reject, with detail mark - 1 (see `mark`).
+        """Reject the nodes that the rules reject, with the reason number (detail) mark - 1; see `mark`.
 
         Returns the number of feasible nodes.
         """
@@ -183,7 +183,7 @@ cdef class MetricRules:
         return left
 
     def score(self, Verdicts verdicts not None, Scores scores not None):
-        """Set the raw score of every feasible row to its points."""
+        """Set the raw score of every feasible row (node) to its points."""
         cdef row_t row
         self._check(verdicts)
         scores.check_verdicts(verdicts)

@@ -31,12 +31,15 @@ cdef enum:
 
 
 def changes_so_far(NodeColumns columns not None):
-    """Return the current position in the log of changed rows, to be passed to `rows_changed_since` later."""
+    """Return the current position in the log of changed rows (nodes), to be passed to `rows_changed_since` later."""
     return columns.changes
 
 
 def rows_changed_since(NodeColumns columns not None, cursor):
-    """Return the rows that may have changed since that position, packed and ascending; None if the log is too short."""
+    """Return the rows (nodes) that may have changed since that position in the log, packed as int32, ascending.
+
+    None if the log does not go back so far.
+    """
     return changed_rows(columns, within("cursor", cursor, 0, columns.changes))
 
 
@@ -69,7 +72,10 @@ cdef bytes changed_rows(NodeColumns columns, Py_ssize_t since):
 
 
 def pack_amounts(NodeColumns columns not None, what, resource=0, rows=None):
-    """Pack a column of amounts, of all rows or of those given. `resource` is for allocatable and requested."""
+    """Encode a column of amounts as bytes (int64), for all rows (nodes) or for the packed `rows`.
+
+    `what` names the column; `resource` matters for allocatable and requested only.
+    """
     index("resource", resource, columns.resource_count)
     cdef const amount_t[::1] column
     if what == "allocatable":
@@ -104,7 +110,7 @@ def pack_amounts(NodeColumns columns not None, what, resource=0, rows=None):
 
 
 def pack_usage(NodeColumns columns not None, gen, bytes rows not None, resources):
-    """Pack the usage of these packed rows as a msgpack message, for a wasm plugin to learn of pods that came and went.
+    """Encode the usage of these packed rows (nodes) as a msgpack message, which tells a wasm plugin of changed pods.
 
     `resources`: (name in msgpack, resource column or -1 for one that no node has), at most 15.
     """
@@ -145,7 +151,7 @@ def pack_usage(NodeColumns columns not None, gen, bytes rows not None, resources
 
 
 def pack_alive(NodeColumns columns not None, rows=None):
-    """Pack a byte for each row: 1 for a node, 0 for a dead row."""
+    """Encode a byte for each row: 1 for a node, 0 for a dead row, i.e. one whose node was deleted."""
     cdef Py_ssize_t i, count
     cdef const int32_t[::1] picked
     cdef object packed
@@ -164,7 +170,7 @@ def pack_alive(NodeColumns columns not None, rows=None):
 
 
 def pack_feasible(Verdicts verdicts not None):
-    """Pack the feasible rows in ascending order."""
+    """Encode the feasible rows (nodes) as int32, in ascending order."""
     cdef row_t row
     cdef Py_ssize_t count = 0
     for row in range(verdicts.rows):
@@ -182,7 +188,7 @@ def pack_feasible(Verdicts verdicts not None):
 
 
 def take_metric(values, bytearray packed not None):
-    """Write doubles into a packed int64 column, in thousandths. Returns the rows that changed, packed and ascending.
+    """Write doubles into a packed int64 column, in thousandths. Returns the changed rows (nodes), packed and ascending.
 
     `values` None means that there are none. NaN and rows past the end of the values become NO_METRIC, the lowest int64;
     values out of range become the nearest int64.
@@ -219,7 +225,7 @@ def take_metric(values, bytearray packed not None):
 
 
 def reject_marked(Verdicts verdicts not None, marks, code, reasons):
-    """Reject the feasible rows with a mark other than 0, with detail mark - 1. Returns -1.
+    """Reject the feasible rows (nodes) with a mark other than 0, with the reason number (detail) mark - 1. Returns -1.
 
     If a feasible row's mark has no reason (there are `reasons`), the first such row is returned and nothing is changed.
     Marks of other rows are ignored.
@@ -243,7 +249,7 @@ def reject_marked(Verdicts verdicts not None, marks, code, reasons):
 
 
 def set_raws(Verdicts verdicts not None, Scores scores not None, values, low, high):
-    """Set the raw score of every feasible row from `values`, and 0 elsewhere. Returns -1.
+    """Set the raw score of every feasible row (node) from `values`, and 0 elsewhere. Returns -1.
 
     If a feasible row's value is outside of low..high, the first such row is returned and nothing is changed. Values of
     other rows are ignored.
@@ -265,9 +271,9 @@ def set_raws(Verdicts verdicts not None, Scores scores not None, values, low, hi
 
 
 def values_by_node_class(NodeColumns columns not None, values, node_class_count):
-    """Return for each node class the value that all of its rows have, packed; None if rows of one class differ.
+    """Return the value of each node class (nodes with equal labels and taints), packed, from the values by row.
 
-    A class without rows gets 0.
+    None if rows of one class differ. A class without rows gets 0.
     """
     cdef Py_ssize_t node_classes = within("node_class_count", node_class_count, 0, _INT32_MAX)
     _check_length("values", len(values), columns.rows * sizeof(score_t))

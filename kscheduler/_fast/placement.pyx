@@ -101,11 +101,11 @@ cdef enum:
 
 @cython.final
 cdef class Placer:
-    """Chooses nodes for pods of pod classes, on the rows of one table.
+    """Chooses nodes for pods of pod classes (pods that plugins decide equally), on the rows (nodes) of one table.
 
-    The caches that classes keep of the rows take at most `max_bytes`, or what `kept` classes of one size take if that
-    is more, but then at most 2 GiB. The least recently used cache is dropped first. A class that has to judge all rows
-    does so in up to `threads` threads if the table is large.
+    Filter results and scores by row are cached for each class. The caches take at most `max_bytes`, or what `kept`
+    classes of one size take if that is more, but then at most 2 GiB. The least recently used cache is dropped first. A
+    class that has to judge all rows does so in up to `threads` threads if the table is large.
     """
 
     def __cinit__(self, NodeColumns columns not None, max_bytes, threads=1, kept=1):
@@ -121,14 +121,14 @@ cdef class Placer:
         free(self.recent_node_classes)
 
     def count_feasible(self, PodClass pod_class not None):
-        """Return the number of rows on which a pod of the class fits."""
+        """Return the number of rows (nodes) on which a pod of the class fits."""
         self._catch_up(pod_class)
         return pod_class.c.feasible
 
     def place(self, PodClass pod_class not None, random_bits):
-        """Return the row of the best node, chosen like `select_host`; -1 if none is feasible.
+        """Return the row of the best node for a pod of the class, chosen like `select_host`; -1 if none is feasible.
 
-        The pod is not counted.
+        The pod is not counted on that node.
         """
         self._catch_up(pod_class)
         cdef ClassC* c = &pod_class.c
@@ -146,10 +146,10 @@ cdef class Placer:
     ):
         """Place pods in order, each counted on its node before the next one. Ends before a pod that fits nowhere.
 
-        For pod i sets rows[i], and feasible[i] to the number of rows on which it fitted; rows of pods not placed are
-        -1. Where a pod fits on more than one row the next of `random_bits` (array('Q')) is used as in `place`, or, if
-        that is None, the first of the best rows is taken. Returns (pods placed, random numbers used). After an error
-        the pods before it stay placed.
+        For pod i sets rows[i] to the row of its node, and feasible[i] to the number of rows on which it fitted; rows of
+        pods not placed are -1. Where a pod fits on more than one row, the next of `random_bits` (array('Q')) chooses
+        among the best rows; if that is None, the first of these is taken. Returns (pods placed, random numbers used).
+        After an error the pods before it stay placed.
         """
         cdef list pods = list(classes)
         cdef Py_ssize_t count = len(pods), done = 0, used_bits = 0, before, i
@@ -196,7 +196,7 @@ cdef class Placer:
         return done, used_bits
 
     def drop(self, PodClass pod_class not None):
-        """Drop what a class has cached of the rows, since no pod of it is expected soon."""
+        """Drop the results by row (node) that are cached for a class, since no pod of it is expected soon."""
         if pod_class.owner is self:
             self.held.discard(pod_class)
             self.held_bytes -= pod_class.c.bytes

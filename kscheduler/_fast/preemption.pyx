@@ -47,8 +47,8 @@ cdef struct TrialC:
 cdef class Residents:
     """The pods on one node, as (priority, request, kind), the most important first. Immutable.
 
-    The caller numbers the kinds of pods: pods of one kind have equal `weights`. `members` are the same pods as objects
-    of the caller, in the caller's order, for `are` to compare.
+    Pods of one kind change each count by topology domain equally (`weights` of `clear_nodes`); the caller numbers the
+    kinds. `members` are the same pods as objects of the caller, in the caller's order, for `are` to compare.
     """
 
     cdef ResidentC* c
@@ -254,9 +254,10 @@ def clear_nodes(
 
     If so, the node's result is (0, 0); else the place and the detail (reason number) of the first condition that fails,
     where a code of `verdicts` counts as a place; or (NOBODY, 0) if no pod there has a lower priority. The pod has to
-    fit both with and without the pods nominated to the node, `nominated_by_node`. `weights` has, by kind of pod and
-    then by tally, how much a pod that comes or leaves changes the tally. `counted` has, by node and then by tally, a
-    byte: 0 if pods that come to the node or leave it do not change the tally.
+    fit both with and without the pods nominated to the node, `nominated_by_node`. A tally is a count of pods by
+    topology domain. `weights` has, by kind of pod and then by tally, how much a pod that comes or leaves changes the
+    tally. `counted` has, by node and then by tally, a byte: 0 if pods that come to the node or leave it do not change
+    the tally.
     """
     verdicts.check_columns(columns)
     cdef _Trials trials = _Trials(columns, conditions, rows, residents, nominated_by_node, weights, counted)
@@ -272,11 +273,12 @@ def spare_pods(
     nominated_by_node, const int64_t[::1] weights not None, const unsigned char[::1] counted not None,
     const unsigned char[::1] violating not None,
 ):
-    """Return the victims on nodes on which the pod would fit according to `clear_nodes`, with the same arguments.
+    """Return the victims on nodes on which the pod would fit if all pods of lower priority left.
 
-    `violating` has a byte for each pod on a node, node by node: not 0 if its eviction would violate a
-    PodDisruptionBudget. Those pods are put back first, then the others, each in the order of the residents. Returns for
-    each node (positions of the violating pods that cannot stay, positions of the others that cannot).
+    The nodes are those with the result (0, 0) of `clear_nodes`, with the same arguments. `violating` has a byte for
+    each pod on a node, node by node: not 0 if its eviction would violate a PodDisruptionBudget. Those pods are put back
+    first, then the others, each in the order of the residents. Returns for each node (positions of the violating pods
+    that cannot stay, positions of the others that cannot).
     """
     cdef _Trials trials = _Trials(columns, conditions, rows, residents, nominated_by_node, weights, counted)
     cdef Py_ssize_t position
@@ -510,7 +512,7 @@ cdef detail_t _lacking(
 
 
 cdef detail_t _unmet(Conditions conditions, const TrialC* trial, bint has_nominated) except -1 nogil:
-    """Return the detail (reason number) of the first tally (count by domain) that should have a pod and has none.
+    """Return the detail (reason number) of the first tally (count of pods by domain) that should be above 0 and is not.
 
     0 if there is no such tally.
     """

@@ -32,7 +32,7 @@ cdef enum:
 
 @cython.final
 cdef class Scores:
-    """The raw score of the current Score plugin, and the weighted total of all plugins before it, for each row."""
+    """For each row (node): the raw score of the current Score plugin, and the weighted total of all plugins before."""
 
     def __cinit__(self):
         self._allocate(1)
@@ -44,7 +44,7 @@ cdef class Scores:
         return 0
 
     def reset(self, NodeColumns columns not None):
-        """Begin with a new pod: raw scores and totals become 0 on every row."""
+        """Begin with a new pod: set raw scores and totals to 0 on every row (node)."""
         if self.raws.shape[0] < columns.rows:
             self._allocate(columns.capacity)
         self.rows = columns.rows
@@ -64,7 +64,7 @@ cdef class Scores:
         self.raws[<row_t>row] = within("value", value, -MAX_RAW, MAX_RAW)
 
     def add_total(self, row, value):
-        """Add a score without weight to a row's total, such as the score of an extender."""
+        """Add a score without weight to the total of a row (node), such as the score of an extender."""
         index("row", row, self.rows)
         self.totals[<row_t>row] += <score_t>within("value", value, -MAX_AMOUNT, MAX_AMOUNT)
 
@@ -294,7 +294,10 @@ def score_node_classes(
     NodeColumns columns not None, Verdicts verdicts not None, Scores scores not None,
     const score_t[::1] value_by_node_class not None,
 ):
-    """Set the raw score of every feasible row to the value of its node class; `value_by_node_class` is array('q')."""
+    """Set the raw score of every feasible row to the value of its node class (nodes with equal labels and taints).
+
+    `value_by_node_class` is array('q').
+    """
     verdicts.check_columns(columns)
     scores.check_verdicts(verdicts)
     cdef Py_ssize_t node_class, count = value_by_node_class.shape[0]
@@ -336,13 +339,13 @@ cdef int _gather(
 
 
 def clear_raw(Verdicts verdicts not None, Scores scores not None):
-    """Set the raw score of every row to 0, before a plugin that adds to raw scores."""
+    """Set the raw score of every row (node) to 0, before a plugin that adds to raw scores."""
     scores.check_verdicts(verdicts)
     memset(&scores.raws[0], 0, scores.rows * sizeof(score_t))
 
 
 def add_to_rows(Scores scores not None, const int[::1] rows not None, amount):
-    """Add an amount to the raw scores of these rows, feasible or not; `rows` is array('i').
+    """Add an amount to the raw scores of these rows (nodes), feasible or not; `rows` is array('i').
 
     ValueError if a sum is beyond MAX_RAW; the rows before that one have then been changed.
     """
@@ -433,7 +436,10 @@ cdef int _normalize(const code_t[::1] codes, score_t[::1] raws, row_t rows, bint
 
 
 def accumulate(Verdicts verdicts not None, Scores scores not None, weight):
-    """Add weight * raw to the totals and return -1; or add nothing and return the first row whose raw is not 0..100."""
+    """Add weight * raw score to the total of each feasible row (node), and return -1.
+
+    If a raw score is not 0..100, add nothing and return the first such row.
+    """
     scores.check_verdicts(verdicts)
     cdef score_t c_weight = within("weight", weight, 0, MAX_WEIGHT)
     cdef row_t bad

@@ -19,9 +19,9 @@ def best_total(Verdicts verdicts not None, Scores scores not None):
 
 
 def select_host(Verdicts verdicts not None, Scores scores not None, random_bits):
-    """Return the row to take: the lowest with the best total, or number `random_bits` modulo their count among them.
+    """Return the row of the node to take: one of those with the best total; -1 if no node is feasible.
 
-    -1 if none is feasible.
+    It is the lowest such row or, with `random_bits`, the one at that number modulo the count of such rows.
     """
     cdef BestC best = _find(verdicts, scores)
     cdef row_t skipped, row

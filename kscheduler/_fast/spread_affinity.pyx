@@ -51,10 +51,10 @@ cdef class JoinTerms:
     # --- which rows are out ---
 
     def keep_even(self, DomainTally tally not None, max_skew, min_domains, own):
-        """Reject rows without a domain, and those whose domain, with the pod, is more than `max_skew` above the lowest.
+        """Reject rows (nodes) that would violate a spread constraint, or are in no topology domain.
 
-        `own`, 0 or 1, is added to the domain's count for the pod. With fewer than `min_domains` domains the lowest
-        count is 0.
+        They would if the count of their domain, with the pod, is more than `max_skew` above the lowest. `own`, 0 or 1,
+        is added to the domain's count for the pod. With fewer than `min_domains` domains the lowest count is 0.
         """
         cdef int32_t skew = within("max_skew", max_skew, 1, _INT32_MAX)
         cdef int32_t domains = within("min_domains", min_domains, 1, _INT32_MAX)
@@ -64,25 +64,28 @@ cdef class JoinTerms:
         rule.max_skew, rule.min_domains, rule.own = skew, domains, self_match
 
     def need(self, DomainTally tally not None):
-        """Reject rows without a domain, and rows whose domain has a count of 0.
+        """Reject rows (nodes) without a topology domain, and rows whose domain has a count of 0.
 
         If the pod may be, and is, the first of the pods that it needs, a count of 0 is accepted.
         """
         self._rule(tally).kind = NEEDED
 
     def forbid(self, DomainTally tally not None):
-        """Reject rows whose domain has a count above 0."""
+        """Reject rows (nodes) whose topology domain has a count above 0."""
         self._rule(tally).kind = FORBIDDEN
 
     # --- how those left are scored ---
 
     def prefer(self, DomainTally tally not None, weight):
-        """Score rows by the counts of their domains times `weight`, summed over all calls and then mapped to 0..100."""
+        """Score rows (nodes) by the counts of their topology domains times `weight`.
+
+        The products of all calls are added up, and then mapped to 0..100.
+        """
         cdef int32_t factor = within("weight", weight, -_INT32_MAX, _INT32_MAX)
         self._add_tallied(tally, NEAR).weight = factor
 
     def spread(self, DomainTally tally not None, max_skew, bint counts_missing=False):
-        """Score rows by how low the counts of their domains are.
+        """Score rows (nodes): the lower the counts of their topology domains, the higher the score.
 
         `counts_missing`: rows without a domain form one more domain.
         """
@@ -92,9 +95,9 @@ cdef class JoinTerms:
         tallied_term.counts_missing = counts_missing
 
     def score_answers(self, RowAnswers answers not None, bint reverse=False):
-        """Score rows by a plugin's answers, normalised over the rows that are left.
+        """Score rows (nodes) by a plugin's answers, normalised over the feasible rows.
 
-        The caller must refresh the answers before a join.
+        The caller must refresh the answers before `Joiner.join`.
         """
         if self.tallied_term != NOTHING:
             raise _scored_twice()
@@ -103,7 +106,7 @@ cdef class JoinTerms:
         self.tallied_term, self.answers, self.reverse = ANSWERED, answers, reverse
 
     def score_only(self, RowMask mask not None):
-        """Give scores of `spread` to the rows in the mask only; others get 0."""
+        """Give the scores of `spread` to the rows (nodes) in the mask only; others get 0."""
         cdef row_t row
         cdef bint is_needed = len(mask) < mask.rows
         free(self.unscored)
@@ -283,7 +286,7 @@ cdef object _scored_twice():
 
 @cython.final
 cdef class Joiner:
-    """Places one pod at a time by its pod class joined with its terms (spreading, pod affinity)."""
+    """Places one pod at a time by its pod class together with its terms, i.e. spread constraints and pod affinity."""
 
     def __cinit__(self, Placer placer not None):
         self.placer = placer
@@ -292,9 +295,10 @@ cdef class Joiner:
         self._release()
 
     def join(self, PodClass pod_class not None, terms):
-        """Return the number of rows on which a pod of the class with these terms fits; `row` then returns the best one.
+        """Return the number of rows (nodes) on which a pod of the class with these terms fits.
 
-        None if amounts or weights are too large for this computation, or a tally is shorter than the table.
+        `row` then returns the best one. None if amounts or weights are too large for this computation, or a tally
+        (count by topology domain) is shorter than the table.
         """
         cdef tuple parts = tuple(terms)
         cdef JoinTerms part
@@ -333,7 +337,7 @@ cdef class Joiner:
         return self.feasible
 
     def row(self, random_bits):
-        """Return the best row for the pod that was joined last, chosen like select_host; -1 if there is none."""
+        """Return the row of the best node for the pod of the last `join`, chosen like `select_host`; -1 if none."""
         cdef row_t row = 0
         cdef int32_t skipped = 0, found
         if self.ties == 0:

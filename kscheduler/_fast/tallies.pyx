@@ -17,7 +17,10 @@ cdef object _INT32_MAX = (1 << 31) - 1
 
 @cython.final
 cdef class DomainTally:
-    """The sums of a counter by topology domain. `rebuild` must be called first, and when domains or the mask change."""
+    """The sums of a count of pods by topology domain.
+
+    `rebuild` must be called first, and again when domains change or the mask, i.e. the set of rows (nodes) that count.
+    """
 
     def __dealloc__(self):
         self._release()
@@ -26,9 +29,10 @@ cdef class DomainTally:
         self, const int64_t[::1] counts not None, const int[::1] ids not None, domains, RowMask mask not None,
         bint each_row=False,
     ):
-        """Sum the counts of the rows in the mask by domain; with `each_row`, each row with a domain is its own domain.
+        """Sum the counts of the rows (nodes) in the mask by topology domain.
 
-        If a sum is too large the tally is not good (see `is_good`).
+        With `each_row`, each row with a domain is a domain of its own. A row without a domain never counts. If a sum is
+        too large, the tally is not good (see `is_good`).
         """
         cdef Py_ssize_t size = within("domains", domains, 0, _INT32_MAX)
         cdef row_t row, rows = mask.rows
@@ -64,14 +68,14 @@ cdef class DomainTally:
                 _add(c, row, counts[row])
 
     def add(self, row, amount):
-        """Add `amount` to the count of a row.
+        """Add `amount` to the count of a row (node).
 
         If the tally does not know the row, it is no longer good (see `is_good`).
         """
         _add(&self.c, row, amount)
 
     def give_up(self):
-        """Declare the sums invalid, as the tally will not get further changes."""
+        """Declare the sums invalid, since the tally will not be updated any more."""
         self.c.is_good = False
 
     @property
@@ -85,21 +89,21 @@ cdef class DomainTally:
 
     @property
     def present(self):
-        """The number of domains that have a row in the mask."""
+        """The number of topology domains with at least one row (node) in the mask, i.e. among those that count."""
         return self.c.present
 
     @property
     def occupied(self):
-        """The number of domains with a sum other than 0."""
+        """The number of topology domains with a sum other than 0."""
         return self.c.occupied
 
     @property
     def minimum(self):
-        """The lowest sum of a domain that has a row in the mask; 0 if there is none."""
+        """The lowest sum of a topology domain with a row (node) in the mask, i.e. one that counts; 0 without any."""
         return least(&self.c)
 
     def sum_of(self, row):
-        """Return the sum of the row's domain; None if the row has no domain."""
+        """Return the sum of the domain that the row (node) is in; None if it is in none."""
         cdef row_t at = within("row", row, 0, self.c.rows - 1)
         return None if self.c.slots[at] < 0 else self.c.sums[self.c.slots[at]]
 

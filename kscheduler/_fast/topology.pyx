@@ -51,13 +51,13 @@ cdef class RowMask:
             memcpy(&self.inside[0], &columns.alive[0], self.rows * sizeof(code_t))
 
     def take_feasible(self, Verdicts verdicts not None):
-        """Set the mask to all rows that are still feasible."""
+        """Set the mask to all rows (nodes) that are still feasible."""
         self._hold(verdicts.rows)
         with nogil:
             _take_feasible(verdicts.codes, self.inside, self.rows)
 
     def take(self, RowMask other not None):
-        """Set the mask to the rows of another mask."""
+        """Set the mask to the rows (nodes) of another mask."""
         self._hold(other.rows)
         if self.rows:
             memcpy(&self.inside[0], &other.inside[0], self.rows * sizeof(code_t))
@@ -68,7 +68,10 @@ cdef class RowMask:
             _drop_without_domain(ids, self.inside, self.rows)
 
     def drop_node_classes(self, NodeColumns columns not None, verdict_by_node_class):
-        """Remove the nodes whose node class has a verdict other than 0 (one byte for each class)."""
+        """Remove the nodes whose node class has a verdict other than 0 (one byte for each class).
+
+        A node class has the nodes with equal labels and taints.
+        """
         if columns.rows < self.rows:
             raise ValueError(f"mask has {self.rows} rows, these columns {columns.rows}")
         cdef Py_buffer buffer
@@ -89,7 +92,7 @@ cdef class RowMask:
             PyBuffer_Release(&buffer)
 
     def drop_rows(self, const unsigned char[::1] refused not None):
-        """Remove the rows whose byte is not 0."""
+        """Remove the rows (nodes) whose byte is not 0."""
         _check_length("refused", refused.shape[0], self.rows)
         with nogil:
             _drop_rows(refused, self.inside, self.rows)
@@ -106,7 +109,7 @@ cdef class RowMask:
 
 @cython.final
 cdef class DomainSums:
-    """A sum for each domain of one topology key, filled by `sum_by_domain` as often as needed."""
+    """A sum for each domain of one topology key. `sum_by_domain` fills it, as often as needed."""
 
     def __cinit__(self):
         self._allocate(1)
@@ -137,7 +140,7 @@ cdef class DomainSums:
 
 @cython.final
 cdef class RowTotals:
-    """A sum of doubles for each row: PodTopologySpread's score before rounding."""
+    """A sum of doubles for each row (node): PodTopologySpread's score before rounding."""
 
     def __cinit__(self):
         self.values = view.array(shape=(1,), itemsize=sizeof(double), format="d")
@@ -159,10 +162,10 @@ def sum_by_domain(
     DomainSums sums not None, const int64_t[::1] counts, const int[::1] ids not None, domains, RowMask mask not None,
     missing=-1,
 ):
-    """Sum the counts of the rows in the mask by domain into `sums`, and record which domains have such a row.
+    """Sum the counts of the rows (nodes) in the mask by topology domain into `sums`.
 
-    With `counts` None domains are only recorded. Rows without a domain count for the domain `missing`, or not at all if
-    that is -1. Returns the number of domains that have a row in the mask.
+    Also record which domains have such a row; with `counts` None that is all. Rows without a domain count for the
+    domain `missing`, or not at all if that is -1. Returns the number of domains that have a row in the mask.
     """
     cdef Py_ssize_t count = within("domains", domains, 0, _INT32_MAX)
     cdef int absent = within("missing", missing, -1, count - 1)
@@ -191,9 +194,9 @@ def filter_skew(
     Verdicts verdicts not None, DomainSums sums not None, const int[::1] ids not None, code, most, missing_detail,
     skewed_detail,
 ):
-    """Reject rows without a domain, or whose domain's sum is above `most`.
+    """Reject rows (nodes) without a topology domain, or whose domain's sum is above `most`.
 
-    Returns the number of feasible nodes left.
+    `missing_detail` and `skewed_detail` are the reason numbers of the two. Returns the number of feasible nodes left.
     """
     cdef code_t c_code = _reason(code, missing_detail)
     _reason(code, skewed_detail)
@@ -202,19 +205,22 @@ def filter_skew(
 
 
 def filter_outside(Verdicts verdicts not None, DomainSums sums not None, const int[::1] ids not None, code, detail):
-    """Reject rows without a domain, or whose domain's sum is not above 0. Returns the number of feasible nodes left."""
+    """Reject rows (nodes) without a topology domain, or whose domain's sum is not above 0.
+
+    Returns the number of feasible nodes left.
+    """
     cdef code_t c_code = _reason(code, detail)
     return _filter(verdicts, sums, ids, c_code, True, detail, True, 1, _INT64_MAX, detail)
 
 
 def filter_inside(Verdicts verdicts not None, DomainSums sums not None, const int[::1] ids not None, code, detail):
-    """Reject rows whose domain has a sum above 0. Returns the number of feasible nodes left."""
+    """Reject rows (nodes) whose topology domain has a sum above 0. Returns the number of feasible nodes left."""
     cdef code_t c_code = _reason(code, detail)
     return _filter(verdicts, sums, ids, c_code, False, 0, False, 0, 0, detail)
 
 
 def filter_without_domain(Verdicts verdicts not None, const int[::1] ids not None, code, detail):
-    """Reject rows without a domain. Returns the number of feasible nodes left."""
+    """Reject rows (nodes) that are in no topology domain. Returns the number of feasible nodes left."""
     cdef code_t c_code = _reason(code, detail)
     cdef detail_t c_detail = detail
     _check_length("ids", ids.shape[0], verdicts.rows)
@@ -230,9 +236,10 @@ def filter_without_domain(Verdicts verdicts not None, const int[::1] ids not Non
 def add_domain_sums(
     Verdicts verdicts not None, Scores scores not None, DomainSums sums not None, const int[::1] ids not None, weight
 ):
-    """Add weight * its domain's sum to the raw score of every feasible row that has a domain.
+    """Add to the raw score of every feasible row (node) the sum of its topology domain times `weight`.
 
-    ValueError if a raw score is beyond MAX_RAW; the rows before that one have then been changed.
+    Rows without a domain get nothing. ValueError if a raw score is beyond MAX_RAW; the rows before that one have then
+    been changed.
     """
     scores.check_verdicts(verdicts)
     cdef score_t c_weight = within("weight", weight, -MAX_WEIGHT, MAX_WEIGHT)
@@ -262,7 +269,10 @@ def add_spread(
     Verdicts verdicts not None, RowTotals totals not None, DomainSums sums not None, const int[::1] ids not None,
     double weight, max_skew,
 ):
-    """Add, like PodTopologySpread, the domain's sum * weight + (max_skew - 1) to every feasible row with a domain."""
+    """Add PodTopologySpread's score by one constraint to the total of each feasible row (node) with a topology domain.
+
+    It is the domain's sum * weight + (max_skew - 1).
+    """
     cdef double allowance = <double>(within("max_skew", max_skew, 1, _INT32_MAX) - 1)
     _check_length("ids", ids.shape[0], verdicts.rows)
     _check_length("totals", totals.rows, verdicts.rows)
@@ -279,7 +289,7 @@ def add_spread_by_row(
     Verdicts verdicts not None, RowTotals totals not None, const int64_t[::1] counts not None,
     const int[::1] ids not None, double weight, max_skew,
 ):
-    """Add like `add_spread`, but with the row's own count: so kube-scheduler scores spreading over hostnames."""
+    """Add like `add_spread`, but with the count of the row (node) itself: so kube-scheduler spreads over hostnames."""
     cdef double allowance = <double>(within("max_skew", max_skew, 1, _INT32_MAX) - 1)
     _check_length("ids", ids.shape[0], verdicts.rows)
     _check_length("counts", counts.shape[0], verdicts.rows)
@@ -289,7 +299,10 @@ def add_spread_by_row(
 
 
 def score_spread(Verdicts verdicts not None, Scores scores not None, RowTotals totals not None, RowMask mask not None):
-    """Set raw scores to the totals, halves rounded away from zero; 0 for feasible rows outside the mask."""
+    """Set raw scores to the totals (PodTopologySpread's scores before rounding), halves rounded away from zero.
+
+    Feasible rows (nodes) outside the mask get 0.
+    """
     scores.check_verdicts(verdicts)
     mask.check_rows(verdicts.rows)
     _check_length("totals", totals.rows, verdicts.rows)
@@ -298,7 +311,10 @@ def score_spread(Verdicts verdicts not None, Scores scores not None, RowTotals t
 
 
 def normalize_spread(Verdicts verdicts not None, Scores scores not None, RowMask mask not None):
-    """Set feasible rows in the mask to 100 * (highest + lowest - raw) / highest, or 100 if that is 0; others to 0."""
+    """Set feasible rows (nodes) in the mask to 100 * (highest + lowest - raw) / highest, or 100 if `highest` is 0.
+
+    Others get 0. Lowest and highest are those of the raw scores in the mask.
+    """
     scores.check_verdicts(verdicts)
     mask.check_rows(verdicts.rows)
     with nogil:

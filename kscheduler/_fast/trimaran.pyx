@@ -56,7 +56,7 @@ def rate_load_variation(
     NodeColumns columns not None, cpu, cpu_deviation, memory, memory_deviation, own_cpu, own_memory, double margin,
     double sensitivity,
 ):
-    """Rate each row 0..100 like LoadVariationRiskBalancing: less where usage of CPU or memory is high or varies."""
+    """Rate each row (node) 0..100 like LoadVariationRiskBalancing: less where CPU or memory usage is high or varies."""
     cdef double asked_cpu = <double>within("own_cpu", own_cpu, 0, MAX_AMOUNT)
     cdef double asked_memory = <double>within("own_memory", own_memory, 0, MAX_AMOUNT) * MEBI
     cdef double exponent = -1.0, of_cpu, of_memory
@@ -114,7 +114,7 @@ cdef double _within(double value, double most) noexcept nogil:
 
 
 def score_rated(Verdicts verdicts not None, Scores scores not None, const unsigned char[::1] rates not None):
-    """Set the raw score of every feasible row to its byte in `rates`; a row past the end gets 0."""
+    """Set the raw score of every feasible row (node) to its byte in `rates`; a row past the end gets 0."""
     cdef row_t row
     scores.check_verdicts(verdicts)
     for row in range(verdicts.rows):

@@ -33,7 +33,7 @@ cdef class Verdicts:
         return 0
 
     def reset(self, NodeColumns columns not None):
-        """Begin with a new pod: every node is feasible."""
+        """Begin with a new pod: every row that holds a node is feasible."""
         if self.codes.shape[0] < columns.rows:
             self._allocate(columns.capacity)
         self.rows = columns.rows
@@ -54,7 +54,7 @@ cdef class Verdicts:
         return count
 
     def feasible_rows(self):
-        """List the feasible rows in ascending order."""
+        """List the feasible rows (nodes) in ascending order."""
         cdef row_t row
         found = []
         for row in range(self.rows):
@@ -63,7 +63,7 @@ cdef class Verdicts:
         return found
 
     def rows_with(self, code, detail):
-        """List the rows with this code and detail in ascending order."""
+        """List the rows (nodes) with this code (filter) and detail (reason) in ascending order."""
         cdef row_t row
         cdef int wanted_code = code
         cdef detail_t wanted = detail
@@ -74,11 +74,11 @@ cdef class Verdicts:
         return found
 
     def histogram(self):
-        """Return (code, detail) -> number of nodes, the feasible ones included, in no particular order."""
+        """Return (code, detail), i.e. filter and reason -> number of nodes, including feasible nodes, in any order."""
         return _histogram(self.codes, self.details, self.rows)
 
     def reject(self, row, code, detail=0):
-        """Reject a row if it is still feasible; a row keeps its first reason."""
+        """Reject a row (node) if it is still feasible; a row keeps its first reason."""
         _check_reason(code, detail)
         index("row", row, self.rows)
         if self.codes[<row_t>row] == FEASIBLE:
@@ -96,7 +96,7 @@ cdef class Verdicts:
                 self.details[at] = detail
 
     def keep_only(self, rows, code, detail=0):
-        """Reject every feasible row that is not among `rows`."""
+        """Reject every feasible row (node) that is not among `rows`."""
         _check_reason(code, detail)
         cdef row_t at
         for row in rows:

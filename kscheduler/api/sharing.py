@@ -139,7 +139,10 @@ class PodSharing:
     """Makes equal parts of pods shared, to save memory: `keep` returns such a pod. One instance serves one informer."""
 
     def __init__(self, max_key_bytes: int = MAX_KEY_BYTES, *, bound_since: Callable[[], str] | None = None) -> None:
-        """`bound_since` returns an RFC 3339 time in UTC. For pods bound since then, the time of binding is kept."""
+        """Create an empty store.
+
+        `bound_since` returns an RFC 3339 time in UTC; for pods bound since then, the time is kept.
+        """
         self._bound_since = bound_since
         self._templates: Shared[PodParts] = Shared(max_key_bytes)
         self._statuses: Shared[PodStatus] = Shared(max_key_bytes)

@@ -243,7 +243,7 @@ class Cache:
             self.recount()
 
     def mend(self) -> None:
-        """Repeat a recount that a fault interrupted.
+        """Repeat a `recount` (rebuilding the columns and indexes of nodes) that a fault interrupted.
 
         Raises InternalError if it fails again: then scheduling must stop.
         """

@@ -25,7 +25,7 @@ DEFAULT_LIMIT = 100
 
 
 class _Period:
-    """The time from one call of `BindLane.cancel` to the next. Bindings from an earlier period call no callbacks."""
+    """The time between two calls of `BindLane.cancel`. Outcomes of bindings from an earlier period are not reported."""
 
     __slots__ = ("is_over",)
 
@@ -67,7 +67,10 @@ class BindLane:
 
     @property
     def limit(self) -> int:
-        """The number of bindings that may be under way at the moment. More may be submitted; they wait in the lane."""
+        """The number of bindings that may be under way, i.e. sent, at the moment.
+
+        More may be submitted; they wait in the lane.
+        """
         return self._limit if self._direct is None else min(self._limit, self._direct.limit.value)
 
     @property
@@ -106,7 +109,7 @@ class BindLane:
         return self._open
 
     async def cancel(self) -> None:
-        """Stop writing and call no `on_done`, so that outcomes remain unknown.
+        """Stop writing bindings, and report none of those under way, whose outcomes remain unknown.
 
         The lane can be used again afterwards.
         """
@@ -175,7 +178,10 @@ class _Submitted(msgspec.Struct, eq=False):
         return not self.period.is_over and (elected is None or elected.is_leader)
 
     def on_overdue(self) -> None:
-        """Let the `Binder` write the binding again. The first try stays open, and a late answer to it still counts."""
+        """Let the `Binder` write the binding again, since its first request has had no answer for longer than usual.
+
+        That request stays open, and a late answer to it still counts.
+        """
         if not self.period.is_over and self.first_try is None:
             self.set_aside()
             self._hand_over().is_late()
@@ -188,13 +194,16 @@ class _Submitted(msgspec.Struct, eq=False):
         self.give_up_first()
 
     def set_aside(self) -> None:
-        """Count the binding as overdue, so that others may be submitted in its place."""
+        """Count the binding as overdue (no answer for longer than usual), so that another may be submitted instead."""
         if not self.period.is_over and not self.counts_as_overdue:
             self.counts_as_overdue = True
             self.lane.note_overdue()
 
     def on_answer(self, error: APIError | None) -> None:
-        """Take the outcome of the first try: finish the binding if it is certain, else leave it to the `Binder`."""
+        """Take the outcome of the first request that writes the binding.
+
+        If it is certain, the binding is finished; else the `Binder` repeats the write.
+        """
         if self.first_try is not None:
             self.first_try.ended(error)
         elif self.period.is_over:

@@ -64,7 +64,7 @@ class Binder:
         self._faults = FaultLog(log)
 
     async def bind_pod(self, pod: PodInfo, node_name: str) -> None:
-        """Bind the pod to the node. Returns and raises as `bind` does."""
+        """Bind the pod to the node: return when it is bound there, raise an APIError when it certainly is not."""
         metadata = pod.pod.metadata
         await self.bind(Binding(metadata.namespace, metadata.name, metadata.uid, node_name))
 

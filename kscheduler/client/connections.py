@@ -36,7 +36,7 @@ WARM_TIMEOUT_S = 10.0
 
 
 class Carrier(msgspec.Struct, eq=False):
-    """Knows which connection carries one request, so that the caller can close it or exclude it from reuse."""
+    """Records which connection a request is sent on, so that the caller can close it or exclude it from reuse."""
 
     connection: Connection | None = None
     is_distrusted: bool = False

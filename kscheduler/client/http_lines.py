@@ -118,7 +118,10 @@ class LineReader:
         return data[head.start :]
 
     def _read_piece(self, data: bytes, at: int, lines: list[bytes]) -> int:
-        """Read what has arrived of the current chunk; the last two bytes counted in `_chunk_left` are its line end."""
+        """Read what has arrived of the current chunk of a chunked answer; return the position after it.
+
+        The last two bytes counted in `_chunk_left` are the chunk's line end.
+        """
         piece = data[at : at + self._chunk_left]
         body = max(0, self._chunk_left - 2)
         self._split(piece[:body], lines)

@@ -92,9 +92,9 @@ class LeaderElector:
         confirm: Callable[[], Coroutine[Any, Any, None]] = _at_once,
         has_ended: Callable[[str], Coroutine[Any, Any, bool]] | None = None,
     ) -> None:
-        """`on_started` is called when this replica begins to lead; it must not block.
+        """Prepare to take part; `run` starts it. `on_started` is called when this replica begins to lead.
 
-        Leading ends before `run` returns or raises.
+        It must not block. Leading ends before `run` returns or raises.
 
         `may_try` returns whether to take another replica's Lease now. `confirm` is awaited while the Lease is held;
         leading begins when it returns, and does not if it raises APIError. `has_ended` returns True for the identity of

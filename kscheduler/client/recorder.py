@@ -96,8 +96,9 @@ class EventRecorder:
         max_series: int = 4096,
         on_dropped: Callable[[str, str], None] | None = None,
     ) -> None:
-        """`controller` is the scheduler's name and `instance` the name of this replica (each at most 128 bytes).
+        """Create a recorder that writes with `client`.
 
+        `controller` is the scheduler's name and `instance` the name of this replica (each at most 128 bytes).
         `on_dropped` is called for each Event that is lost, with the reason (`queue_full` or `error`) and its
         importance.
         """
@@ -504,7 +505,7 @@ class EventRecorder:
         )
 
     async def _sweep(self) -> None:
-        """Write the counts of series that go on, and forget series that have ended, again and again."""
+        """Loop: write the counts of Event series that go on, and forget series that have ended."""
         while True:
             if not self._series:
                 self._has_series.clear()

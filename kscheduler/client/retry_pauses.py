@@ -45,7 +45,7 @@ class Backoff:
 
 
 class RetryPauses:
-    """The pauses of all tasks that use one apiserver, on one event loop."""
+    """Lets all tasks that use one apiserver pause before they repeat failed requests. Belongs to one event loop."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng

@@ -61,7 +61,7 @@ class Slot(msgspec.Struct, eq=False):
 
 
 class _Turn(asyncio.Future[None]):
-    """A future of a waiting request that is done when a slot has been taken for it."""
+    """A waiting request's turn: a future that is done once a slot (permission to send) has been taken for it."""
 
     since_s = math.inf  # by the loop's clock; only Events' counts
 
@@ -127,14 +127,17 @@ class Slots:
         return sum(self._overdue)
 
     def try_take(self, priority: Priority, waited_s: float = 0.0) -> bool:
-        """Take a slot if one is free and no request of this kind waits for one.
+        """Take a slot (permission to send a request) if one is free and no request of this kind waits for one.
 
-        `waited_s` is how long an Event has been waiting outside.
+        `waited_s` is how long an Event has been waiting before.
         """
         return not self._waiting[priority] and self._take(priority, self._time() - waited_s)
 
     async def take(self, priority: Priority, waited_s: float = 0.0) -> None:
-        """Take a slot as soon as one is free. `waited_s` is how long an Event has already been waiting outside."""
+        """Take a slot (permission to send a request) as soon as one is free.
+
+        `waited_s` is how long an Event has already been waiting before.
+        """
         if not self.try_take(priority, waited_s):
             await self.wait(priority, waited_s)
 
@@ -149,7 +152,8 @@ class Slots:
     ) -> Taken:
         """Return a context manager that holds a slot in an `async with` block, and learns from the error that ends it.
 
-        With `is_held` the caller has already taken the slot, and the block gives it back.
+        A slot is the permission for one request to be under way. With `is_held` the caller has already taken the slot,
+        and the block gives it back.
         """
         return Taken(self, priority, on_overdue or nothing, is_held)
 
@@ -204,7 +208,7 @@ class Slots:
         self.drop(slot)
 
     def drop(self, slot: Slot) -> None:
-        """Give the slot of an abandoned request back without learning from it."""
+        """Give back the slot (permission to send) of an abandoned request, without learning from the request."""
         priority, under_way = slot.priority, self._under_way
         slot.on_overdue = nothing  # it mostly refers to what holds the slot: a cycle that only a collector would free
         if slot.is_overdue:
@@ -259,7 +263,10 @@ class Slots:
         self._watch = asyncio.get_running_loop().call_later(patience_s, self._look_for_overdue)
 
     def _look_for_overdue(self) -> None:
-        """Take slots away from overdue requests, and set a timer for the next one that may become overdue."""
+        """Take slots away from overdue requests, i.e. those without an answer for longer than usual.
+
+        Also set a timer for the next request that may become overdue.
+        """
         now = self._time()
         due_s = math.inf
         overdue: list[Slot] = []
@@ -326,7 +333,10 @@ class Slots:
             waiting.popleft()
 
     def _take(self, priority: Priority, since_s: float = math.inf) -> bool:
-        """Take a slot if the rules allow it. `since_s` is when an Event that waits outside this class began to wait."""
+        """Take a slot (permission to send a request) if the rules allow it.
+
+        `since_s` is when an Event that waits outside this class began to wait.
+        """
         if self._resume is not None:
             return False
         under_way = self._under_way

@@ -39,7 +39,10 @@ def no_collections() -> Iterator[None]:
 
 
 class Collections:
-    """Freezes the objects that survive a garbage collection. Call `start` once, after all imports."""
+    """Freezes the objects that survive a garbage collection, i.e. hides them from later ones (`gc.freeze`).
+
+    Call `start` once, after all imports.
+    """
 
     def __init__(self) -> None:
         self._count = 0  # collections since the last one of all objects
@@ -56,18 +59,21 @@ class Collections:
         gc.freeze()
 
     def stop(self) -> None:
-        """Restore the thresholds from before `start`, and unfreeze all objects."""
+        """Restore the collector's thresholds from before `start`, and let it see all objects again."""
         gc.callbacks.remove(self._on_collection)
         gc.set_threshold(*self._before)
         gc.unfreeze()
 
     def collect_all(self) -> None:
-        """Collect garbage among all objects, including frozen ones."""
+        """Collect garbage among all objects, including those that are hidden from the collector (`gc.freeze`)."""
         gc.unfreeze()
         gc.collect()
 
     async def while_listing(self, is_synced: Callable[[], bool]) -> None:
-        """Freeze the objects of the first lists as they arrive; return when `is_synced` is true, or after a minute."""
+        """Hide the objects of the first lists from the garbage collector (`gc.freeze`) as they arrive.
+
+        Returns when `is_synced` is true, or after a minute.
+        """
         for _ in range(MOST_FREEZES):
             if is_synced():
                 break

@@ -126,8 +126,9 @@ class Deviation(ConfigStruct, frozen=True):
 class SelfLoad(ConfigStruct, frozen=True):
     """The load added to a node's value for pods placed since its sample was taken, which the sample cannot contain.
 
-    Exactly one of two is set. With `resource` it is their request of it times `factor`, as a share of the node's
-    allocatable, times `per` (100 for a metric in percent). `perPod` is a fixed amount per pod.
+    Exactly one of `resource` and `perPod` is set. With `resource` it is the pods' request of that resource times
+    `factor`, as a share of the node's allocatable, times `per` (100 for a metric in percent). `perPod` is a fixed
+    amount for each pod.
     """
 
     resource: str = ""

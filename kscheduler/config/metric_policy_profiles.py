@@ -72,5 +72,9 @@ def _validate_plans(profiles: Sequence[Profile]) -> list[str]:
 
 
 def _reaches(plans: Mapping[str, set[str]], start: str, end: str) -> bool:
-    """Return True if following plans B from profile `start` leads to `end`. `plans` has no cycle, so this ends."""
+    """Return True if pods of the profile `start` may end up with the profile `end`, by one or several plans B.
+
+    A policy's plan B names a profile that decides its pods while metric sources fail. `plans` (profile -> profiles that
+    its plans B name) has no cycle, so this ends.
+    """
     return start == end or any(_reaches(plans, next_one, end) for next_one in plans.get(start, ()))

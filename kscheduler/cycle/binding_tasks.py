@@ -143,7 +143,7 @@ class QuickSteps:
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
-        """Return a context manager that brackets one step."""
+        """Return a context manager around one step, i.e. a part of a binding cycle that should be quick."""
         is_overdue = False
 
         def note() -> None:

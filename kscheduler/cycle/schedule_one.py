@@ -111,7 +111,8 @@ class ScheduleOne:
     def schedule(self, queued: QueuedPodInfo, *, may_wait: bool = False) -> BindingCycle | None:
         """Decide where the pod goes and assume it there. Returns None, with the pod in the queue, if it fits nowhere.
 
-        With `may_wait` it may raise AnswersToCome; then nothing has been decided or changed.
+        With `may_wait` it may raise AnswersToCome, because a plugin needs an answer that takes long; then nothing has
+        been decided or changed, and the pod must be tried again once the answer is there.
         """
         started = self._clock.now()
         pod = queued.pod_info
@@ -403,7 +404,7 @@ class ScheduleOne:
         self._refused_pods.refused(cycle.pod.uid, status.error)
 
     def _give_back(self, cycle: BindingCycle) -> None:
-        """Undo Reserve and assume, and requeue pods that the released room may help, which were rejected without it."""
+        """Undo Reserve and assume, and requeue the rejected pods that the released room may help."""
         if self._undo(cycle):
             self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, cycle.pod.pod, None, self._clock.now())
 

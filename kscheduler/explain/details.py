@@ -70,7 +70,7 @@ class NodeDetails(msgspec.Struct, gc=False):
         return found
 
     def verdicts(self) -> Iterator[tuple[str, int]]:
-        """Yield (node name, result as in `numbers`) for all nodes."""
+        """Yield (node name, result) for all nodes; the result is FITS, NOT_EXAMINED, or FIRST_STATUS + an index."""
         return ((name, number) for name, number in zip(self.names.names, self.numbers(), strict=False) if name)
 
     def size(self) -> int:

@@ -176,7 +176,10 @@ class Algorithm:
         self._turned_down: list[Status] = []  # by detail: why extenders rejected, in this cycle
 
     def schedule_pod(self, state: CycleState, pod: PodInfo) -> Decision | Rejection:
-        """Run the search for a pod: Filter, PostFilter if no node fits, Score, select. Changes only its own buffers."""
+        """Run the search for a pod: Filter, PostFilter if no node fits, Score, select.
+
+        Only this object's buffers change.
+        """
         found = self.schedule_with_verdict(state, pod, None, proposes=False)
         if isinstance(found, OpenRejection):
             raise InternalError("a PostFilter plugin proposed victims where no extender was to be asked")
@@ -188,9 +191,10 @@ class Algorithm:
         return self._feasible_to_find(nodes) >= nodes
 
     def pass_over(self, searches: int) -> None:
-        """Advance the row at which the next search starts, as if this many searches had examined all nodes.
+        """Move the row (node) at which the next search starts, as this many searches of all nodes would have moved it.
 
-        The compiled lane calls it for the searches that it made instead of this class.
+        As in kube-scheduler, a search starts at the node at which the previous one stopped. The compiled lane calls
+        this for the pods that its kernels decided.
         """
         rows = max(self._handle.table.columns.rows, 1)
         self._next_start_row = (self._next_start_row + searches * len(self._handle.table)) % rows
@@ -209,9 +213,9 @@ class Algorithm:
         nominated_first: bool,
         verdict: ExtenderVerdict | None = None,
     ) -> int | Decision | _NoFit:
-        """Run PreFilter and Filter.
+        """Run PreFilter and Filter, or only the filters of the nominated node if the pod fits there.
 
-        Returns the number of nodes examined, or the nominated node if that fits, or _NoFit.
+        Returns the number of nodes examined, the nominated node as the decision, or _NoFit.
         """
         # 1. PreFilter: it prepares the filters, and may name the only nodes to filter.
         started = self._stopwatch()
@@ -437,9 +441,9 @@ class Algorithm:
         return nodes if verdict is not None else self._sample(nodes)
 
     def _filter_by_node(self, plugin: FilterPlugin, state: CycleState, pod: PodInfo, position: int) -> None:
-        """Run a filter in its per-node form on all feasible rows.
+        """Run a filter in its per-node form on all feasible rows (nodes).
 
-        A row's detail is the index of its status in a list.
+        In the verdict of a rejected row, the detail is the index of its status in a list.
         """
         statuses: list[Status] = []
         detail_of: dict[Status, int] = {}  # status -> its place in `statuses`
@@ -499,7 +503,7 @@ class Algorithm:
             )
 
     def _room_asked_for(self, state: CycleState, pod: PodInfo) -> Sequence[tuple[FilterPlugin, PodRequest]] | None:
-        """Return the filter, with its request, that nominated pods affect by taking room: [] or one entry.
+        """Return the filter that nominated pods affect by taking room, with the pod's request: [] or one entry.
 
         None if they may affect filters in other ways, so that their nodes must be filtered one by one.
         """

@@ -1,4 +1,7 @@
-"""Makes drafts of pod classes, for the compiled lane, from what one profile's plugins state about pods."""
+"""Asks one profile's plugins how they filter and score pods, for the compiled lane, in which kernels decide pods.
+
+The answers are collected in a draft, i.e. a pod class under construction.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluations:
-    """The counters (a metric) of plugin evaluations that each pod of a class increments, as in the general lane."""
+    """The counters of plugin evaluations (a metric) that are incremented for each pod that kernels decide.
+
+    They are those that calling the plugins one by one would increment, for pods of one class (equal to all plugins).
+    """
 
     profile: str
     always: tuple[Counter, ...]
@@ -36,9 +42,10 @@ class Evaluations:
 
 
 class ClassCompiler:
-    """Asks a profile's plugins how they decide about a pod, and collects their statements in a draft of its pod class.
+    """Asks a profile's plugins how they decide about a pod, and collects their answers in a draft of its pod class.
 
-    `plugins` is None if one of the profile's plugins cannot be compiled: the general lane decides all of its pods.
+    A pod class has the pods that all plugins decide equally. `plugins` is None if one of the profile's plugins cannot
+    state for kernels how it decides: then the general lane decides all of its pods, plugin by plugin.
     """
 
     def __init__(
@@ -61,12 +68,18 @@ class ClassCompiler:
         self._evaluations: dict[tuple[str, ...], Evaluations] = {}  # plugins with work at Filter and Score -> counters
 
     def compile_spec(self, pod: PodInfo) -> tuple[ClassDraft, bool]:
-        """Return a draft with what the plugins that read only the spec state, and whether all of them could."""
+        """Begin a draft, i.e. a pod class under construction: ask the plugins that read only the pod's spec.
+
+        Returns the draft, and False if one of these plugins cannot state for kernels how it decides.
+        """
         draft = ClassDraft(self._table.columns, len(self._table.node_classes))
         return draft, self.plugins is not None and self._ask(self._by_spec, draft, pod)
 
     def compile_rest(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """Add to a draft what the plugins that read more than the spec state. Returns False if one of them cannot."""
+        """Ask the plugins that read more than the pod's spec, for the same draft.
+
+        Returns False if one cannot answer.
+        """
         return self._ask(self._others, draft, pod)
 
     def _ask(self, plugins: Sequence[CompilingPlugin], draft: ClassDraft, pod: PodInfo) -> bool:
@@ -85,7 +98,10 @@ class ClassCompiler:
         return True
 
     def evaluations(self, draft: ClassDraft) -> Evaluations:
-        """Return the evaluation counters for pods of a draft; a plugin without work for them counts as skipped."""
+        """Return the counters of plugin evaluations (a metric) that each pod of this draft's class increments.
+
+        A plugin with nothing to do for these pods counts as skipped.
+        """
         key = (*draft.filtering, "/", *draft.scoring)
         found = self._evaluations.get(key)
         if found is None:
@@ -104,7 +120,11 @@ class ClassCompiler:
 
 
 def _takes_part(plugin: Plugin, at: dict[str, list[str]]) -> bool:
-    """Return True if a plugin can be compiled, and is at both or none of PreFilter/Filter and of PreScore/Score."""
+    """Return True if kernels can decide in place of this plugin.
+
+    It must be a CompilingPlugin. Of PreFilter and Filter, the profile must enable it at both or neither, if it has both
+    methods; and so for PreScore and Score.
+    """
     if not isinstance(plugin, CompilingPlugin):
         return False
     for first, second, methods in (

@@ -1,8 +1,10 @@
-"""Collects what a profile's plugins state about pods of one signature, to make a pod class for the kernels.
+"""Collects what a profile's plugins state about equal pods: a *draft*, from which the kernels' pod class is made.
 
-Each plugin is asked once and states what it rejects and scores: by node class, by requested amounts, by row, or not at
-all. Statements about an extension point at which the profile does not enable the plugin are dropped. Drafts with equal
-keys share one pod class, and with it the kernels' cached filter and score results by row.
+A draft is about pods with one signature, i.e. pods that are equal in all that the plugins read. Each plugin is asked
+once and states which nodes it rejects and how it scores them: by node class (nodes with equal labels and taints), by
+requested amounts, by row (node), or not at all. Statements about an extension point at which the profile does not
+enable the plugin are dropped. Drafts with equal keys share one pod class, and with it the kernels' cached filter and
+score results by row.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ class Source(enum.IntEnum):
 
 
 class ClassDraft:
-    """A pod class under construction: how a profile's plugins filter and score the pods of one signature.
+    """A pod class under construction: how a profile's plugins filter and score pods that are equal in all they read.
 
     Plugins call `depends_on` and the `filter_*`, `score_*` and other methods below it; `ClassCompiler` calls the rest.
     """
@@ -57,7 +59,7 @@ class ClassDraft:
         self.weight: int | None = None  # at Score; None: the profile does not enable it there
 
     def copy(self) -> ClassDraft:
-        """Return an independent copy."""
+        """Return an independent copy of this draft."""
         other = ClassDraft(self._columns, self._node_class_count)
         other._verdicts, other._request, other.terms = self._verdicts, self._request, self.terms
         other._scores, other.sources = list(self._scores), set(self.sources)
@@ -67,20 +69,26 @@ class ClassDraft:
         return other
 
     def begin(self, plugin: str, *, filters: bool, weight: int | None) -> None:
-        """Attribute the next statements to this plugin. `filters`: is it enabled at Filter?
+        """Attribute the statements that follow to this plugin.
 
-        `weight`: at Score, None if not.
+        `filters`: the profile enables it at Filter. `weight`: its weight at Score; None if it is not enabled there.
         """
         self._plugin, self.is_filtering, self.weight = plugin, filters, weight
 
     # --- statements of plugins ---
 
     def depends_on(self, *sources: Source) -> None:
-        """State that the plugin's answer, even if it cannot be compiled, holds until one of these sources changes."""
+        """State that what the plugin states holds until one of these sources changes.
+
+        A plugin that cannot state how it decides calls this, too, so that it is asked again after such a change.
+        """
         self.sources.update(sources)
 
     def filter_node_classes(self, verdict_by_node_class: bytes | bytearray) -> None:
-        """Reject the nodes of some node classes: those whose byte, by node class id, is not 0."""
+        """Reject the nodes of some node classes: those whose byte, by node class id, is not 0.
+
+        A node class has the nodes with equal labels and taints.
+        """
         if not self.is_filtering:
             return
         self._note(self.filtering)
@@ -89,7 +97,7 @@ class ClassDraft:
         self._verdicts = mine.to_bytes(self._node_class_count, "little")
 
     def filter_fit(self, request: PodRequest) -> None:
-        """Reject nodes without room for the request, which must be the one that nodes count the class's pods with."""
+        """Reject nodes without room for this request, by which the pods of the class are also counted on nodes."""
         if self.is_filtering:
             self._note(self.filtering)
             self._request = request
@@ -109,9 +117,9 @@ class ClassDraft:
         self._score("balanced", request, tuple(resources))
 
     def score_node_classes(self, value_by_node_class: array[int], *, reverse: bool) -> None:
-        """Set a raw score for each node class id (array 'q'), to be normalised like `default_normalize`.
+        """Set a raw score for each node class (nodes with equal labels and taints), by its id; an array('q').
 
-        With `reverse` the lowest raw score becomes the highest.
+        It is normalised like `default_normalize`. With `reverse` the lowest raw score becomes the highest.
         """
         self._check_length("value_by_node_class", len(value_by_node_class))
         if self._node_class_count and value_by_node_class.count(value_by_node_class[0]) < self._node_class_count:
@@ -119,15 +127,15 @@ class ClassDraft:
         self.says_score()  # equal for all nodes, it changes nothing
 
     def score_rows(self, score_by_row: bytes) -> None:
-        """Set scores 0..100 by row, one byte each, which are not normalised; rows past the end get 0."""
+        """Set scores 0..100 by row (node), one byte each, which are not normalised; rows past the end get 0."""
         if any(score_by_row):
             self._score("rows", score_by_row)
         self.says_score()
 
     def filter_asked(self, marks: RowAnswers) -> None:
-        """Reject the rows that `marks` marks.
+        """Reject the rows (nodes) that have a mark other than 0, by a plugin's answers about each row.
 
-        Before each pod is placed, `marks` is asked again about rows that changed.
+        Before each pod is placed, the plugin is asked again about rows that changed.
         """
         if self.is_filtering:
             self._note(self.filtering)
@@ -135,9 +143,9 @@ class ClassDraft:
             self.asks = True
 
     def score_asked(self, scores: RowAnswers) -> None:
-        """Set scores 0..100, not normalised.
+        """Set scores 0..100, which are not normalised, by a plugin's answers about each row (node).
 
-        Before each pod is placed, `scores` is asked again about rows that changed.
+        Before each pod is placed, the plugin is asked again about rows that changed.
         """
         if self.weight is not None:
             self._note(self.scoring)
@@ -156,7 +164,7 @@ class ClassDraft:
             self._rules.append((rules, filters, weight or 0))
 
     def add_terms(self, terms: Joined, *, asks: bool = False) -> None:
-        """Filter and score by the pods in a node's topology domains, as spread constraints and pod affinity do.
+        """Filter and score by constraints on the pods in a node's topology domain, as spreading and pod affinity do.
 
         `asks`: before each pod is placed a guest (wasm plugin) is asked, which may fail to answer.
         """
@@ -164,12 +172,18 @@ class ClassDraft:
         self.terms = terms if self.terms is None else self.terms.beside(terms)
 
     def says_filter(self) -> None:
-        """Count the plugin as evaluated at Filter although it rejects no node, or rejects only by `add_terms`."""
+        """Count the plugin as evaluated at Filter although it rejects no node.
+
+        Also call it for a plugin that rejects nodes only by topology terms (`add_terms`).
+        """
         if self.is_filtering:
             self._note(self.filtering)
 
     def says_score(self) -> None:
-        """Count the plugin as evaluated at Score although it scores all nodes equally, or only by `add_terms`."""
+        """Count the plugin as evaluated at Score although it scores all nodes equally.
+
+        Also call it for a plugin that scores nodes only by topology terms (`add_terms`).
+        """
         if self.weight is not None:
             self._note(self.scoring)
 
@@ -177,11 +191,11 @@ class ClassDraft:
 
     @property
     def key(self) -> Hashable:
-        """A value to compare drafts by: drafts with equal keys make equal pod classes."""
+        """A value that is equal for drafts of equal pod classes."""
         return (self._verdicts, self._request, *self._scores, *self._asked, *self._rules, self.terms)
 
     def make(self) -> PodClass:
-        """Return the pod class. Raises ValueError if the kernels cannot express it."""
+        """Return the pod class by which kernels filter and score. Raises ValueError if kernels cannot express it."""
         request = self._request
         if request is None:
             raise ValueError("expected a request that nodes need room for, got none")
@@ -196,7 +210,7 @@ class ClassDraft:
 
     @property
     def bytes(self) -> int:
-        """The approximate size of the pod class in bytes, without the kernels' caches by row."""
+        """The approximate size of the pod class in bytes, without the results by row (node) that kernels cache."""
         by_node_class = sum(len(what) for _, what, *_ in self._scores if isinstance(what, bytes))
         return 2 * (len(self._verdicts) + by_node_class) + self._columns.rows * 8 * len(self._asked) + BYTES_OF_A_CLASS
 

@@ -1,8 +1,8 @@
-"""The pod class for each signature, kept until something changes on which it depends.
+"""Finds a pod's class, i.e. the pods that every plugin of a profile decides equally at present.
 
-Signatures differ in everything that some plugin reads in a pod, labels and images included; pod classes differ only in
-what the plugins now conclude from that. Many signatures therefore share a class, and with it the kernels' cached
-results by row.
+A pod's signature is everything that some plugin reads in it, labels and images included. Many signatures share a class,
+since the plugins' current answers about them are equal; and with it they share the kernels' cached results by row
+(node). The class of a signature is kept until something changes on which the plugins' answers depend.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FAULT_HOLDS = 256  # pods of a signature left to the general lane after a plugin
 
 @dataclass(slots=True, eq=False)
 class CompiledClass:
-    """A pod class of one profile (pods that its plugins decide alike), with its terms and evaluation counters.
+    """A pod class, i.e. pods that the plugins of one profile decide equally, with its terms and evaluation counters.
 
     Terms are the class's constraints on pods in topology domains: spreading, pod affinity.
     """
@@ -52,7 +52,10 @@ class CompiledClass:
 
 @dataclass(slots=True, eq=False)
 class _Known:
-    """What a profile's plugins last answered for pods of one signature: the pod class, and how long that holds."""
+    """What a profile's plugins last answered for pods of one signature: the pod class, and how long that holds.
+
+    A signature is everything that the plugins read in a pod.
+    """
 
     compiled: CompiledClass | None  # None: the general lane decides
     sources: frozenset[Source]
@@ -127,7 +130,7 @@ class CompiledClasses:
         self.ready.clear()
 
     def forget(self) -> None:
-        """Drop all pod classes and signatures: a plugin was replaced, and may now sign and decide differently."""
+        """Drop all pod classes and pods' signatures: a plugin was replaced, and may now sign and decide differently."""
         for known in (*self._young.values(), *self._old.values()):
             self._give_up(known)
         for kept in (self._young, self._old, self._begun, self.ready):
@@ -138,7 +141,7 @@ class CompiledClasses:
         return Signer({name: framework.class_compiler.plugins for name, framework in self._profiles.items()})
 
     def _holds(self, sources: Iterable[Source], epoch: int) -> bool:
-        """Return True if none of these sources has changed since the epoch."""
+        """Return True if none of these sources has changed since the epoch, i.e. the `refresh` of this number."""
         return all(self._changed[source] <= epoch for source in sources)
 
     def _find_sampling(self) -> None:
@@ -148,11 +151,11 @@ class CompiledClasses:
 
     @property
     def sign(self) -> Callable[[PodInfo], Signature]:
-        """The function that computes a pod's signature, valid until `forget` is called."""
+        """The function that computes a pod's signature (all that plugins read in it), valid until the next `forget`."""
         return self._signer.sign
 
     def find(self, pod: PodInfo) -> CompiledClass | None:
-        """Return the pod's class, valid until the next `refresh`; None if it must be decided plugin by plugin."""
+        """Return the pod's class, valid until the next `refresh`; None if the pod must be decided plugin by plugin."""
         if pod.pod.spec.scheduler_name not in self._profiles:
             return None
         signature = self.sign(pod)
@@ -181,7 +184,8 @@ class CompiledClasses:
     def _ask(self, signature: Signature, pod: PodInfo, before: _Known | None) -> _Known:
         """Ask the profile's plugins how they decide about pods with this signature, and keep the answer.
 
-        If the answer equals that of an existing pod class, that class is used.
+        A signature is everything that the plugins read in a pod. If the answer equals that of an existing pod class,
+        that class is used.
         """
         started = self._stopwatch()
         self.asked[signature.profile] += 1
@@ -202,7 +206,11 @@ class CompiledClasses:
         return known
 
     def _begin(self, signature: Signature, pod: PodInfo) -> tuple[ClassDraft, bool]:
-        """Return a copy of the draft kept for the pod's spec (of its pod class); False if a plugin has no statement."""
+        """Return a draft, i.e. a pod class under construction, with what the plugins that read only the spec answered.
+
+        It is a copy of the one that is kept for pods with equal specs. The second value is False if one of these
+        plugins cannot state for kernels how it decides.
+        """
         if signature.spec is None:
             raise InternalError(f"pod {pod.key} was to be in a class, but is not signed")
         draft, can, asked = self._begun.get(signature.spec, (None, False, 0))

@@ -1,9 +1,10 @@
 """The compiled lane: decides many pods in one call of a kernel, exactly as the general lane would one by one.
 
 It decides as many leading pods of a sequence as it can. The first pod that it cannot decide is left to
-`Framework.schedule_pod`: for example a pod without a pod class, one that fits nowhere, or one that must leave room to
-nominated pods. A signature's class is valid until something changes on which a plugin's answer depends; then the
-plugins are asked again, and if their answers are equal, the kernels' cached results by row stay.
+`Framework.schedule_pod`: for example a pod that some plugin can only decide itself, one that fits nowhere, or one that
+must leave room to nominated pods. Plugins are asked once for all pods that are equal in what they read, and again when
+something changes on which an answer depends. If the answers are then equal, the kernels' cached results by row (node)
+stay.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class CompiledLane:
     ) -> None:
         """Build the lane. `threads` for kernels; None means 2, or 1 on a single CPU.
 
-        `max_bytes` limits the memory for the cached results (by row) of pod classes; KEPT_CLASSES of them are always
-        kept.
+        `max_bytes` limits the memory for results by row (node) that are cached for classes of equal pods. KEPT_CLASSES
+        of them are always kept.
         """
         self._profiles = profiles
         self._table = handle.table
@@ -85,7 +86,10 @@ class CompiledLane:
         self._nominations = handle.nominations
 
     def sign(self, pod: PodInfo) -> None:
-        """Compute the pod's signature now, so that `place` need not. Raises KeyError for a pod of no profile."""
+        """Compute the pod's signature, i.e. all that plugins read in it, now, so that `place` need not.
+
+        Raises KeyError for a pod of no profile.
+        """
         self._classes.sign(pod)
 
     def forget(self) -> None:
@@ -95,7 +99,7 @@ class CompiledLane:
     def place(self, pods: Sequence[PodInfo]) -> Placements:
         """Place the leading pods, each with those before it counted.
 
-        The result is empty if the first needs the general lane.
+        The result is empty if the first pod needs the general lane.
 
         A pod whose class has terms (spreading, pod affinity) gets a call of its own: the pods before it must be assumed
         first, and it must be assumed before the next. If this raises, the columns may count pods that are not placed:
@@ -122,7 +126,10 @@ class CompiledLane:
         )
 
     def _find_run(self, pods: Sequence[PodInfo]) -> tuple[list[PodClass], CompiledClass | None]:
-        """Return the leading pods' classes, and the class of the next pod if that has terms (spreading, affinity)."""
+        """Return the pod classes of the leading pods, up to the first pod that cannot be placed together with others.
+
+        If that is because its class has terms (spreading, pod affinity), the second value is its class, else None.
+        """
         self._classes.refresh()
         run: list[PodClass] = []
         ready, find, sign = self._classes.ready, self._classes.find, self._classes.sign
@@ -151,9 +158,9 @@ class CompiledLane:
         return run, None
 
     def _place_run(self, run: list[PodClass]) -> tuple[array[int], array[int]]:
-        """Place pods of these classes in order.
+        """Place one pod for each of these pod classes, in order.
 
-        Returns rows and numbers of feasible rows, of the pods that got a node.
+        Returns, for the pods that got a node, the rows of the nodes and how many nodes were feasible.
         """
         rows, feasible = array("i", [-1]) * len(run), array("i", [0]) * len(run)
         bits = None if self._first_on_tie else self._ties.ahead(len(run))
@@ -169,9 +176,9 @@ class CompiledLane:
         return rows, feasible
 
     def _place_joined(self, joined: CompiledClass, rows: array[int], feasible: array[int]) -> bool:
-        """Place one pod whose class has terms (spreading, affinity). Returns False if the kernels cannot place it.
+        """Place one pod whose class has terms (spreading, pod affinity). Returns False if the kernels cannot place it.
 
-        Appends the row to `rows`, and the number of feasible rows to `feasible`.
+        Appends the node's row to `rows`, and the number of feasible nodes to `feasible`.
         """
         terms = joined.terms
         if terms is None:

@@ -152,7 +152,7 @@ def _id_of(source: str) -> tuple[Callable[[Volume], str], Callable[[PersistentVo
 
 
 def _not_counted(volume: Volume | PersistentVolume) -> str:
-    """Return "" as the handle, for the types of which only the driver's name is used."""
+    """Return "" as the volume handle, for in-tree types whose volumes are not counted: they need only the driver."""
     return ""
 
 

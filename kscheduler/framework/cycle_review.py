@@ -22,7 +22,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 @dataclass(frozen=True, slots=True)
 class PluginScores:
-    """One Score plugin's scores for the rows given to `CycleReview.score_again`, in their order."""
+    """One Score plugin's scores for the rows (nodes) given to `CycleReview.score_again`, in their order."""
 
     plugin: str
     weight: int
@@ -52,8 +52,9 @@ class CycleReview:
     ) -> None:
         """Build a review from the buffers of a search.
 
-        `alone`: row -> a status that takes precedence over the row's verdict. `explain` returns the status of a code
-        and detail. `score_by_node` writes the normalised scores of all feasible rows by a plugin without a table form.
+        `alone`: row -> the status of a node that has one of its own, which takes precedence over its verdict. `explain`
+        returns the status for the code (filter) and detail (reason) of a verdict. `score_by_node` writes the normalised
+        scores of all feasible rows by a plugin without a table form.
         """
         self._state = state
         self._pod = pod
@@ -120,7 +121,7 @@ class CycleReview:
         return self._scores.total(row)
 
     def score_again(self, rows: Sequence[int]) -> list[PluginScores]:
-        """Run the cycle's Score plugins once more, and return their scores for these rows."""
+        """Run the cycle's Score plugins once more, and return their scores for these rows (nodes)."""
         skipped = self._state.skip_score
         return [self._scores_of(entry, rows) for entry in self._score_plugins if entry[0].name not in skipped]
 

@@ -17,7 +17,10 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 def kind_of(pod: PodInfo) -> Hashable:
-    """Return a key of everything in a pod that a `Tally` may read: pods with equal keys have equal weights."""
+    """Return a key of everything in a pod that a `Tally` (a count by topology domain) may read.
+
+    Pods with equal keys have equal weights, i.e. change each count equally.
+    """
     metadata = pod.pod.metadata
     labels = frozenset((metadata.labels or {}).items())
     return metadata.namespace, labels, pod.host_ports, pod.affinity.required_anti_affinity

@@ -278,7 +278,7 @@ class Fence:
 
 
 def _own_code_only(watched: Call) -> Call:
-    """Wrap a plugin's `filter_table` so that it fails if the plugin rejects rows under another plugin's code."""
+    """Wrap a plugin's `filter_table` so that it fails if the plugin rejects nodes under another plugin's code."""
 
     def filtered(state: Any, pod: Any, table: Any, verdicts: Verdicts, code: int, *circle: int) -> None:
         before = {code for code, _ in verdicts.histogram()}

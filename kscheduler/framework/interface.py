@@ -160,7 +160,7 @@ class SearchingFilterPlugin(TableFilterPlugin, Protocol):
         start: int,
         enough: int,
     ) -> None:
-        """Filter the feasible rows from row `start` on, wrapping around at the end, until `enough` of them passed.
+        """Filter the feasible rows (nodes) from row `start` on, wrapping around, until `enough` of them passed.
 
         The remaining rows stay feasible, unfiltered.
         """
@@ -172,7 +172,7 @@ class DemandingFilterPlugin(TableFilterPlugin, Protocol):
     """A table filter that can state its requirements as numbers, so that preemption's dry runs need not call it."""
 
     def demands(self, state: CycleState, pod: PodInfo) -> Demands | None:
-        """Return as numbers what `filter` depends on in this cycle; None if that is not possible."""
+        """Return the requirements of `filter` on a node in this cycle as numbers; None if that is not possible."""
         ...
 
 
@@ -197,7 +197,10 @@ class ProposingPlugin(PostFilterPlugin, Protocol):
     """A PostFilter plugin that evicts pods, and first lets extenders choose among the victims it proposes."""
 
     def propose(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterSteps:
-        """Propose the victims that `post_filter` would choose. The cluster may have changed once extenders answer."""
+        """Propose to the extenders the victims that `post_filter` would choose, and evict those of a node they accept.
+
+        This is a generator, which is sent the extenders' answer. The cluster may have changed by then.
+        """
         ...
 
 
@@ -229,7 +232,7 @@ class TableNormalizeScore(TableScorePlugin, Protocol):
     def normalize_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
-        """Normalise the raw scores of all feasible rows to 0..100 in place."""
+        """Normalise the raw scores of all feasible rows (nodes) to 0..100 in place."""
         ...
 
 
@@ -261,16 +264,16 @@ class SigningPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class CompilingPlugin(SigningPlugin, Protocol):
-    """A plugin that can describe, in a form for kernels, how it decides about all pods with an equal signature.
+    """A plugin that can state, in a form for kernels, how it decides about all pods with an equal signature.
 
     A signature is what plugins read in a pod; see `SigningPlugin`.
     """
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """Describe in the draft how the plugin decides about pods like this one. Returns False if that is not possible.
+        """Add to the draft how the plugin filters and scores pods like this one. Returns False if that is not possible.
 
-        Called again when a source (a part of the cluster's state) changes that the plugin has named with
-        `draft.depends_on`.
+        A draft is a pod class under construction, by which kernels decide. Called again when a source (a part of the
+        cluster's state) changes that the plugin has named with `draft.depends_on`.
         """
         ...
 
@@ -302,7 +305,7 @@ class HandingOverPlugin(Plugin, Protocol):
 @runtime_checkable
 class ReservePlugin(Plugin, Protocol):
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Reserve what the pod needs on the node, after assume.
+        """Reserve what the pod needs on the node, on which it has just been assumed.
 
         If a plugin fails, `unreserve` of all runs in reverse order.
         """
@@ -396,12 +399,15 @@ class ProfileHandle(Protocol):
     def what_if(self, state: CycleState, pod: PodInfo, node_name: str) -> WhatIf:
         """Return a copy of the node for trials; `state` is that of the pod's cycle, after PreFilter.
 
-        KeyError: no such node.
+        Raises KeyError if there is no such node.
         """
         ...
 
     def demands(self, state: CycleState, pod: PodInfo) -> Sequence[tuple[DemandingFilterPlugin, Demands]] | None:
-        """Return each filter active in the cycle, in order, with its requirements as numbers; None if one has none."""
+        """Return each filter active in the cycle, in order, with its requirements on a node as numbers.
+
+        None if one of them cannot state its requirements so.
+        """
         ...
 
 

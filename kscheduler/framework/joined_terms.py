@@ -1,8 +1,8 @@
-"""The terms of pod classes: their constraints on pods in a node's topology domains (spreading, pod affinity).
+"""Terms: the constraints of pods on other pods in a node's topology domain (spreading, pod affinity), for kernels.
 
-Plugins state them by `ClassDraft.add_terms`. A plugin's terms apply to all pods of a class. They are computed again
-when pods with new labels or new affinity terms appear, or nodes change; counters and their sums by domain are shared
-between equal terms, so that this is mostly look-ups.
+Plugins state the terms of a pod class (pods that all plugins of a profile decide equally) by `ClassDraft.add_terms`.
+Terms are computed again when nodes change, or pods with new labels or new affinity terms appear. The counts of pods
+that they read, by node and by topology domain, are shared between equal terms, so that this is mostly look-ups.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NOWHERE = -1, 0
 
 @final
 class JoinBench:
-    """Holds the kernel object (`Joiner`) that evaluates terms, with its buffers, for all pod classes of a plugin."""
+    """Holds the kernel object (`Joiner`) that places pods with spread constraints or pod affinity, with its buffers."""
 
     def __init__(self) -> None:
         self._joiner: Joiner | None = None
@@ -30,25 +30,30 @@ class JoinBench:
 
 
 class TermsOfPlugin(Protocol):
-    """The terms (spreading or pod affinity) of one plugin for one pod class. Equal keys mean equal terms."""
+    """What one plugin states about a pod class: its constraints on pods in topology domains (*terms*), for kernels.
+
+    Such constraints are topology spreading and pod affinity; a guest's scores that need normalising take the same form.
+    Those with equal `key`s are equal.
+    """
 
     @property
     def key(self) -> Hashable: ...
 
     def current(self) -> JoinTerms | None:
-        """Return the terms for the table's current nodes and pods; None if the kernels cannot express them."""
+        """Return the constraints for the current nodes and pods; None if the kernels cannot express them."""
         ...
 
     def renew(self) -> None:
-        """Compute the terms again, even if nothing has changed."""
+        """Compute the constraints again, even if no node or pod has changed."""
         ...
 
 
 @final
 class PluginTerms:
-    """One plugin's terms for one pod class; `ask` computes them, or returns None if it cannot.
+    """One plugin's constraints on pods in topology domains (*terms*) for a pod class, computed when needed.
 
-    They are computed again when nodes change, or when labels or affinity terms of pods appear for the first time.
+    `ask` computes them, or returns None if it cannot. They are computed again when nodes change, or when labels or
+    affinity terms of pods appear for the first time.
     """
 
     __slots__ = ("_ask", "_labels", "_labels_seen", "_nodes_seen", "_table", "_terms", "_terms_seen", "key", "terms")
@@ -80,7 +85,11 @@ class PluginTerms:
 
 @final
 class Joined:
-    """The terms of one or several plugins for one pod class. Two are equal if the plugins' keys are equal."""
+    """All constraints of a pod class on pods in topology domains, and the choice of a node by them.
+
+    Such constraints are topology spreading and pod affinity. `parts` are those of each plugin. Two objects are equal if
+    the keys of their parts are equal, i.e. if they state the same constraints.
+    """
 
     __slots__ = ("_bench", "_hash", "_parts")
 
@@ -100,13 +109,14 @@ class Joined:
         return tuple(part.key for part in self._parts)
 
     def beside(self, other: Joined) -> Joined:
-        """Return terms that combine these with another plugin's."""
+        """Return a new object with these constraints and those of `other`, i.e. of another plugin."""
         return Joined(self._bench, *self._parts, *other._parts)
 
     def place(self, placer: Placer, pod_class: PodClass, random_bits: int | None) -> tuple[int, int]:
-        """Choose a node: return (row, number of feasible rows). The pod is not counted there yet.
+        """Choose a node for a pod of the class: return (row of the node, number of feasible nodes).
 
-        The row is -1 if none is feasible, or if the kernels cannot decide. Ties are broken as by `Placer.place`.
+        The pod is not counted there yet. The row is -1 if no node is feasible, or if the kernels cannot decide. Ties
+        are broken as by `Placer.place`.
         """
         joiner = self._bench.joiner(placer)
         feasible = self._join(joiner, pod_class)

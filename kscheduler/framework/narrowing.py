@@ -17,10 +17,11 @@ _ANYTHING: Token = object()
 
 
 class Narrowing:
-    """A `GroupIndex` by tokens: finds the groups of waiting pods that share a token with an event.
+    """A `GroupIndex` by tokens: finds the groups of waiting pods that share a token (label, name) with an event.
 
-    `options` returns the Options of a group's key. `brought` returns the tokens of an event; None stands for all
-    tokens.
+    `options` returns, for a group's key, one list of token sets for each way in which an event can help the group. An
+    event helps in that way only if it has a token of each set in the list. `brought` returns the tokens of an event;
+    None stands for all tokens.
     """
 
     __slots__ = ("_brought", "_keys", "_options", "_places")
@@ -30,10 +31,7 @@ class Narrowing:
         options: Callable[[Hashable], Sequence[Options]],
         brought: Callable[[object, object], Iterable[Token] | None],
     ) -> None:
-        """Build an empty index.
-
-        A key with several Options can be helped in several ways, and is listed for each of them.
-        """
+        """Build an empty index."""
         self._options = options
         self._brought = brought
         self._keys: dict[Token, dict[Hashable, None]] = {}  # token -> the keys listed under it, in order of addition

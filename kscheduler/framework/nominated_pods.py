@@ -57,7 +57,7 @@ class NominatedPods:
 def filter_of_requests(
     demands_of: Sequence[tuple[DemandingFilterPlugin, Demands]],
 ) -> Sequence[tuple[DemandingFilterPlugin, PodRequest]] | None:
-    """Return the filter, with its request, that nominated pods affect by taking room: [] or one entry.
+    """Return the filter that nominated pods affect by taking room, with the pod's request: [] or one entry.
 
     `demands_of`: the active filters with their requirements. None if nominated pods may affect filters in other ways.
     """

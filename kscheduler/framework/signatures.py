@@ -47,7 +47,10 @@ class FarSightedPlugin(Protocol):
 @final
 @dataclass(slots=True, eq=False)
 class SpecSignature:
-    """The part of a signature that follows from the spec alone; pods that differ only in labels or owners share it."""
+    """The part of a signature (what plugins read in a pod) that follows from the spec alone.
+
+    Pods that differ only in labels or owners share it.
+    """
 
     profile: str
     fragments: tuple[Hashable, ...]
@@ -56,7 +59,10 @@ class SpecSignature:
 @final
 @dataclass(slots=True, eq=False)
 class Signature:
-    """The signature of a pod for one profile. `spec` is None if the pod must be decided plugin by plugin."""
+    """What the plugins of one profile read in a pod: pods with equal signatures are decided equally.
+
+    `spec` is None if the pod must be decided plugin by plugin.
+    """
 
     signer: Signer = field(repr=False)
     profile: str
@@ -65,9 +71,9 @@ class Signature:
 
 
 class Signer:
-    """Computes the signatures of pods for all profiles.
+    """Computes the signatures of pods, i.e. what a profile's plugins read in them, for all profiles.
 
-    `plugins`: profile -> plugins, or None if one of them cannot sign.
+    `plugins`: profile -> plugins, or None if one of them cannot state what it reads.
     """
 
     def __init__(self, plugins: Mapping[str, Sequence[SigningPlugin] | None]) -> None:
@@ -86,7 +92,10 @@ class Signer:
         self._by_template: dict[int, tuple[Pod, Signature]] = {}
 
     def sign(self, pod: PodInfo) -> Signature:
-        """Return the pod's signature, and store it in the pod. Raises KeyError for a pod of no profile."""
+        """Return the pod's signature (what the plugins of its profile read in it), and store it in the pod.
+
+        Raises KeyError for a pod of no profile.
+        """
         signed = pod.signature
         if isinstance(signed, Signature) and signed.signer is self:
             return signed

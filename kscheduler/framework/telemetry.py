@@ -31,7 +31,7 @@ class PolicyRef:
 
 
 class SampleSteps(NamedTuple):
-    """The newest value of a metric on a node, with the steps of its processing; it may be too old for rules to use."""
+    """The newest value of a metric on a node: as read, clamped and smoothed; it may be too old for rules to use."""
 
     read: float  # as the source returned it
     clamped: float

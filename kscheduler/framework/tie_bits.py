@@ -16,7 +16,7 @@ AHEAD = 1_024  # numbers drawn at a time
 
 @final
 class TieBits:
-    """A source of random numbers of 32 bits for ties, with a generator that nothing else draws from."""
+    """A source of random numbers of 32 bits to break ties. Its generator is used for nothing else."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = random.Random(rng.getrandbits(64))
@@ -29,7 +29,7 @@ class TieBits:
         return bits
 
     def ahead(self, count: int) -> array[int]:
-        """Return the next `count` numbers without consuming them; `use` consumes numbers."""
+        """Return the next `count` random numbers without consuming them; `use` consumes numbers."""
         end = self._next + count
         if end > len(self._drawn):
             self._drawn = self._drawn[self._next :] + self._further(max(AHEAD, count))

@@ -1,4 +1,8 @@
-"""The status of each rejected node, computed on demand from the codes that kernels wrote, since few reasons occur."""
+"""The status of each rejected node, made on demand from the numbers that kernels wrote for the node.
+
+These are a code, i.e. the filter that rejected the node, and a detail, i.e. that filter's reason. Few pairs occur, so
+that few statuses are made.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +24,9 @@ class VerdictStatuses(Mapping[str, Status]):
         alone: Mapping[int, Status],
         explain: Callable[[int, int], Status],
     ) -> None:
-        """Build the mapping. `alone`: row -> a status that takes precedence over the row's verdict.
+        """Build the mapping. `explain` returns the status for the code (filter) and detail (reason) of a verdict.
 
-        `explain` returns the status for a code and detail of a verdict.
+        `alone`: row -> the status of a node that has one of its own, which takes precedence over its verdict.
         """
         self._table = table
         self._verdicts = verdicts
@@ -61,7 +65,10 @@ class VerdictStatuses(Mapping[str, Status]):
         ]
 
     def _histogram(self) -> dict[tuple[int, int], int]:
-        """Return (code, detail) -> number of rejected nodes, where above zero; rows in `alone` are not counted."""
+        """Return how many nodes each filter rejected for each reason: (code, detail) -> number above zero.
+
+        Nodes that have a status of their own (`alone` in `__init__`) are not counted.
+        """
         histogram = self._verdicts.histogram()
         for row in self._alone:
             histogram[self._verdicts.code(row), self._verdicts.detail(row)] -= 1

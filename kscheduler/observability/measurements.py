@@ -131,7 +131,7 @@ class Measurements:
         counter.value += times
 
     def batch_flushed(self, profile: str, reason: str) -> None:
-        """Count that stored results of a pod class were dropped, by `reason`.
+        """Count that stored results of a pod class (pods that plugins decide equally) were dropped, by `reason`.
 
         expired: they were invalid, or dropped to save memory; pod_not_batchable: its pods cannot be placed together any
         more.
@@ -141,7 +141,7 @@ class Measurements:
     def node_hint(self, profile: str, hinted: str, seconds: float, times: int = 1) -> None:
         """Record the seconds that placing each of `times` pods took.
 
-        `hinted`: hint if stored results of their pod class were used, no_hint if there were none.
+        `hinted`: hint if stored results for equal pods were used, no_hint if there were none.
         """
         key = (hinted, profile)
         histogram = self._hints.get(key)
@@ -150,7 +150,7 @@ class Measurements:
         histogram.observe_many(seconds, times)
 
     def results_stored(self, profile: str, seconds: float) -> None:
-        """Record the seconds taken to run the plugins for a new pod class and to store their results."""
+        """Record the seconds taken to run the plugins for a new class of equal pods and to store their results."""
         self.metrics.store_schedule_results_duration_seconds.labels(profile).observe(seconds)
 
     # --- the queue reports ---

@@ -121,7 +121,10 @@ class RequeueRules:
         return answer
 
     def _fail(self, plugin: str, qpi: QueuedPodInfo, queued_event: QueuedEvent, seconds: float) -> bool:
-        """Report a hint that raised, and return True so that the pod does not get stuck. The first fault is logged."""
+        """Report a queueing hint that raised, and return True: the pod is queued, so that it does not get stuck.
+
+        Only the first fault of a hint is logged.
+        """
         label = queued_event.event.label
         self._observer.hint(plugin, label, "Error", seconds)
         if (plugin, label) not in self._failed:

@@ -262,10 +262,10 @@ class SchedulingQueue:
         return self._active.lanes() if self._active else self._backoff.early_lanes()
 
     def done(self, uid: str) -> None:
-        """End the flight of a pod that will not return because it is bound or dropped. Calling it twice does no harm.
+        """Remove a pod that is in flight and will not return, because it is bound or dropped.
 
-        Must not be called while the attempt may still fail: the queue keeps events for a pod only while the pod is in a
-        pool or in flight.
+        Calling it twice does no harm. Must not be called while the attempt may still fail: the queue keeps events for a
+        pod only while the pod is in a pool or in flight.
         """
         flown = self._in_flight.end(uid)
         if flown is not None:
@@ -274,7 +274,7 @@ class SchedulingQueue:
     def add_unschedulable_if_not_present(
         self, qpi: QueuedPodInfo, now: float, plugins: Set[str], pending_plugins: Set[str] = NOBODY
     ) -> Pool:
-        """End the flight of a pod that `plugins` rejected; it waits for an event that one of them registered.
+        """Take back a pod in flight that `plugins` rejected; it waits for an event that one of them registered.
 
         If such an event came while the pod was in flight, it is tried again after its backoff, or at once if a pending
         plugin wants that. Returns the pod's new pool; GONE if it was deleted meanwhile. Without plugins the pod counts
@@ -291,7 +291,7 @@ class SchedulingQueue:
         return self._return(qpi, now)
 
     def requeue_after_error(self, qpi: QueuedPodInfo, now: float) -> Pool:
-        """End the flight of a pod whose attempt met a fault; its backoff begins. Returns the pod's new pool."""
+        """Take back a pod in flight whose attempt met a fault; its backoff begins. Returns the pod's new pool."""
         if qpi.uid in self._pods:
             return self._pods[qpi.uid].pool
         qpi.consecutive_errors_count += 1

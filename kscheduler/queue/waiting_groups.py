@@ -28,7 +28,10 @@ class Group:
         self.members: dict[str, QueuedPodInfo] = {}  # pod uid -> pod, in order of addition
 
     def apart_from(self, uid: str) -> QueuedPodInfo | None:
-        """Return a member other than the pod with this uid, to call the hint with for all; None if there is none."""
+        """Return a member other than the pod with this uid; None if there is none.
+
+        The queueing hint is called with that member, and its answer counts for all.
+        """
         return next((qpi for qpi in self.members.values() if qpi.uid != uid), None)
 
 

@@ -254,7 +254,10 @@ class Waker:
             yield qpi, decide(qpi)
 
     def timed_gated(self) -> Iterator[QueuedPodInfo]:
-        """Yield the gated pods that are requeued by timeout: their plugin registered the wildcard event. Rarely any."""
+        """Yield the gated pods that are requeued by timeout: their plugin registered the wildcard event.
+
+        There rarely are any.
+        """
         for profile, gate in self._rules.wildcard_gates:
             yield from self._pods.gated_by(profile, gate)
 

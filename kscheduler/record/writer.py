@@ -52,7 +52,7 @@ class RecordWriter:
         self._put(self._compressor.compress(line))
 
     def flush(self) -> None:
-        """Write a mark and all buffered entries to the file, so that a reader can read them."""
+        """Write all buffered entries to the file, and a `Mark` with their digest, so that a reader can read them."""
         if self._is_marked:
             return
         self.write(Mark(self._digest.hexdigest()))

@@ -243,7 +243,7 @@ class Accounting:
     # --- time -----------------------------------------------------------------------------------------------------
 
     def _advance(self) -> None:
-        """Add the time since the last change to the cluster's integrals.
+        """Add what was in use and available, times the seconds since the last change, to the cluster's totals.
 
         Must be called before each change of use or capacity.
         """
@@ -274,7 +274,10 @@ class Accounting:
         return sum(shares) / len(shares) if shares else 0.0
 
     def _settle(self, row: NodeRow) -> None:
-        """Add the time since the node's last change to its integrals; must be called before each change of its use."""
+        """Add what the node had in use, times the seconds since its last change, to the node's totals.
+
+        Must be called before each change of its use.
+        """
         passed = self.now_s - row.since_s
         row.since_s = self.now_s
         integral, used = row.integral, row.used
@@ -295,7 +298,7 @@ class Accounting:
         self.capacity_integral = [area + amount * passed for area, amount in areas]
 
     def close(self) -> None:
-        """Complete all integrals and samples up to the last change; call it once, at the end of the simulation."""
+        """Complete all totals over time, and the samples, up to the last change; call it once, at the end."""
         for row in self.rows:
             self._settle(row)
         self._settle_totals()

@@ -64,7 +64,7 @@ class NodeLoad:
         return self._integral + sum(length * (low + high) / 2 for length, low, high in self._pieces(now))
 
     def settle(self, now: float) -> None:
-        """Add the time since the last call to the integral and to the seconds above each level.
+        """Add the time since the last call to the use over time (amount × seconds), and to the time above each level.
 
         Call it before any change.
         """

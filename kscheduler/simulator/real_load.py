@@ -47,7 +47,7 @@ class RealLoad:
         cluster.store(PODS).subscribe(self._pod_changed)
 
     def settle(self) -> None:
-        """Bring the integrals of all nodes' loads up to the current time."""
+        """Add up all nodes' loads over time, i.e. load times seconds, up to the current time."""
         now = self._now()
         for node in self.nodes:
             for load in node.loads:

@@ -1,1 +1,4 @@
-"""The cluster as arrays: nodes as rows of columns, and pods compiled to the integers that kernels take."""
+"""The cluster as arrays: a row for each node and a column for each property.
+
+Pods are compiled to integers for kernels.
+"""

@@ -34,11 +34,14 @@ class HostPortIndex:
                 del self._taken[key]
 
     def conflicting_rows(self, wanted: Iterable[HostPort]) -> list[int]:
-        """Return the rows, ascending, on which at least one of the wanted host ports is taken."""
+        """Return the rows (nodes), ascending, on which at least one of the wanted host ports is taken."""
         return sorted(self.conflicts(wanted))
 
     def conflicts(self, wanted: Iterable[HostPort]) -> dict[int, int]:
-        """Return row -> number of conflicts between wanted host ports and those held there; rows of 0 are left out."""
+        """Return row (node) -> number of conflicts between wanted host ports and those held there.
+
+        Rows without a conflict are left out.
+        """
         found: dict[int, int] = {}
         for port in wanted:
             for row, addresses in self._taken.get((port.protocol, port.port), {}).items():

@@ -48,14 +48,14 @@ class ImageState:
             self._own().pop(bisect_left(self._rows, row))
 
     def _own(self) -> array[int]:
-        """Return the array of rows for modification, copied first if `rows` has returned it to a caller."""
+        """Return the array of rows (nodes) to modify it: a copy if `rows` has returned the array to a caller."""
         if self._is_shown:
             self._rows = array("i", self._rows)
             self._is_shown = False
         return self._rows
 
     def rows(self) -> array[int]:
-        """Return the rows as ascending int32, as kernels take them. The returned array never changes."""
+        """Return the rows (nodes) as ascending int32, as kernels take them. The returned array never changes."""
         self._is_shown = True
         return self._rows
 

@@ -28,7 +28,7 @@ class MetricColumn(Protocol):
 
     @property
     def sampled(self) -> memoryview:
-        """Sampling times as doubles by row, in seconds of the scheduler's clock; not finite where unknown.
+        """Sampling times as doubles by row (node), in seconds of the scheduler's clock; not finite where unknown.
 
         As many as `values`, and valid until the next change.
         """

@@ -45,10 +45,11 @@ A = TypeVar("A", bound=_Answers)
 
 
 class NodeClassMemo(Generic[A]):
-    """Keeps a plugin's answers about node classes: key -> answer by node class id; a key stands for one question.
+    """Keeps a plugin's answers about node classes, i.e. about nodes with equal labels and taints.
 
-    An entry is extended when node classes have appeared since; all entries are dropped when an id is reused for another
-    node class.
+    An answer is found by a key, which stands for one question of the plugin (such as a node selector), and by node
+    class id. Missing answers are added when node classes have appeared since; all are dropped when an id is reused for
+    another node class.
     """
 
     def __init__(self, node_classes: NodeClasses, empty: Callable[[], A]) -> None:
@@ -58,7 +59,11 @@ class NodeClassMemo(Generic[A]):
         self._epoch = node_classes.epoch
 
     def answers(self, key: Hashable, ask: Callable[[NodeClass], int]) -> A:
-        """Return `ask(node class)` by class id. `ask` is called only for classes without an answer under this key."""
+        """Return the plugin's answers about all node classes, by node class id.
+
+        `key` stands for the question, and `ask(node class)` answers it. That is called only for classes without an
+        answer under the key.
+        """
         if self._epoch != self._node_classes.epoch:
             self._kept.clear()
             self._epoch = self._node_classes.epoch
@@ -75,7 +80,7 @@ class NodeClassMemo(Generic[A]):
 
 
 class NodeClasses:
-    """All node classes in use, with ids from 0; ids of unused classes are reused."""
+    """All node classes (sets of nodes with equal labels and taints) in use, with ids from 0; unused ids are reused."""
 
     def __init__(self) -> None:
         self._by_look: dict[Hashable, NodeClass] = {}  # (labels, taints, unschedulable) -> node class
@@ -91,7 +96,10 @@ class NodeClasses:
         return self._all[start:] if start < len(self._all) else []
 
     def acquire(self, node: Node) -> NodeClass:
-        """Return the class of a node and count the node as a user of the class until `release`."""
+        """Return the class of a node (nodes with equal labels and taints).
+
+        The node counts as a user of the class until `release`.
+        """
         labels = {key: value for key, value in (node.metadata.labels or {}).items() if key != HOSTNAME}
         taints = tuple(node.spec.taints or ())
         look = (frozenset(labels.items()), taints, node.spec.unschedulable)
@@ -119,9 +127,9 @@ class NodeClasses:
         return node_class
 
     def verdict_memo(self) -> NodeClassMemo[bytearray]:
-        """Return a memo for filter answers, one byte for each node class: 0 passes, any other value is the reason."""
+        """Return a cache for a filter's answers, one byte for each node class: 0 passes, others are reason numbers."""
         return NodeClassMemo(self, bytearray)
 
     def value_memo(self) -> NodeClassMemo[array[int]]:
-        """Return a memo for raw scores, one int64 for each node class."""
+        """Return a cache for a plugin's raw scores, one int64 for each node class."""
         return NodeClassMemo(self, lambda: array("q"))

@@ -1,10 +1,10 @@
-"""Counts of pods by node, one for each question (such as a selector), kept up to date as pods come and go.
+"""Counts of pods by node, one for each question (such as: which pods does this selector match?), kept up to date.
 
-A question is a key and a function that weighs a group of equal pods: 0 leaves the group out, 1 counts each of its pods.
-The function is called once for each group, when the counter is next used after the group appeared; from then on a pod
-that comes or goes only changes the counters of its group. Two kinds of groups are counted, by the same code: label
-classes, i.e. pods with equal namespace and labels (which pods does a selector match?), and the pods that have an equal
-affinity term (which existing terms match this pod?).
+A question is a key and a function that returns the weight of a group of equal pods: 0 leaves the group out, 1 counts
+each of its pods. The function is called once for each group, when the counter is next used after the group appeared;
+from then on a pod that comes or goes only changes the counters of its group. Two kinds of groups are counted, by the
+same code: label classes, i.e. pods with equal namespace and labels (which pods does a selector match?), and the pods
+that have an equal affinity term (which existing terms match this pod?).
 
 A question can name tokens (labels, namespaces) without which nothing matches; then only the groups indexed under those
 tokens are weighed. That matters when each of thousands of workloads has labels and terms of its own.
@@ -42,7 +42,7 @@ G = TypeVar("G", bound=PodGroup)
 
 @final
 class RowCounter:
-    """The counts for one question, such as which pods a selector matches.
+    """The number of pods on each node that count for one question, such as which pods a selector matches.
 
     `values` is array('q'), row -> weighted number of pods; 0 for a row without node.
     """
@@ -72,12 +72,11 @@ class RowCounter:
             self.values.frombytes(bytes(BYTES_PER_ROW * missing))
 
     def tally(self, way: Hashable, nodes: int, build: Callable[[DomainTally], None]) -> DomainTally:
-        """Return the sums of this counter by topology domain, kept up to date.
+        """Return these counts summed by topology domain, kept up to date as pods come and go.
 
-        `way` identifies the domains and the nodes.
-
-        `build` fills the tally again, which is needed when `nodes`, the table's static generation, has changed. A tally
-        that was dropped to save memory is no longer valid: call this method again.
+        `way` identifies the domains and the nodes that count. `build` fills the sums again, which is needed when
+        `nodes`, the table's static generation, has changed. Sums that were dropped to save memory are no longer valid:
+        call this method again.
         """
         found = self._tallies.get(way)
         if found is None:
@@ -110,7 +109,10 @@ class _Kept:
 
 @final
 class GroupCounters(Generic[G]):
-    """All groups of one kind (pods with equal labels, or with an equal affinity term), and the counters over them."""
+    """Groups of equal pods on nodes, and the counts of pods by node that are computed group by group.
+
+    The groups of one such object are either pods with equal labels, or pods with an equal affinity term.
+    """
 
     def __init__(self, columns: NodeColumns, make: Callable[[int, Hashable], G]) -> None:
         self._columns = columns
@@ -132,7 +134,10 @@ class GroupCounters(Generic[G]):
         return self._groups.get(key)
 
     def since(self, seen: int) -> list[G]:
-        """Return the groups that appeared after the group with id `seen`; some may have lost all their pods since."""
+        """Return the groups of pods that appeared after the group with id `seen`.
+
+        Some may have lost all their pods since.
+        """
         if seen >= self.last_id:
             return []
         return self._appeared[bisect_right(self._appeared, seen, key=lambda group: group.id) :]
@@ -140,7 +145,10 @@ class GroupCounters(Generic[G]):
     # --- pods come and go ---
 
     def clear(self) -> None:
-        """Remove all groups and counters. Ids are not reused, so groups that appear again are new to readers."""
+        """Remove all groups of pods and all counters.
+
+        Ids are not reused: a group that appears again gets a new one.
+        """
         for counter in self._kept.values():
             counter.give_up()
         self._kept.clear()
@@ -150,7 +158,7 @@ class GroupCounters(Generic[G]):
         self._index.clear()
 
     def add(self, key: Hashable, row: int, count: int = 1) -> None:
-        """Add `count` (at least 1) pods of the group `key` to a row.
+        """Add `count` (at least 1) pods of the group `key` to a row (node).
 
         A pod that states its group's affinity term several times counts as often.
         """
@@ -160,7 +168,7 @@ class GroupCounters(Generic[G]):
             counter.add(row, weight * count)
 
     def group(self, key: Hashable) -> G:
-        """Return the group `key`, creating it if necessary, for the caller to add pods."""
+        """Return the group of pods with this key, for the caller to add pods; it is created if necessary."""
         return self._groups.get(key) or self._appear(key)
 
     def remove(self, key: Hashable, row: int, count: int = 1) -> None:
@@ -201,11 +209,12 @@ class GroupCounters(Generic[G]):
     # --- questions ---
 
     def counter(self, key: Hashable, weigh: Callable[[G], int], narrow: Narrow | None = None) -> RowCounter:
-        """Return the counter for a question, up to date and at least as long as the table has rows.
+        """Return the counter (pods by node) for a question, up to date and at least as long as the table has rows.
 
-        Equal keys must come with equal `weigh` and `narrow`. `weigh` is called once for a group, and must depend on the
-        key and the group's identity alone. `narrow` returns lists of tokens (labels, namespaces); only the groups
-        indexed under the list that finds the fewest are weighed.
+        `key` identifies the question; equal keys must come with equal `weigh` and `narrow`. `weigh` returns how much
+        each pod of a group counts; it is called once for a group, and must depend on the key and the group's identity
+        alone. `narrow` returns lists of tokens (labels, namespaces); only the groups indexed under the list that finds
+        the fewest are weighed.
         """
         found = self._kept.get(key)
         if found is None:
@@ -230,9 +239,10 @@ class GroupCounters(Generic[G]):
         counter.seen = self.last_id
 
     def _find(self, narrowings: Sequence[Sequence[Token]], seen: int) -> Iterable[G]:
-        """Return the groups with an id above `seen` that may count for a question, by its lists of tokens.
+        """Return the groups with an id above `seen` that may count for a question.
 
-        Tokens are labels and namespaces. Of the lists, the one is used that finds the fewest groups.
+        `narrowings` are the question's lists of tokens, i.e. labels and namespaces, under which groups are indexed. The
+        list is used that finds the fewest groups.
         """
         found: dict[G, None] = {}
         for token in self._cheapest(narrowings):
@@ -273,7 +283,10 @@ class PodCounters:
         self.by_terms.clear()
 
     def add_pods(self, rows: Sequence[int], pods: Sequence[PodInfo]) -> None:
-        """Add each of the pods to its row. Labels and terms of consecutive pods of one template are looked up once."""
+        """Add each of the pods to its row (node).
+
+        Labels and terms of consecutive pods of one template are looked up once.
+        """
         group: LabelClass | None = None
         labels: Mapping[str, str] | None = None
         namespace = ""

@@ -28,7 +28,11 @@ LabelKey = tuple[str, frozenset[tuple[str, str]], bool]  # namespace, labels, is
 
 
 class PodGroup:
-    """Pods that all counters treat equally: those of a label class, or those that state an equal affinity term."""
+    """A group of pods that every count of pods treats equally, with their number by row (node).
+
+    The group is a `LabelClass`, i.e. pods with equal namespace and labels, or `TermHolders`, i.e. pods that state an
+    equal affinity term.
+    """
 
     __slots__ = ("counted_by", "found_by", "id", "key", "rows")
 
@@ -40,13 +44,16 @@ class PodGroup:
         self.found_by: Sequence[Token] = ()  # the tokens the index has it under
 
     def narrowings(self) -> Sequence[Sequence[Token]]:
-        """Return lists of lookup tokens (labels, namespaces); the group must be indexed under all of any one list."""
+        """Return lists of lookup tokens (labels, namespaces), by which the group is found.
+
+        The index chooses one of the lists, and must contain the group under each token of that list.
+        """
         return ()
 
 
 @final
 class LabelClass(PodGroup):
-    """The pods of a namespace that have equal labels."""
+    """The pods on nodes that have equal namespace and labels, and are all terminating or all not."""
 
     __slots__ = ("is_terminating", "labels", "namespace")
 
@@ -64,7 +71,7 @@ class LabelClass(PodGroup):
 
 @final
 class TermHolders(PodGroup):
-    """The pods that state an equal affinity term; a pod that states it twice counts twice."""
+    """The pods on nodes that state an equal affinity term; a pod that states it twice counts twice."""
 
     __slots__ = ("term",)
 
@@ -80,13 +87,16 @@ class TermHolders(PodGroup):
 
 
 def pod_tokens(namespace: str, labels: Mapping[str, str]) -> list[Token]:
-    """Return the tokens (labels, namespace) under which a pod is indexed, and the affinity terms that match it are."""
+    """Return a pod's lookup tokens: its labels and its namespace.
+
+    The pod is indexed under them; affinity terms are indexed under tokens of the pods that they match.
+    """
     return [namespace_token(namespace), *labels.items(), ANYWHERE]
 
 
 @final
 class LabelKeys:
-    """The keys of pods' label classes, computed once for the pods of a template, which share their labels."""
+    """Keys of label classes (pods with equal namespace and labels), computed once for the pods of one template."""
 
     __slots__ = ("_by_labels",)
 

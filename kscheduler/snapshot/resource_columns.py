@@ -28,7 +28,7 @@ class ResourceColumns:
         self._compiled: dict[_Shape, PodRequest] = {}  # request shape -> the one object that stands for it
 
     def column(self, name: str) -> int:
-        """Return the column of a resource, added if it has none yet."""
+        """Return the index of a resource's column in the node table; a column is added if it has none yet."""
         found = self._column.get(name)
         if found is None:
             found = self._columns.add_resource()
@@ -37,7 +37,7 @@ class ResourceColumns:
         return found
 
     def find(self, name: str) -> int | None:
-        """Return the column of a resource, or None if neither a node nor a pod has named it yet."""
+        """Return the index of a resource's column, or None if neither a node nor a pod has named it yet."""
         return self._column.get(name)
 
     def compile(self, resources: Resources, non_zero_cpu: int, non_zero_memory: int) -> PodRequest:

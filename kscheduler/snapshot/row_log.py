@@ -1,4 +1,7 @@
-"""A log of changed rows: each reader remembers the number of changes, and later asks for the rows changed since."""
+"""A log of changed rows (nodes), for readers that want to know what has changed since they last looked.
+
+Each reader remembers the number of changes, and later asks for the rows changed since.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ class RowLog:
         self._rows.append(row)
 
     def since(self, count: int) -> list[int] | None:
-        """Return the rows changed after the first `count` changes, ascending; None if the log has dropped some."""
+        """Return the rows (nodes) changed after the first `count` changes, ascending; None if some were dropped."""
         if count < self._first:
             return None
         return sorted(set(self._rows[count - self._first :]))

@@ -30,12 +30,12 @@ class SummedDomains:
 
     @property
     def present(self) -> int:
-        """The number of domains that have at least one of the nodes that were counted ("present" domains)."""
+        """The number of topology domains that have at least one of the nodes that were counted ("present" domains)."""
         return self._sums.present
 
     @property
     def minimum(self) -> int:
-        """The lowest number of pods in any present domain; 0 if there is none."""
+        """The lowest number of pods in any present topology domain; 0 if there is none."""
         return self._sums.minimum
 
     @property
@@ -59,7 +59,7 @@ class SummedDomains:
 
     @property
     def levels(self) -> Mapping[int, int]:
-        """Pod count -> number of present domains with that count."""
+        """Pod count -> number of present topology domains with that count."""
         if self._levels is None:
             sums = self._sums
             self._levels = Counter(sums.sum_of(each) for each in range(sums.domains) if sums.is_present(each))

@@ -21,7 +21,10 @@ MAX_KEYS = 256
 
 @final
 class DomainColumn:
-    """The column of one topology key: `ids` is array('i'), row -> domain id or NO_DOMAIN; ids are below `size`."""
+    """The topology domain of each node, by one topology key.
+
+    `ids` is array('i'), row (node) -> domain id or NO_DOMAIN; ids are below `size`.
+    """
 
     __slots__ = ("_free", "_id_of", "_users", "ids", "names")
 
@@ -37,7 +40,7 @@ class DomainColumn:
         return len(self.names)
 
     def id_of(self, name: str) -> int:
-        """Return the id of the domain with this label value, or NO_DOMAIN if no node is in it."""
+        """Return the id of the topology domain with this label value, or NO_DOMAIN if no node is in it."""
         return self._id_of.get(name, NO_DOMAIN)
 
     def set(self, row: int, name: str | None) -> None:

@@ -47,7 +47,10 @@ class VolumeUsers:
         self.notify(row)
 
     def remove(self, row: int, pod: PodInfo) -> None:
-        """Remove a pod from a row. `pod` may be a later version than the one added: a pod's volumes never change."""
+        """Remove a pod from a row (node).
+
+        `pod` may be a later version than the one added: a pod's volumes never change.
+        """
         pods = self._pods.get(row, {})
         known = pods.pop(pod.uid, None)
         if known is None:
@@ -69,7 +72,7 @@ class VolumeUsers:
         return f"{namespace}/{claim}" in self._claims
 
     def rows_in_conflict(self, mounts: Iterable[Mount]) -> list[int]:
-        """Return the rows, ascending, with a pod whose disk mounts conflict with one of `mounts`."""
+        """Return the rows (nodes), ascending, with a pod whose disk mounts conflict with one of `mounts`."""
         rows: set[int] = set()
         for mount in mounts:
             rows.update(self._mounts.get(Mount(mount.disk, False), ()))
@@ -78,7 +81,7 @@ class VolumeUsers:
         return sorted(rows)
 
     def pods_on(self, row: int) -> Iterable[PodInfo]:
-        """Return the pods on a row that use claims or in-tree volumes; no other pods matter to volume plugins."""
+        """Return the pods on a row (node) that use claims or in-tree volumes, which volume plugins have to consider."""
         return self._pods.get(row, {}).values()
 
     # --- watching ---
@@ -129,7 +132,7 @@ def _count(rows: dict[int, int], row: int) -> None:
 
 
 def _uncount(rows: dict[int, int], row: int) -> bool:
-    """Decrement the row's count, dropping it at 0. Returns True if any row has a count left."""
+    """Subtract 1 from the count of a row (node), and drop a count of 0. Returns True if any row has a count left."""
     rows[row] -= 1
     if not rows[row]:
         del rows[row]

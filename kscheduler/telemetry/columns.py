@@ -16,7 +16,7 @@ from kscheduler.telemetry.sample_book import SampleBook
 
 
 class BookColumn:
-    """A column of one metric, filled from the newest samples of the nodes.
+    """The values of one metric by node: the newest samples that are not too old.
 
     A sample older than `freshness` allows does not count; with `freshness` None, samples of any age do.
     """
@@ -78,7 +78,10 @@ class BookColumn:
     # --- what is written ---
 
     def refresh(self, now: float) -> bool:
-        """Copy the values of the sample book that are still fresh, and return whether a value or its time changed."""
+        """Copy the newest samples of the nodes that are still fresh into the column.
+
+        Returns whether a value or its time changed.
+        """
         self._rows.follow()
         book = self._book
         oldest = -math.inf if self._freshness is None else now - book.cadence.max_age_s(self._freshness)

@@ -35,7 +35,7 @@ class MetricHealth:
         return "" if outage is None else outage.reason
 
     def refusals(self, metric: str) -> list[str]:
-        """Return the reasons why samples of the metric were refused in the last answer."""
+        """Return the reasons for which samples of the metric in its source's last answer were refused."""
         return sorted(self._refusing.get(metric, ()))
 
     def answered(self, metric: str) -> None:
@@ -54,9 +54,10 @@ class MetricHealth:
         self._set(metric, max(failures, self._failures[metric] + 1))
 
     def refused(self, metric: str, refused: Mapping[str, int]) -> None:
-        """Record the refused samples of one answer by reason.
+        """Record how many samples of a metric, in one answer of its source, were refused for each reason.
 
-        Repetitions of a known sample are normal and not logged.
+        Reasons that begin or cease to occur are logged, except for samples that are not newer than the known ones,
+        which is normal.
         """
         counts = {reason: times for reason, times in refused.items() if times}
         self._observer.samples_refused(metric, counts)

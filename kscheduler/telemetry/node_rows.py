@@ -14,7 +14,10 @@ class NodeRows:
     """The node in each row of the node table. Call `follow` before using rows; it is cheap if no node has changed."""
 
     def __init__(self, table: NodeTable, on_change: Callable[[list[int]], object]) -> None:
-        """`on_change` is called with the rows that are new, or whose node was replaced or removed."""
+        """Start with no rows (nodes).
+
+        `on_change` is called with the rows of the table that are new, or whose node was replaced or removed.
+        """
         self._table = table
         self._on_change = on_change
         self._owners: list[tuple[str, str]] = []  # row -> name and uid of its node

@@ -49,7 +49,7 @@ class PolicyBook:
     """All policies. Informers `put` and `remove` the cluster's policy objects; the telemetry reads the policies."""
 
     def __init__(self, profiles: Sequence[Profile], on_verdict: OnVerdict) -> None:
-        """`on_verdict` is called with the result of validating each version of a policy object."""
+        """Build the book. `on_verdict` is called with the result of validating each version of a policy object."""
         found = {profile.scheduler_name: metric_policy_args(profile) for profile in profiles}
         self._args = {name: args for name, args in found.items() if args is not None}  # scheduler name -> arguments
         self._own = {  # scheduler name -> name of a policy -> policy
@@ -78,7 +78,7 @@ class PolicyBook:
         self._watchers.append(changed)
 
     def hold(self) -> None:
-        """Collect changes until `release`, which then reports them as a single one."""
+        """Hold back notices of changed policies until `release`, which then reports all changes as one."""
         self._is_held = True
 
     def release(self) -> None:

@@ -65,7 +65,10 @@ class SampleBook:
         return self._window_s or self._said_window_s
 
     def bounds(self, reading: Reading) -> Bounds:
-        """Return the bounds for all values of one answer, and remember the window over which they are averages."""
+        """Return the bounds to which values are clamped, for all values of one answer.
+
+        Also remember the window over which these values are averages.
+        """
         self._said_window_s = reading.window_s
         return self._clamping.bounds(sample.value for sample in reading.samples.values() if math.isfinite(sample.value))
 

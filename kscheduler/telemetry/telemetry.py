@@ -178,7 +178,10 @@ class LiveTelemetry(Telemetry):
         self._notify()
 
     async def _take(self, book: SampleBook, reading: Reading) -> None:
-        """Store the samples of an answer in slices; columns are updated once all of them are stored."""
+        """Store the samples of an answer some at a time, so that other tasks can run.
+
+        Columns are updated once all of them are stored.
+        """
         bounds, now, wall = book.bounds(reading), self._clock.now(), self._clock.wall()
         refused = reading.refused
         taken = 0
@@ -204,7 +207,10 @@ class LiveTelemetry(Telemetry):
         return ""
 
     def _patience_s(self, book: SampleBook) -> float:
-        """Return the greatest maximum age in seconds that any policy allows for the metric; without one the default."""
+        """Return the greatest maximum age of samples, in seconds, that any policy allows for the metric.
+
+        Without a policy that reads it, it is the default.
+        """
         asked = [freshness for metric, freshness in self._columns if metric == book.name and freshness is not None]
         return max(map(book.cadence.max_age_s, asked or [Freshness()]))
 

@@ -17,7 +17,7 @@ NO_CODE, OUTSIDE, UNUSABLE, OVERDUE, STALLED, ENDING = -1, -2, -3, -4, -5, -6
 
 
 class Link:
-    """The part of an instance that calls.pyx leaves to Python: the types of exports, the start, and raising faults."""
+    """The Python part of an instance, beside calls.pyx: knows the types of exports, starts the guest, raises faults."""
 
     def __init__(self, exports: Mapping[str, ExternType]) -> None:
         self.exports = exports

@@ -116,7 +116,7 @@ class Pool:
     # --- for the plugin ---
 
     def warm(self) -> None:
-        """Make an instance in advance if none is idle. Raises GuestFault if the guest fails."""
+        """Make an instance of the guest in advance if none is idle. Raises GuestFault if the guest fails."""
         self._put_back(self._take(None), None)
 
     def run(self, work: Callable[[Instance], T], uid: str | None = None) -> T:

@@ -22,9 +22,9 @@ _STATIC = "kubernetes.io/config.mirror"  # annotates static pods, which no sched
 
 
 class PastBindings:
-    """Collects bindings of other replicas until `take` is called, when this replica begins to schedule.
+    """Collects bindings by other replicas until `take` is called, when this replica begins to schedule.
 
-    For the length of the window after that it hands each further one on at once.
+    After that, for the length of the time window, each further binding is reported at once.
     """
 
     def __init__(self, clock: Clock, *, enabled: bool = True) -> None:

@@ -18,10 +18,10 @@ from kscheduler._fast.reference.columns import NodeColumns
 class RowAnswers:
     """A plugin's answers about each row (node) of a table: a mark or a score by row, asked for again when rows change.
 
-    `ask(rows)` returns the answers for these rows (packed int32, ascending), or for all rows if that is None, packed: a
-    byte for each mark, an int64 for each score. If `ask` raises, the exception propagates and the answers stay as they
-    were. With `follows_amounts`, rows whose amounts of resources have changed are asked for again. A score of a node
-    outside `low`..`high` is a ValueError.
+    A mark is 0 if the plugin accepts the node. `ask(rows)` returns the answers for these rows (packed int32,
+    ascending), or for all rows if that is None, packed: a byte for each mark, an int64 for each score. If `ask` raises,
+    the exception propagates and the answers stay as they were. With `follows_amounts`, rows whose amounts of resources
+    have changed are asked for again. A score of a node outside `low`..`high` is a ValueError.
     """
 
     def __init__(
@@ -50,18 +50,24 @@ class RowAnswers:
 
     @property
     def entries(self) -> memoryview:
-        """The answers for all rows, packed, as of the last refresh; valid until the next one."""
+        """The answers for all rows (nodes) as bytes, as of the last refresh; valid until the next one."""
         return memoryview(self._kept.tobytes())
 
     def doubt(self, rows: bytes | None) -> None:
-        """Have the next refresh ask for these rows (packed int32; None: all). Rows that are new must be among them."""
+        """Have the next refresh ask the plugin again about these rows, i.e. nodes (packed int32; None: all).
+
+        Rows that are new must be among them.
+        """
         if rows is None:
             self._seen = -1
         else:
             self._doubts.update(array("i", rows))
 
     def refresh(self) -> None:
-        """Ask again for rows in doubt and, with `follows_amounts`, for changed rows; if cheaper, for all rows."""
+        """Ask the plugin again about rows (nodes) passed to `doubt` and, with `follows_amounts`, about changed rows.
+
+        If that is cheaper, it is asked about all rows.
+        """
         has_changed = self._seen < 0 or (self._follows_amounts and self._seen != self._columns.generation)
         if has_changed or (len(self._kept) < self._columns.rows and not self._doubts):
             self._ask_about(None)  # this form keeps no history
@@ -84,7 +90,7 @@ class RowAnswers:
     # --- inside ---
 
     def _ask_about(self, rows: bytes | None) -> None:
-        """Ask for these rows (None: all) and keep the answers; if the answers are invalid, the old ones stay."""
+        """Ask about these rows (None: all nodes) and keep the answers; if these are invalid, the old ones stay."""
         now, count = self._columns.generation, self._columns.rows
         picked = array("i", range(count)) if rows is None else array("i", rows)
         for row in picked:

@@ -1,6 +1,6 @@
-"""Pod classes: pods that are filtered and scored alike.
+"""Pod classes: pods that are filtered and scored equally.
 
-Here every row is judged again for each pod; nothing is cached.
+Here every row (node) is judged again for each pod; nothing is cached.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _Score = Callable[[Verdicts, Scores], None]  # leaves 0..100 as the raw score of
 
 @final
 class PodClass:
-    """Pods that are equal in request, in the node classes that they may go to, and in how rows are scored for them.
+    """Pods that are equal in request, in the node classes that they may go to, and in how rows (nodes) are scored.
 
     All scores must be added before the first placement; weights and normalisation are those of the plugins. When any of
-    these changes, or there is a new node class, make a new pod class. (A node class: nodes with equal labels and
+    these changes, or there is a new node class, make a new pod class. (A node class has the nodes with equal labels and
     taints.)
     """
 
@@ -117,7 +117,10 @@ class PodClass:
         self._add("balance", weight, score)
 
     def score_node_classes(self, value_by_node_class: array[int], reverse: bool, weight: int) -> None:
-        """Score each row by the value of its node class, normalised from 0 to 100, or in reverse order."""
+        """Score each row by the value of its node class (nodes with equal labels and taints).
+
+        Values are normalised to 0..100, or in reverse order.
+        """
         self._begin()
         if len(value_by_node_class) != len(self._verdicts):
             raise ValueError(
@@ -134,7 +137,7 @@ class PodClass:
         self._add("", weight, score)
 
     def score_rows(self, score_by_row: bytes | bytearray, weight: int) -> None:
-        """Score each row by its byte in `score_by_row`, 0..100, not normalised; a row past the end gets 0."""
+        """Score each row (node) by its byte in `score_by_row`, 0..100, not normalised; a row past the end gets 0."""
         self._begin()
         values = bytes(score_by_row)
         for row, value in enumerate(values):
@@ -147,7 +150,7 @@ class PodClass:
         self._add("", weight, score)
 
     def ask_rows(self, answers: RowAnswers, weight: int = 0) -> None:
-        """Reject marked rows, or add scores that are not normalised, by a plugin's answers.
+        """Reject rows (nodes) whose mark is not 0, or add scores that are not normalised, by a plugin's answers.
 
         Before a placement the plugin is asked again about changed rows.
         """
@@ -166,7 +169,7 @@ class PodClass:
         self._answers.append(answers)
 
     def follow_rules(self, rules: MetricRules, filters: bool, weight: int = 0) -> None:
-        """With `filters`, reject the rows that the rules on live metrics reject; add the rules' points, not normalised.
+        """With `filters`, reject the rows (nodes) that rules on live metrics reject; add their points, not normalised.
 
         The rules are evaluated again at each placement, since they depend on the resources in use.
         """
@@ -209,7 +212,7 @@ class PodClass:
         self._kinds |= {kind} - {""}
 
     def _judge(self, terms: Sequence[JoinTerms] = ()) -> tuple[Verdicts, Scores]:
-        """Filter and score all rows for one pod of the class, including `terms` (spreading, pod affinity)."""
+        """Filter and score all rows (nodes) for one pod of the class, also by `terms` (spreading, pod affinity)."""
         self._is_used = True
         for answers in self._answers:
             answers.refresh()

@@ -88,8 +88,8 @@ class _Row:
 class NodeColumns:
     """The resources of all nodes as integers, one row for each node. Only one thread may write.
 
-    A new row is empty: everything 0, no node class (-1). Resource columns 0..2 (cpu, memory, ephemeral storage) always
-    exist.
+    A new row is empty: all amounts are 0, and it has no node class (-1). Resource columns 0..2 (cpu, memory, ephemeral
+    storage) always exist.
     """
 
     def __init__(self, capacity: int = 64) -> None:
@@ -115,7 +115,7 @@ class NodeColumns:
 
     @property
     def capacity(self) -> int:
-        """The number of rows for which memory is allocated; it doubles when all are used."""
+        """The number of rows (nodes) for which memory is allocated; it doubles when all are used."""
         return self._capacity
 
     @property
@@ -124,7 +124,7 @@ class NodeColumns:
         return self._generation
 
     def add_resource(self) -> int:
-        """Add a resource column, zero on every row, and return its index."""
+        """Add a resource column, zero on every row (node), and return its index."""
         for node in self._table:
             node.allocatable.append(0)
             node.requested.append(0)
@@ -183,7 +183,7 @@ class NodeColumns:
         self._count(node, request, 1)
 
     def remove_pod(self, row: int, request: PodRequest) -> None:
-        """Subtract what add_pod counted. ValueError, without a change, if the row has less than that."""
+        """Subtract what add_pod counted on a node. ValueError, without a change, if the node has less than that."""
         node = self._alive(row)
         self._check_resources(request)
         left = [("pod count", node.pods, 1)]

@@ -18,7 +18,8 @@ def filter_node_classes(
 ) -> int:
     """Reject the nodes whose node class has a verdict other than 0; the verdict becomes the detail (reason number).
 
-    `verdict_by_node_class` has a byte, 0..127, for each node class. Returns the number of feasible nodes left.
+    A node class has the nodes with equal labels and taints. `verdict_by_node_class` has a byte, 0..127, for each class.
+    Returns the number of feasible nodes left.
     """
     check_columns(columns, verdicts)
     within("code", code, 1, MAX_CODE)
@@ -51,7 +52,7 @@ def filter_fit(columns: NodeColumns, verdicts: Verdicts, request: PodRequest, co
 
 
 def _shortage(node: _Row, request: PodRequest, beside: Sequence[PodRequest]) -> int:
-    """Return the detail of `filter_fit` with the requests `beside` counted on the node, too; 0 if there is room."""
+    """Return the reason number of `filter_fit`, with the requests `beside` counted on the node; 0 if there is room."""
     taken = Counter[int]()  # resource -> what they take of it
     for other in beside:
         taken.update(dict(other.entries))
@@ -101,7 +102,7 @@ def filter_with_nominated(
     code: int,
     last: int,
 ) -> None:
-    """Reject the nodes without room for the pod and the pods nominated to them, with the detail of `filter_fit`.
+    """Reject the nodes without room for the pod and the pods nominated to them, with the reason number of `filter_fit`.
 
     Nominated pods count if their priority is at least the pod's; the pod itself is left out. To be called after all
     filters, of which the last has the code `last`: a rejection here replaces one by `code` or by a later filter.

@@ -32,7 +32,7 @@ _Doubles: TypeAlias = "array[float] | memoryview"
 
 @final
 class MetricRules:
-    """Rules on live metrics for each row of a table: tests that may reject the row, and goals that give points, 0..100.
+    """Rules on live metrics for each row (node) of a table: tests that may reject it, goals that give points, 0..100.
 
     A row passes if in each of `groups` one test holds. `feed` sets the inputs (metric values by row); the resources in
     use are read from the columns whenever they are needed.
@@ -67,7 +67,7 @@ class MetricRules:
         return self._columns
 
     def feed(self, inputs: Sequence[_Doubles], ranges: Sequence[tuple[float, float]]) -> None:
-        """Set all inputs (doubles by row, NaN: absent), and for each goal the values at the ends 0 and 1 of its range.
+        """Set all inputs (doubles by row, i.e. node; NaN: absent), and for each goal the values at its range's ends.
 
         Rows past an input's end have no value. Values for rows that the table does not have yet are ignored.
         """
@@ -79,7 +79,7 @@ class MetricRules:
         self._ranges = [(float(low), float(high)) for low, high in ranges]
 
     def mark(self, row: int) -> int:
-        """Return 0 if the rules accept the row, else the reason as `mark_of` defines it."""
+        """Return 0 if the rules accept the row (node), else the reason as `mark_of` defines it."""
         index("row", row, self._columns.rows)
         return mark_of(self._groups, self._goals, lambda number: self._input(number, row), lambda r: self._use(r, row))
 
@@ -90,13 +90,13 @@ class MetricRules:
         )
 
     def absent(self, number: int) -> int:
-        """Return the number of nodes without a value for this input."""
+        """Return the number of nodes that have no value for the input with this number."""
         index("input", number, self._count)
         alive = (row for row in range(self._columns.rows) if self._columns.is_alive(row))
         return sum(not math.isfinite(self._input(number, row)) for row in alive)
 
     def filter(self, verdicts: Verdicts, code: int) -> int:
-        """Reject the nodes that the rules reject, with detail mark - 1 (see `mark`).
+        """Reject the nodes that the rules reject, with the reason number (detail) mark - 1; see `mark`.
 
         Returns the number of feasible nodes.
         """
@@ -109,7 +109,7 @@ class MetricRules:
         return verdicts.feasible_count()
 
     def score(self, verdicts: Verdicts, scores: Scores) -> None:
-        """Set the raw score of every feasible row to its points."""
+        """Set the raw score of every feasible row (node) to its points."""
         check_columns(self._columns, verdicts)
         check_scores(verdicts, scores)
         for row in verdicts.feasible_rows():

@@ -30,12 +30,15 @@ _COLUMNS: dict[str, Callable[[_Row, int], int]] = {
 
 
 def changes_so_far(columns: NodeColumns) -> int:
-    """Return the current position in the log of changed rows, to be passed to `rows_changed_since` later."""
+    """Return the current position in the log of changed rows (nodes), to be passed to `rows_changed_since` later."""
     return columns.generation
 
 
 def rows_changed_since(columns: NodeColumns, cursor: int) -> bytes | None:
-    """Return the rows that may have changed since that position, packed and ascending; None if the log is too short."""
+    """Return the rows (nodes) that may have changed since that position in the log, packed as int32, ascending.
+
+    None if the log does not go back so far.
+    """
     # This form keeps no history. The compiled one remembers the latest changes.
     within("cursor", cursor, 0, columns.generation)
     return b"" if cursor == columns.generation else None
@@ -45,7 +48,10 @@ def rows_changed_since(columns: NodeColumns, cursor: int) -> bytes | None:
 
 
 def pack_amounts(columns: NodeColumns, what: str, resource: int = 0, rows: bytes | None = None) -> bytes:
-    """Pack a column of amounts, of all rows or of those given. `resource` is for allocatable and requested."""
+    """Encode a column of amounts as bytes (int64), for all rows (nodes) or for the packed `rows`.
+
+    `what` names the column; `resource` matters for allocatable and requested only.
+    """
     index("resource", resource, columns.resource_count)
     if what not in _COLUMNS:
         raise ValueError(f"what: expected the name of a column, got {what!r}")
@@ -54,7 +60,7 @@ def pack_amounts(columns: NodeColumns, what: str, resource: int = 0, rows: bytes
 
 
 def pack_usage(columns: NodeColumns, gen: int, rows: bytes, resources: Sequence[tuple[bytes, int]]) -> bytes:
-    """Pack the usage of these packed rows as a msgpack message, for a wasm plugin to learn of pods that came and went.
+    """Encode the usage of these packed rows (nodes) as a msgpack message, which tells a wasm plugin of changed pods.
 
     `resources`: (name in msgpack, resource column or -1 for one that no node has), at most 15.
     """
@@ -92,12 +98,12 @@ def _bin(content: bytes) -> bytes:
 
 
 def pack_alive(columns: NodeColumns, rows: bytes | None = None) -> bytes:
-    """Pack a byte for each row: 1 for a node, 0 for a dead row."""
+    """Encode a byte for each row: 1 for a node, 0 for a dead row, i.e. one whose node was deleted."""
     return bytes(columns._at(row).alive for row in _rows(rows, columns.rows))
 
 
 def pack_feasible(verdicts: Verdicts) -> bytes:
-    """Pack the feasible rows in ascending order."""
+    """Encode the feasible rows (nodes) as int32, in ascending order."""
     return array("i", verdicts.feasible_rows()).tobytes()
 
 
@@ -105,7 +111,7 @@ def pack_feasible(verdicts: Verdicts) -> bytes:
 
 
 def take_metric(values: array[float] | memoryview | None, packed: bytearray) -> bytes:
-    """Write doubles into a packed int64 column, in thousandths. Returns the rows that changed, packed and ascending.
+    """Write doubles into a packed int64 column, in thousandths. Returns the changed rows (nodes), packed and ascending.
 
     `values` None means that there are none. NaN and rows past the end of the values become NO_METRIC, the lowest int64;
     values out of range become the nearest int64.
@@ -131,7 +137,7 @@ def _thousandths(value: float) -> int:
 
 
 def reject_marked(verdicts: Verdicts, marks: bytes | bytearray | memoryview, code: int, reasons: int) -> int:
-    """Reject the feasible rows with a mark other than 0, with detail mark - 1. Returns -1.
+    """Reject the feasible rows (nodes) with a mark other than 0, with the reason number (detail) mark - 1. Returns -1.
 
     If a feasible row's mark has no reason (there are `reasons`), the first such row is returned and nothing is changed.
     Marks of other rows are ignored.
@@ -150,7 +156,7 @@ def reject_marked(verdicts: Verdicts, marks: bytes | bytearray | memoryview, cod
 
 
 def set_raws(verdicts: Verdicts, scores: Scores, values: bytes | bytearray | memoryview, low: int, high: int) -> int:
-    """Set the raw score of every feasible row from `values`, and 0 elsewhere. Returns -1.
+    """Set the raw score of every feasible row (node) from `values`, and 0 elsewhere. Returns -1.
 
     If a feasible row's value is outside of low..high, the first such row is returned and nothing is changed. Values of
     other rows are ignored.
@@ -171,9 +177,9 @@ def set_raws(verdicts: Verdicts, scores: Scores, values: bytes | bytearray | mem
 def values_by_node_class(
     columns: NodeColumns, values: bytes | bytearray | memoryview, node_class_count: int
 ) -> bytes | None:
-    """Return for each node class the value that all of its rows have, packed; None if rows of one class differ.
+    """Return the value of each node class (nodes with equal labels and taints), packed, from the values by row.
 
-    A class without rows gets 0.
+    None if rows of one class differ. A class without rows gets 0.
     """
     within("node_class_count", node_class_count, 0, INT32_MAX)
     _check_length("values", len(values), 8 * columns.rows)

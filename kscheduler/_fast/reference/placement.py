@@ -1,4 +1,7 @@
-"""Placement of pods by their pod class. Here every row is judged again for each pod, and nothing is cached."""
+"""Placement of pods by their pod class, i.e. by what plugins stated about equal pods.
+
+Here every row (node) is judged again for each pod, and nothing is cached.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ from kscheduler._fast.reference.selection import select_host
 
 @final
 class Placer:
-    """Chooses nodes for pods of pod classes, on the rows of one table.
+    """Chooses nodes for pods of pod classes (pods that plugins decide equally), on the rows (nodes) of one table.
 
-    The caches that classes keep of the rows take at most `max_bytes`, or what `kept` classes of one size take if that
-    is more, but then at most 2 GiB. The least recently used cache is dropped first. A class that has to judge all rows
-    does so in up to `threads` threads if the table is large.
+    Filter results and scores by row are cached for each class. The caches take at most `max_bytes`, or what `kept`
+    classes of one size take if that is more, but then at most 2 GiB. The least recently used cache is dropped first. A
+    class that has to judge all rows does so in up to `threads` threads if the table is large.
     """
 
     def __init__(self, columns: NodeColumns, max_bytes: int, threads: int = 1, kept: int = 1) -> None:
@@ -42,17 +45,17 @@ class Placer:
 
     @property
     def rebuilds(self) -> int:
-        """The number of times that a class had to judge every row; not counted here, where every pod does that."""
+        """The number of times that a class had to judge every row (node); not counted here, where all pods do."""
         return 0
 
     def count_feasible(self, pod_class: PodClass) -> int:
-        """Return the number of rows on which a pod of the class fits."""
+        """Return the number of rows (nodes) on which a pod of the class fits."""
         return self._check(pod_class)._judge()[0].feasible_count()
 
     def place(self, pod_class: PodClass, random_bits: int | None) -> int:
-        """Return the row of the best node, chosen like `select_host`; -1 if none is feasible.
+        """Return the row of the best node for a pod of the class, chosen like `select_host`; -1 if none is feasible.
 
-        The pod is not counted.
+        The pod is not counted on that node.
         """
         return select_host(*self._check(pod_class)._judge(), random_bits)
 
@@ -65,10 +68,10 @@ class Placer:
     ) -> tuple[int, int]:
         """Place pods in order, each counted on its node before the next one. Ends before a pod that fits nowhere.
 
-        For pod i sets rows[i], and feasible[i] to the number of rows on which it fitted; rows of pods not placed are
-        -1. Where a pod fits on more than one row the next of `random_bits` (array('Q')) is used as in `place`, or, if
-        that is None, the first of the best rows is taken. Returns (pods placed, random numbers used). After an error
-        the pods before it stay placed.
+        For pod i sets rows[i] to the row of its node, and feasible[i] to the number of rows on which it fitted; rows of
+        pods not placed are -1. Where a pod fits on more than one row, the next of `random_bits` (array('Q')) chooses
+        among the best rows; if that is None, the first of these is taken. Returns (pods placed, random numbers used).
+        After an error the pods before it stay placed.
         """
         pods = list(classes)
         for what, room in (("rows", rows), ("feasible", feasible)):
@@ -93,7 +96,7 @@ class Placer:
         return len(pods), used_bits
 
     def drop(self, pod_class: PodClass) -> None:
-        """Drop what a class has cached of the rows, since no pod of it is expected soon."""
+        """Drop the results by row (node) that are cached for a class, since no pod of it is expected soon."""
         if pod_class._owner is self:
             pod_class._owner = None
 

@@ -24,8 +24,8 @@ _Tally = tuple[int, int, int, "array[int]", "array[int]", "array[int] | None"]
 class Residents:
     """The pods on one node, as (priority, request, kind), the most important first. Immutable.
 
-    The caller numbers the kinds of pods: pods of one kind have equal `weights`. `members` are the same pods as objects
-    of the caller, in the caller's order, for `are` to compare.
+    Pods of one kind change each count by topology domain equally (`weights` of `clear_nodes`); the caller numbers the
+    kinds. `members` are the same pods as objects of the caller, in the caller's order, for `are` to compare.
     """
 
     def __init__(self, members: Iterable[object], pods: Sequence[tuple[int, PodRequest, int]]) -> None:
@@ -94,7 +94,7 @@ class Conditions:
 
     @property
     def tallies(self) -> int:
-        """The number of tallies."""
+        """The number of tallies, i.e. of counts of pods by topology domain, among the conditions."""
         return len(self._tallies)
 
 
@@ -141,9 +141,10 @@ def clear_nodes(
 
     If so, the node's result is (0, 0); else the place and the detail (reason number) of the first condition that fails,
     where a code of `verdicts` counts as a place; or (NOBODY, 0) if no pod there has a lower priority. The pod has to
-    fit both with and without the pods nominated to the node, `nominated_by_node`. `weights` has, by kind of pod and
-    then by tally, how much a pod that comes or leaves changes the tally. `counted` has, by node and then by tally, a
-    byte: 0 if pods that come to the node or leave it do not change the tally.
+    fit both with and without the pods nominated to the node, `nominated_by_node`. A tally is a count of pods by
+    topology domain. `weights` has, by kind of pod and then by tally, how much a pod that comes or leaves changes the
+    tally. `counted` has, by node and then by tally, a byte: 0 if pods that come to the node or leave it do not change
+    the tally.
     """
     answers = []
     for trial in _trials(columns, conditions, rows, residents, nominated_by_node, weights, counted):
@@ -170,11 +171,12 @@ def spare_pods(
     counted: bytes | bytearray,
     violating: bytes | bytearray,
 ) -> list[tuple[list[int], list[int]]]:
-    """Return the victims on nodes on which the pod would fit according to `clear_nodes`, with the same arguments.
+    """Return the victims on nodes on which the pod would fit if all pods of lower priority left.
 
-    `violating` has a byte for each pod on a node, node by node: not 0 if its eviction would violate a
-    PodDisruptionBudget. Those pods are put back first, then the others, each in the order of the residents. Returns for
-    each node (positions of the violating pods that cannot stay, positions of the others that cannot).
+    The nodes are those with the result (0, 0) of `clear_nodes`, with the same arguments. `violating` has a byte for
+    each pod on a node, node by node: not 0 if its eviction would violate a PodDisruptionBudget. Those pods are put back
+    first, then the others, each in the order of the residents. Returns for each node (positions of the violating pods
+    that cannot stay, positions of the others that cannot).
     """
     wanted = sum(map(len, residents))
     if len(violating) != wanted:
@@ -251,7 +253,7 @@ def _move(conditions: Conditions, trial: _Trial, state: _State, pod: tuple[int, 
 
 
 def _spare(conditions: Conditions, trial: _Trial, state: _State, positions: Sequence[int]) -> list[int]:
-    """Put these pods back where the preemptor still fits, and return the positions of those that cannot stay."""
+    """Put these pods back where the preemptor still fits; return the positions of those that cannot stay."""
     victims = []
     for position in positions:
         _move(conditions, trial, state, trial.pods[position], 1)
@@ -262,7 +264,10 @@ def _spare(conditions: Conditions, trial: _Trial, state: _State, positions: Sequ
 
 
 def _obstacle(conditions: Conditions, trial: _Trial, state: _State) -> tuple[int, int]:
-    """Return (place, detail) of the first condition that fails, with nominated pods and then without; else (0, 0)."""
+    """Return (place, detail), i.e. filter and reason, of the first condition that fails; (0, 0) if all hold.
+
+    They are checked with the nominated pods on the node, and then without.
+    """
     if trial.nominated:
         found = _first_obstacle(conditions, trial, _with_nominated(conditions, trial, state))
         if found[0]:
@@ -271,7 +276,7 @@ def _obstacle(conditions: Conditions, trial: _Trial, state: _State) -> tuple[int
 
 
 def _with_nominated(conditions: Conditions, trial: _Trial, state: _State) -> _State:
-    """Return the numbers of the node with the nominated pods there, too."""
+    """Return the numbers of the node as if the nominated pods were there, too."""
     with_nominated = _State(list(state.left), state.room, list(state.values))
     for pod in trial.nominated:
         _move(conditions, trial, with_nominated, pod, 1)
@@ -316,7 +321,7 @@ def _lacking(conditions: Conditions, trial: _Trial, state: _State) -> int:
 
 
 def _unmet(conditions: Conditions, trial: _Trial, state: _State) -> int:
-    """Return the detail (reason number) of the first tally (count by domain) that should have a pod and has none.
+    """Return the detail (reason number) of the first tally (count of pods by domain) that should be above 0 and is not.
 
     0 if there is no such tally.
     """

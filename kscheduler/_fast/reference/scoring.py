@@ -19,7 +19,7 @@ from kscheduler._fast.reference.verdicts import Verdicts
 
 @final
 class Scores:
-    """The raw score of the current Score plugin, and the weighted total of all plugins before it, for each row."""
+    """For each row (node): the raw score of the current Score plugin, and the weighted total of all plugins before."""
 
     def __init__(self) -> None:
         self._raw: list[int] = []
@@ -30,7 +30,7 @@ class Scores:
         return len(self._raw)
 
     def reset(self, columns: NodeColumns) -> None:
-        """Begin with a new pod: raw scores and totals become 0 on every row."""
+        """Begin with a new pod: set raw scores and totals to 0 on every row (node)."""
         self._raw = [0] * columns.rows
         self._total = [0] * columns.rows
 
@@ -45,7 +45,7 @@ class Scores:
         self._raw[row] = within("value", value, -MAX_RAW, MAX_RAW)
 
     def add_total(self, row: int, value: int) -> None:
-        """Add a score without weight to a row's total, such as the score of an extender."""
+        """Add a score without weight to the total of a row (node), such as the score of an extender."""
         index("row", row, len(self._total))
         self._total[row] += within("value", value, -MAX_AMOUNT, MAX_AMOUNT)
 
@@ -219,7 +219,10 @@ def _evenness(fractions: Sequence[float]) -> int:
 def score_node_classes(
     columns: NodeColumns, verdicts: Verdicts, scores: Scores, value_by_node_class: array[int]
 ) -> None:
-    """Set the raw score of every feasible row to the value of its node class; `value_by_node_class` is array('q')."""
+    """Set the raw score of every feasible row to the value of its node class (nodes with equal labels and taints).
+
+    `value_by_node_class` is array('q').
+    """
     check_columns(columns, verdicts)
     check_scores(verdicts, scores)
     for node_class, value in enumerate(value_by_node_class):
@@ -232,13 +235,13 @@ def score_node_classes(
 
 
 def clear_raw(verdicts: Verdicts, scores: Scores) -> None:
-    """Set the raw score of every row to 0, before a plugin that adds to raw scores."""
+    """Set the raw score of every row (node) to 0, before a plugin that adds to raw scores."""
     check_scores(verdicts, scores)
     scores._raw = [0] * scores.rows
 
 
 def add_to_rows(scores: Scores, rows: array[int], amount: int) -> None:
-    """Add an amount to the raw scores of these rows, feasible or not; `rows` is array('i').
+    """Add an amount to the raw scores of these rows (nodes), feasible or not; `rows` is array('i').
 
     ValueError if a sum is beyond MAX_RAW; the rows before that one have then been changed.
     """
@@ -281,7 +284,10 @@ def normalize(verdicts: Verdicts, scores: Scores, reverse: bool) -> None:
 
 
 def accumulate(verdicts: Verdicts, scores: Scores, weight: int) -> int:
-    """Add weight * raw to the totals and return -1; or add nothing and return the first row whose raw is not 0..100."""
+    """Add weight * raw score to the total of each feasible row (node), and return -1.
+
+    If a raw score is not 0..100, add nothing and return the first such row.
+    """
     check_scores(verdicts, scores)
     within("weight", weight, 0, MAX_WEIGHT)
     rows = verdicts.feasible_rows()

@@ -16,9 +16,9 @@ def best_total(verdicts: Verdicts, scores: Scores) -> tuple[int, int]:
 
 
 def select_host(verdicts: Verdicts, scores: Scores, random_bits: int | None) -> int:
-    """Return the row to take: the lowest with the best total, or number `random_bits` modulo their count among them.
+    """Return the row of the node to take: one of those with the best total; -1 if no node is feasible.
 
-    -1 if none is feasible.
+    It is the lowest such row or, with `random_bits`, the one at that number modulo the count of such rows.
     """
     best, ties = best_total(verdicts, scores)
     if ties == 0:

@@ -58,10 +58,10 @@ class JoinTerms:
     # --- which rows are out ---
 
     def keep_even(self, tally: DomainTally, max_skew: int, min_domains: int, own: int) -> None:
-        """Reject rows without a domain, and those whose domain, with the pod, is more than `max_skew` above the lowest.
+        """Reject rows (nodes) that would violate a spread constraint, or are in no topology domain.
 
-        `own`, 0 or 1, is added to the domain's count for the pod. With fewer than `min_domains` domains the lowest
-        count is 0.
+        They would if the count of their domain, with the pod, is more than `max_skew` above the lowest. `own`, 0 or 1,
+        is added to the domain's count for the pod. With fewer than `min_domains` domains the lowest count is 0.
         """
         within("max_skew", max_skew, 1, INT32_MAX)
         within("min_domains", min_domains, 1, INT32_MAX)
@@ -69,26 +69,29 @@ class JoinTerms:
         self._even.append((tally, max_skew, min_domains, own))
 
     def need(self, tally: DomainTally) -> None:
-        """Reject rows without a domain, and rows whose domain has a count of 0.
+        """Reject rows (nodes) without a topology domain, and rows whose domain has a count of 0.
 
         If the pod may be, and is, the first of the pods that it needs, a count of 0 is accepted.
         """
         self._needed.append(tally)
 
     def forbid(self, tally: DomainTally) -> None:
-        """Reject rows whose domain has a count above 0."""
+        """Reject rows (nodes) whose topology domain has a count above 0."""
         self._forbidden.append(tally)
 
     # --- how those left are scored ---
 
     def prefer(self, tally: DomainTally, weight: int) -> None:
-        """Score rows by the counts of their domains times `weight`, summed over all calls and then mapped to 0..100."""
+        """Score rows (nodes) by the counts of their topology domains times `weight`.
+
+        The products of all calls are added up, and then mapped to 0..100.
+        """
         within("weight", weight, -INT32_MAX, INT32_MAX)
         self._check_score(not self._spread and self._answers is None)
         self._near.append((tally, weight))
 
     def spread(self, tally: DomainTally, max_skew: int, counts_missing: bool = False) -> None:
-        """Score rows by how low the counts of their domains are.
+        """Score rows (nodes): the lower the counts of their topology domains, the higher the score.
 
         `counts_missing`: rows without a domain form one more domain.
         """
@@ -97,9 +100,9 @@ class JoinTerms:
         self._spread.append((tally, max_skew, counts_missing))
 
     def score_answers(self, answers: RowAnswers, reverse: bool = False) -> None:
-        """Score rows by a plugin's answers, normalised over the rows that are left.
+        """Score rows (nodes) by a plugin's answers, normalised over the feasible rows.
 
-        The caller must refresh the answers before a join.
+        The caller must refresh the answers before `Joiner.join`.
         """
         self._check_score(not (self._near or self._spread or self._answers))
         if answers._is_marks or answers._limits[0] < 0:
@@ -107,7 +110,7 @@ class JoinTerms:
         self._answers = answers, reverse
 
     def score_only(self, mask: RowMask) -> None:
-        """Give scores of `spread` to the rows in the mask only; others get 0."""
+        """Give the scores of `spread` to the rows (nodes) in the mask only; others get 0."""
         self._scored = None
         if len(mask) < mask.rows:
             self._scored = RowMask()
@@ -190,7 +193,7 @@ class JoinTerms:
 
 @final
 class Joiner:
-    """Places one pod at a time by its pod class joined with its terms (spreading, pod affinity)."""
+    """Places one pod at a time by its pod class together with its terms, i.e. spread constraints and pod affinity."""
 
     def __init__(self, placer: Placer) -> None:
         self._placer = placer
@@ -201,9 +204,10 @@ class Joiner:
         return self._placer
 
     def join(self, pod_class: PodClass, terms: Iterable[JoinTerms]) -> int | None:
-        """Return the number of rows on which a pod of the class with these terms fits; `row` then returns the best one.
+        """Return the number of rows (nodes) on which a pod of the class with these terms fits.
 
-        None if amounts or weights are too large for this computation, or a tally is shorter than the table.
+        `row` then returns the best one. None if amounts or weights are too large for this computation, or a tally
+        (count by topology domain) is shorter than the table.
         """
         parts = tuple(terms)
         self._judged = None
@@ -214,5 +218,5 @@ class Joiner:
         return self._judged[0].feasible_count()
 
     def row(self, random_bits: int | None) -> int:
-        """Return the best row for the pod that was joined last, chosen like select_host; -1 if there is none."""
+        """Return the row of the best node for the pod of the last `join`, chosen like `select_host`; -1 if none."""
         return -1 if self._judged is None else select_host(*self._judged, random_bits)

@@ -1,4 +1,4 @@
-"""The sums of a counter by topology domain, updated as single rows change."""
+"""Tallies: the sums of a count of pods by topology domain, updated as single rows (nodes) change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _MAX_SUM = 1 << 30
 
 @final
 class DomainTally:
-    """The sums of a counter by topology domain. `rebuild` must be called first, and when domains or the mask change."""
+    """The sums of a count of pods by topology domain.
+
+    `rebuild` must be called first, and again when domains change or the mask, i.e. the set of rows (nodes) that count.
+    """
 
     def __init__(self) -> None:
         self._ids = array("i")
@@ -27,9 +30,10 @@ class DomainTally:
         self._is_good = False
 
     def rebuild(self, counts: array[int], ids: array[int], domains: int, mask: RowMask, each_row: bool = False) -> None:
-        """Sum the counts of the rows in the mask by domain; with `each_row`, each row with a domain is its own domain.
+        """Sum the counts of the rows (nodes) in the mask by topology domain.
 
-        If a sum is too large the tally is not good (see `is_good`).
+        With `each_row`, each row with a domain is a domain of its own. A row without a domain never counts. If a sum is
+        too large, the tally is not good (see `is_good`).
         """
         within("domains", domains, 0, INT32_MAX)
         for what, found in (("ids", ids), ("counts", counts)):
@@ -51,7 +55,7 @@ class DomainTally:
                 self.add(row, counts[row])
 
     def add(self, row: int, amount: int) -> None:
-        """Add `amount` to the count of a row.
+        """Add `amount` to the count of a row (node).
 
         If the tally does not know the row, it is no longer good (see `is_good`).
         """
@@ -69,7 +73,7 @@ class DomainTally:
         self._went_below = self._went_below or found < 0
 
     def give_up(self) -> None:
-        """Declare the sums invalid, as the tally will not get further changes."""
+        """Declare the sums invalid, since the tally will not be updated any more."""
         self._is_good = False
 
     @property
@@ -83,21 +87,21 @@ class DomainTally:
 
     @property
     def present(self) -> int:
-        """The number of domains that have a row in the mask."""
+        """The number of topology domains with at least one row (node) in the mask, i.e. among those that count."""
         return len(self._sums)
 
     @property
     def occupied(self) -> int:
-        """The number of domains with a sum other than 0."""
+        """The number of topology domains with a sum other than 0."""
         return sum(found != 0 for found in self._sums.values())
 
     @property
     def minimum(self) -> int:
-        """The lowest sum of a domain that has a row in the mask; 0 if there is none."""
+        """The lowest sum of a topology domain with a row (node) in the mask, i.e. one that counts; 0 without any."""
         return min(self._sums.values(), default=0)
 
     def sum_of(self, row: int) -> int | None:
-        """Return the sum of the row's domain; None if the row has no domain."""
+        """Return the sum of the domain that the row (node) is in; None if it is in none."""
         within("row", row, 0, self.rows - 1)
         return None if self._ids[row] < 0 else self._sums.get(self._slot(row), 0)
 
@@ -105,7 +109,7 @@ class DomainTally:
         return row if self._each_row else self._ids[row]
 
     def _summed(self) -> tuple[DomainSums, array[int]]:
-        """Return the sums in the form of `DomainSums`, and the domain of each row."""
+        """Return the sums in the form of `DomainSums`, and the topology domain of each row (node)."""
         ids, domains = self._ids, self._domains
         if self._each_row:
             ids, domains = array("i", (row if ids[row] >= 0 else -1 for row in range(self.rows))), self.rows

@@ -36,12 +36,12 @@ class RowMask:
         self._inside = {row for row in range(columns.rows) if columns.is_alive(row)}
 
     def take_feasible(self, verdicts: Verdicts) -> None:
-        """Set the mask to all rows that are still feasible."""
+        """Set the mask to all rows (nodes) that are still feasible."""
         self._rows = verdicts.rows
         self._inside = set(verdicts.feasible_rows())
 
     def take(self, other: RowMask) -> None:
-        """Set the mask to the rows of another mask."""
+        """Set the mask to the rows (nodes) of another mask."""
         self._rows = other._rows
         self._inside = set(other._inside)
 
@@ -50,7 +50,10 @@ class RowMask:
         self._inside = {row for row in self._inside if ids[row] >= 0}
 
     def drop_node_classes(self, columns: NodeColumns, verdict_by_node_class: bytes | bytearray | array[int]) -> None:
-        """Remove the nodes whose node class has a verdict other than 0 (one byte for each class)."""
+        """Remove the nodes whose node class has a verdict other than 0 (one byte for each class).
+
+        A node class has the nodes with equal labels and taints.
+        """
         if columns.rows < self._rows:
             raise ValueError(f"mask has {self._rows} rows, these columns {columns.rows}")
         for row in sorted(self._inside):
@@ -59,7 +62,7 @@ class RowMask:
                 self._inside.discard(row)
 
     def drop_rows(self, refused: bytes | bytearray) -> None:
-        """Remove the rows whose byte is not 0."""
+        """Remove the rows (nodes) whose byte is not 0."""
         check_length("refused", len(refused), self._rows)
         self._inside = {row for row in self._inside if not refused[row]}
 
@@ -72,7 +75,7 @@ class RowMask:
 
 @final
 class DomainSums:
-    """A sum for each domain of one topology key, filled by `sum_by_domain` as often as needed."""
+    """A sum for each domain of one topology key. `sum_by_domain` fills it, as often as needed."""
 
     def __init__(self) -> None:
         self._sums: list[int] = []
@@ -84,12 +87,12 @@ class DomainSums:
 
     @property
     def present(self) -> int:
-        """The number of domains that have a row in the mask."""
+        """The number of topology domains with at least one row (node) in the mask of `sum_by_domain`."""
         return len(self._marked)
 
     @property
     def minimum(self) -> int:
-        """The lowest sum of a domain that has a row in the mask; 0 if there is none."""
+        """The lowest sum of a topology domain with a row (node) in the mask of `sum_by_domain`; 0 if there is none."""
         return min((self._sums[domain] for domain in self._marked), default=0)
 
     def sum_of(self, domain: int) -> int:
@@ -101,7 +104,7 @@ class DomainSums:
 
 @final
 class RowTotals:
-    """A sum of doubles for each row: PodTopologySpread's score before rounding."""
+    """A sum of doubles for each row (node): PodTopologySpread's score before rounding."""
 
     def __init__(self) -> None:
         self._values: list[float] = []
@@ -123,10 +126,10 @@ class RowTotals:
 def sum_by_domain(
     sums: DomainSums, counts: array[int] | None, ids: array[int], domains: int, mask: RowMask, missing: int = -1
 ) -> int:
-    """Sum the counts of the rows in the mask by domain into `sums`, and record which domains have such a row.
+    """Sum the counts of the rows (nodes) in the mask by topology domain into `sums`.
 
-    With `counts` None domains are only recorded. Rows without a domain count for the domain `missing`, or not at all if
-    that is -1. Returns the number of domains that have a row in the mask.
+    Also record which domains have such a row; with `counts` None that is all. Rows without a domain count for the
+    domain `missing`, or not at all if that is -1. Returns the number of domains that have a row in the mask.
     """
     within("domains", domains, 0, INT32_MAX)
     within("missing", missing, -1, domains - 1)
@@ -157,9 +160,9 @@ def filter_skew(
     missing_detail: int,
     skewed_detail: int,
 ) -> int:
-    """Reject rows without a domain, or whose domain's sum is above `most`.
+    """Reject rows (nodes) without a topology domain, or whose domain's sum is above `most`.
 
-    Returns the number of feasible nodes left.
+    `missing_detail` and `skewed_detail` are the reason numbers of the two. Returns the number of feasible nodes left.
     """
     _check_reason(code, missing_detail)
     _check_reason(code, skewed_detail)
@@ -173,7 +176,10 @@ def filter_skew(
 
 
 def filter_outside(verdicts: Verdicts, sums: DomainSums, ids: array[int], code: int, detail: int) -> int:
-    """Reject rows without a domain, or whose domain's sum is not above 0. Returns the number of feasible nodes left."""
+    """Reject rows (nodes) without a topology domain, or whose domain's sum is not above 0.
+
+    Returns the number of feasible nodes left.
+    """
     _check_reason(code, detail)
     for row, found in list(_sums_of_rows(verdicts, sums, ids)):
         if found is None or found <= 0:
@@ -182,7 +188,7 @@ def filter_outside(verdicts: Verdicts, sums: DomainSums, ids: array[int], code: 
 
 
 def filter_inside(verdicts: Verdicts, sums: DomainSums, ids: array[int], code: int, detail: int) -> int:
-    """Reject rows whose domain has a sum above 0. Returns the number of feasible nodes left."""
+    """Reject rows (nodes) whose topology domain has a sum above 0. Returns the number of feasible nodes left."""
     _check_reason(code, detail)
     for row, found in list(_sums_of_rows(verdicts, sums, ids)):
         if found is not None and found > 0:
@@ -191,7 +197,7 @@ def filter_inside(verdicts: Verdicts, sums: DomainSums, ids: array[int], code: i
 
 
 def filter_without_domain(verdicts: Verdicts, ids: array[int], code: int, detail: int) -> int:
-    """Reject rows without a domain. Returns the number of feasible nodes left."""
+    """Reject rows (nodes) that are in no topology domain. Returns the number of feasible nodes left."""
     _check_reason(code, detail)
     check_length("ids", len(ids), verdicts.rows)
     for row in verdicts.feasible_rows():
@@ -201,7 +207,7 @@ def filter_without_domain(verdicts: Verdicts, ids: array[int], code: int, detail
 
 
 def _sums_of_rows(verdicts: Verdicts, sums: DomainSums, ids: array[int]) -> Iterator[tuple[int, int | None]]:
-    """Yield each feasible row with the sum of its domain, None if it has no domain."""
+    """Yield each feasible row (node) with the sum of its topology domain, None if it has no domain."""
     check_length("ids", len(ids), verdicts.rows)
     for row in verdicts.feasible_rows():
         if ids[row] >= sums.domains:
@@ -213,9 +219,10 @@ def _sums_of_rows(verdicts: Verdicts, sums: DomainSums, ids: array[int]) -> Iter
 
 
 def add_domain_sums(verdicts: Verdicts, scores: Scores, sums: DomainSums, ids: array[int], weight: int) -> None:
-    """Add weight * its domain's sum to the raw score of every feasible row that has a domain.
+    """Add to the raw score of every feasible row (node) the sum of its topology domain times `weight`.
 
-    ValueError if a raw score is beyond MAX_RAW; the rows before that one have then been changed.
+    Rows without a domain get nothing. ValueError if a raw score is beyond MAX_RAW; the rows before that one have then
+    been changed.
     """
     check_scores(verdicts, scores)
     within("weight", weight, -MAX_WEIGHT, MAX_WEIGHT)
@@ -246,7 +253,10 @@ def normalize_range(verdicts: Verdicts, scores: Scores) -> None:
 def add_spread(
     verdicts: Verdicts, totals: RowTotals, sums: DomainSums, ids: array[int], weight: float, max_skew: int
 ) -> None:
-    """Add, like PodTopologySpread, the domain's sum * weight + (max_skew - 1) to every feasible row with a domain."""
+    """Add PodTopologySpread's score by one constraint to the total of each feasible row (node) with a topology domain.
+
+    It is the domain's sum * weight + (max_skew - 1).
+    """
     within("max_skew", max_skew, 1, INT32_MAX)
     check_length("ids", len(ids), verdicts.rows)
     check_length("totals", totals.rows, verdicts.rows)
@@ -258,7 +268,7 @@ def add_spread(
 def add_spread_by_row(
     verdicts: Verdicts, totals: RowTotals, counts: array[int], ids: array[int], weight: float, max_skew: int
 ) -> None:
-    """Add like `add_spread`, but with the row's own count: so kube-scheduler scores spreading over hostnames."""
+    """Add like `add_spread`, but with the count of the row (node) itself: so kube-scheduler spreads over hostnames."""
     within("max_skew", max_skew, 1, INT32_MAX)
     check_length("ids", len(ids), verdicts.rows)
     check_length("counts", len(counts), verdicts.rows)
@@ -269,7 +279,10 @@ def add_spread_by_row(
 
 
 def score_spread(verdicts: Verdicts, scores: Scores, totals: RowTotals, mask: RowMask) -> None:
-    """Set raw scores to the totals, halves rounded away from zero; 0 for feasible rows outside the mask."""
+    """Set raw scores to the totals (PodTopologySpread's scores before rounding), halves rounded away from zero.
+
+    Feasible rows (nodes) outside the mask get 0.
+    """
     check_scores(verdicts, scores)
     _check_mask(mask, verdicts)
     check_length("totals", totals.rows, verdicts.rows)
@@ -278,7 +291,10 @@ def score_spread(verdicts: Verdicts, scores: Scores, totals: RowTotals, mask: Ro
 
 
 def normalize_spread(verdicts: Verdicts, scores: Scores, mask: RowMask) -> None:
-    """Set feasible rows in the mask to 100 * (highest + lowest - raw) / highest, or 100 if that is 0; others to 0."""
+    """Set feasible rows (nodes) in the mask to 100 * (highest + lowest - raw) / highest, or 100 if `highest` is 0.
+
+    Others get 0. Lowest and highest are those of the raw scores in the mask.
+    """
     check_scores(verdicts, scores)
     _check_mask(mask, verdicts)
     rows = verdicts.feasible_rows()

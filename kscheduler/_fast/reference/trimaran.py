@@ -47,7 +47,7 @@ def rate_load_variation(
     margin: float,
     sensitivity: float,
 ) -> bytes:
-    """Rate each row 0..100 like LoadVariationRiskBalancing: less where usage of CPU or memory is high or varies."""
+    """Rate each row (node) 0..100 like LoadVariationRiskBalancing: less where CPU or memory usage is high or varies."""
     within("own_cpu", own_cpu, 0, MAX_AMOUNT)
     within("own_memory", own_memory, 0, MAX_AMOUNT)
 
@@ -71,7 +71,7 @@ def rate_load_variation(
 
 
 def score_rated(verdicts: Verdicts, scores: Scores, rates: bytes) -> None:
-    """Set the raw score of every feasible row to its byte in `rates`; a row past the end gets 0."""
+    """Set the raw score of every feasible row (node) to its byte in `rates`; a row past the end gets 0."""
     check_scores(verdicts, scores)
     for row in verdicts.feasible_rows():
         scores.set_raw(row, rates[row] if row < len(rates) else 0)

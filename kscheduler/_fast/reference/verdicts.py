@@ -27,7 +27,7 @@ class Verdicts:
         return len(self._code)
 
     def reset(self, columns: NodeColumns) -> None:
-        """Begin with a new pod: every node is feasible."""
+        """Begin with a new pod: every row that holds a node is feasible."""
         self._code = [FEASIBLE if node.alive else NO_NODE for node in columns._table]
         self._detail = [0] * len(self._code)
 
@@ -41,21 +41,21 @@ class Verdicts:
         return self._code.count(FEASIBLE)
 
     def feasible_rows(self) -> list[int]:
-        """List the feasible rows in ascending order."""
+        """List the feasible rows (nodes) in ascending order."""
         return [row for row, code in enumerate(self._code) if code == FEASIBLE]
 
     def rows_with(self, code: int, detail: int) -> list[int]:
-        """List the rows with this code and detail in ascending order."""
+        """List the rows (nodes) with this code (filter) and detail (reason) in ascending order."""
         pairs = zip(self._code, self._detail, strict=True)
         return [row for row, pair in enumerate(pairs) if pair == (code, detail)]
 
     def histogram(self) -> dict[tuple[int, int], int]:
-        """Return (code, detail) -> number of nodes, the feasible ones included, in no particular order."""
+        """Return (code, detail), i.e. filter and reason -> number of nodes, including feasible nodes, in any order."""
         pairs = zip(self._code, self._detail, strict=True)
         return dict(Counter(pair for pair in pairs if pair[0] != NO_NODE))
 
     def reject(self, row: int, code: int, detail: int = 0) -> None:
-        """Reject a row if it is still feasible; a row keeps its first reason."""
+        """Reject a row (node) if it is still feasible; a row keeps its first reason."""
         _check_reason(code, detail)
         index("row", row, len(self._code))
         if self._code[row] == FEASIBLE:
@@ -70,7 +70,7 @@ class Verdicts:
             self.reject(row, code, detail)
 
     def keep_only(self, rows: Sequence[int], code: int, detail: int = 0) -> None:
-        """Reject every feasible row that is not among `rows`."""
+        """Reject every feasible row (node) that is not among `rows`."""
         _check_reason(code, detail)
         kept = {index("row", row, len(self._code)) for row in rows}
         for row in self.feasible_rows():

@@ -118,7 +118,10 @@ class NodeAffinity:
             filter_node_classes(table.columns, verdicts, self._obstacles(required), code)
 
     def _obstacles(self, required: RequiredNodeAffinity | None) -> bytearray:
-        """Return by node class why its nodes are rejected: a reason number each, 0 if they are not."""
+        """Return why nodes are rejected, by node class (nodes with equal labels and taints), as reason numbers.
+
+        0 if they are not rejected.
+        """
         return self._verdicts.answers(required, lambda node_class: self._obstacle(required, node_class.labels, ""))
 
     def _obstacle(self, required: RequiredNodeAffinity | None, labels: Mapping[str, str], name: str) -> int:
@@ -166,7 +169,7 @@ class NodeAffinity:
             score_node_classes(table.columns, verdicts, scores, self._preference(preferred))
 
     def _preference(self, preferred: _Preferred) -> array[int]:
-        """Return the raw score by node class: the summed weight of the preferred terms that match."""
+        """Return the raw score by node class (nodes with equal labels): the summed weight of matching preferences."""
         return self._weights.answers(
             preferred,
             lambda node_class: sum(weight for weight, term in preferred if term.matches(node_class.labels, "")),
@@ -180,7 +183,11 @@ class NodeAffinity:
     # --- the compiled lane ---
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
-        """Return the compiled affinity as signature; None if nodes of one class may differ, or terms are invalid."""
+        """Return the compiled affinity, which is all that the plugin reads of the pod.
+
+        None if the affinity reads hostnames or node names, by which nodes with otherwise equal labels differ, or is
+        invalid.
+        """
         try:
             required, preferred = compile_required_node_affinity(pod.pod), compile_preferred_terms(pod.pod)
         except DecodeError:
@@ -209,7 +216,7 @@ class NodeAffinity:
         return (Registration(of_nodes, self.is_schedulable_after_node_change, by_affinity),)
 
     def is_schedulable_after_node_change(self, waiting: api.Pod, old: object, new: object) -> bool:
-        """Return True for a new node that matches the waiting pod's affinity, or one that did not match it before."""
+        """Return True if the node matches the pod's affinity now, and is new or did not match it before."""
         if not isinstance(new, api.Node):
             return True
         required = compile_required_node_affinity(waiting)
@@ -231,7 +238,7 @@ def _required_of(pod: PodInfo) -> RequiredNodeAffinity | None:
 
 
 def _narrowings(key: Hashable) -> Sequence[Options]:
-    """Return lookup tokens, of which a node that helps has at least one of each set.
+    """Return sets of lookup tokens (labels, node names); a node that helps has at least one token of each set.
 
     A node must have every label of the node selector, and what one of the required terms requires.
     """
@@ -265,11 +272,11 @@ def _labels_brought(old: object, new: object) -> Iterable[Token] | None:
 
 
 def _prefers_nodes(pod: api.Pod) -> bool:
-    """Return True if the pod has preferred terms, even useless ones: then kube-scheduler's plugin scores, too."""
+    """Return True if the pod has preferred terms, even useless ones: kube-scheduler's plugin then scores, too."""
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     return bool(affinity and affinity.preferred_during_scheduling_ignored_during_execution)
 
 
 def _differs_within_class(term: NodeTerm | RequiredNodeAffinity | None) -> bool:
-    """Return True if the term reads what nodes of one node class do not share: the name, or the hostname label."""
+    """Return True if the term reads what differs between nodes with equal labels: the name, or the hostname label."""
     return term is not None and (term.reads_node_name or HOSTNAME in term.label_keys)

@@ -47,7 +47,10 @@ class NodePorts:
         return unschedulable(REASON)
 
     def demands(self, state: CycleState, pod: PodInfo) -> Demands:
-        """Return the requirement that no pod on the node has a clashing port; each node is a domain of its own."""
+        """Return the requirement that no pod on the node has a clashing port, as a count for preemption's dry runs.
+
+        The count is by topology domain, and each node is a domain of its own.
+        """
 
         def weigh(other: PodInfo) -> int:
             return sum(clashes(one, taken) for taken in other.host_ports for one in pod.host_ports)

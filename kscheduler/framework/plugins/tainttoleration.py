@@ -101,7 +101,7 @@ class TaintToleration:
 
 
 def is_schedulable_after_node_change(waiting: Pod, old: object, new: object) -> bool:
-    """Return True for a new node whose taints the pod tolerates, or one that it did not tolerate before."""
+    """Return True if the pod tolerates the node's taints now, and the node is new or the pod did not before."""
     if not isinstance(new, Node):
         return True
     tolerations = waiting.spec.tolerations or ()

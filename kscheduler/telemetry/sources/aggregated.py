@@ -22,7 +22,7 @@ MAX_REASON = 200
 
 
 class AggregatedAPI(Protocol):
-    """The method of an apiserver client that reads aggregated APIs."""
+    """An apiserver client that can read aggregated APIs such as metrics.k8s.io."""
 
     async def get_aggregated(self, path: str, *, limit_bytes: int) -> bytes: ...
 

@@ -67,7 +67,10 @@ def read_answers(packed: bytes, point: Point, pods: int) -> list[PodAnswer]:
 
 
 def read_acknowledgement(packed: bytes, function: str) -> None:
-    """Check the answer to ks_configure or ks_table. Raises GuestFault, or GuestError if the guest reports an error."""
+    """Check a guest's answer to ks_configure or ks_table, functions that only acknowledge what they got.
+
+    Raises GuestFault, or GuestError if the guest reports an error.
+    """
     _decode(packed, function)
 
 
@@ -96,9 +99,9 @@ def status_of(answer: PodAnswer, point: Point) -> Status | None:
 
 
 def reasons_of(answer: PodAnswer) -> list[Status]:
-    """Return the statuses that Filter's marks refer to.
+    """Return the statuses with which a guest's Filter answer rejects nodes.
 
-    A mark is one number per node: k refers to the status at index k - 1.
+    The answer has a mark for each node: 0 if it is feasible, else 1 + the index of its status.
     """
     if len(answer.reasons) > MAX_MARKS:
         raise bad_answer(Point.FILTER, f"reasons: expected at most {MAX_MARKS}, got {len(answer.reasons)}")
@@ -117,7 +120,10 @@ def wait_of(answer: PodAnswer) -> float:
 
 
 def read_marks(answer: PodAnswer, rows: int) -> tuple[bytes, list[Status]]:
-    """Return a mark (0: feasible) for each node of the question, and the statuses that other marks refer to."""
+    """Return a mark for each node of a question at Filter, and the statuses that marks refer to.
+
+    A mark is 0 if the node is feasible, else 1 + the index of the status that rejects it.
+    """
     marks, reasons = answer.verdicts, reasons_of(answer)
     if marks is None:
         return bytes(rows), reasons
@@ -130,7 +136,7 @@ def read_marks(answer: PodAnswer, rows: int) -> tuple[bytes, list[Status]]:
 
 
 def read_scores(answer: PodAnswer, rows: int) -> array[int]:
-    """Return a score for each row, i.e. node, of the question.
+    """Return a guest's score for each node of a question.
 
     Their range is not checked, as it matters for feasible nodes only.
     """
@@ -138,7 +144,7 @@ def read_scores(answer: PodAnswer, rows: int) -> array[int]:
 
 
 def packed_scores(answer: PodAnswer, rows: int) -> bytes:
-    """Return the scores of the nodes in the question as packed int64, zeros if the guest gave none."""
+    """Return the scores of the nodes that the guest was asked about as packed int64, zeros if it gave none."""
     if answer.scores is None:
         return bytes(8 * rows)
     if len(answer.scores) != 8 * rows:

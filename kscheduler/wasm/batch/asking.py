@@ -1,4 +1,4 @@
-"""Sends the questions of one plugin to its guest: an instance first gets the changes of nodes, then it is called."""
+"""Sends the questions of one plugin to its guest. The instance that is called first gets the changes of nodes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ _ROW_POINTS = frozenset({Point.FILTER, Point.SCORE, Point.NORMALIZE_SCORE})
 
 
 class Question:
-    """A message about one pod, for calls at Filter or Score about all or some nodes; the pod is encoded only once."""
+    """A question, i.e. a message to a guest about one pod, for calls at Filter or Score about all or some nodes.
+
+    The pod is encoded only once.
+    """
 
     __slots__ = ("_about_all", "_before_rows")
 
@@ -47,7 +50,7 @@ class Question:
 
 
 class Turn:
-    """Runs the calls about one pod on other threads one after the other; a call that has begun is always completed.
+    """Runs the calls to a guest about one pod on other threads, one at a time; a call that has begun is completed.
 
     So no two threads use an instance at once, and a guest gets the changes of nodes in order.
     """
@@ -134,8 +137,9 @@ class Asker:
     ) -> T:
         """Call an extension point on another thread for a pod in its binding cycle, on the instance that `holder` has.
 
-        `turn` belongs to that holder. The changes of nodes are encoded on the caller's thread, which alone may read the
-        node table. Arguments and errors are otherwise those of `ask`.
+        `holder` is the name of the pod's binding cycle, and `turn` serialises its calls. The changes of nodes are
+        encoded on the caller's thread, which alone may read the node table. Returns `read(answer, number of nodes in
+        the question)`; `state` is what the guest returned earlier in the pod's cycle.
         """
         message = _encode({"pods": [self.view.show(pod, state)], **more})
         self.pool.hold(holder)
@@ -161,13 +165,16 @@ class Asker:
         return _checked(point, cast("T | GuestError", outcome.value))
 
     def question(self, pod: PodInfo, state: bytes | None) -> Question:
-        """Encode a pod for `ask_rows`. The result is equal for pods that are equal in all that the guest reads."""
+        """Encode a pod as a message for `ask_rows`.
+
+        The result is equal for pods that are equal in all that the guest reads.
+        """
         return Question(self.view.show(pod, state))
 
     def ask_rows(self, point: Point, question: Question, rows: bytes | None, read: Callable[[PodAnswer, int], T]) -> T:
         """Call Filter or Score with a prepared question, for these packed rows of nodes or, with None, for all nodes.
 
-        `read` and the errors are as in `ask`.
+        Returns `read(answer, number of nodes)`, which raises GuestFault if the answer violates the ABI.
         """
         message, count = question.about(rows), self._columns.rows if rows is None else len(rows) // 4
 

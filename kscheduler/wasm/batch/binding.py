@@ -30,7 +30,10 @@ _numbers = itertools.count()  # numbers of bindings, for the names of holders
 
 
 class BindingPoint(BatchPlugin):
-    """Reserve, Unreserve and PostBind: a plugin with a binding point needs them to reserve and release instances."""
+    """The methods for Reserve, Unreserve and PostBind, which reserve and release the guest's instance for a pod.
+
+    Each plugin with an extension point of the binding has them.
+    """
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         def work() -> Status | None:
@@ -89,9 +92,9 @@ class BindingPoint(BatchPlugin):
         return found
 
     def _binding(self, state: CycleState, pod: PodInfo) -> Cycle:
-        """Return the pod's cycle, with the pool and the holder of its instance set.
+        """Return the plugin's data about the pod's cycle, with the name under which the pod holds a guest's instance.
 
-        Each attempt has a holder of its own, because the previous attempt may still have to unreserve.
+        Each attempt has a name of its own, because the previous attempt may still have to unreserve.
         """
         cycle = self._cycle(state)
         if cycle.asker is None:
@@ -99,12 +102,15 @@ class BindingPoint(BatchPlugin):
         return cycle
 
     def _place(self, node_name: str) -> dict[str, Any]:
-        """Return the fields of a question that identify the node: its name, and its row in the node table if any."""
+        """Return the fields that identify a node in a message to the guest: its name and, if it has one, its row."""
         row = self._table.row_of(node_name)
         return {"node": node_name} if row is None else {"node": node_name, "row": row}
 
     def _finish(self, point: Point, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Call Unreserve or PostBind and release the pod's instance; with threads, do not wait for it."""
+        """Call Unreserve or PostBind, and release the guest's instance that the pod holds.
+
+        If there are threads for calls of guests, one of them does it, and this method does not wait.
+        """
         threads = self.around.threads
         if threads is not None and (point in self._described.points or self._cycle(state).turn.is_taken):
             threads.start(self._finish_apart(point, state, pod, node_name))
@@ -118,7 +124,10 @@ class BindingPoint(BatchPlugin):
 
     @contextlib.contextmanager
     def _ending(self, point: Point, state: CycleState, pod: PodInfo) -> Iterator[None]:
-        """Log errors, since no caller can act on them any more; then release the pod's instance."""
+        """Log errors of the block, since no caller can act on them any more.
+
+        At the end, release the guest's instance that the pod holds.
+        """
         try:
             yield
         except FAULTS as error:

@@ -81,18 +81,19 @@ class FilterPoint(BatchPlugin):
 
 
 class Measuring(BatchPlugin):
-    """The FollowingPlugin's method, for plugins whose guest reads live metrics."""
+    """Adds to a plugin the method of `FollowingPlugin`, for guests that read live metrics."""
 
     def follow(self) -> int:
-        """Take over new metric values.
+        """Take over new values of live metrics.
 
-        Returns a number that grows when pod classes must be built again because of them.
+        Returns a number that grows when the guest's answers about classes of equal pods must be asked for again because
+        of them.
         """
         return self._asker.metrics.follow(self._table.columns.rows)
 
 
 class FarSighted(BatchPlugin):
-    """The FarSightedPlugin's method, for plugins whose guest reads pod fields that the scheduler ignores."""
+    """Adds to a plugin the method of `FarSightedPlugin`, for guests that read pod fields that the scheduler ignores."""
 
     def look_beyond(self, pod: PodInfo) -> bytes:
         return self._asker.view.beyond(pod)

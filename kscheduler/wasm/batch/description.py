@@ -68,7 +68,7 @@ class Description:
 
     @property
     def is_pure(self) -> bool:
-        """True if answers depend only on the pod and on the node objects."""
+        """True if the guest's answers depend only on the pod and on the node objects."""
         return self.depends <= {POD, NODE}
 
     @property

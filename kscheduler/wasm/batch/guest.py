@@ -21,7 +21,7 @@ _32_BITS = 0xFFFFFFFF
 
 
 class BatchGuest:
-    """A guest in one wasm instance, stored as the instance's `data`.
+    """One wasm instance of a guest of the batch ABI, stored as the instance's `data`.
 
     Call `open` first, and do not use it after a GuestFault.
     """
@@ -50,7 +50,10 @@ class BatchGuest:
         return described
 
     def take_table(self, messages: list[bytes]) -> None:
-        """Send these changes of the node table to the guest. Raises GuestFault if it does not accept one."""
+        """Send these messages with changes of nodes to the guest, which has a copy of the node table.
+
+        Raises GuestFault if it does not accept one.
+        """
         for message in messages:
             self.context.begin(None)
             try:
@@ -59,7 +62,7 @@ class BatchGuest:
                 raise GuestFault(FaultKind.BAD_ANSWER, str(error)) from error
 
     def ask_one(self, point: Point, question: bytes, rows: int, pod: PodInfo | None) -> PodAnswer:
-        """Call an extension point about one pod and return the answer.
+        """Call an extension point about one pod: send the message `question` about `rows` nodes; return the answer.
 
         `pod` is the pod that the guest's Events are about. Raises GuestError if the guest reports an error.
         """

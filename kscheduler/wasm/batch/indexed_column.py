@@ -11,9 +11,9 @@ SPARE_VALUES = 1_024  # values without a row that are kept, beyond the number of
 
 
 class IndexedColumn:
-    """A column with a value per node of the node table.
+    """A column with a value for each node, sent to guests as a list of distinct values and an index for each node.
 
-    Values are only added, so a guest that has the first n gets the rest.
+    Values are only added to the list, so a guest that has the first n gets the rest.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,10 @@ class IndexedColumn:
         return len(self.values) > 2 * len(self._rows) + SPARE_VALUES
 
     def write(self, known: int, rows: Sequence[int] | None) -> dict[str, Any]:
-        """Return these rows of the column, None for all, for a guest that has the first `known` distinct values."""
+        """Return the column for these rows (nodes), None for all, as a part of a message.
+
+        `known`: how many of the distinct values the guest has already.
+        """
         picked = self._rows if rows is None else array("i", [self._rows[row] for row in rows])
         written: dict[str, Any] = {"n": known} if known else {}
         return written | {"v": self.values[known:], "i": picked.tobytes()}

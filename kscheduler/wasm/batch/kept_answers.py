@@ -1,8 +1,8 @@
 """Caches a guest's answers that depend on the pod and the node alone.
 
-The key is the pod's look, i.e. all that the guest reads of the pod. For a pod with a known look, the guest is called
-about changed nodes only. Both lanes of the scheduler use the cache: the general lane, and the pod classes (pods with
-equal specs) of the compiled lane, which read the same marks and scores.
+The key is the pod's look, i.e. the parts of the pod that the guest declared to read. For a pod with a known look, the
+guest is called about changed nodes only. Both lanes of the scheduler use the cache: the general lane, and the pod
+classes (pods that all plugins decide equally) of the compiled lane, which read the same marks and scores.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ NEVER = -1, -1  # `KeptAnswer.seen` before the first refresh
 
 
 class OutOfReasons(PluginError):
-    """There is no mark left for a new reason why a node is rejected, since MAX_MARKS reasons are in use."""
+    """Raised when a guest gives a new reason why a node is rejected, but MAX_MARKS reasons are already in use."""
 
 
 class KeptAnswer:
-    """Cached marks (why nodes are rejected) and scores of all nodes, for pods that are equal in all the guest reads."""
+    """A guest's cached answers at Filter and Score for pods that are equal in all it reads: a value for each node.
+
+    At Filter the value is a mark: 0 if the node is feasible, else 1 + the index of the reason in `reasons`.
+    """
 
     __slots__ = ("_asker", "_limits", "_question", "_table", "marks", "reasons", "scores", "seen")
 
@@ -67,7 +70,7 @@ class KeptAnswer:
         return self._asker.ask_rows(Point.SCORE, self._question, rows, partial(self._read_scores, rows))
 
     def _read_scores(self, rows: bytes | None, answer: PodAnswer, count: int) -> bytes:
-        """Return the packed scores.
+        """Return the scores in an answer as packed int64.
 
         Raises GuestFault for a score out of range, so that the pool discards the instance.
         """
@@ -91,7 +94,7 @@ class KeptAnswers:
         follows_pods: bool,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        """`limits` is the range of raw scores.
+        """Create an empty cache. `limits` is the range of raw scores.
 
         `follows_pods`: answers also depend on the requests of the pods on a node.
         """
@@ -103,7 +106,12 @@ class KeptAnswers:
         self._kept: OrderedDict[Hashable, KeptAnswer] = OrderedDict()  # (look of a pod, its state) -> answer
 
     def filtered(self, pod: PodInfo, look: Hashable, state: bytes | None) -> KeptAnswer:
-        """Return the cached answer for a pod, with up-to-date marks and the statuses that they refer to."""
+        """Return the guest's cached answer at Filter about a pod, after asking again about changed nodes.
+
+        It has a mark for each node: 0 if it is feasible, else which of the answer's reasons rejects it. `look` is the
+        cache's key: the parts of the pod that the guest reads. `state` is what the guest returned at PreFilter, or
+        None.
+        """
         found = self.find(pod, look, state)
         try:
             found.marks.refresh()
@@ -113,13 +121,21 @@ class KeptAnswers:
         return found
 
     def scored(self, pod: PodInfo, look: Hashable, state: bytes | None) -> KeptAnswer:
-        """Return the cached answer for a pod, with up-to-date raw scores."""
+        """Return the guest's cached answer at Score about a pod, after asking again about changed nodes.
+
+        It has a raw score for each node. `look` is the cache's key: the parts of the pod that the guest reads. `state`
+        is what the guest returned at PreFilter or PreScore, or None.
+        """
         found = self.find(pod, look, state)
         found.scores.refresh()
         return found
 
     def find(self, pod: PodInfo, look: Hashable, state: bytes | None) -> KeptAnswer:
-        """Return the cached answer for a pod, with changed nodes marked as outdated; refresh it before use."""
+        """Return the cached answer about a pod, in which changed nodes are marked as outdated; refresh it before use.
+
+        `look` is the cache's key: the parts of the pod that the guest reads. `state` is what the guest returned last,
+        or None.
+        """
         found = self._of(pod, look, state)
         nodes, metrics = self._table.node_changes, self._asker.metrics
         now = nodes.count, metrics.follow(self._table.columns.rows)
@@ -131,7 +147,10 @@ class KeptAnswers:
         return found
 
     def _changed(self, seen: tuple[int, int]) -> bytes | None:
-        """Return the packed rows whose node or metrics have changed since `seen`; None if any may have."""
+        """Return the rows whose node or metrics have changed since `seen` (numbers of changes), as packed int32.
+
+        None if any row may have changed.
+        """
         if seen == NEVER:
             return None
         nodes, measured = self._table.node_changes.since(seen[0]), self._asker.metrics.changes.since(seen[1])

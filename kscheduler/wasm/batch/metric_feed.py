@@ -97,7 +97,7 @@ class MetricFeed:
         return self.changes.count
 
     def pack(self, rows: Sequence[int] | None) -> Mapping[str, bytes]:
-        """Return the packed columns by metric for these rows of the node table; `rows` None for all."""
+        """Return the values by metric for these rows (nodes), packed as int64; `rows` None for all nodes."""
         if rows is None:
             return {name: bytes(packed) for name, packed in self._packed.items()}
         return {name: self._pick(packed, rows) for name, packed in self._packed.items()}

@@ -1,7 +1,7 @@
 """Presents a guest of the batch ABI as a plugin of the framework: the common part of such plugins.
 
 A guest's answer is checked before any of it is used. A fault ends the pod's cycle with a status that names the plugin,
-or is ignored if the plugin's failure policy is to do so. A pod class is a set of pods that all plugins treat equally.
+or is ignored if the plugin's failure policy is to do so. A pod class has the pods that all plugins decide equally.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class BatchPlugin:
     around: Surroundings
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        """`args` is not used, because the arguments were read when the class was made."""
+        """Make the plugin. `args` is not used, because the arguments were read when the class was made."""
         self._handle = handle
         self._table: NodeTable = handle.table
         self._bench = JoinBench()
@@ -102,9 +102,10 @@ class BatchPlugin:
         return self._asker.view.look(pod) if self._is_steady else None
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """Add the guest's answers to a pod class: one per class of equal nodes for a pure guest, else one per node.
+        """Add the guest's answers to a draft, i.e. to what plugins state for kernels about a class of equal pods.
 
-        Returns False if that is not possible for this pod.
+        They are one for each class of equal nodes if the guest is pure, else one for each node. Returns False if that
+        is not possible for this pod.
         """
         look, points = self.sign_pod(pod), self._described.points
         if look is None or not _can_be_compiled(points, is_pure=self._is_pure):
@@ -135,9 +136,10 @@ class BatchPlugin:
     def _all_marks(
         self, pod: PodInfo, look: Hashable | None, state: bytes | None
     ) -> tuple[bytes | bytearray | memoryview, list[Status]]:
-        """Return a mark (0: feasible) for every node, and the statuses that other marks refer to.
+        """Return a mark for every node, and the statuses that marks refer to, from the guest's answer at Filter.
 
-        `look` is the key under which answers for equal pods are cached, or None for no caching.
+        A mark is 0 if the node is feasible, else 1 + the index of the status that rejects it. `look` is the key under
+        which answers for equal pods are cached, or None for no caching.
         """
         if look is None:
             return self._asker.ask(Point.FILTER, pod, read_marks, state)
@@ -179,7 +181,10 @@ class BatchPlugin:
     def _ask(
         self, point: Point, state: CycleState, pod: PodInfo, read: Callable[[PodAnswer, int], T], **more: Any
     ) -> T:
-        """Call the guest for a pod, return `read(answer, rows)`, and store the answer's state for the pod's cycle."""
+        """Call the guest for a pod, and return `read(answer, number of nodes in the question)`.
+
+        The state in the answer is stored for the pod's cycle.
+        """
         cycle = self._cycle(state)
         asker = cycle.asker or self._asker
         found, kept = asker.ask(point, pod, with_state(read), cycle.state, **more)
@@ -189,7 +194,7 @@ class BatchPlugin:
 
 
 class _Asks:
-    """Calls a guest for the answers that a pod class needs while it is built."""
+    """Calls a guest for the answers that go into a class of equal pods, by which kernels decide these pods."""
 
     def __init__(self, plugin: BatchPlugin, pod: PodInfo, look: Hashable) -> None:
         self.state: bytes | None = None  # the state that PreFilter or PreScore returned
@@ -230,7 +235,7 @@ class _Asks:
 
 @final
 class _GuestTerms:
-    """The scores of a guest for one pod class that have to be normalised over the feasible nodes of each pod.
+    """A guest's scores for a class of equal pods, if they must be normalised over the feasible nodes of each pod.
 
     The compiled lane decides pods of such a class one per kernel call, with the scores of other plugins. After any
     error the pod is left to the general lane, which calls the guest again and can report the error. `key` identifies
@@ -250,7 +255,7 @@ class _GuestTerms:
         return self._terms
 
     def renew(self) -> None:
-        """Do nothing, because `current` refreshes the scores each time."""
+        """Do nothing: the guest's scores are refreshed whenever `current` is called."""
 
 
 class _Prepared(NamedTuple):
@@ -262,9 +267,10 @@ class _Prepared(NamedTuple):
 
 
 def _can_be_compiled(points: Collection[Point], *, is_pure: bool) -> bool:
-    """Return whether pods can share answers, without a call per pod at PreFilter, PreScore and NormalizeScore.
+    """Return whether equal pods can share a guest's answers, so that it need not be called for each of them.
 
-    The state that these points return would be missing at Reserve and later, and is constant for pure guests only.
+    The guest must not normalise scores itself. PreFilter and PreScore return a state for later calls: they are allowed
+    for a pure guest only, with the Filter or Score that they belong to, and without extension points from Reserve on.
     """
     if Point.NORMALIZE_SCORE in points:
         return False
@@ -288,7 +294,10 @@ def _integers(packed: bytes | memoryview) -> list[int]:
 
 
 def with_state(read: Callable[[PodAnswer, int], T]) -> Callable[[PodAnswer, int], tuple[T, bytes | None]]:
-    """Wrap `read` so that it returns (its result, the state that the guest returned for the pod or None)."""
+    """Wrap `read`, which reads a guest's answer, so that it returns (its result, the state in the answer or None).
+
+    The state is what the guest wants to get back in its next call for the pod.
+    """
     return lambda answer, rows: (read(answer, rows), answer.state)
 
 

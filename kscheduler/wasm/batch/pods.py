@@ -103,7 +103,10 @@ class PodView:
         self._has_annotations = "annotations" in parts
 
     def show(self, pod: PodInfo, state: bytes | None = None) -> Document:
-        """Return the pod for a question. `state` is what the guest returned last in this pod's cycle, or None."""
+        """Return the pod as a part of a message to the guest: the parts that it declared to read.
+
+        `state` is what the guest returned last in this pod's cycle, or None.
+        """
         shown: Document = {}
         for write in self._writers:
             write(shown, pod)
@@ -117,7 +120,7 @@ class PodView:
         return shown if "uid" in shown else {"uid": pod.uid, **shown}
 
     def look(self, pod: PodInfo) -> Hashable | None:
-        """Return a key that is equal for pods that are equal in all the guest reads; None for a pod like no other."""
+        """Return a key that is equal for pods that are equal in all the guest reads; None if no two pods can be."""
         if self._is_personal or (
             self._has_spec and pod.pod.spec.volumes
         ):  # volumes may have names that are unique to the pod

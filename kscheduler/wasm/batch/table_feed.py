@@ -1,6 +1,6 @@
 """Messages that bring a guest's copy of the node table up to date: the whole table first, changed nodes afterwards.
 
-One feed serves all instances of a plugin; a mirror records what one instance has been sent. Labels and similar values
+One feed serves all instances of a plugin; a `Mirror` records what one instance has been sent. Labels and similar values
 are looked up when a node has changed, and stored as columns; amounts are encoded straight from the table's own columns.
 """
 
@@ -27,7 +27,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Mirror:
-    """Records what one instance of a guest has been sent of the node table."""
+    """Records how much of the node table one instance of a guest has been sent, so that it gets only the rest."""
 
     __slots__ = ("gen", "known", "metrics", "nodes", "stale", "usage", "version")
 
@@ -59,7 +59,10 @@ class TableFeed:
         self._build()
 
     def messages(self, mirror: Mirror) -> list[bytes]:
-        """Return the messages that bring an instance up to date, and record in its mirror that they were sent."""
+        """Return the messages that bring an instance's copy of the node table up to date.
+
+        `mirror` is the record of what that instance has been sent; these messages are added to it.
+        """
         if not self._wanted.has_table:
             return []
         if self._seen != self._table.node_changes.count:
@@ -78,9 +81,9 @@ class TableFeed:
         return found
 
     def what_if(self, mirror: Mirror, node: NodeInfo) -> list[bytes]:
-        """Return a message with a hypothetical state of one node, for an instance that is up to date.
+        """Return a message with a hypothetical state of one node, for an instance that already has all other changes.
 
-        The next `messages` restore the node's real state.
+        `mirror` is the record of what that instance has been sent. The next `messages` restore the node's real state.
         """
         if not self._wanted.follows_pods or self._table.find(node.row) is node:
             return []
@@ -134,7 +137,10 @@ class TableFeed:
         return [self._pack(mirror, {"metrics": self.metrics.pack(rows)}, rows)]
 
     def _pack_usage(self, mirror: Mirror, rows: bytes) -> bytes:
-        """Return a message with the usage columns of these packed rows only, byte for byte as `_pack` encodes it."""
+        """Return a message with only the usage columns of these packed rows (nodes).
+
+        It is byte for byte as `_pack` encodes it.
+        """
         mirror.gen += 1
         find = self._table.resources.find
         columns = [-1 if (column := find(name)) is None else column for name in self._wanted.resources]
@@ -233,7 +239,10 @@ _Reader = Callable[[NodeInfo], tuple[Hashable | None, Any]]
 
 
 def _readers(wanted: Description) -> dict[tuple[str, str], _Reader]:
-    """Return, in the order of plugins/abi/README.md, the reader of each indexed column's values by (part, key)."""
+    """Return the function that reads a node's value, for each column of repeated values that the guest wants.
+
+    The columns are identified by (part, key), in the order of plugins/abi/README.md.
+    """
     readers: dict[tuple[str, str], _Reader] = {}
     for key in wanted.labels:
         readers["labels", key] = lambda info, key=key: _text_of(info.labels, key)  # type: ignore[misc]

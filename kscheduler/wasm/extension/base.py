@@ -67,7 +67,10 @@ class ExtensionPlugin:
     surroundings: ClassVar[Surroundings]
 
     def __init__(self, args: object, handle: Handle) -> None:
-        """`args` is not used, because the guest has its arguments. Raises LoadError if the guest cannot start."""
+        """Make the plugin. `args` is not used, because the guest has its arguments.
+
+        Raises LoadError if the guest cannot start.
+        """
         arguments = self.guest.arguments
         self.table = handle.table
         self._is_ignored = arguments.failure_policy == IGNORE
@@ -146,7 +149,7 @@ class ExtensionPlugin:
 
     @property
     def pool(self) -> Pool:
-        """The pool of instances for attempts that begin from now on."""
+        """The pool of the guest's instances that attempts get from now on."""
         return self._cycles.pool
 
     def cycle(self, state: CycleState, pod: PodInfo) -> Cycle:
@@ -171,7 +174,10 @@ class ExtensionPlugin:
         return search.cycle
 
     def _adapt_cycles(self) -> None:
-        """Let every attempt begin with the export `prefilter`, even if the profile lacks the plugin at PreFilter."""
+        """Let every attempt to schedule a pod begin with the guest's export `prefilter`, if it has one.
+
+        That is so even if the profile lacks the plugin at PreFilter.
+        """
         self._cycles.begins_with = _begin if "prefilter" in self.exports else None
         self._cycles.follows_pods = bool(self.exports & FOLLOWING_EXPORTS)
 
@@ -221,7 +227,10 @@ class ExtensionPlugin:
         return found
 
     def _shared_answers(self, export: str, cycle: Cycle, rows: Sequence[int], ends: Ends) -> list[Answer]:
-        """Do what `answers` does, in parallel: the first rows on the attempt's own instance, the others on more."""
+        """Call `filter` or `score` for each node of these rows, on several instances of the guest in parallel.
+
+        The first nodes go to the attempt's own instance. Returns the answers other than 0.
+        """
         pool, parts = cycle.begun(), self._sharing.parts(rows)
         calls, works = self._works(export, cycle, parts, ends)
         first, *others = works
@@ -246,7 +255,10 @@ class ExtensionPlugin:
     def _works(
         self, export: str, cycle: Cycle, parts: Sequence[Sequence[int]], ends: Ends
     ) -> tuple[list[Call], list[Callable[[Instance], list[Answer]]]]:
-        """Return, for each part of the rows, a Call that collects the guest's actions, and the work for an instance."""
+        """Return, for each part of the rows (nodes), a Call that collects the guest's actions, and the work to do.
+
+        The work is a function of the instance on which it is done.
+        """
         calls = [Call(cycle.shown, later=[]) for _ in parts]
         works: list[Callable[[Instance], list[Answer]]] = [
             partial(ask_rows, export=export, call=call, rows=part, names=self.table.names_at(part), ends=ends)
@@ -255,7 +267,10 @@ class ExtensionPlugin:
         return calls, works
 
     def _begin_and(self, cycle: Cycle, work: Callable[[Instance], list[Answer]], instance: Instance) -> list[Answer]:
-        """Do the work on an instance other than the attempt's own, after the calls that began the attempt."""
+        """Do the work on an instance other than the attempt's own.
+
+        That instance first gets the calls with which the attempt began, such as `prefilter`.
+        """
         if self._cycles.begins_with is not None:
             invoke(instance, "prefilter", Call(cycle.shown, later=[]))
         if cycle.filtered is not None and "prescore" in self.exports:
@@ -265,7 +280,10 @@ class ExtensionPlugin:
     async def answers_apart(
         self, threads: BindingThreads, export: str, cycle: Cycle, rows: Sequence[int], ends: Ends
     ) -> list[Answer]:
-        """Do what `answers` does, but on other threads, so that the event loop is not blocked."""
+        """Call `filter` or `score` for each node of these rows on other threads, so that the event loop is not blocked.
+
+        Returns the answers other than 0. `ends` returns True for a result after which further nodes are not needed.
+        """
         started = time.perf_counter()
         found = await self._answers_apart(threads, export, cycle, rows, ends)
         self._sharing.note(export, len(rows), time.perf_counter() - started)
@@ -299,7 +317,11 @@ class ExtensionPlugin:
         return found
 
     def ask_pre_filter(self, cycle: Cycle) -> PreFiltered:
-        """Call `prefilter`, or return a resumed attempt's answer; success if the guest does not have the export."""
+        """Call `prefilter` and return its result; success if the guest does not have that export.
+
+        If the pod's attempt continues a search for nodes that was interrupted, the result of its earlier call is
+        returned.
+        """
         if "prefilter" not in self.exports:
             return None, None
         if cycle.is_resumed:  # another `prefilter` would make the guest forget its later answers

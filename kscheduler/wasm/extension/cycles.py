@@ -41,10 +41,13 @@ MAX_OPEN_UNBOUND = 4  # the limit for guests without binding exports, where noth
 
 
 class Cycle:
-    """One attempt to schedule one pod, stored in the CycleState. A clone for a dry run may have its own instance."""
+    """One attempt to schedule one pod, with the guest's instance that serves it; stored in the CycleState.
+
+    A clone for a dry run may have its own instance.
+    """
 
     def __init__(self, cycles: Cycles, pod: PodInfo, shown: Pod | PodDocument) -> None:
-        """`shown` is the pod object that the guest receives."""
+        """Create an attempt that has not begun. `shown` is the pod object that the guest receives."""
         self.pod = pod
         self.shown = shown
         self.statuses: list[Status] = []  # statuses of Filter, by detail of a rejected row
@@ -72,13 +75,16 @@ class Cycle:
         return self._run(export, work)
 
     def run_first(self, export: str, work: Callable[[Instance], T]) -> T:
-        """Do what `run` does for the `prefilter` that begins the attempt."""
+        """Run `work`, the call of `prefilter` that begins the attempt, on the instance of the guest that it gets."""
         if self._pool is None:
             self._cycles.hold(self)
         return self._run(export, work)
 
     def begun(self) -> Pool:
-        """Begin the attempt if needed and return the pool of its instance. Raises GuestFault or Unavailable."""
+        """Begin the attempt if needed, i.e. take an instance and call `prefilter`; return the pool of the instance.
+
+        Raises GuestFault or Unavailable.
+        """
         if self._pool is None:
             self._cycles.begin(self)
         assert self._pool is not None
@@ -89,7 +95,10 @@ class Cycle:
         self._cycles.report(self._cycles.pool if self._pool is None else self._pool, export, outcome)
 
     async def run_apart(self, threads: BindingThreads | None, export: str, work: Callable[[Instance], T]) -> T:
-        """Do what `run` does on another thread, or on this one if `threads` is None."""
+        """Run `work`, the calls of one export, on the attempt's instance, but on another thread.
+
+        `threads` None: run it on this thread. Raises GuestFault or Unavailable.
+        """
         if threads is None:
             return self.run(export, work)
         is_held = self._pool is not None
@@ -158,7 +167,7 @@ class Cycle:
         self._pool = pool
 
     def bind(self) -> None:
-        """Keep the instance until the end of the binding, so that newer attempts cannot take it any more."""
+        """Keep the guest's instance until the end of the binding, so that newer attempts cannot take it any more."""
         if not self.is_binding:
             self.is_binding = True
             self._cycles.forget(self)
@@ -186,7 +195,7 @@ class Cycle:
 
 
 class Cycles:
-    """All current attempts of one plugin."""
+    """All current attempts to schedule pods of one plugin, with the instances of its guest that they hold."""
 
     def __init__(
         self,
@@ -197,7 +206,10 @@ class Cycles:
         follows_pods: bool = False,
         max_open: int = MAX_OPEN,
     ) -> None:
-        """`begin` is None for a guest without `prefilter`. `follows_pods`: the guest has `addpod` or `removepod`."""
+        """Start without attempts. `begin` is None for a guest without `prefilter`.
+
+        `follows_pods`: the guest has `addpod` or `removepod`.
+        """
         self.pool = pool  # the pool of attempts that begin from now on
         self.follows_pods = follows_pods
         self.begins_with = begin
@@ -237,9 +249,9 @@ class Cycles:
             self._open[cycle.key] = weakref.ref(cycle)
 
     def report(self, pool: Pool, export: str, outcome: Outcome[T]) -> None:
-        """Report an outcome to the pool.
+        """Report the outcome of a guest's call to the pool, which quarantines a guest that fails too often.
 
-        While one export keeps failing, successes of other exports are only counted.
+        While one export keeps failing, successes of other exports are left out of that, and only counted for metrics.
         """
         if outcome.fault is not None:
             self._failing.add(export)
@@ -251,5 +263,5 @@ class Cycles:
             self._observer.wasm_called(pool.plugin, outcome.seconds, "")
 
     def forget(self, cycle: Cycle) -> None:
-        """Exclude this attempt's instance from those that newer attempts may take."""
+        """Exclude this attempt's instance from those that may be taken from it for newer attempts."""
         self._open.pop(cycle.key, None)

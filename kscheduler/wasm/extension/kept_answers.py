@@ -39,9 +39,10 @@ def look_of(shown: Pod | PodDocument) -> bytes:
 
 
 class KeptAnswer:
-    """A guest's answers for all pods with one `look_of`: by row of the node table, a mark (0: feasible) and a score.
+    """A guest's cached answers for pods that are equal in all it may read (`look_of`): mark and score of each node.
 
-    Entries of rows without a node have no meaning.
+    Both are by row of the node table. A mark is 0 if Filter accepts the node, else 1 + the index of the status that
+    rejects it. Values of rows without a node have no meaning.
     """
 
     __slots__ = ("details", "is_unscored", "marks", "pre_filtered", "scores", "seen_marks", "seen_scores", "statuses")
@@ -56,9 +57,9 @@ class KeptAnswer:
         self.seen_marks = self.seen_scores = _NEVER  # number of node changes that they contain
 
     def put_marks(self, rows: Sequence[int], rejected: Sequence[tuple[int, Status]], row_count: int) -> bool:
-        """Store Filter's results for these rows of nodes.
+        """Store Filter's results for these rows (nodes): those in `rejected` with their status, the others as feasible.
 
-        If there are too many different statuses, drop all and return False.
+        If there are too many different statuses, drop all results and return False.
         """
         self.marks.extend(bytes(row_count - len(self.marks)))
         for row in rows:
@@ -110,7 +111,7 @@ class KeptAnswers:
         return self._table.node_changes.count
 
     def stale(self, seen: int) -> Sequence[int]:
-        """Return the rows of nodes that may have changed since `seen`, a number of node changes."""
+        """Return the rows of nodes that may have changed since `seen`, the number of node changes at some time."""
         rows = None if seen == _NEVER else self._table.node_changes.since(seen)
         if rows is None:
             return [info.row for info in self._table]

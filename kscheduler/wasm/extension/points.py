@@ -41,7 +41,7 @@ LONG_S = 0.001  # calls that are likely to take longer run on other threads, and
 
 
 class Judged(NamedTuple):
-    """The result of the export `filter` for some nodes."""
+    """The result of a guest's export `filter` for some nodes."""
 
     rejected: list[tuple[int, int]]  # row of a node, and the index of its status in `statuses`
     statuses: list[Status]
@@ -250,7 +250,7 @@ class ScorePoint(ExtensionPlugin):
                 scores.set_raw(row, score)
 
     def rate(self, cycle: Cycle, rows: Sequence[int]) -> list[tuple[int, int]]:
-        """Return (row, score) for scores other than 0; none if the guest failed and that is ignored.
+        """Return (row of a node, score) for scores other than 0; none if the guest failed and that is ignored.
 
         Raises CycleFault.
         """
@@ -355,7 +355,10 @@ class PostBindPoint(ExtensionPlugin):
 
 
 def _end(plugin: ExtensionPlugin, export: str, cycle: Cycle, call: Call) -> None:
-    """Call an export without a result and release the attempt's instance; with threads, do not wait for it."""
+    """Call an export without a result, and release the guest's instance that the pod's attempt holds.
+
+    If there are threads for calls of guests, one of them does it, and this function does not wait.
+    """
     threads = plugin.surroundings.threads
     if export not in plugin.exports:
         cycle.release()

@@ -67,9 +67,9 @@ class PurePoint(ExtensionPlugin):
         return self._answers
 
     def marked(self, cycle: Cycle, known: KeptAnswer) -> bool:
-        """Bring the cached results of Filter up to date.
+        """Bring the cached results of Filter up to date: call the guest about changed nodes.
 
-        False if that is not possible. Raises CycleFault if the guest fails.
+        Returns False if that is not possible. Raises CycleFault if the guest fails.
         """
         kept = self._kept
         rows, now = kept.stale(known.seen_marks), kept.now
@@ -83,9 +83,9 @@ class PurePoint(ExtensionPlugin):
         return True
 
     def scored(self, cycle: Cycle, known: KeptAnswer) -> bool:
-        """Bring the cached scores up to date; False if the guest failed and that is ignored.
+        """Bring the cached scores up to date: call the guest about changed nodes.
 
-        Raises CycleFault if it fails.
+        Returns False if the guest failed and that is ignored, else raises CycleFault if it fails.
         """
         kept = self._kept
         rows, now = kept.stale(known.seen_scores), kept.now
@@ -99,9 +99,9 @@ class PurePoint(ExtensionPlugin):
         return True
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """Add the guest's cached results of Filter and Score to a pod class.
+        """Add the guest's cached results of Filter and Score to a draft, by which kernels decide a class of equal pods.
 
-        False if they cannot be expressed that way.
+        Returns False if they cannot be expressed that way.
         """
         draft.depends_on(Source.OBJECTS)
         cycle = Cycle(self._cycles, pod, self._world.whole(pod.pod))

@@ -71,7 +71,7 @@ class Sharing:
         return self._usual_s.get(export, 0.0) * rows
 
     def parts(self, rows: Sequence[int]) -> list[Sequence[int]]:
-        """Divide the rows evenly and in order into at least one part per thread, none larger than GROUP_ROWS."""
+        """Divide the rows (nodes) in order into even parts: at least one for each thread, none above GROUP_ROWS."""
         count = max(self._threads + 1, -(-len(rows) // GROUP_ROWS))
         size = -(-len(rows) // count)
         return [rows[start : start + size] for start in range(0, len(rows), size)]

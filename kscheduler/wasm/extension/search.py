@@ -23,7 +23,10 @@ _FITS = (0, "")
 
 class Search:
     def __init__(self, pod: PodInfo, cycle: Cycle, world: World, version: Module, *, sees_all_nodes: bool) -> None:
-        """`version` is the guest's module. `sees_all_nodes`: its answer about one node may depend on other nodes."""
+        """Prepare a search. `version` is the guest's module.
+
+        `sees_all_nodes`: its answer about one node may depend on other nodes.
+        """
         self.pod = pod
         self.cycle = cycle
         self.version = version
@@ -73,7 +76,7 @@ class Search:
         return found
 
     def take(self, rows: Collection[int], answers: Sequence[Answer], ends: Ends) -> None:
-        """Store the answers about these rows.
+        """Store the answers about these rows (nodes).
 
         `answers` are those other than 0, up to the first that ends the search.
         """
@@ -83,7 +86,7 @@ class Search:
 
     @property
     def answers(self) -> list[Answer]:
-        """The answers other than 0 (success), in the order of rows."""
+        """The answers other than 0 (success), in the order of rows (nodes)."""
         found: Mapping[int, tuple[int, str]] = self._answered
         return [(row, *found[row]) for row in self._rows if row in found and found[row][0]]
 

@@ -46,7 +46,7 @@ class CompiledCache:
     """A cache directory of compiled guests; several threads and processes may use it at once."""
 
     def __init__(self, directory: str | Path, *, max_bytes: int = DEFAULT_MAX_BYTES, is_wanted: bool = True) -> None:
-        """`is_wanted`: the user named the directory, so that a warning is logged if it cannot be used."""
+        """Use this directory. `is_wanted`: the user named it, so that a warning is logged if it cannot be used."""
         self.directory = Path(directory)
         self._max_bytes = max_bytes
         self._level = logging.WARNING if is_wanted else logging.DEBUG

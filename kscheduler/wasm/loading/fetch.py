@@ -24,7 +24,10 @@ class LoadError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The last known state of a source, to detect a change: a file's state, or the validators of a server."""
+    """The last known state of a guest's source, by which a change is detected.
+
+    It is the state of a file, or the ETag and Last-Modified that a server sent.
+    """
 
     file: FileState | None = None
     validators: Validators = NO_VALIDATORS
@@ -49,7 +52,10 @@ class Fetcher:
         limits: DownloadLimits = DEFAULT_LIMITS,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`sha256` is the expected digest, or "" to accept any contents. Raises LoadError for an invalid URL."""
+        """Prepare to read a guest from this URL. `sha256` is the expected digest, or "" to accept any contents.
+
+        Raises LoadError for an invalid URL.
+        """
         self._sha256 = sha256
         self._limits = limits
         self._wall = wall

@@ -44,7 +44,7 @@ class Guest:
         engine: Callable[[], Engine],
         cache: CompiledCache | None,
     ) -> None:
-        """`engine` is called when a version is to be compiled.
+        """Create a guest from its bytes (`fetched`). `engine` is called when a version is to be compiled.
 
         Raises LoadError for a module that cannot be a plugin.
         """

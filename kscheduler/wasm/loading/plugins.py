@@ -44,8 +44,9 @@ class GuestPlugins:
         reloads: bool = True,
         is_trial: bool = False,
     ) -> None:
-        """`cache_dir` is the directory of compiled guests, as `--plugin-cache-dir`: None for the default, "" for none.
+        """Create an empty collection; guests are loaded when a configuration names them.
 
+        `cache_dir` is the directory of compiled guests, as `--plugin-cache-dir`: None for the default, "" for none.
         `hosts`, `engine` and `limits` have defaults if they are None. With `reloads` False guests are never replaced,
         nor called on other threads, as a simulation in virtual time needs. With `is_trial` guests are never quarantined
         after faults.

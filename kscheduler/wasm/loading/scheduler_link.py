@@ -64,7 +64,7 @@ class Lender:
         observer: PoolObserver | None = None,
         quarantine: QuarantineRules | None = None,
     ) -> None:
-        """`has_threads`: guests may also run on other threads.
+        """Start without a scheduler. `has_threads`: guests may also run on other threads.
 
         `observer` is used until a scheduler attaches its own.
         """

@@ -38,7 +38,11 @@ def bind_library() -> str:
 
 
 def candidates(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield paths of possible libraries, and a name for the system's loader; only the environment's file if set."""
+    """Yield the places where libwasmer may be, in the order in which to try them.
+
+    If the environment variable KSCHEDULER_WASMER names a file, it is that file only. Else it is the file in the user's
+    cache, if it exists, and then the bare file name, which the system's loader looks for.
+    """
     named = environment.get(VARIABLE)
     if named:
         yield named

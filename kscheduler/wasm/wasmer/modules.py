@@ -49,7 +49,7 @@ class WasmerEngine:
     name = "wasmer"
 
     def __init__(self, library_version: str) -> None:
-        """`library_version` is what library.bind_library returned."""
+        """Create the engine. `library_version` is what library.bind_library returned."""
         self.version = f"{library_version}-2"  # "-2": number of kscheduler's instrumentation
         self.watch = calls.Watch(TICK_S)
         atexit.register(self.watch.close)

@@ -86,7 +86,10 @@ class Code:
     __slots__ = ("address",)
 
     def __init__(self, make: Callable[..., Any], engine: int, data: bytes) -> None:
-        """`make` is module_new or module_deserialize. Raises LibraryError if the library refuses `data`."""
+        """Compile or load a module: `make` is module_new or module_deserialize.
+
+        Raises LibraryError if the library refuses `data`.
+        """
         self.address: int | None = None
         made = ctypes.c_void_p()
         error = make(engine, data, len(data), ctypes.byref(made))

@@ -40,7 +40,7 @@ class Findings:
         return bool(self._peaceful) and len(self._peaceful) + len(self._violating) >= self.wanted
 
     def add(self, node_name: str, found: Candidate | Status) -> None:
-        """Add the result of one node's dry run.
+        """Add the result of one node's dry run: a candidate, or a status that states why evictions do not help.
 
         Of the candidates with violated budgets, and of those without, no more are kept than are wanted.
         """

@@ -85,7 +85,7 @@ def candidate_of(
 
 
 def _spare(what_if: WhatIf, pods: Sequence[PodInfo]) -> list[PodInfo] | Status:
-    """Put pods back on the copy of the node if the preemptor still fits.
+    """Put the pods back on the copy of the node, one by one, each only if the preemptor still fits beside it.
 
     Returns the pods that had to stay away, or a fault.
     """
@@ -103,7 +103,7 @@ def _spare(what_if: WhatIf, pods: Sequence[PodInfo]) -> list[PodInfo] | Status:
 
 
 def _each(step: Callable[[PodInfo], Status | None], pods: Sequence[PodInfo]) -> Status | None:
-    """Call `step` with each pod; return the first fault, if any."""
+    """Call `step` with each pod in order, and return the first status that is a fault, if any."""
     for pod in pods:
         fault = step(pod)
         if fault is not None:

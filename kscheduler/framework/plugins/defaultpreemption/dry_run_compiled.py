@@ -56,7 +56,7 @@ class CompiledDryRun:
 
 
 class _Kernels:
-    """The dry runs of one preemptor on many nodes, by kernels."""
+    """Makes one preemptor's dry runs on many nodes at once by kernels."""
 
     def __init__(self, handle: Handle, kept: KeptPods, nominated: KeptNominated, rules: Rules, pod: PodInfo) -> None:
         self._handle = handle
@@ -71,7 +71,7 @@ class _Kernels:
         self._nominated: dict[str, NodePods | None] = {}
 
     def _expect(self, nodes: Sequence[NodeInfo]) -> None:
-        """Look up the nominated pods of the nodes that are tried next."""
+        """Look up the nominated pods of these nodes, which are tried next."""
         self._nominated.clear()
         if not self._handle.nominations:
             return
@@ -125,7 +125,12 @@ class _Kernels:
     def _laid_out(
         self, trials: Sequence[_Trial]
     ) -> tuple[list[int], list[Residents], list[Residents | None], array[int], bytes]:
-        """Return the kernels' arguments: rows, pods on nodes, nominated pods, weights, and which moves count."""
+        """Return the description of these nodes that both kernels take as arguments.
+
+        For each node: its row, the pods on it, and its nominated pods or None. Then, for each kind of pods, by how much
+        one pod changes each count of pods by topology domain. Last, a byte for each node and each count: 0 if pods that
+        come to the node or leave it do not change that count.
+        """
         return (
             [node.row for node, _ in trials],
             [here.residents for _, here in trials],

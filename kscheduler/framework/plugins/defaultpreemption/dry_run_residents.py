@@ -1,6 +1,6 @@
-"""The pods of each node in order of importance, with their requests, kept from one preemption's dry run to the next.
+"""The pods of each node in order of importance, with their requests, kept from one preemption's dry runs to the next.
 
-Most nodes still have the pods they had; whether a node's pods have changed is checked only when they are asked for.
+Most nodes still have the pods they had. Whether a node's pods have changed is checked only when they are asked for.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class NodePods:
 
 
 class Kinds:
-    """Numbers the kinds of pods: pods of one kind are equal in all that filters count them by (see `kind_of`)."""
+    """Numbers the kinds of pods: the pods of one kind are equal in all by which filters count them (see `kind_of`)."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}  # kind -> its number
@@ -71,9 +71,10 @@ class KeptPods:
         self.kinds = Kinds()
 
     def begin(self, *, needs_kinds: bool) -> None:
-        """Prepare for a search; called before each.
+        """Prepare for one preemptor's search for victims; called before each search.
 
-        Kinds of pods are determined from the first search that needs them.
+        `needs_kinds`: the search has to know which pods filters count equally. From the first such search on that is
+        determined for all pods.
         """
         is_late = needs_kinds and not self._needs_kinds
         if len(self.kinds) > self._most_kinds:
@@ -99,7 +100,10 @@ class KeptPods:
         return found
 
     def _request_of(self, pod: PodInfo) -> PodRequest:
-        """Return the pod's request for kernels. Pods that share one `resources` object share one request."""
+        """Return the pod's request in the form for kernels.
+
+        Pods that share one `resources` object share one request.
+        """
         resources = pod.resources
         found = self._requests.get(id(resources))
         if found is None or found[0] is not resources:
@@ -136,7 +140,7 @@ class KeptNominated:
         self._nominated.pop(node_name, None)
 
     def begin(self) -> None:
-        """Prepare for a search; called before each, after `KeptPods.begin`."""
+        """Prepare for one preemptor's search for victims; called before each search, after `KeptPods.begin`."""
         if self._kinds is not self._kept.kinds:
             self._nominated.clear()
             self._kinds = self._kept.kinds

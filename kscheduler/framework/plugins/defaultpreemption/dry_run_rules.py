@@ -28,7 +28,10 @@ _DemandsOf = Sequence[tuple[DemandingFilterPlugin, Demands]]
 
 @dataclass(slots=True)
 class Rules:
-    """The conditions of all filters. A filter's place is its position among the filters active in the cycle, from 1."""
+    """The numeric conditions of all filters for one pod, by which kernels make preemption's dry runs.
+
+    A filter's place is its position among the filters active in the cycle, from 1.
+    """
 
     conditions: Conditions
     verdicts: Verdicts  # of the filters whose answer does not depend on the pods on nodes
@@ -47,22 +50,28 @@ class Rules:
         return found
 
     def know(self, pods: Sequence[PodInfo]) -> bool:
-        """Return True if the tallies (counts by domain) cover all effects of these pods on the filters.
+        """Return True if counts by topology domain cover all effects that these pods would have on the filters.
 
-        The pods are on no node yet.
+        The pods are nominated, and on no node yet.
         """
         questions = [demands.know for _, demands in self._demands_of if demands.know is not everybody]
         return all(know(pod) for know in questions for pod in pods)
 
     def counted(self, nodes: Sequence[NodeInfo]) -> bytes:
-        """Return a byte by node, then by tally (count by domain): 1 if pods that come to the node or leave count."""
+        """Return a byte for each node and, within a node, for each tally (count of pods by topology domain).
+
+        It is 0 if pods that come to the node or leave it do not change the count.
+        """
         if all(tally.moves_count is anywhere for tally in self.tallies):
             return b"\1" * (len(nodes) * len(self.tallies))
         return bytes([tally.moves_count(node) for node in nodes for tally in self.tallies])
 
 
 class Weights:
-    """How much a pod of each kind adds to each tally (count by domain), computed when a kind is first needed."""
+    """By how much a pod of each kind changes each count of pods by topology domain.
+
+    Computed when a kind (pods that filters count equally) is first needed.
+    """
 
     def __init__(self, tallies: Sequence[Tally], kinds: Kinds) -> None:
         self._tallies = tallies
@@ -71,7 +80,10 @@ class Weights:
         self.values: array[int] = array("q")  # by kind, then by tally; 0 for kinds that have not been needed
 
     def learn(self, kinds: Iterable[Collection[int]]) -> None:
-        """Compute the weights of these kinds of pods, which must precede the use of `values` for them."""
+        """Compute the weights of these kinds of pods; call it before `values` is read for them.
+
+        A kind has the pods that filters count equally.
+        """
         wanted = len(self._tallies) * len(self._kinds)
         if len(self.values) < wanted:
             self.values.extend(array("q", bytes(8 * (wanted - len(self.values)))))
@@ -110,7 +122,11 @@ def rules_of(
 
 
 def _can_be_held(demands_of: _DemandsOf) -> bool:
-    """Return True if the kernels can hold these requirements: at most one filter has a request, and one has needs."""
+    """Return True if the kernels can hold these requirements.
+
+    That is so if at most one filter requires free resources, and at most one requires that pods are in the node's
+    topology domain.
+    """
     requests = sum(demands.request is not None for _, demands in demands_of)
     return requests <= 1 and sum(bool(demands.needs) for _, demands in demands_of) <= 1
 

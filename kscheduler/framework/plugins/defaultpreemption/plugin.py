@@ -86,7 +86,10 @@ class DefaultPreemption:
         return _worded(self._carry_out(found) if isinstance(found, _Chance) else found)
 
     def propose(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterSteps:
-        """Propose the victims that `post_filter` would find, and preempt on a node that the extenders left."""
+        """Propose to the extenders the victims that `post_filter` would find, then preempt on a node they accepted.
+
+        A generator: it yields the victims by node, and is sent those that remain after the extenders' answers.
+        """
         self._handle.evictions.attempted()
         found = self._look_for_victims(state, pod, statuses)
         if not isinstance(found, _Chance):
@@ -125,7 +128,10 @@ class DefaultPreemption:
         return PostFilterResult(best.node_name), None
 
     def _carry_out_kept(self, pod: PodInfo, kept: Proposal, pods_by_node: Mapping[str, frozenset[str]]) -> _Answer:
-        """Preempt on the best node that extenders left of the proposal, among those whose pods are still the same."""
+        """Preempt on the best of the nodes that the extenders accepted.
+
+        Nodes whose pods have changed since the proposal are left out.
+        """
         current = self._handle.evictions.current(pod.key)
         if current is None or current.metadata.uid != pod.uid:
             return None, error_status(f'pod "{pod.pod.metadata.name}" not found')
@@ -167,7 +173,10 @@ class DefaultPreemption:
         return lowest is None or lowest >= pod.priority
 
     def _without_victims(self, statuses: Mapping[str, Status]) -> str:
-        """Return the message that dry runs would end with, if no node has a pod of lower priority."""
+        """Return the message for a pod that cannot preempt because no pod on any node has a lower priority.
+
+        It is the message with which the dry runs, which are left out, would have ended.
+        """
         if isinstance(statuses, VerdictStatuses):
             tried = sum(nodes for status, nodes in statuses.counts() if status.code is Code.UNSCHEDULABLE)
         else:

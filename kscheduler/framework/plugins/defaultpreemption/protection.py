@@ -35,7 +35,10 @@ def _overdraws(victim: PodInfo, budgets: DisruptionBudgets, left: dict[Budget, i
 
 
 class Protection:
-    """The PodDisruptionBudgets during one search over many nodes, matched once for pods with equal labels (`Kinds`)."""
+    """The PodDisruptionBudgets during one preemptor's search for victims.
+
+    They are matched once for all pods that are equal in what filters and budgets read (`Kinds`).
+    """
 
     def __init__(self, budgets: DisruptionBudgets, kinds: Kinds) -> None:
         self._budgets = budgets
@@ -45,7 +48,8 @@ class Protection:
     def violating(self, here: NodePods, first: int) -> bytes:
         """Return a byte for each pod of a node: 1 if its eviction would violate a budget.
 
-        All pods from index `first` on are evicted; as in `split` they use up the budgets one after the other.
+        All pods from index `first` on are evicted, and use up the disruptions that budgets still allow one after the
+        other.
         """
         marks = bytearray(len(here.pods))
         if not len(self._budgets):

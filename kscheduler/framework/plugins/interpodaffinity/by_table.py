@@ -41,7 +41,10 @@ MAX_KEYS = 64
 
 @dataclass(frozen=True, slots=True)
 class DomainCounts:
-    """A counter of pods or terms by node, and the topology by which to sum it. Valid for one decision."""
+    """How many matching pods (or affinity terms) each node has, and the topology by which to sum that.
+
+    Valid for one decision.
+    """
 
     topology_key: str
     counter: RowCounter
@@ -72,7 +75,10 @@ class FilterInput:
 
 @dataclass(frozen=True, slots=True)
 class ScoreInput:
-    """The counts by which Score judges nodes for a pod: the raw score is the sum of weight times count by domain."""
+    """The counts by which Score judges nodes for a pod: the raw score is the sum of weight times count by domain.
+
+    The domains are the topology domains of the node.
+    """
 
     weighted: Sequence[tuple[int, DomainCounts]]
 
@@ -105,7 +111,7 @@ class Sums:
         add_domain_sums(verdicts, scores, self._sums, counts.column.ids, weight)
 
     def keep(self, counts: DomainCounts) -> SummedDomains:
-        """Return the counts summed by domain, in a buffer of their own."""
+        """Return the counts summed by topology domain, in a buffer of their own."""
         sums = DomainSums()
         self._sum_to(sums, counts)
         return SummedDomains(sums, counts.column)
@@ -163,7 +169,11 @@ class AffinityIndex:
             self._sums.forbid(verdicts, counts, code, shunning)
 
     def sum_up(self, found: FilterInput) -> tuple[Summed, Summed, Summed]:
-        """Return the counts by domain of affinity, anti-affinity and existing pods' anti-affinity, for single nodes."""
+        """Return three counts by topology domain, by which single nodes are judged.
+
+        They are of the pods that the affinity matches, of those that the anti-affinity matches, and of existing pods'
+        anti-affinity terms that match the pod.
+        """
         return self._kept(found.affinity), self._kept(found.anti_affinity), self._kept(found.existing)
 
     def _kept(self, questions: Sequence[DomainCounts]) -> Summed:
@@ -186,7 +196,7 @@ class AffinityIndex:
         return [(weight, self._counts((term,), term.topology_key)) for weight, term in own.preferred]
 
     def _counts(self, terms: tuple[AffinityTerm, ...], topology_key: str) -> DomainCounts:
-        """Return the counts of the pods that all of these terms match, to be summed by one topology."""
+        """Return the counts of the pods that all of these affinity terms match, to be summed by one topology."""
 
         def weigh(pods: LabelClass) -> int:
             return int(all(term.matches(pods.namespace, pods.labels, None) for term in terms))
@@ -200,7 +210,7 @@ class AffinityIndex:
     # --- terms of existing pods that mean the pod ---
 
     def incoming(self, pod: PodInfo) -> Incoming:
-        """Return what existing pods' terms read of the pod, valid until a term appears that reads other labels."""
+        """Return what existing pods' affinity terms read of the pod; valid until a term reads other labels."""
         return Incoming(pod, self._namespaces, self._table.counters.label_keys_of_terms)
 
     def forbidding(self, incoming: Incoming) -> list[DomainCounts]:
@@ -210,7 +220,7 @@ class AffinityIndex:
         return [counts for counts in found if counts.counter.groups]
 
     def wanting(self, incoming: Incoming, hard_weight: int) -> list[DomainCounts]:
-        """Return the weighted counts of existing pods' other terms that match the pod, by topology key."""
+        """Return the weighted counts of existing pods' other affinity terms that match the pod, by topology key."""
         self._learn_keys()
         found = [self._wants(incoming, key, hard_weight) for key in self._scoring]
         return [counts for counts in found if counts.counter.groups]
@@ -225,7 +235,7 @@ class AffinityIndex:
                 yield counts
 
     def _preferring(self, pod: PodInfo, hard_weight: int) -> Iterator[DomainCounts]:
-        """Yield the weighted counts of existing pods' other terms that match the pod, one by topology key."""
+        """Yield the weighted counts of existing pods' other affinity terms that match the pod, one by topology key."""
         self._learn_keys()
         incoming = self.incoming(pod)
         for key in self._scoring:
@@ -289,7 +299,7 @@ class Incoming:
         self.look = (self._namespace, read, frozenset(self._namespace_labels.items()))
 
     def narrow(self) -> list[list[Token]]:
-        """Return lookup tokens (labels and namespace), by which the terms are found that may match the pod."""
+        """Return lookup tokens (labels and namespace), by which the affinity terms are found that may match the pod."""
         return [pod_tokens(self._namespace, self._labels)]
 
     def is_meant_by(self, term: AffinityTerm) -> bool:

@@ -15,7 +15,10 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 class PairCounts:
-    """One of the filter's counts, by topology pair. Clones share the sums, but not the changes by pods that move."""
+    """One of the counts of InterPodAffinity's Filter, by topology pair (label key, value).
+
+    Clones share the sums, but not the changes by pods that move on trial.
+    """
 
     __slots__ = ("_changes", "_summed")
 

@@ -1,4 +1,4 @@
-"""A pod's affinity, and other pods' affinity to it, as terms that kernels read: counters summed by topology domain.
+"""Compiles a pod's affinity, and other pods' affinity to it, to *terms* that kernels read: counts by topology domain.
 
 They are made once for pods with equal affinity and labels, and again when pods with new labels or affinity appear, or
 nodes change.
@@ -17,7 +17,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 
 class Joining:
-    """Makes the kernels' terms (compiled pod affinity) of all pods of a profile."""
+    """Compiles the pod affinity of all pods of a profile to the form that kernels read (*terms*)."""
 
     def __init__(self, table: NodeTable, index: AffinityIndex) -> None:
         self._table = table
@@ -63,7 +63,7 @@ class Joining:
         return Joined(self._bench, PluginTerms(key, self._table, ask))
 
     def _tally(self, counts: DomainCounts) -> DomainTally:
-        """Return the counts summed by topology domain, over all nodes."""
+        """Return the counts summed by topology domain, over all nodes, in the form that kernels read."""
 
         def build(tally: DomainTally) -> None:
             mask = RowMask()

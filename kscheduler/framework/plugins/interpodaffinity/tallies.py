@@ -1,6 +1,7 @@
 """InterPodAffinity's Filter as numeric requirements on the count in each topology domain, for preemption's dry runs.
 
-For each kind of count there is one tally for each topology key, since terms with equal keys are counted together.
+For each of the filter's rules there is one tally (count by domain) for each topology key, since terms with equal keys
+are counted together.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def demands(
         )
 
     def know(other: PodInfo) -> bool:
-        """Return False if the pod's anti-affinity may apply by a topology key that no existing pod's has."""
+        """Return False if the pod's anti-affinity may use a topology key for which nothing is counted here."""
         keys = {term.topology_key for term in other.affinity.required_anti_affinity}
         return keys <= {key for key, _ in existing} or not any(
             means_incoming(term, pod, namespaces) for term in other.affinity.required_anti_affinity

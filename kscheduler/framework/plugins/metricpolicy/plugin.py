@@ -138,7 +138,7 @@ class MetricPolicy:
         return [row for row in rows if row is not None]
 
     def _relax(self, pod: PodInfo, cycle: _Cycle, rows: Sequence[int]) -> bool:
-        """Take the next relaxation step that would admit one of the rows, or have the pod wait until it is due.
+        """Take the next relaxation step that would admit one of the rows (nodes), or have the pod wait until it is due.
 
         Returns False if no step would.
         """
@@ -252,7 +252,7 @@ class MetricPolicy:
         return self._sets.follow()
 
     def look_beyond(self, pod: PodInfo) -> bytes:
-        """Return what else the signature depends on: annotations, and the pod's progress in its policy."""
+        """Return what else the pod's signature depends on: annotations, and the pod's progress in its policy."""
         if self._is_apart(pod):
             return pod.uid.encode()
         annotations = pod.pod.metadata.annotations

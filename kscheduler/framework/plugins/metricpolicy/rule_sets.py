@@ -64,7 +64,11 @@ class RuleSets:
         return found
 
     def _turn(self) -> None:
-        """Begin a new generation of rule sets: old ones that are asked for again are taken over, the others dropped."""
+        """Begin a new generation of compiled rules.
+
+        Those of the last generation are taken over if they are asked for again, and dropped with the next turn
+        otherwise.
+        """
         self._before = self._sets or self._before
         self._sets, self._columns, self._versions = {}, {}, {}
         self.version += 1

@@ -3,9 +3,10 @@
 A policy is compiled for pods that have taken a number of its relaxation steps, and whose decision deadline may be over.
 Where a rule has no value on a node, its fallback decides:
 
-- Neutral: a filter rule holds, and a score rule gives its neutral score. - LastGood: the latest value counts, however
-old; if there never was one, as Neutral. - Exclude: the node is rejected. - Requeue: the node is rejected; and while no
-node has a value, PreFilter rejects the pod.
+- Neutral: a filter rule holds, and a score rule gives its neutral score.
+- LastGood: the latest value counts, however old; if there never was one, as Neutral.
+- Exclude: the node is rejected.
+- Requeue: the node is rejected; and while no node has a value, PreFilter rejects the pod.
 
 Relaxation steps add up. A step replaces the bound of the rules on a metric, or drops the groups of filter rules that
 name a metric; score rules on that metric then reject no node either. Once a pod's decision deadline is over, Exclude

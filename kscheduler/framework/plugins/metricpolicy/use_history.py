@@ -68,7 +68,7 @@ class UseHistory:
             self._decided_at = now
 
     def baseline(self, resource: int, column: MetricColumn) -> array[float]:
-        """Return, by row, the usage of a recorded resource over the time in which the column's values were sampled.
+        """Return, by row (node), the usage of a recorded resource at the time of which the column's values are.
 
         A value averaged over a window gets the mean usage of that window.
         """

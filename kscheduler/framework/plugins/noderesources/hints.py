@@ -111,7 +111,7 @@ class _Entry:
 
 
 class _Order:
-    """Entries by the amount of one resource, ascending; removed entries stay until they outnumber the others."""
+    """Requests of waiting pods, sorted by the amount of one resource; removed ones stay until they are the majority."""
 
     __slots__ = ("amounts", "dead", "entries")
 
@@ -133,7 +133,7 @@ class _Order:
 
 
 class _Ordered:
-    """The requests of one set of resources, sorted by the amount of each resource."""
+    """The requests of waiting pods that name one set of resources, sorted by the amount of each resource."""
 
     def __init__(self, names: list[str]) -> None:
         self._orders = {name: _Order() for name in names}  # resource -> the requests in order of its amount

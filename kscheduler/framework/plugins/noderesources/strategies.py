@@ -47,7 +47,7 @@ class Strategy(Protocol):
         ...
 
     def compile(self, draft: ClassDraft, request: PodRequest, weights: Weights) -> None:
-        """State the score in the draft of a pod class, for all pods of the class."""
+        """Add the score to a draft, i.e. to what plugins state for kernels about a class of equal pods."""
         ...
 
 

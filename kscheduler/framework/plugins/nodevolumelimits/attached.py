@@ -82,7 +82,7 @@ _K = TypeVar("_K", bound=Hashable)
 
 
 class _RowsOf(Generic[_K]):
-    """A map from keys to rows. Nearly every key has one row only, which is kept without a set."""
+    """A map from keys to rows (nodes). Nearly every key has one row only, which is kept without a set."""
 
     def __init__(self) -> None:
         self._one: dict[_K, int] = {}
@@ -139,7 +139,7 @@ class AttachedVolumes:
         return self._rows.get(row)
 
     def rows_without_room(self, new: Counted) -> list[int]:
-        """Return the rows that have no room for the new volumes, ascending; rows in `faulty` are left out."""
+        """Return the rows (nodes) that have no room for the new volumes, ascending; rows in `faulty` are left out."""
         rows: set[int] = set()
         for driver, count in Counter(new.values()).items():
             for free, at in self._by_free.get(driver, {}).items():

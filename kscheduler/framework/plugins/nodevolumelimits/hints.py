@@ -24,7 +24,10 @@ def after_pod_deleted(waiting: Pod, old: object, new: object) -> bool:
 
 
 def after_attachment_deleted(waiting: Pod, old: object, new: object) -> bool:
-    """Return True if the attachment's driver may be one of the waiting pod's: any if it has claims."""
+    """Return True if the waiting pod may use a volume of the driver of the deleted attachment.
+
+    It may if it has claims, whose drivers are not looked up here.
+    """
     if not isinstance(old, VolumeAttachment):
         return True
     drivers = _drivers(waiting)

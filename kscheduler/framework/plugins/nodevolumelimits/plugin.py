@@ -84,7 +84,7 @@ class NodeVolumeLimits:
                 raise CycleFault(running("Filter", self, there.fault))
 
     def _refuse(self, state: CycleState, rows: Sequence[int], verdicts: Verdicts, code: int, status: Status) -> None:
-        """Reject the rows because of the pod's volumes alone, or end the pod's cycle if the status is an error.
+        """Reject the rows (nodes) because of the pod's volumes alone, or end the pod's cycle if the status is an error.
 
         Does nothing without rows. A cycle has one such status at most: the first missing claim does not depend on
         CSINodes.

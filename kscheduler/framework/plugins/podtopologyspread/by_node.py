@@ -77,7 +77,7 @@ def matching_pods(constraint: Constraint, node: NodeInfo) -> int:
 
 
 def _weight(constraint: Constraint, scored: list[NodeInfo]) -> float:
-    """Return the constraint's weight, by which its pod counts are multiplied: it grows with the number of domains."""
+    """Return the constraint's weight, which multiplies its pod counts: it grows with the number of topology domains."""
     if constraint.topology_key == HOSTNAME:
         return normalizing_weight(len(scored))
     return normalizing_weight(len({node.labels.get(constraint.topology_key, "") for node in scored}))

@@ -124,7 +124,7 @@ class Compiler:
         )
 
     def sign(self, pod: Pod) -> Hashable:
-        """Return everything that `compile` reads of a pod."""
+        """Return everything in a pod on which its compiled spread constraints depend."""
         metadata, stated = pod.metadata, pod.spec.topology_spread_constraints
         if not stated and not self._defaults:
             return ()

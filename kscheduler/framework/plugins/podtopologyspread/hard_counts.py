@@ -25,7 +25,10 @@ class HardCounts:
     def __init__(
         self, constraints: tuple[Constraint, ...], inclusion: Inclusion, count: Callable[[], Sequence[SummedDomains]]
     ) -> None:
-        """Build the counts without counting yet; `count` returns each constraint's current counts by domain."""
+        """Build the counts without counting yet.
+
+        `count` returns each constraint's current counts by topology domain.
+        """
         self._constraints = constraints
         self.inclusion = inclusion
         self._count = count
@@ -40,11 +43,11 @@ class HardCounts:
 
     @property
     def at_rest(self) -> list[SummedDomains]:
-        """Return each constraint's current counts by domain, without the changes by pods that move."""
+        """Return each constraint's current counts by topology domain, without the changes by pods that move."""
         return [summed for summed, _ in self._summed()]
 
     def is_too_many(self, position: int, domain: str, own: int) -> bool:
-        """Return True if the pod would violate the constraint at `position` in the domain.
+        """Return True if the pod would violate the constraint at `position` in the topology domain.
 
         `own`: 1 if the constraint counts the pod itself, else 0.
         """
@@ -72,7 +75,7 @@ class HardCounts:
 
 
 def _least(summed: SummedDomains, changes: dict[str, int]) -> int:
-    """Return the lowest count of all domains after the changes, which concern few domains, mostly one."""
+    """Return the lowest count of all topology domains after the changes, which concern few domains, mostly one."""
     if not any(changes.values()):
         return summed.minimum
     before = {domain: summed.of(domain) for domain in changes}

@@ -1,7 +1,7 @@
 """The nodes that a spread constraint counts: its pod's node affinity and tolerations may exclude some.
 
-Determined once for each node class; a node affinity that reads hostnames or node names is matched with each node, and
-the results are kept until a node appears, leaves or changes.
+Determined once for each node class, i.e. for nodes with equal labels and taints. A node affinity that reads hostnames
+or node names is matched with each node, and the results are kept until a node appears, leaves or changes.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ class IncludedRows:
         self._fresh: set[_Policies] = set()  # masks that were computed for the current pod
 
     def reset(self, keys: list[str]) -> None:
-        """Begin with a pod: set `all` to the nodes that have all of these topology keys."""
+        """Begin with another pod: set `all` to the nodes that have all of these topology keys."""
         self._fresh.clear()
         self.all.take_alive(self._table.columns)
         for key in keys:
             self.all.drop_without_domain(self._table.topology.column(key).ids)
 
     def of(self, constraint: Constraint, inclusion: Inclusion) -> RowMask:
-        """Return the rows that the pod's constraint counts; valid until the next `reset`."""
+        """Return the rows (nodes) on which the pod's constraint counts pods; valid until the next `reset`."""
         policies = (constraint.honors_affinity and inclusion.required is not None, constraint.honors_taints)
         if policies == (False, False):
             return self.all

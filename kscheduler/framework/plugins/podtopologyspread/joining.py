@@ -1,4 +1,4 @@
-"""A pod's spread constraints as terms that kernels read: counts of pods, summed by topology domain as pods come and go.
+"""Compiles a pod's spread constraints to *terms* that kernels read: counts of pods by topology domain, kept up to date.
 
 They are made once for pods with equal constraints, and again when pods with new labels appear or nodes change.
 """
@@ -21,7 +21,7 @@ _EACH_ROW = "each row"
 
 
 class Joining:
-    """Makes the kernels' terms (compiled spread constraints) of all pods of a profile."""
+    """Compiles the spread constraints of all pods of a profile to the form that kernels read (*terms*)."""
 
     def __init__(self, table: NodeTable, included: IncludedRows) -> None:
         self._table = table

@@ -226,12 +226,15 @@ class PodTopologySpread:
         return self._table.counters.by_labels.counter(constraint.pods, constraint.pods.weigh, constraint.pods.narrow)
 
     def _sum(self, sums: DomainSums, constraint: Constraint, column: DomainColumn, inclusion: Inclusion) -> int:
-        """Count a constraint's pods by domain into `sums`, on the nodes it includes; return the number of domains."""
+        """Count a constraint's pods by topology domain into `sums`, on the nodes it includes.
+
+        Returns the number of domains.
+        """
         included = self._included.of(constraint, inclusion)
         return sum_by_domain(sums, self._counter(constraint).values, column.ids, column.size, included)
 
     def _count_hard(self, constraints: tuple[Constraint, ...], inclusion: Inclusion) -> list[SummedDomains]:
-        """Return the counts by domain of each DoNotSchedule constraint, in buffers of their own."""
+        """Return the counts by topology domain of each DoNotSchedule constraint, in buffers of their own."""
         self._included.reset([constraint.topology_key for constraint in constraints])
         found = []
         for constraint in constraints:

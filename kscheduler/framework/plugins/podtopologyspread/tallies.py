@@ -46,7 +46,7 @@ def tally(
 
 
 def _limits(constraint: Constraint, summed: SummedDomains, own: int) -> array[int]:
-    """Return domain -> how many pods it may have before the pod comes.
+    """Return topology domain -> how many pods it may have before the pod comes.
 
     Only the lowest count of the other domains matters, which does not change while pods move within one domain: a
     domain cannot have too many pods compared with itself, since maxSkew is at least 1.

@@ -56,7 +56,7 @@ class LoadVariationRiskBalancing:
         score_rated(verdicts, scores, self._rates(pod))
 
     def _rates(self, pod: PodInfo) -> bytes:
-        """Return the scores by row for this pod, kept until values or nodes change."""
+        """Return the scores of all nodes by row for this pod, kept until values or nodes change."""
         now = (self._utilisation.follow(), self._table.node_changes.count)
         if now != self._kept_at:
             self._kept.clear()

@@ -37,7 +37,7 @@ class Utilisation:
         return self._version
 
     def values(self, number: int) -> array[float] | memoryview:
-        """Return the values, by row, of the metric with this position in `metrics`."""
+        """Return the values, by row (node), of the metric with this position in `metrics`."""
         column = self._columns[number]
         return array("d") if column is None else column.values
 

@@ -52,7 +52,7 @@ EVERYWHERE = AccessibleNodes(None)
 
 
 class AccessibleNodesMemo:
-    """Compiles the AccessibleNodes of volumes, each once while its affinity stays the same object."""
+    """Compiles the node affinity of volumes to AccessibleNodes, each once while the affinity stays the same object."""
 
     def __init__(self) -> None:
         self._of_volume: dict[str, tuple[NodeSelector, AccessibleNodes]] = {}  # volume -> its affinity, compiled

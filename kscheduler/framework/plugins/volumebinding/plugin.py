@@ -111,7 +111,10 @@ class VolumeBinding:
         return status_of(detail)
 
     def _by_node_class(self, question: Question, table: NodeTable) -> bytearray:
-        """Return node class id -> why the nodes of the class are rejected, as bit flags; 0 if they are not."""
+        """Return why nodes are rejected, by node class (nodes with equal labels and taints): id -> bit flags.
+
+        0 if they are not rejected.
+        """
         key = question.key
         if key is None:
             return bytearray(question.obstacles(node_class.labels, "") for node_class in table.node_classes.since(0))
@@ -205,7 +208,10 @@ def _judge_one_by_one(
 
 
 def _accessible_rows(question: Question, table: NodeTable) -> list[int] | None:
-    """Return the only rows that may fit, if they are few; None if judging node classes is cheaper."""
+    """Return the only rows (nodes) that may fit, if they are few.
+
+    None if it is cheaper to judge each node class, i.e. all nodes with equal labels and taints at once.
+    """
     need = question.narrowest
     if need is None:
         return None
@@ -232,7 +238,7 @@ def _rows_with(table: NodeTable, label: str, values: Collection[str]) -> list[in
 def _put_out_others(
     table: NodeTable, verdicts: Verdicts, by_node_class: bytearray, single: Collection[int], code: int
 ) -> None:
-    """Reject rows by the result for their node class, except the rows in `single`."""
+    """Reject rows (nodes) by the result for their node class (equal labels and taints), except the rows in `single`."""
     if by_node_class.count(by_node_class[0]) == len(by_node_class):  # all node classes have one answer
         if by_node_class[0]:
             verdicts.keep_only(sorted(single), code, by_node_class[0])

@@ -76,7 +76,10 @@ class BoundVolume:
 
 
 class Question:
-    """What a pod's claims require of a node. Raises DecodeError for a claim whose request cannot be read."""
+    """What a pod's claims require of a node: judges each node.
+
+    Raises DecodeError for a claim whose request cannot be read.
+    """
 
     def __init__(
         self, claims: PodClaims, volumes: Volumes, memo: AccessibleNodesMemo, volume_index: VolumeIndex, offers: Offers
@@ -183,7 +186,10 @@ class Question:
 
     @property
     def key(self) -> Hashable | None:
-        """Return a key: questions with equal keys have equal results for a node class. None: no two are equal."""
+        """Return a key that is equal for pods whose volumes give equal results for all nodes of a node class.
+
+        None: no other pod's volumes do. A node class has the nodes with equal labels and taints.
+        """
         if any(not choice.is_empty for choice in self._choices):
             return None
         offers: list[Offer] = [self._offer_of[claim.key] for claim in self._started]
@@ -205,7 +211,10 @@ def _bound_volume(claim: PersistentVolumeClaim, volumes: Volumes, memo: Accessib
 
 
 def _hosts(accessible: AccessibleNodes) -> frozenset[str] | None:
-    """Return the hostnames of the nodes that this affinity may treat unlike their node class; None if any may be."""
+    """Return the hostnames of the nodes that this affinity may treat unlike others with equal labels and taints.
+
+    None if that may be any node.
+    """
     if accessible.hosts is not None:
         return accessible.hosts
     return None if accessible.reads_hostname else frozenset()

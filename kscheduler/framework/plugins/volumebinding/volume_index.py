@@ -159,7 +159,7 @@ class VolumeIndex:
             self._changed.clear()
 
     def of(self, class_name: str) -> ClassVolumes:
-        """Return the volumes of a StorageClass, valid for this decision."""
+        """Return the volumes of a StorageClass; use them within the current scheduling cycle only."""
         self._catch_up()
         class_volumes = self._volume_index.get(class_name)
         if class_volumes is None:

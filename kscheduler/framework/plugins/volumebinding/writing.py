@@ -45,7 +45,7 @@ def _volume_patch(volume: PersistentVolume) -> dict[str, object]:
 
 
 class Progress:
-    """Follows the binding of one pod's volumes, by the objects that the watches brought; assumptions do not count."""
+    """Follows the binding of one pod's volumes by what the watches report; assumed versions of objects do not count."""
 
     def __init__(
         self, handle: Handle, memo: AccessibleNodesMemo, pod: PodInfo, node_name: str, assumption: Assumption

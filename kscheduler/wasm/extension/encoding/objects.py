@@ -40,7 +40,7 @@ class ObjectEncoder:
     """Encodes pods and nodes as protobuf. Raises DecodeError for an object with a value of the wrong type."""
 
     def __init__(self, whole: WholeObjects | None = None) -> None:
-        """`whole` is None if no complete objects are stored."""
+        """Build the encoder. `whole` is None if no complete objects are stored."""
         self._whole = whole
         self._pods: _Kept[str] = _Kept(MAX_POD_BYTES)  # pod uid -> its bytes
         self._nodes: _Kept[str] = _Kept(MAX_NODE_BYTES)  # node name -> its bytes

@@ -81,7 +81,10 @@ def _to_nano(mantissa: int, scale: int) -> tuple[int, int]:
 
 
 def _written(mantissa: int, scale: int, *, exponential: bool) -> str:
-    """Write an amount as the shortest integer with an exponent or suffix that stands for a multiple of three."""
+    """Write mantissa · 10^scale as the shortest integer with a suffix (m, k, M, ...) for a power of a thousand.
+
+    With `exponential`, it has an exponent that is a multiple of three instead.
+    """
     if not mantissa:
         return "0"
     while mantissa % 10 == 0:

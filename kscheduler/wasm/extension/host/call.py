@@ -46,8 +46,9 @@ class Call:
         scores: Mapping[str, int] | None = None,
         later: list[Callable[[], None]] | None = None,
     ) -> None:
-        """`target` is the pod added or removed, `filtered` the feasible nodes, `statuses` returns codes by node name.
+        """Set the inputs of a call.
 
+        `target` is the pod added or removed, `filtered` the feasible nodes; `statuses` returns codes by node name.
         `later` collects the guest's actions, such as Events, if the calling thread must not do them; None to do them at
         once.
         """
