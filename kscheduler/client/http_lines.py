@@ -69,8 +69,11 @@ class LineReader:
                 elif stop + 2 > end and size <= _SMALL_CHUNK:
                     self._rest = data[at:]  # the rest of the chunk is waited for, and the whole of it read at once
                     break
-                elif stop + 2 <= end and not self._tail and data.find(b"\n", start, stop) == stop - 1:
-                    lines.append(data[start : stop - 1])
+                elif stop + 2 <= end:
+                    if not self._tail and data.find(b"\n", start, stop) == stop - 1:
+                        lines.append(data[start : stop - 1])
+                    else:
+                        self._split(data[start:stop], lines)
                     at = stop + 2
                 else:
                     self._chunk_left = size + 2

@@ -49,6 +49,7 @@ from kscheduler.queue.waking import PIECE_STEPS, Waker
 from kscheduler.snapshot.pod_info import PodInfo
 
 UNSCHEDULABLE_FLUSH_S = 30.0  # interval at which kube-scheduler looks for pods that waited too long
+MOST_EVENTS = 256  # that are remembered: far more than there are constants
 _DEBUG = os.environ.get("KSCHEDULER_DEBUG") == "1"
 
 
@@ -103,6 +104,9 @@ class SchedulingQueue:
         self._unschedulable = UnschedulablePods(self._rules)
         self._waker = Waker(self._unschedulable, self._rules, self._move, clock, piece_steps)
         self._in_flight = InFlightPods()
+        # id of a cluster event -> did a plugin register for it? Nearly all events are constants, hashing one is a call.
+        self._registered: dict[int, bool] = {}
+        self._events: list[ClusterEvent] = []  # these, so that no id comes to mean another event
         self._last_tick = -math.inf  # the last moment of the 30 s grid at which timeouts were looked for
         if _DEBUG:
             self._check_always()
@@ -342,13 +346,26 @@ class SchedulingQueue:
         """
         if not self._pods and not self._in_flight:
             return 0
-        if not event.is_wildcard and not self._rules.interested(event):
-            return 0
-        queued_event = QueuedEvent(event, old_obj, new_obj)
-        priority = math.inf if up_to_priority is None else up_to_priority
-        woken = self._waker.process(queued_event, self._at(now), priority)
+        if not event.is_wildcard:
+            is_registered = self._registered.get(id(event))
+            if is_registered is None:
+                is_registered = self._look_up(event)
+            if not is_registered:
+                return 0
+        queued_event, woken = QueuedEvent(event, old_obj, new_obj), 0
+        if self._unschedulable.rejected or self._unschedulable.gated:
+            priority = math.inf if up_to_priority is None else up_to_priority
+            woken = self._waker.process(queued_event, self._at(now), priority)
         self._in_flight.record(queued_event)
         return woken
+
+    def _look_up(self, event: ClusterEvent) -> bool:
+        """Return True if a plugin registered for an event; remembered for events that live as long as the queue."""
+        is_registered = bool(self._rules.interested(event))
+        if len(self._events) < MOST_EVENTS:
+            self._events.append(event)
+            self._registered[id(event)] = is_registered
+        return is_registered
 
     def _move(self, qpi: QueuedPodInfo, strategy: Strategy, label: str, now: float) -> bool:
         """Move an unschedulable or gated pod to the pool that the strategy names. Returns False if it is gated now."""

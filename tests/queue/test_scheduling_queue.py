@@ -19,7 +19,7 @@ from kscheduler.framework.events import (
 )
 from kscheduler.framework.status import Status, unschedulable
 from kscheduler.queue.pod_info import Pool
-from kscheduler.queue.scheduling_queue import QueueCounts
+from kscheduler.queue.scheduling_queue import MOST_EVENTS, QueueCounts
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.queue.harness import (
     AFFINITY,
@@ -301,6 +301,16 @@ def test_within_one_second_backoff_ends_in_queue_order() -> None:
         reject(queue, name, now, priority=priority)
     queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 1.2)
     assert pop_names(queue, 1.2) == ["high", "low", "next"]
+
+
+def test_events_made_for_the_moment_are_judged_by_what_they_are() -> None:
+    queue = make_queue()
+    qpi = reject(queue, "a", 0.5)
+    for _ in range(2 * MOST_EVENTS):
+        useless = ClusterEvent(EventResource.NODE, Action.UPDATE_NODE_CONDITION)
+        assert queue.move_all_to_active_or_backoff(useless, None, None, 0.6) == 0
+    assert queue.move_all_to_active_or_backoff(ClusterEvent(EventResource.NODE, Action.ADD), None, None, 0.7) == 1
+    assert pool_of(qpi) is Pool.BACKOFF
 
 
 # --- time -----------------------------------------------------------------------------------------------------------
