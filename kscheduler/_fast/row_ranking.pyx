@@ -274,22 +274,32 @@ cdef int apply_totals(
     Which rows were the best before is unpredictable for a processor, so there is no branch on it.
     """
     cdef int32_t lost[CHUNK]
-    cdef Py_ssize_t lost_count = 0, stale_count = c.stale_count, i, line
+    cdef int32_t moved[CHUNK]
+    cdef int32_t before[CHUNK]
+    cdef Py_ssize_t lost_count = 0, moved_count = 0, stale_count = c.stale_count, i, at, line
     cdef int32_t row, block, group, old, new, best, ties
     cdef int32_t touches, is_lost
     cdef const int32_t* near
     cdef bint is_far = c.shape.rows > NEAR
+    # 1. Most pods are small beside a node: of most rows the total stays.
     for i in range(count):
         row = rows[i]
+        old = c.totals[row]
+        c.totals[row] = totals[i]
+        moved[moved_count] = <int32_t>i
+        before[moved_count] = old
+        moved_count += old != totals[i]
+    for at in range(moved_count):
+        i = moved[at]
+        row = rows[i]
         block = row >> BLOCK_SHIFT
-        old, new, best, ties = c.totals[row], totals[i], c.best[block], c.ties[block]
-        c.totals[row] = new
+        old, new, best, ties = before[at], totals[i], c.best[block], c.ties[block]
         ties = 1 if new > best else ties + (new == best) - (old == best)
-        touches = (old != new) & ((old == best) | (new >= best))
+        touches = (old == best) | (new >= best)
         best = new if new > best else best
         c.best[block] = best
         c.ties[block] = ties
-        # 1. A block that has lost its best row is surveyed when all rows are there; one that had none has lost none.
+        # 2. A block that has lost its best row is surveyed when all rows are there; one that had none has lost none.
         is_lost = touches & (ties == 0)
         lost[lost_count] = block
         lost_count += is_lost
@@ -297,7 +307,7 @@ cdef int apply_totals(
             near = c.totals + (block * BLOCK if is_lost else row)
             for line in range(BLOCK // LINE):
                 fetch(near + is_lost * line * LINE)
-        # 2. A group with such a block is stale.
+        # 3. A group with such a block is stale.
         group = block >> GROUP_SHIFT
         c.stale[stale_count] = group
         stale_count += touches & (c.is_stale[group] == 0)
