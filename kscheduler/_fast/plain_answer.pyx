@@ -34,21 +34,22 @@ cdef inline int number(const char* start, const char* end) noexcept nogil:
     return value
 
 
-def read_plain_answer(bytearray data not None, Py_ssize_t size):
-    """Return the status of the HTTP answer in the first `size` bytes of `data`, and the length of its body.
+def read_plain_answer(bytearray data not None, Py_ssize_t start, Py_ssize_t stop):
+    """Return the status of the HTTP answer that begins at `start` in `data`, the length of its body, and its end.
 
-    Nearly every write is answered in this form: a 2xx in one piece, with headers as Go spells them, whose body is
-    empty or begins as an apiserver's does. Returns None for all others. Raises ValueError if `data` is shorter.
+    Nearly every write is answered in this form: a 2xx that is whole before `stop`, with headers as Go spells them,
+    whose body is empty or begins as an apiserver's does. Returns None for all others. Raises ValueError if `data` is
+    shorter.
     """
-    if size < 0 or size > len(data):
-        raise ValueError(f"expected a size of 0 to {len(data)} bytes, got {size}")
-    cdef const char* text = PyByteArray_AS_STRING(data)
-    cdef const char* stop = text + size
-    cdef const char* end = find(text, stop, "\r\n\r\n", 4)
+    if start < 0 or start > stop or stop > len(data):
+        raise ValueError(f"expected 0 <= start <= stop <= {len(data)}, got {start} and {stop}")
+    cdef const char* text = PyByteArray_AS_STRING(data) + start
+    cdef const char* limit = text + (stop - start)
+    cdef const char* end = find(text, limit, "\r\n\r\n", 4)
     cdef const char* line
     cdef int status, length = -1
     cdef bint has_length = False
-    if end is NULL or not begins(text, stop, "HTTP/1.1 20", 11):
+    if end is NULL or not begins(text, limit, "HTTP/1.1 20", 11):
         return None
     status = number(text + 9, text + 12)
     if status < 0 or status == 204:
@@ -66,8 +67,8 @@ def read_plain_answer(bytearray data not None, Py_ssize_t size):
             length = number(line + LENGTH_BYTES, find(line, end, "\r\n", 2))
         line = find(line, end, "\r\n", 2)
     end += 2
-    if length < 0 or stop - end != length:
+    if length < 0 or limit - end < length:
         return None
-    if length and end[0] != 123 and not begins(end, stop, "k8s\0", 4):  # "{", or the protobuf's magic
+    if length and end[0] != 123 and not begins(end, end + length, "k8s\0", 4):  # "{", or the protobuf's magic
         return None
-    return status, length
+    return status, length, start + (end - text) + length

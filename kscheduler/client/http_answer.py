@@ -37,22 +37,23 @@ TO_THE_END = -2
 
 
 class AnswerReader:
-    """Assembles answers from the bytes of a connection.
-
-    Requests are not pipelined, so there is one answer at a time.
-    """
+    """Assembles answers from the bytes of a connection, one at a time."""
 
     def __init__(self) -> None:
         self._buffer = b""
         self._head: Head | None = None
+        self.rest = b""  # what came behind the last answer
 
     @property
     def is_fresh(self) -> bool:
         """True if no byte of the current answer has arrived yet."""
         return not self._buffer and self._head is None
 
-    def feed(self, data: bytes) -> Answer | None:
-        """Add bytes, and return the answer that they complete, or None. Raises BadAnswer."""
+    def feed(self, data: bytes, *, is_last: bool = True) -> Answer | None:
+        """Add bytes, and return the answer that they complete, or None. Raises BadAnswer.
+
+        `is_last`: no other answer may come behind it; otherwise `rest` holds the first bytes of that.
+        """
         self._buffer = buffer = self._buffer + data if self._buffer else data
         head = self._head
         if head is None:
@@ -61,11 +62,11 @@ class AnswerReader:
                 return None
         if head.length >= 0:
             end = head.start + head.length
-            return self._complete(head, buffer[head.start : end], end) if len(buffer) >= end else None
+            return self._complete(head, buffer[head.start : end], end, is_last) if len(buffer) >= end else None
         if len(buffer) - head.start > MAX_BODY_BYTES:
             raise BadAnswer(f"a body of more than {MAX_BODY_BYTES} bytes")
         if head.length == CHUNKED and (chunked := _join_chunks(buffer, head.start)) is not None:
-            return self._complete(head, *chunked)
+            return self._complete(head, *chunked, is_last)
         return None
 
     def end(self) -> Answer | None:
@@ -73,13 +74,13 @@ class AnswerReader:
         head = self._head
         if head is None or head.length != TO_THE_END:
             return None
-        return self._complete(head, self._buffer[head.start :], len(self._buffer))
+        return self._complete(head, self._buffer[head.start :], len(self._buffer), True)
 
-    def _complete(self, head: Head, body: bytes, end: int) -> Answer:
-        # Bytes beyond the end answer nothing we asked: such a connection is not to be trusted further.
-        reusable = head.reusable and len(self._buffer) == end
+    def _complete(self, head: Head, body: bytes, end: int, is_last: bool) -> Answer:
+        self.rest = rest = self._buffer[end:]
         self._buffer, self._head = b"", None
-        return Answer(head.status, body, head.retry_after, reusable)
+        # Bytes beyond the end answer nothing we asked: such a connection is not to be trusted further.
+        return Answer(head.status, body, head.retry_after, head.reusable and not (rest and is_last))
 
 
 def read_head(data: bytes) -> Head | None:

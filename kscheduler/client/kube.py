@@ -355,7 +355,9 @@ class KubeClient:
             return None if self._has_event_token else self._event_slot
         return None
 
-    def send_event(self, event: Event, slot: EventSlot | None, on_answer: OnAnswered) -> bool:
+    def send_event(
+        self, event: Event, slot: EventSlot | None, on_answer: OnAnswered, *, together: bool = False
+    ) -> bool:
         transport, slots = self._transport, self._slots
         # As `Transport.sends`, without its call.
         if not transport.is_direct or self._clock.now() >= transport.credentials.fresh_until:
@@ -373,7 +375,7 @@ class KubeClient:
         sent = Sent(slots=slots, slot=held, path=_events(event.namespace), on_answer=on_answer)
         held.on_overdue = sent.distrust
         body = protobuf.encode_event(event)
-        transport.send(sent, body, protobuf.CONTENT_TYPE, _ACCEPT_PROTOBUF, REQUEST_TIMEOUT_S)
+        transport.send(sent, body, protobuf.CONTENT_TYPE, _ACCEPT_PROTOBUF, REQUEST_TIMEOUT_S, together=together)
         return True
 
     async def create_event(self, event: Event, slot: EventSlot | None = None) -> None:

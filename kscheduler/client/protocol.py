@@ -262,12 +262,15 @@ class SendsEvents(Protocol):
         """Return a slot if one is free, else None; `waited_s` is how long Events have been waiting already."""
         ...
 
-    def send_event(self, event: Event, slot: EventSlot | None, on_answer: OnAnswered) -> bool:
+    def send_event(
+        self, event: Event, slot: EventSlot | None, on_answer: OnAnswered, *, together: bool = False
+    ) -> bool:
         """Begin to create an Event on a slot that was taken for it; `on_answer` is called once, from the event loop.
 
         After a single try: a 401 is an answer like another. Returns False, and keeps the slot as it is, if this way is
         closed now: behind a proxy, or while the token is read again. With None it takes a slot, and returns False, too,
-        if one has to be waited for.
+        if one has to be waited for. `together`: it may share its way with others that are sent at the same moment; then
+        it meets what ends one of those before it, such as a webhook that hangs.
         """
         ...
 

@@ -329,7 +329,9 @@ class EventRecorder:
         # One of `workers` is left for a worker that may be waiting with its Event in hand.
         if slot is None and not (self._is_running and self._under_way < self._workers - 1 and not self._is_away):
             return False
-        if not self._direct.send_event(series.event, slot, partial(self._answered, series)):
+        # One that had to wait mostly has others with it. One that failed may do so again, and goes alone.
+        together = slot is not None and not series.failures
+        if not self._direct.send_event(series.event, slot, partial(self._answered, series), together=together):
             return False
         self._under_way += 1
         return True

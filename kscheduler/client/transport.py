@@ -9,7 +9,7 @@ proxy, use aiohttp. This module knows HTTP but no Kubernetes objects.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -33,6 +33,7 @@ from kscheduler.input.decoding import json_decoder
 
 JSON = "application/json"
 CONNECT_TIMEOUT_S = 10.0
+MOST_TOGETHER = 8  # requests on one connection: a server that hangs on one lets so few others wait
 
 # Nobody who asks for more time means it: kube-apiserver asks for 1 to 60 s. What waits is a whole watch, or a Lease.
 LONGEST_RETRY_AFTER_S = 300
@@ -111,6 +112,7 @@ class Transport:
         self._pool: ConnectionPool | None = None
         self._opening: set[asyncio.Task[None]] = set()  # connections for requests that were sent without waiting
         self._fixed_heads: dict[tuple[str, str, str], str] = {}  # Authorization, Content-Type, Accept -> header lines
+        self._gathered: list[tuple[bytes, float, Sent]] = []  # requests to be sent together
         self._closed = False
 
     async def request(
@@ -152,8 +154,14 @@ class Transport:
         """True if `send` can be used now: not behind a proxy, and not while the token has to be read again."""
         return self.is_direct and self.clock.now() < self.credentials.fresh_until
 
-    def send(self, sent: Sent, body: bytes, content_type: str, accept: str, timeout_s: float) -> None:
-        """Begin a POST of whose answer only the status matters. A 401 is an answer like another."""
+    def send(
+        self, sent: Sent, body: bytes, content_type: str, accept: str, timeout_s: float, *, together: bool = False
+    ) -> None:
+        """Begin a POST of whose answer only the status matters. A 401 is an answer like another.
+
+        With `together` it may share its way, up to MOST_TOGETHER requests in one write on one connection, with others
+        that are sent so in the same turn of the event loop. They are answered one after the other.
+        """
         if self._closed:
             asyncio.get_running_loop().call_soon(sent.answered, self._is_closed())
             return
@@ -161,27 +169,57 @@ class Transport:
         fixed = self._fixed_heads.get((header, content_type, accept)) or self._fix(header, content_type, accept)
         head = f"POST {self._prefix}{sent.path} HTTP/1.1\r\n{fixed}Content-Length: {len(body)}\r\n\r\n"
         sent.transport, sent.sent_bytes, sent.start_s = self, len(body), self.clock.now()
+        if together:
+            self._gather(head.encode("latin-1") + body, timeout_s, sent)
+            return
         connection = (self._pool or self._open_pool()).take_idle()
         if connection is not None:
             connection.send(head.encode("latin-1") + body, timeout_s, sent)
             return
-        task = asyncio.ensure_future(self._send_on_new(head.encode("latin-1") + body, timeout_s, sent))
-        self._opening.add(task)
-        task.add_done_callback(self._opening.discard)
+        self._open_for(head.encode("latin-1") + body, timeout_s, [sent])
 
-    async def _send_on_new(self, request: bytes, timeout_s: float, exchange: Exchange) -> None:
+    def _gather(self, request: bytes, timeout_s: float, sent: Sent) -> None:
+        if not self._gathered:
+            asyncio.get_running_loop().call_soon(self._send_gathered)
+        self._gathered.append((request, timeout_s, sent))
+        if len(self._gathered) == MOST_TOGETHER:
+            self._send_gathered()
+
+    def _send_gathered(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        if not gathered:
+            return
+        requests, timeouts_s, exchanges = zip(*gathered, strict=True)
+        connection = None if self._closed else self._open_pool().take_idle()
+        if connection is not None:
+            connection.send_together(b"".join(requests), max(timeouts_s), exchanges)
+        else:
+            self._open_for(b"".join(requests), max(timeouts_s), exchanges)
+
+    def _open_for(self, request: bytes, timeout_s: float, exchanges: Sequence[Exchange]) -> None:
+        def has_opened(task: asyncio.Task[None]) -> None:
+            self._opening.discard(task)
+            if task.cancelled():  # perhaps before it began
+                for exchange in exchanges:
+                    exchange.ended(ConnectionAbortedError("the client was closed"))
+
+        task = asyncio.ensure_future(self._send_on_new(request, timeout_s, exchanges))
+        self._opening.add(task)
+        task.add_done_callback(has_opened)
+
+    async def _send_on_new(self, request: bytes, timeout_s: float, exchanges: Sequence[Exchange]) -> None:
         try:
             connection = await self._open_pool().connect()
-        except asyncio.CancelledError:
-            exchange.ended(ConnectionAbortedError("the client was closed"))
-            raise
         except Exception as error:  # a host name that is none, too: the caller must get an answer
-            exchange.ended(error)
+            for exchange in exchanges:
+                exchange.ended(error)
+            return
+        if len(exchanges) > 1:
+            connection.send_together(request, timeout_s, exchanges)
+        elif exchanges[0].is_given_up:
+            connection.abort()
         else:
-            if exchange.is_given_up:
-                connection.abort()
-                return
-            connection.send(request, timeout_s, exchange)
+            connection.send(request, timeout_s, exchanges[0])
 
     def error_of(self, sent: Sent, outcome: Answer | Exception) -> APIError | None:
         """Record the outcome of a request, and return what is wrong with it."""

@@ -43,6 +43,7 @@ class Request:
     query: dict[str, str]
     headers: dict[str, str]
     body: bytes
+    peer: object = None  # the connection's other end
 
 
 @dataclass
@@ -91,7 +92,9 @@ class FakeAPIServer:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
-        self.requests.append(Request(request.method, request.path, dict(request.query), dict(request.headers), body))
+        peer = None if request.transport is None else request.transport.get_extra_info("peername")
+        headers = dict(request.headers)
+        self.requests.append(Request(request.method, request.path, dict(request.query), headers, body, peer))
         if self.accepted_tokens is not None and request.headers.get("Authorization", "") not in self.accepted_tokens:
             return status(401, "Unauthorized", "who are you")
         fault = self._fault(request.method, request.path)

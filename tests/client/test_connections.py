@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import uvloop
 
-from kscheduler.client.connections import MOST_WARM, ConnectionPool, Exchange, open_connection
+from kscheduler.client.connections import MOST_WARM, Connection, ConnectionPool, Exchange, open_connection
 from kscheduler.client.credentials import Endpoint
 from kscheduler.client.http_answer import Answer, BadAnswer
 from kscheduler.testing.controlplane.patience import ended
@@ -276,6 +276,143 @@ def test_closing_fails_what_is_under_way(run: Run) -> None:
             await pool.close()
             with pytest.raises(ConnectionError):
                 await exchange
+
+    run(main())
+
+
+# --- several together -------------------------------------------------------------------------------------------
+
+
+REFUSED = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 2\r\n\r\n{}"
+CHUNKED = b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+CLOSING = CREATED.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+IN_FULL = Answer(429, b"{}", "1", True)
+
+
+def answering(answers: bytes, size: int, *, then_hang_up: bool = False) -> Script:
+    """Sends these bytes, so many at a time, after all of three requests."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(3):
+            await reader.readuntil(b"\r\n\r\n")
+        for start in range(0, len(answers), size):
+            writer.write(answers[start : start + size])
+            await writer.drain()
+            await asyncio.sleep(0.0 if size < 50 else 0.005)
+        if not then_hang_up:
+            await reader.read()
+
+    return answer
+
+
+async def three(pool: ConnectionPool, timeout_s: float = 5.0) -> tuple[Connection, list[Noting]]:
+    """Send three requests together, and wait for their outcomes."""
+    connection, exchanges = await pool.connect(), [Noting() for _ in range(3)]
+    connection.send_together(3 * REQUEST, timeout_s, exchanges)
+    for exchange in exchanges:
+        await ended(exchange.reported.wait(), "each has an outcome")
+    assert all(len(exchange.outcomes) == 1 for exchange in exchanges)
+    return connection, exchanges
+
+
+@pytest.mark.parametrize("size", [1, 7, 80, 10_000])
+@pytest.mark.parametrize(
+    ("answers", "outcomes"),
+    [
+        ((CREATED, CREATED, CREATED), [(201, 6)] * 3),
+        ((CREATED, REFUSED, CREATED), [(201, 6), IN_FULL, (201, 6)]),
+        ((REFUSED, CREATED, PAGE), [IN_FULL, (201, 6), Answer(200, b"<html>", "", True)]),
+        ((CHUNKED, CREATED, REFUSED), [Answer(201, b"{}", "", True), (201, 6), IN_FULL]),
+    ],
+)
+def test_requests_sent_together_are_answered_in_their_order(
+    run: Run, answers: tuple[bytes, ...], outcomes: list[object], size: int
+) -> None:
+    async def main() -> None:
+        async with Server(answering(b"".join(answers), size)).pool() as pool:
+            connection, exchanges = await three(pool)
+            assert [_numbers(exchange.outcomes[0]) for exchange in exchanges] == [_numbers(each) for each in outcomes]
+            assert pool.take_idle() is connection
+
+    run(main())
+
+
+def _numbers(outcome: object) -> object:
+    """Return an answer by its numbers: in pieces a plain one is reported whole."""
+    return (outcome.status, len(outcome.body)) if isinstance(outcome, Answer) else outcome
+
+
+@pytest.mark.parametrize("size", [1, 10_000])
+@pytest.mark.parametrize(
+    ("answers", "answered", "message"),
+    [
+        (b"", 0, "hung up before"),
+        (CREATED, 1, "hung up before"),
+        (CREATED + REFUSED, 2, "hung up before"),
+        (CREATED + CREATED[:20], 1, "hung up in the middle of"),
+        (CLOSING + CREATED, 1, "closed the connection after the answer before"),
+        (CREATED + CLOSING, 2, "closed the connection after the answer before"),
+        (CREATED + b"220 smtp.example.com\r\n\r\n", 1, "220 smtp"),
+    ],
+)
+def test_a_connection_that_ends_in_the_middle_leaves_what_is_not_answered_in_doubt(
+    run: Run, answers: bytes, answered: int, message: str, size: int
+) -> None:
+    async def main() -> None:
+        async with Server(answering(answers, size, then_hang_up=True)).pool() as pool:
+            connection, exchanges = await three(pool)
+            outcomes = [exchange.outcomes[0] for exchange in exchanges]
+            assert not any(isinstance(outcome, Exception) for outcome in outcomes[:answered])
+            assert all(isinstance(outcome, (ConnectionError, BadAnswer)) for outcome in outcomes[answered:])
+            assert all(message in str(outcome) for outcome in outcomes[answered:])
+            assert not connection.is_open
+            assert pool.take_idle() is None
+
+    run(main())
+
+
+def test_a_server_that_hangs_in_the_middle_is_given_its_time_for_each_request(run: Run) -> None:
+    async def main() -> None:
+        async with Server(answering(CREATED, 10_000)).pool() as pool:
+            connection, exchanges = await three(pool, timeout_s=0.05)
+            assert exchanges[0].outcomes == [(201, 6)]
+            assert all(isinstance(exchange.outcomes[0], TimeoutError) for exchange in exchanges[1:])
+            assert not connection.is_open
+
+    run(main())
+
+
+def test_more_answers_than_requests_and_distrust_end_a_connection_after_the_last_answer(run: Run) -> None:
+    async def main() -> None:
+        async with Server(answering(4 * CREATED, 10_000)).pool() as pool:
+            connection, exchanges = await three(pool)
+            assert [exchange.outcomes for exchange in exchanges] == [[(201, 6)]] * 3
+            assert not connection.is_open
+        async with Server(answering(3 * CREATED, 10_000)).pool() as pool:
+            connection, exchanges = await pool.connect(), [Noting() for _ in range(3)]
+            connection.send_together(3 * REQUEST, 5.0, exchanges)
+            exchanges[1].distrust()
+            await ended(exchanges[2].reported.wait(), "the last is answered")
+            assert [exchange.outcomes for exchange in exchanges] == [[(201, 6)]] * 3
+            assert not connection.is_open
+
+    run(main())
+
+
+def test_requests_sent_together_on_a_connection_that_has_closed_all_fail(run: Run) -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        pass
+
+    async def main() -> None:
+        async with Server(hang_up).pool() as pool:
+            connection, exchanges = await pool.connect(), [Noting() for _ in range(3)]
+            while connection.is_open:  # noqa: ASYNC110 -- the server closes it at once
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0.01)
+            connection.send_together(3 * REQUEST, 5.0, exchanges)
+            for exchange in exchanges:
+                await ended(exchange.reported.wait(), "each has an outcome")
+                assert isinstance(exchange.outcomes[0], ConnectionError)
 
     run(main())
 

@@ -5,9 +5,11 @@ import contextlib
 import json
 import logging
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import pytest
+from msgspec import structs
 
 from kscheduler.api.decode import UNNAMED
 from kscheduler.api.objects import Lease, LeaseSpec, MetricPolicyObject, ObjectMeta, Pod, PodCondition
@@ -27,6 +29,7 @@ from kscheduler.client.protocol import (
     User,
     WatchEvent,
 )
+from kscheduler.client.ratelimit import Priority
 from kscheduler.errors import APIError, Conflict, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
 from kscheduler.testing.controlplane.patience import ended
 from tests.client.fake_apiserver import BINDING, FakeAPIServer, WatchScript, line, pod
@@ -533,6 +536,57 @@ async def test_an_event_to_a_server_that_is_away_is_answered_as_unreachable(serv
     await client.close()
     slot = await client.event_slot(0.0)
     assert not client.send_event(an_event("a"), slot, answers.put_nowait)
+
+
+@pytest.mark.parametrize("fault", [{}, {"status": 429}, {"cut": True}, {"body": b"<html>"}])
+async def test_events_sent_together_share_connections_and_each_gets_its_own_answer(
+    server: FakeAPIServer, fault: dict[str, Any]
+) -> None:
+    client = KubeClient(Credentials(Endpoint(server.url, None), CLOCK), CLOCK, qps=-1.0)
+    answers: dict[str, APIError | None] = {}
+    all_came = asyncio.Event()
+
+    def note(name: str, error: APIError | None) -> None:
+        assert name not in answers
+        answers[name] = error
+        if len(answers) == 20:
+            all_came.set()
+
+    if fault:
+        server.fail("POST", "/namespaces/fifth/events", **fault)
+    client.direct_binds(100)
+    for number in range(20):
+        slot = client._event_slot
+        client._slots._under_way[Priority.EVENT] += 1  # more than the slots' rules would let go at the start
+        event = structs.replace(an_event(f"e{number}"), namespace="fifth" if number == 4 else "default")
+        assert client.send_event(event, slot, partial(note, event.name), together=True)
+    await ended(all_came.wait(), "all are answered")
+    assert client._slots.under_way == 0
+    failed = {name for name, error in answers.items() if error is not None}
+    if "cut" in fault:  # with those behind it on its connection
+        assert failed == {"e4", "e5", "e6", "e7"}
+        assert all(isinstance(answers[name], Unreachable) for name in failed)
+    else:
+        assert failed == ({"e4"} if fault else set())
+    assert len({request.peer for request in server.sent("POST", "/events")}) == 3
+    await client.close()
+
+
+async def test_events_sent_together_to_a_server_that_is_away_or_by_a_client_that_closes_are_unreachable(
+    server: FakeAPIServer,
+) -> None:
+    for url in ("http://127.0.0.1:1", server.url):
+        client = KubeClient(Credentials(Endpoint(url, None), CLOCK), CLOCK, qps=-1.0)
+        answers: asyncio.Queue[APIError | None] = asyncio.Queue()
+        for number in range(10):
+            client._slots._under_way[Priority.EVENT] += 1
+            assert client.send_event(an_event(f"e{number}"), client._event_slot, answers.put_nowait, together=True)
+        if url == server.url:
+            await client.close()
+        for _ in range(10):
+            assert isinstance(await ended(answers.get(), "each Event is refused"), Unreachable)
+        assert client._slots.under_way == 0
+        await client.close()
 
 
 def an_event(name: str) -> Event:
