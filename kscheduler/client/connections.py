@@ -296,8 +296,8 @@ class Connection(asyncio.BufferedProtocol):
         self.abort()
         if exchange is not None:
             exchange.ended(error)
-        for exchange in behind:
-            exchange.ended(error)
+        for exchange in behind:  # each by itself: a bug in what comes of one is not to keep others from their outcome
+            self.loop.call_soon(exchange.ended, error)
 
     def _answered(self, exchange: Exchange, answer: Answer) -> None:
         self._exchange = None
