@@ -43,11 +43,10 @@ from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.extenders.binder import ExtenderBinder
-from kscheduler.extenders.build import MakeEndpoint, build_extenders, without_ignored_resources
+from kscheduler.extenders.build import MakeEndpoint, build_extenders, webhook, without_ignored_resources
 from kscheduler.extenders.chain import ExtenderChain
 from kscheduler.extenders.cycle import ExtenderCycle
 from kscheduler.extenders.lanes import ExtenderLanes
-from kscheduler.extenders.webhook import Webhook
 from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.events import (
     ASSIGNED_POD_DELETE,
@@ -140,7 +139,7 @@ class Scheduler:
         metrics: Metrics,
         stopwatch: Callable[[], float],
         options: Options = Options(),
-        extender_endpoint: MakeEndpoint = Webhook,
+        extender_endpoint: MakeEndpoint = webhook,
         metric_source: MakeSource | None = None,
     ) -> None:
         """Build all parts, without starting them.

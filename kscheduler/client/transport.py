@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import aiohttp
 from aiohttp.client import _RequestContextManager
@@ -25,8 +26,7 @@ from kscheduler.client.connections import Carrier, ConnectionPool, Exchange, ope
 from kscheduler.client.credentials import Credentials
 from kscheduler.client.http_answer import Answer, BadAnswer
 from kscheduler.client.line_streams import LineConnection, LineStream, ProxiedLines, Silent
-from kscheduler.client.retry_pauses import RetryPauses
-from kscheduler.client.slots import Slot, Slots
+from kscheduler.client.request_observer import NoObserver, RequestObserver
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, DecodeError, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
 from kscheduler.input.decoding import json_decoder
@@ -42,48 +42,6 @@ LONGEST_RETRY_AFTER_S = 300
 KEEPALIVE_S = 60.0
 # What can happen to a stream.
 _BROKEN = (aiohttp.ClientError, asyncio.TimeoutError, OSError, BadAnswer, Silent)
-
-
-class RequestObserver(Protocol):
-    """Receives the measurements of each request for the rest_client metrics."""
-
-    def observe(
-        self,
-        verb: str,
-        host: str,
-        code: str,
-        duration_s: float,
-        sent_bytes: int | None = None,
-        received_bytes: int | None = None,
-    ) -> None:
-        """Record one request: `verb` is the HTTP method, `code` the HTTP status, or "<error>" if there was no answer.
-
-        `sent_bytes` and `received_bytes` are the sizes of the bodies. The first is None for a watch, whose size does
-        not count; the second is None if there was no answer.
-        """
-        ...
-
-    def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
-        """Record how many seconds a request waited for the client-side rate limit."""
-        ...
-
-
-class NoObserver:
-    """A RequestObserver that ignores all measurements."""
-
-    def observe(
-        self,
-        verb: str,
-        host: str,
-        code: str,
-        duration_s: float,
-        sent_bytes: int | None = None,
-        received_bytes: int | None = None,
-    ) -> None:
-        pass
-
-    def observe_rate_limiter(self, verb: str, host: str, duration_s: float) -> None:
-        pass
 
 
 class Transport:

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from kscheduler.config.types import Extender as ExtenderConfig
 from kscheduler.config.types import NodeResourcesFitArgs, PluginConfig, Profile, SchedulerConfig
 from kscheduler.extenders.extender import Endpoint, Extender
-from kscheduler.extenders.webhook import Webhook
 from kscheduler.observability.measurements import Measurements
 
 FIT = "NodeResourcesFit"
@@ -18,11 +17,18 @@ FIT = "NodeResourcesFit"
 MakeEndpoint = Callable[[ExtenderConfig, str], Endpoint]
 
 
+def webhook(config: ExtenderConfig, path: str) -> Endpoint:
+    """Return a `Webhook`, which is imported only where there are extenders: aiohttp takes long to import."""
+    from kscheduler.extenders.webhook import Webhook
+
+    return Webhook(config, path)
+
+
 def build_extenders(
     config: SchedulerConfig,
     observer: Measurements,
     stopwatch: Callable[[], float],
-    make_endpoint: MakeEndpoint = Webhook,
+    make_endpoint: MakeEndpoint = webhook,
 ) -> list[Extender]:
     """Return the extenders in the order of the configuration. Raises ConfigError that names the invalid field."""
     return [

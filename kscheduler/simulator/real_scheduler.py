@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from kscheduler.client.concurrency import run_together
 from kscheduler.client.protocol import Client
 from kscheduler.clock import Clock
-from kscheduler.config.types import SchedulerConfig
+from kscheduler.config.types import Extender, SchedulerConfig
+from kscheduler.extenders.extender import Endpoint
 from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
-from kscheduler.simulator.blocking_webhook import BlockingWebhook
 from kscheduler.simulator.run import SchedulerFactory
 
 
@@ -33,7 +33,7 @@ class RealScheduler:
             metrics=self._metrics,
             stopwatch=time.perf_counter,
             options=options,
-            extender_endpoint=BlockingWebhook,
+            extender_endpoint=_endpoint,
         )
 
     async def run(self) -> None:
@@ -48,6 +48,12 @@ class RealScheduler:
         for (result, _), counter in self._metrics.schedule_attempts_total.items():
             counts[result] = counts.get(result, 0) + int(counter.value)
         return dict(sorted(counts.items()))
+
+
+def _endpoint(config: Extender, path: str) -> Endpoint:
+    from kscheduler.simulator.blocking_webhook import BlockingWebhook  # only where there are extenders: it takes long
+
+    return BlockingWebhook(config, path)
 
 
 def real_scheduler(config: SchedulerConfig, options: Options) -> SchedulerFactory:

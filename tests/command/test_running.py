@@ -9,7 +9,7 @@ import yaml
 
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import User
-from kscheduler.client.transport import NoObserver
+from kscheduler.client.request_observer import NoObserver
 from kscheduler.command.flags import RunOptions
 from kscheduler.command.running import connect_reviewers
 from kscheduler.errors import APIError, ConfigError

@@ -20,7 +20,8 @@ from kscheduler.errors import ConfigError
 from kscheduler.scheduler import Options
 from kscheduler.simulator.inputs import build_scenario
 from kscheduler.simulator.options import SimulateArguments, read_arguments
-from kscheduler.simulator.progress import BarProgress, PlainProgress, progress_on
+from kscheduler.simulator.progress import PlainProgress, progress_on
+from kscheduler.simulator.progress_bar import BarProgress
 from kscheduler.simulator.real_scheduler import real_scheduler
 from kscheduler.simulator.run import RunSettings, simulate_scenario
 from tests.config.documents import read
