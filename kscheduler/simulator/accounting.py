@@ -39,11 +39,10 @@ class PodRecord:
     Times are virtual seconds.
     """
 
-    __slots__ = ("bound_s", "created_s", "demand", "existing", "key", "last_seen", "left_s", "priority", "row", "uid")
+    __slots__ = ("bound_s", "created_s", "demand", "existing", "last_seen", "left_s", "priority", "row", "uid")
 
     def __init__(self, pod: Pod, demand: Demand, created_s: float) -> None:
         self.uid = pod.metadata.uid
-        self.key = pod.key
         self.priority = pod.spec.priority or 0
         self.demand = demand
         self.created_s = created_s
@@ -52,6 +51,10 @@ class PodRecord:
         self.row = -1  # row of its node, -1 while it has none
         self.existing = bool(pod.spec.node_name)  # created with a node, so no scheduler placed it
         self.last_seen = pod  # if the pod left without a node: its last version, whose condition gives the reason
+
+    @property
+    def key(self) -> str:
+        return self.last_seen.key
 
 
 @dataclass(slots=True)

@@ -47,7 +47,7 @@ class PushedWatch(Watch[T], Generic[T]):
     def wake(self) -> None:
         if not self._is_due:
             self._is_due = True
-            self._loop.call_soon(self._notice)
+            self._loop.call_soon(self._deliver if self._delay_s is None else self._notice)
 
     def _notice(self) -> None:
         if self._delay_s is not None and self.has_changes:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import heapq
+import math
 import random
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -281,16 +282,15 @@ class _Simulation:
         return None, until if limit is None else min(until, started_s + limit)
 
     def _next_event(self, started_s: float) -> float | None:
-        arrivals = self._scenario.arrivals
-        times = []
+        arrivals, changes = self._scenario.arrivals, self._scenario.changes
+        next_s = math.inf
         if self._arrived < len(arrivals):
-            times.append(started_s + arrivals[self._arrived].at_s)
-        if self._departures:
-            times.append(self._departures[0][0])
-        changes = self._scenario.changes
+            next_s = started_s + arrivals[self._arrived].at_s
+        if self._departures and self._departures[0][0] < next_s:
+            next_s = self._departures[0][0]
         if self._changed < len(changes):
-            times.append(started_s + changes[self._changed].at_s)
-        return min(times) if times else None
+            next_s = min(next_s, started_s + changes[self._changed].at_s)
+        return None if next_s == math.inf else next_s
 
     def _change(self, until_s: float) -> None:
         """Carry out the scenario's recorded changes up to `until_s`, in seconds since the first arrival."""

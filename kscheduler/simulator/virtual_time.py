@@ -113,13 +113,20 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         """Run rounds until the loop is to stop: each makes ready what is due, then calls what was ready by then."""
         ready = self._ready
         while not self._stopping:  # type: ignore[attr-defined]
+            # Not methods: a simulation runs several rounds for each pod.
+            timers = self._scheduled
             if not ready:
-                self._jump()
+                while timers and timers[0][2].callback is None:
+                    heappop(timers)
+                if not timers:
+                    raise VirtualDeadlock(f"nothing can happen any more at {self._now:g} s; waiting: {_waiting(self)}")
+                if timers[0][0] > self._now:  # time moves to the next timer
+                    self._now = timers[0][0]
+                    self._rounds = 0
             self._rounds += 1
             if self._rounds > self._max_rounds:
                 self._stand_still()
-            # Not methods: a simulation runs several rounds for each pod.
-            timers, now = self._scheduled, self._now
+            now = self._now
             while timers and timers[0][0] <= now:
                 ready.append(heappop(timers)[2])
             for _ in range(len(ready)):
@@ -136,17 +143,6 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
                     raise
                 except BaseException as error:
                     self.call_exception_handler({"message": f"Exception in callback {callback!r}", "exception": error})
-
-    def _jump(self) -> None:
-        """Set the clock to the time of the next timer. Raises VirtualDeadlock if there is none."""
-        timers = self._scheduled
-        while timers and timers[0][2].callback is None:
-            heappop(timers)
-        if not timers:
-            raise VirtualDeadlock(f"nothing can happen any more at {self._now:g} s; waiting: {_waiting(self)}")
-        if timers[0][0] > self._now:
-            self._now = timers[0][0]
-            self._rounds = 0
 
     def _stand_still(self) -> NoReturn:
         self._rounds = 0  # so that the tasks can be cancelled now
