@@ -591,7 +591,7 @@ class Scheduler:
             if self._batch.is_waiting:
                 return True
             left -= tried
-            if not self.queue.has_pods and self.lanes is None:
+            if self.lanes is None and not self.queue.uids:
                 return False
             now = self._clock.now()
         return True

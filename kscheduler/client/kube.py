@@ -51,9 +51,10 @@ from kscheduler.client.protocol import (
 from kscheduler.client.ratelimit import Priority, RateLimiter
 from kscheduler.client.repeated_reads import RepeatedReads
 from kscheduler.client.request_observer import RequestObserver
+from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.slots import Slots
 from kscheduler.client.times import micro_time
-from kscheduler.client.transport import Transport
+from kscheduler.client.transport import Sent, Transport
 from kscheduler.client.wire import LineDecoder, decode_page
 from kscheduler.client.write_permission import NOT_BOUND, not_leading
 from kscheduler.clock import Clock

@@ -11,8 +11,6 @@ from __future__ import annotations
 import asyncio
 import random
 
-from kscheduler.client.request_observer import RequestObserver
-
 SOONEST_S = 0.5  # after a failure, whatever succeeds elsewhere; an informer's shortest first pause
 PROBE_PERIOD_S = 1.0  # one sleeper tries, while nothing succeeds
 _JITTER = (0.75, 1.25)  # so that the replicas do not probe in step

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import aiohttp
@@ -27,6 +26,8 @@ from kscheduler.client.credentials import Credentials
 from kscheduler.client.http_answer import Answer, BadAnswer
 from kscheduler.client.line_streams import LineConnection, LineStream, ProxiedLines, Silent
 from kscheduler.client.request_observer import NoObserver, RequestObserver
+from kscheduler.client.retry_pauses import RetryPauses
+from kscheduler.client.slots import Slot, Slots
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, DecodeError, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
 from kscheduler.input.decoding import json_decoder

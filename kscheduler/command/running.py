@@ -22,7 +22,7 @@ from kscheduler.client.gone_holder import GoneHolder
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.leaderelection import ElectionConfig, LeaderElector
 from kscheduler.client.request_observer import RequestObserver
-from kscheduler.client.retry_pauses import RetryPauses, SuccessObserver
+from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.clock import Clock
 from kscheduler.command.flags import RunOptions, apply_run_options, report
 from kscheduler.command.memory import Collections

@@ -26,7 +26,7 @@ from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import Binding
 from kscheduler.client.request_observer import NoObserver
-from kscheduler.client.transport import OnAnswer, Transport, status_error
+from kscheduler.client.transport import Sent, Transport, status_error
 from kscheduler.errors import APIError, Unreachable
 from kscheduler.simulator.virtual_time import LoopClock, run_virtual
 from tests.client.fake_apiserver import pod
