@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gc
 import os
-import platform
-import resource
 import sys
-import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kscheduler.config.load import default_config, load_config, parse_config
-from kscheduler.config.metric_source_validation import KINDS, kind_of
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
-from kscheduler.scheduler import Options, check_supported
-from kscheduler.simulator.cluster_client import Latency
-from kscheduler.simulator.inputs import build_scenario, seed_of
+from kscheduler.simulator.configuration import check_simulated
+from kscheduler.simulator.inputs import build_scenario
 from kscheduler.simulator.options import SimulateArguments, read_arguments
 from kscheduler.simulator.placements import to_csv
 from kscheduler.simulator.progress import progress_on
-from kscheduler.simulator.real_scheduler import real_scheduler
+from kscheduler.simulator.real_run import few_collections, run_real_scheduler
 from kscheduler.simulator.report import Machine, Report, build_report, to_json
 from kscheduler.simulator.report_html import to_html
 from kscheduler.simulator.report_text import to_text
-from kscheduler.simulator.run import Outcome, RunSettings, simulate_scenario
+from kscheduler.simulator.run import Outcome
 from kscheduler.simulator.scenario import Scenario
-from kscheduler.telemetry.settings import telemetry_settings
 from kscheduler.wasm.loading.plugins import GuestPlugins
 
 if TYPE_CHECKING:
@@ -40,9 +32,6 @@ if TYPE_CHECKING:
 
 EXIT_VIOLATED = 1
 EXIT_INTERRUPTED = 130
-# While the simulation grows it makes hardly any cyclic garbage, and nearly all of it is young. So no collection visits
-# objects that survived an earlier one, which every pod does.
-GC_THRESHOLDS = (200_000, 1_000_000, 1_000_000)
 
 
 def simulate(namespace: argparse.Namespace) -> int:
@@ -86,11 +75,7 @@ def _configuration(arguments: SimulateArguments, guests: GuestPlugins) -> Schedu
         config = parse_config(text, path, find_plugins=find)
     else:
         return default_config()
-    try:
-        check_supported(config, guests)
-        check_metric_sources(config)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
+    check_simulated(config, path, guests)
     return config
 
 
@@ -106,67 +91,12 @@ def _recorded(record: str, config: SchedulerConfig) -> Recorded:
     return read_recorded(record, frozenset(profile.scheduler_name for profile in config.profiles))
 
 
-def check_metric_sources(config: SchedulerConfig) -> None:
-    """Raise ConfigError for a live metrics source that is neither the apiserver nor a field of the nodes.
-
-    An external server cannot be queried in virtual time: it would report on another cluster, at another time.
-    """
-    for source in telemetry_settings(config).sources:
-        kind = KINDS[kind_of(source)]
-        if kind not in ("resourceMetrics", "nodeFields"):
-            expected = "a simulated cluster has resourceMetrics and nodeFields"
-            raise ConfigError(f'metric source "{source.name}": {expected}; {kind} cannot be asked')
-
-
 def _run(
     arguments: SimulateArguments, config: SchedulerConfig, scenario: Scenario, guests: GuestPlugins
 ) -> tuple[Outcome, Machine]:
-    latency_s = arguments.bind_latency_s
-    settings = RunSettings(
-        seed=seed_of(arguments),
-        latency=Latency(bind_s=latency_s, write_s=latency_s),
-        max_time_s=arguments.max_time_s,
-        scheduler_names=frozenset(profile.scheduler_name for profile in config.profiles),
-    )
-    options = Options(
-        first_on_tie=arguments.first_on_tie,
-        bind_concurrency=arguments.bind_concurrency,
-        max_in_unschedulable_s=arguments.retry_waiting_s,
-        guests=guests,
-    )
-    wall_s, cpu_s = time.perf_counter(), time.process_time()
     shown = contextlib.nullcontext() if arguments.quiet else progress_on(len(scenario.arrivals))
-    with _few_collections(), shown as progress:
-        outcome = simulate_scenario(scenario, real_scheduler(config, options), settings, progress)
-    return outcome, _machine(outcome, time.perf_counter() - wall_s, time.process_time() - cpu_s)
-
-
-@contextlib.contextmanager
-def _few_collections() -> Iterator[None]:
-    before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
-
-
-def _machine(outcome: Outcome, wall_s: float, cpu_s: float) -> Machine:
-    bound = outcome.accounting.bound
-    attempts = sum(outcome.attempts.values()) or bound
-    return Machine(
-        wall_s=round(wall_s, 3),
-        cpu_s=round(cpu_s, 3),
-        decisions_per_s=round(attempts / wall_s, 1),
-        placed_per_s=round(bound / wall_s, 1),
-        cpu_us_per_placed_pod=round(cpu_s * 1e6 / bound, 1) if bound else 0.0,
-        virtual_days_per_s=round(outcome.accounting.duration_s / 86_400 / wall_s, 4),
-        peak_memory_mib=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
-        python=platform.python_version(),
-    )
+    with few_collections(), shown as progress:
+        return run_real_scheduler(arguments, config, scenario, guests, progress)
 
 
 def _parameters(arguments: SimulateArguments) -> dict[str, str]:

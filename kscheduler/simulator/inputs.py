@@ -43,14 +43,31 @@ NamedT = TypeVar("NamedT", bound=StorageObject | PolicyObject)
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 
 
-def seed_of(arguments: SimulateArguments) -> int:
-    return _spec(arguments).seed
+class Sources:
+    """Reads the files that arguments name. A subclass may keep what it has read for the next scenario."""
+
+    def workload(self, path: str) -> WorkloadSpec:
+        return read_workload(path)
+
+    def manifests(self, path: str) -> Manifests:
+        return load_manifests(path)
+
+    def traced_nodes(self, path: str, gpu_resource: str) -> list[Node]:
+        return read_nodes(path, gpu_resource)
+
+    def traced_arrivals(self, path: str, replay: Replay) -> list[Arrival]:
+        return read_arrivals(path, replay)
 
 
-def build_scenario(arguments: SimulateArguments) -> Scenario:
+def seed_of(arguments: SimulateArguments, sources: Sources | None = None) -> int:
+    return _spec(arguments, sources or Sources()).seed
+
+
+def build_scenario(arguments: SimulateArguments, sources: Sources | None = None) -> Scenario:
     """Build the scenario. Raises ConfigError, naming the flag or file, for unreadable or invalid input."""
-    spec = _spec(arguments)
-    nodes, pods = _nodes(arguments, spec), _pods(arguments, spec)
+    sources = sources or Sources()
+    spec = _spec(arguments, sources)
+    nodes, pods = _nodes(arguments, spec, sources), _pods(arguments, spec, sources)
     _check_names(nodes.nodes, pods.arrivals)
     _check_usage(nodes.nodes, pods.arrivals)
     storage = _united(nodes.storage, pods.storage)
@@ -74,9 +91,9 @@ def build_scenario(arguments: SimulateArguments) -> Scenario:
     )
 
 
-def _spec(arguments: SimulateArguments) -> WorkloadSpec:
+def _spec(arguments: SimulateArguments, sources: Sources) -> WorkloadSpec:
     """Return the workload of the workload file, or the default one, with the values of flags in place of its own."""
-    spec = default_workload() if arguments.workload is None else read_workload(arguments.workload)
+    spec = default_workload() if arguments.workload is None else sources.workload(arguments.workload)
     plan = spec.pods
     if arguments.arrival is not None:
         plan = replace(plan, arrival=parse_arrival(arguments.arrival, "--arrival"))
@@ -88,7 +105,7 @@ def _spec(arguments: SimulateArguments) -> WorkloadSpec:
 # --- nodes --------------------------------------------------------------------------------------------------------
 
 
-def _nodes(arguments: SimulateArguments, spec: WorkloadSpec) -> Scenario:
+def _nodes(arguments: SimulateArguments, spec: WorkloadSpec, sources: Sources) -> Scenario:
     """Return a scenario that has the nodes, and what is in their file, but no pods."""
     source = arguments.nodes
     count = spec.nodes.count if source is None else _count("--nodes", source)
@@ -97,9 +114,9 @@ def _nodes(arguments: SimulateArguments, spec: WorkloadSpec) -> Scenario:
         return Scenario(generate_nodes(plan, spec.seed), parameters=describe_nodes(plan))
     assert source is not None
     if _is_csv(source):
-        part = Scenario(read_nodes(source, arguments.gpu_resource), notes=[NODE_NOTE, GPU_NOTE])
+        part = Scenario(sources.traced_nodes(source, arguments.gpu_resource), notes=[NODE_NOTE, GPU_NOTE])
     else:
-        manifests = load_manifests(source)
+        manifests = sources.manifests(source)
         part = Scenario(
             list(manifests.nodes),
             notes=_skipped(source, manifests, "pods", len(manifests.pods)),
@@ -114,7 +131,7 @@ def _nodes(arguments: SimulateArguments, spec: WorkloadSpec) -> Scenario:
 # --- pods ---------------------------------------------------------------------------------------------------------
 
 
-def _pods(arguments: SimulateArguments, spec: WorkloadSpec) -> Scenario:
+def _pods(arguments: SimulateArguments, spec: WorkloadSpec, sources: Sources) -> Scenario:
     """Return a scenario that has the pods, and what is in their file, but no nodes."""
     source = arguments.pods
     count = spec.pods.count if source is None else _count("--pods", source)
@@ -122,15 +139,15 @@ def _pods(arguments: SimulateArguments, spec: WorkloadSpec) -> Scenario:
         plan = replace(spec.pods, count=count)
         return Scenario(arrivals=generate_arrivals(plan, spec.seed), parameters=describe_pods(plan))
     assert source is not None
-    return _traced(arguments, source) if _is_csv(source) else _listed(source, spec)
+    return _traced(arguments, source, sources) if _is_csv(source) else _listed(source, spec, sources)
 
 
-def _traced(arguments: SimulateArguments, source: str) -> Scenario:
+def _traced(arguments: SimulateArguments, source: str, sources: Sources) -> Scenario:
     for flag, value in (("--arrival", arguments.arrival), ("--duration", arguments.duration)):
         if value is not None:
             raise ConfigError(f"{flag}: a trace brings its own times; {source} is one")
     replay = Replay(arguments.gpu_resource, arguments.speedup, arguments.arrivals_only)
-    arrivals = read_arrivals(source, replay)
+    arrivals = sources.traced_arrivals(source, replay)
     parameters = {"pods": f"{len(arrivals):,} from {os.path.basename(source)}"}
     if replay.speedup != 1:
         parameters["speedup"] = f"{replay.speedup:g}"
@@ -139,8 +156,8 @@ def _traced(arguments: SimulateArguments, source: str) -> Scenario:
     return Scenario(arrivals=arrivals, parameters=parameters, notes=[GPU_NOTE])
 
 
-def _listed(source: str, spec: WorkloadSpec) -> Scenario:
-    manifests = load_manifests(source)
+def _listed(source: str, spec: WorkloadSpec, sources: Sources) -> Scenario:
+    manifests = sources.manifests(source)
     arrivals = _arriving(manifests.pods, spec.pods, spec.seed)
     return Scenario(
         arrivals=arrivals,

@@ -15,32 +15,33 @@ DEFAULT_PODS = "1000"
 # A binding takes a few milliseconds on an apiserver with a machine of its own and no other load.
 DEFAULT_BIND_LATENCY_S = 0.005
 DEFAULT_BIND_CONCURRENCY = 64
+DEFAULT_RETRY_WAITING_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class SimulateArguments:
     """The arguments as given; None where the workload file, or else the default, decides."""
 
-    record: str | None
-    workload: str | None
-    nodes: str | None
-    pods: str | None
-    arrival: str | None
-    duration: str | None
-    seed: int | None
-    speedup: float
-    arrivals_only: bool
-    gpu_resource: str
-    config: str | None
-    first_on_tie: bool
-    bind_latency_s: float
-    bind_concurrency: int
-    retry_waiting_s: float
-    max_time_s: float | None
-    output: str | None
-    html: str | None
-    placements: str | None
-    quiet: bool
+    record: str | None = None
+    workload: str | None = None
+    nodes: str | None = None
+    pods: str | None = None
+    arrival: str | None = None
+    duration: str | None = None
+    seed: int | None = None
+    speedup: float = 1.0
+    arrivals_only: bool = False
+    gpu_resource: str = DEFAULT_GPU_RESOURCE
+    config: str | None = None
+    first_on_tie: bool = False
+    bind_latency_s: float = DEFAULT_BIND_LATENCY_S
+    bind_concurrency: int = DEFAULT_BIND_CONCURRENCY
+    retry_waiting_s: float = DEFAULT_RETRY_WAITING_S
+    max_time_s: float | None = None
+    output: str | None = None
+    html: str | None = None
+    placements: str | None = None
+    quiet: bool = False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +104,7 @@ def _add_scheduler(group: argparse._ArgumentGroup) -> None:
         "--retry-waiting",
         dest="retry_waiting_s",
         type=float,
-        default=300.0,
+        default=DEFAULT_RETRY_WAITING_S,
         metavar="S",
         help="try pods again that waited so long without an event that could help them (default 300, as a cluster)",
     )
@@ -120,6 +121,12 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
 def read_arguments(namespace: argparse.Namespace) -> SimulateArguments:
     """Convert the parsed arguments. Raises ConfigError that names the flag, what was expected and what was given."""
     arguments = SimulateArguments(**{name: getattr(namespace, name) for name in SimulateArguments.__slots__})
+    check_arguments(arguments)
+    return arguments
+
+
+def check_arguments(arguments: SimulateArguments) -> None:
+    """Raise ConfigError, naming the flag, for a value that is out of range, or that another flag excludes."""
     _check("--speedup", arguments.speedup, 0.0, above=True)
     _check_record(arguments)
     _check("--bind-latency", arguments.bind_latency_s, 0.0)
@@ -127,7 +134,6 @@ def read_arguments(namespace: argparse.Namespace) -> SimulateArguments:
     _check("--retry-waiting", arguments.retry_waiting_s, 1)
     if arguments.max_time_s is not None:
         _check("--max-time", arguments.max_time_s, 0.0, above=True)
-    return arguments
 
 
 def _check_record(arguments: SimulateArguments) -> None:

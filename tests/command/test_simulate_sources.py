@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.command.simulate import check_metric_sources
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.errors import ConfigError
+from kscheduler.simulator.configuration import check_metric_sources
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1

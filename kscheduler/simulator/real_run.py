@@ -1,0 +1,80 @@
+"""Runs one simulation with this program's scheduler, as its arguments say, and measures what it costs this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import platform
+import resource
+import time
+from collections.abc import Iterator
+
+from kscheduler.config.types import SchedulerConfig
+from kscheduler.scheduler import Options
+from kscheduler.simulator.cluster_client import Latency
+from kscheduler.simulator.inputs import Sources, seed_of
+from kscheduler.simulator.options import SimulateArguments
+from kscheduler.simulator.real_scheduler import real_scheduler
+from kscheduler.simulator.report import Machine
+from kscheduler.simulator.run import Outcome, Progress, RunSettings, simulate_scenario
+from kscheduler.simulator.scenario import Scenario
+from kscheduler.wasm.loading.plugins import GuestPlugins
+
+# While the simulation grows it makes hardly any cyclic garbage, and a full collection would visit every pod.
+GC_THRESHOLD = 200_000
+
+
+def run_real_scheduler(
+    arguments: SimulateArguments,
+    config: SchedulerConfig,
+    scenario: Scenario,
+    guests: GuestPlugins,
+    progress: Progress | None = None,
+    sources: Sources | None = None,
+) -> tuple[Outcome, Machine]:
+    """Simulate the scenario with a scheduler of this configuration, and return the outcome and its cost."""
+    latency_s = arguments.bind_latency_s
+    settings = RunSettings(
+        seed=seed_of(arguments, sources),
+        latency=Latency(bind_s=latency_s, write_s=latency_s),
+        max_time_s=arguments.max_time_s,
+        scheduler_names=frozenset(profile.scheduler_name for profile in config.profiles),
+    )
+    options = Options(
+        first_on_tie=arguments.first_on_tie,
+        bind_concurrency=arguments.bind_concurrency,
+        max_in_unschedulable_s=arguments.retry_waiting_s,
+        guests=guests,
+    )
+    wall_s, cpu_s = time.perf_counter(), time.process_time()
+    outcome = simulate_scenario(scenario, real_scheduler(config, options), settings, progress)
+    return outcome, _machine(outcome, time.perf_counter() - wall_s, time.process_time() - cpu_s)
+
+
+@contextlib.contextmanager
+def few_collections() -> Iterator[None]:
+    """Collect cyclic garbage rarely within the block, and never visit the objects that exist before it."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+def _machine(outcome: Outcome, wall_s: float, cpu_s: float) -> Machine:
+    bound = outcome.accounting.bound
+    attempts = sum(outcome.attempts.values()) or bound
+    return Machine(
+        wall_s=round(wall_s, 3),
+        cpu_s=round(cpu_s, 3),
+        decisions_per_s=round(attempts / wall_s, 1),
+        placed_per_s=round(bound / wall_s, 1),
+        cpu_us_per_placed_pod=round(cpu_s * 1e6 / bound, 1) if bound else 0.0,
+        virtual_days_per_s=round(outcome.accounting.duration_s / 86_400 / wall_s, 4),
+        peak_memory_mib=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        python=platform.python_version(),
+    )
