@@ -36,7 +36,7 @@ _USAGE_KNOWN = (
 
 def to_html(report: Report) -> str:
     """Return the report as a complete HTML page."""
-    return Template(_asset("report.html")).substitute(
+    return Template(page_asset("report.html")).substitute(
         title=escape(f"kscheduler simulation: {_headline(report)}"),
         headline=escape(_headline(report)),
         lead=escape(_lead(report)),
@@ -52,15 +52,16 @@ def to_html(report: Report) -> str:
         reasons=_reasons_table(report),
         priorities=_priorities_table(report),
         parameters=_parameters_table(report),
-        notes=_list([*report.notes, *_MODEL_NOTES, _usage_note(report.real_load)], "notes"),
+        notes=html_list([*report.notes, *_MODEL_NOTES, _usage_note(report.real_load)], "notes"),
         version=escape(report.version),
-        style=_asset("report.css"),
-        script=_asset("report.js"),
+        style=page_asset("report.css"),
+        script=page_asset("report.js"),
         data=_data(report),
     )
 
 
-def _asset(name: str) -> str:
+def page_asset(name: str) -> str:
+    """Return the text of a file of the page, such as its style sheet."""
     return (files("kscheduler.simulator") / "page" / name).read_text(encoding="utf-8")
 
 
@@ -113,7 +114,7 @@ def _verdict(report: Report) -> str:
         more = len(report.violations) - len(shown)
         if more:
             shown.append(f"and {more} more")
-        return f'<div class="verdict bad">Invariants were violated{_list(shown, "violations")}</div>'
+        return f'<div class="verdict bad">Invariants were violated{html_list(shown, "violations")}</div>'
     if not report.complete:
         return '<div class="verdict warn">Stopped at the limit of virtual time</div>'
     if pods.unplaced or pods.left_unplaced:
@@ -241,7 +242,7 @@ def _load_section(load: RealLoadReport | None) -> str:
     <h3>Nodes that are loaded highly</h3>
     <div class="legend" id="loaded-legend"></div>
     <div class="chart" id="loaded" role="img" aria-label="Line chart of the share of nodes above 80 and 100 %."></div>
-    {_table(header, rows)}
+    {html_table(header, rows)}
   </section>
 """
 
@@ -249,7 +250,7 @@ def _load_section(load: RealLoadReport | None) -> str:
 # --- tables -------------------------------------------------------------------------------------------------------
 
 
-def _table(header: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> str:
+def html_table(header: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> str:
     """Return an HTML table. `header`: (title, CSS class) of each column; cells are plain text, and escaped here."""
     head = "".join(f'<th scope="col"{_class(name)}>{escape(title)}</th>' for title, name in header)
     body = "".join(
@@ -292,7 +293,7 @@ def _resources_table(resources: Iterable[ResourceFigures]) -> str:
         ]
         for each in resources
     ]
-    return _table(header, rows)
+    return html_table(header, rows)
 
 
 def _optional(share: float | None) -> str:
@@ -314,7 +315,7 @@ def _reasons_table(report: Report) -> str:
     ]
     more = len(report.reasons) - TOP_REASONS
     rest = f'<p class="fine">{more:,} more reasons are in the JSON report.</p>' if more > 0 else ""
-    return _table(header, rows) + rest
+    return html_table(header, rows) + rest
 
 
 def _priorities_table(report: Report) -> str:
@@ -337,7 +338,7 @@ def _priorities_table(report: Report) -> str:
         ]
         for each in report.priorities
     ]
-    return _table(header, rows)
+    return html_table(header, rows)
 
 
 def _parameters_table(report: Report) -> str:
@@ -357,5 +358,6 @@ def _parameters_table(report: Report) -> str:
     return f'<div class="scroll"><table class="parameters"><tbody>\n{body}</tbody></table></div>'
 
 
-def _list(items: Iterable[str], name: str) -> str:
+def html_list(items: Iterable[str], name: str) -> str:
+    """Return an HTML list of CSS class `name`; its items are plain text, and escaped here."""
     return f'<ul class="{name}">' + "".join(f"<li>{escape(item)}</li>" for item in items) + "</ul>"

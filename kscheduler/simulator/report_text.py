@@ -70,7 +70,7 @@ def _resources(resources: Sequence[ResourceFigures]) -> list[str]:
         ]
         for figures in resources
     ]
-    return _table([header, *rows])
+    return aligned_table([header, *rows])
 
 
 def _real_load(load: RealLoadReport | None) -> list[str]:
@@ -90,7 +90,7 @@ def _real_load(load: RealLoadReport | None) -> list[str]:
         ]
         for figures in load.resources
     ]
-    return _table([header, *rows])
+    return aligned_table([header, *rows])
 
 
 def _nodes(report: Report) -> list[str]:
@@ -126,7 +126,7 @@ def _cut(message: str) -> str:
     return message if len(message) <= _WIDEST_MESSAGE else message[: _WIDEST_MESSAGE - 3] + "..."
 
 
-def _table(rows: Iterable[Sequence[str]]) -> list[str]:
+def aligned_table(rows: Iterable[Sequence[str]]) -> list[str]:
     """Return table rows as aligned lines: the first column to the left, all others to the right."""
     listed = list(rows)
     widths = [max(len(cell) for cell in column) for column in zip(*listed, strict=True)]
