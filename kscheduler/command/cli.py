@@ -23,6 +23,7 @@ from kscheduler.command.flags import (
     RunOptions,
     ShowOptions,
     SimulateOptions,
+    SweepOptions,
     ValidateOptions,
     VersionOptions,
     parse,
@@ -62,6 +63,8 @@ def prepare(argv: Sequence[str] | None) -> Command:
         return lambda: show(options)
     if isinstance(options, SimulateOptions):
         return lambda: simulate(options)
+    if isinstance(options, SweepOptions):
+        return lambda: sweep(options)
     if isinstance(options, RecordOptions):
         return lambda: record(options)
     if isinstance(options, ExplainOptions):
@@ -145,6 +148,18 @@ def simulate(options: SimulateOptions) -> int:
 
     logs.configure(verbosity=logs.QUIET)  # only the report and warnings are printed
     return run_simulation(options.arguments)
+
+
+def sweep(options: SweepOptions) -> int:
+    from kscheduler.command import sweep as sweeping
+    from kscheduler.sweep.options import read_arguments, read_collect_arguments, read_index_arguments
+
+    logs.configure(verbosity=logs.QUIET)
+    if options.part == "collect":
+        return sweeping.collect(read_collect_arguments(options.arguments), SystemClock())
+    if options.part == "index":
+        return sweeping.index(read_index_arguments(options.arguments))
+    return sweeping.sweep(read_arguments(options.arguments), SystemClock())
 
 
 def record(options: RecordOptions) -> int:

@@ -159,6 +159,14 @@ class SimulateOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class SweepOptions:
+    """The options of `kscheduler sweep`, as parsed; the sweep defines these flags and interprets them."""
+
+    arguments: argparse.Namespace
+    part: str = "grid"  # or "collect", or "index"
+
+
+@dataclass(frozen=True, slots=True)
 class RecordOptions:
     """The options of `kscheduler record --out FILE`."""
 
@@ -205,6 +213,7 @@ Options = (
     | ValidateOptions
     | ShowOptions
     | SimulateOptions
+    | SweepOptions
     | RecordOptions
     | ExplainOptions
     | InspectOptions
@@ -219,7 +228,9 @@ def parse(argv: Sequence[str] | None = None) -> Options:
     Raises ConfigError for wrong ones, SystemExit(0) for --help.
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
-    namespace = _parser(simulator="simulate" in arguments[:1]).parse_args(arguments)
+    if arguments[:1] == ["sweep"] and arguments[1:2] in (["collect"], ["index"]):
+        arguments[:2] = [f"sweep-{arguments[1]}"]
+    namespace = _parser(arguments[0] if arguments else "").parse_args(arguments)
     make: Callable[[argparse.Namespace], Options] = namespace.make
     return make(namespace)
 
@@ -275,13 +286,15 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(f"{message} (see {self.prog} --help)")
 
 
-def _parser(*, simulator: bool) -> _Parser:
-    """Build the parser. `simulator`: import the simulator to define its flags, which only `simulate` needs."""
+def _parser(command: str = "") -> _Parser:
+    """Build the parser. The flags of `simulate` and `sweep` are imported and defined for that `command` alone."""
     parser = _Parser(prog="kscheduler", description="A Kubernetes scheduler and a simulator of one.")
     parser.add_argument("--version", action="version", version=f"kscheduler {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_run(commands.add_parser("run", help="schedule the pods of a cluster"))
-    _add_simulate(commands.add_parser("simulate", help="schedule a generated or recorded workload"), simulator)
+    simulate = commands.add_parser("simulate", help="schedule a generated or recorded workload")
+    _add_simulate(simulate, command == "simulate")
+    _add_sweep(commands, command)
     _add_record(commands.add_parser("record", help="record a cluster's objects and their changes, for simulate"))
     _add_explain(commands.add_parser("explain", help="ask a running scheduler why a pod is where it is, or nowhere"))
     _add_config(commands.add_parser("config", help="check or show a configuration file"))
@@ -396,6 +409,21 @@ def _add_simulate(parser: argparse.ArgumentParser, wanted: bool) -> None:
 
         add_arguments(parser)
     parser.set_defaults(make=SimulateOptions)
+
+
+def _add_sweep(commands: argparse._SubParsersAction[_Parser], command: str) -> None:
+    parser = commands.add_parser("sweep", help="simulate a grid of traces, clusters, configurations and seeds; compare")
+    collect = commands.add_parser("sweep-collect", prog="kscheduler sweep collect")
+    index = commands.add_parser("sweep-index", prog="kscheduler sweep index")
+    if command.startswith("sweep"):
+        from kscheduler.sweep.options import add_arguments, add_collect_arguments, add_index_arguments
+
+        add_arguments(parser)
+        add_collect_arguments(collect)
+        add_index_arguments(index)
+    parser.set_defaults(make=SweepOptions)
+    collect.set_defaults(make=partial(SweepOptions, part="collect"))
+    index.set_defaults(make=partial(SweepOptions, part="index"))
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,152 @@
+"""Computes the figures of one run that a sweep compares, from the run's report.
+
+A figure of one resource has its name behind a colon, such as `allocated:cpu`. Figures about speed are measured on the
+machine, and differ from run to run; all others are functions of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from kscheduler.errors import ConfigError
+from kscheduler.simulator.report import Machine, Report, ResourceFigures
+from kscheduler.sweep.spelling import did_you_mean
+
+PREEMPTED = "Preempted"  # the reason of the Event that a victim gets
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One figure: what it is, and whether more or less of it is better."""
+
+    text: str
+    is_more_better: bool
+    is_speed: bool = False
+
+
+_OF_RUN: dict[str, tuple[Metric, Callable[[Report], float]]] = {
+    "placed": (Metric("share of the pods that got a node", True), lambda report: _placed(report)),
+    "unplaced": (
+        Metric("pods that got no node", False),
+        lambda report: report.pods.unplaced + report.pods.left_unplaced,
+    ),
+    "pending-mean": (Metric("seconds from creation to binding, mean", False), lambda report: report.latency.mean_s),
+    "pending-p50": (Metric("seconds from creation to binding, median", False), lambda report: report.latency.p50_s),
+    "pending-p90": (
+        Metric("seconds from creation to binding, 90th percentile", False),
+        lambda report: report.latency.p90_s,
+    ),
+    "pending-p99": (
+        Metric("seconds from creation to binding, 99th percentile", False),
+        lambda report: report.latency.p99_s,
+    ),
+    "pending-max": (Metric("seconds from creation to binding, longest", False), lambda report: report.latency.max_s),
+    "peak-pending": (Metric("pods that waited at once, at most", False), lambda report: report.peak_pending),
+    "preemptions": (Metric("pods that were preempted", False), lambda report: report.events.get(PREEMPTED, 0)),
+    "attempts": (Metric("scheduling attempts", False), lambda report: sum(report.attempts.values())),
+    "nodes-used": (
+        Metric("nodes that ever had a pod", False),
+        lambda report: report.nodes.total - report.nodes.never_used,
+    ),
+    "nodes-empty": (
+        Metric("nodes without a pod at the busiest moment", True),
+        lambda report: report.nodes.empty_when_busiest,
+    ),
+    "simulated": (Metric("seconds of virtual time until the end", False), lambda report: report.simulated_s),
+}
+_OF_RESOURCE: dict[str, tuple[Metric, Callable[[ResourceFigures], float | None]]] = {
+    "allocated": (Metric("share of the capacity requested by pods, over time", True), lambda each: each.average),
+    "allocated-peak": (Metric("share of the capacity requested by pods, at most", True), lambda each: each.peak),
+    "allocated-final": (Metric("share of the capacity requested by pods, at the end", True), lambda each: each.final),
+    "imbalance": (
+        Metric("deviation / mean of the nodes' use at the busiest moment", False),
+        lambda each: each.balance_busiest.variation,
+    ),
+    "imbalance-average": (
+        Metric("deviation / mean of the nodes' use, over time", False),
+        lambda each: each.balance_average.variation,
+    ),
+    "fragmentation": (
+        Metric("free capacity where typical pods do not fit, at the busiest moment", False),
+        lambda each: each.fragmentation_busiest,
+    ),
+    "fragmentation-final": (
+        Metric("free capacity where typical pods do not fit, at the end", False),
+        lambda each: each.fragmentation_final,
+    ),
+}
+SPEED = "decisions/s"
+_OF_MACHINE: dict[str, tuple[Metric, Callable[[Timing], float]]] = {
+    SPEED: (Metric("scheduling attempts a second of this machine", True, True), lambda timing: timing.decisions_per_s),
+    "wall": (Metric("seconds that the run took on this machine", False, True), lambda timing: timing.wall_s),
+    "cpu": (Metric("seconds of CPU that the run took on this machine", False, True), lambda timing: timing.cpu_s),
+    "memory": (
+        Metric("MiB that the process had at most by the end of the run", False, True),
+        lambda timing: timing.peak_memory_mib,
+    ),
+}
+
+DEFAULT_METRICS = ("placed", "pending-p99", "allocated:cpu", "fragmentation:cpu", "imbalance:cpu", "preemptions", SPEED)
+
+
+class Timing(msgspec.Struct, frozen=True):
+    """The cost of one run on this machine."""
+
+    key: str
+    wall_s: float
+    cpu_s: float
+    decisions_per_s: float
+    peak_memory_mib: float
+
+    @classmethod
+    def of(cls, key: str, machine: Machine) -> Timing:
+        return cls(key, machine.wall_s, machine.cpu_s, machine.decisions_per_s, machine.peak_memory_mib)
+
+
+def metric_named(name: str) -> Metric:
+    """Return the metric of a valid name."""
+    return _metric(name) or Metric(name, True)
+
+
+def check_metric(where: str, name: str) -> None:
+    """Raise ConfigError, with the nearest valid name, unless a metric has this name."""
+    if _metric(name) is None:
+        kind, colon, resource = name.partition(":")
+        if colon and resource:
+            valid = [f"{known}:{resource}" for known in _OF_RESOURCE]
+        elif kind in _OF_RESOURCE:
+            raise ConfigError(f'{where}: "{name}" is of one resource: expected it behind a colon, such as {kind}:cpu')
+        else:
+            valid = [*_OF_RUN, *_OF_MACHINE, *(f"{known}:cpu" for known in _OF_RESOURCE)]
+        raise ConfigError(f"{where}: {did_you_mean('metric', name, valid)}")
+
+
+def _metric(name: str) -> Metric | None:
+    kind, _, resource = name.partition(":")
+    if resource:
+        return _OF_RESOURCE[kind][0] if kind in _OF_RESOURCE else None
+    found = _OF_RUN.get(name) or _OF_MACHINE.get(name)
+    return None if found is None else found[0]
+
+
+def figures_of(report: Report) -> dict[str, float]:
+    """Return all figures of a run that do not depend on the machine, by name."""
+    figures = {name: float(figure(report)) for name, (_, figure) in _OF_RUN.items()}
+    for resource in report.resources:
+        for name, (_, of_resource) in _OF_RESOURCE.items():
+            value = of_resource(resource)
+            if value is not None:
+                figures[f"{name}:{resource.name}"] = value
+    return figures
+
+
+def speed_figure(name: str, timing: Timing) -> float:
+    return _OF_MACHINE[name][1](timing)
+
+
+def _placed(report: Report) -> float:
+    asked = report.pods.total - report.pods.existing
+    return report.pods.placed / asked if asked else 1.0
