@@ -148,7 +148,7 @@ def _run_name(finished: Finished) -> str:
 def _planned(plan: Plan, written: PlanFile) -> str:
     runs = written.runs
     names = [
-        f"{len(names):,} {kind}: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
+        f"{kind}: {len(names):,} ({', '.join(names[:12])}{', ...' if len(names) > 12 else ''})"
         for kind, names in (
             ("traces", list(dict.fromkeys(run.trace for run in runs))),
             ("clusters", list(dict.fromkeys(run.cluster for run in runs))),

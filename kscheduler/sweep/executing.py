@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import multiprocessing.connection
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 
@@ -123,6 +126,14 @@ def _pool(processes: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_begin)
 
 
+def _end_with_parent() -> None:
+    """End this process when its parent is gone: a worker of a killed parent would wait for tasks for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os._exit(1)
+
+
 def _begin() -> None:
     """Prepare a process for many runs.
 
@@ -130,5 +141,6 @@ def _begin() -> None:
     is never garbage, and is not visited when a run's is collected.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, name="sweep-parent", daemon=True).start()
     gc.collect()
     gc.freeze()

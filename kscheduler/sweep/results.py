@@ -156,9 +156,7 @@ class Results:
             raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
         whole, _, rest = data.rpartition(b"\n")
         if rest:
-            self.notes.append(
-                f"{path}: the last line is incomplete ({len(rest)} bytes): it is dropped, its run repeated"
-            )
+            self.notes.append(f"{path}: the last line is cut off ({len(rest)} bytes): it is dropped, its run repeated")
             os.truncate(path, len(data) - len(rest))
         found = []
         for number, line in enumerate(whole.split(b"\n") if whole else (), 1):

@@ -288,7 +288,7 @@ def test_a_flag_is_either_implemented_or_warned_of() -> None:
 
 
 def accepted_flags() -> set[str]:
-    commands = next(action for action in _parser(simulator=False)._actions if isinstance(action.choices, dict))
+    commands = next(action for action in _parser()._actions if isinstance(action.choices, dict))
     assert isinstance(commands.choices, dict)
     actions = commands.choices["run"]._actions
     return {option for action in actions for option in action.option_strings if option.startswith("--")}
