@@ -73,6 +73,10 @@ def in_processes(
             return
         except BrokenExecutor:
             pass
+        except KeyboardInterrupt:
+            for worker in multiprocessing.active_children():
+                worker.terminate()  # the runs under way are lost, and nobody waits for them
+            raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
         for task in under_way.values():

@@ -7,25 +7,19 @@ the content of these, so that neither names nor places of files matter.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
 from kscheduler import __version__
-from kscheduler.config.document import parse_document, read_document
-from kscheduler.config.load import parse_config
-from kscheduler.config.types import API_VERSION, DEFAULT_SCHEDULER_NAME, KIND
 from kscheduler.errors import ConfigError
-from kscheduler.framework.out_of_tree import find_plugins
-from kscheduler.simulator.configuration import check_simulated
 from kscheduler.simulator.options import SimulateArguments, check_arguments
-from kscheduler.simulator.recorded import recorded_configuration
+from kscheduler.sweep.configurations import Configurations
 from kscheduler.sweep.files import InputFile, input_file, with_content
-from kscheduler.sweep.grid import ClusterEntry, ConfigEntry, Grid, TraceEntry
-from kscheduler.sweep.patches import choice_name, choices, count_choices, patched
-from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.sweep.grid import ClusterEntry, Grid, TraceEntry
+from kscheduler.sweep.patches import count_choices
 
 FORMAT = 1  # of results; raised when the same run would get other figures from this package
 MAX_RUNS = 10_000
@@ -121,23 +115,18 @@ def _count(grid: Grid) -> int:
 
 
 def _combinations(grid: Grid) -> Iterator[_Combination]:
-    guests = GuestPlugins(cache_dir=None, reloads=False)
     known: dict[str, InputFile] = {}
-    checked: dict[tuple[str, str], str] = {}  # (name of a configuration, its text) -> its text
+    configurations = Configurations(grid.configs)
     for trace in grid.traces:
-        configurations = list(_configurations(grid.configs or (ConfigEntry("default"),), trace))
-        for name, text in configurations:
-            if (name, text) not in checked:
-                checked[name, text] = _checked(name, text, guests)
         for cluster_name, cluster, scale in _clusters(grid.cluster, trace):
             arguments = _arguments(grid, trace, cluster)
             if arguments.nodes is not None and _is_count(arguments.nodes):
                 arguments = replace(arguments, nodes=str(max(1, round(int(arguments.nodes) * scale))))
                 scale = 1.0
             files = tuple(_known(known, path) for path in _paths(arguments))
-            for name, text in configurations:
+            for name, text, code in configurations.of(trace):
                 inputs = Inputs(arguments, files, text, scale)
-                yield _Combination(trace.name, cluster_name, name, inputs, _content_digest(inputs))
+                yield _Combination(trace.name, cluster_name, name, inputs, _content_digest(inputs, code))
 
 
 # --- traces and clusters ------------------------------------------------------------------------------------------
@@ -194,8 +183,8 @@ def _known(known: dict[str, InputFile], path: str) -> InputFile:
     return known[path]
 
 
-def _content_digest(inputs: Inputs) -> str:
-    """Return the digest of everything that a run depends on but its seed."""
+def _content_digest(inputs: Inputs, code: Mapping[str, str]) -> str:
+    """Return the digest of everything that a run depends on but its seed. `code`: digests of plugins' sources."""
     identities = {file.path: file.identity for file in inputs.files}
     arguments = msgspec.to_builtins(inputs.arguments)
     content: dict[str, Any] = {
@@ -206,55 +195,6 @@ def _content_digest(inputs: Inputs) -> str:
         },
         "configuration": inputs.configuration,
         "scale": inputs.scale,
+        "plugins": code,
     }
     return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()
-
-
-# --- configurations -----------------------------------------------------------------------------------------------
-
-
-def _configurations(entries: Sequence[ConfigEntry], trace: TraceEntry) -> Iterator[tuple[str, str]]:
-    """Yield (name, configuration as JSON) of all configurations for a trace: those of a record depend on it."""
-    for entry in entries:
-        base = _base(entry, trace)
-        for choice in choices(entry.patches):
-            name = choice_name(entry.name, entry.patches, choice)
-            try:
-                document = patched(base or _empty(), choice) if choice else base
-            except ConfigError as error:
-                raise ConfigError(f'config "{entry.name}": {error}') from None
-            yield name, msgspec.json.encode(document, order="deterministic").decode() if document else ""
-
-
-def _base(entry: ConfigEntry, trace: TraceEntry) -> dict[str, Any]:
-    """Return the document that patches are applied to; {} for the default configuration."""
-    if entry.base is not None:
-        return read_document(entry.base)
-    text = recorded_configuration(trace.record) if trace.record else ""
-    return parse_document(text.encode(), f"{trace.record}: configuration") if text else {}
-
-
-def _empty() -> dict[str, Any]:
-    return {"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"schedulerName": DEFAULT_SCHEDULER_NAME}]}
-
-
-def _checked(name: str, text: str, guests: GuestPlugins) -> str:
-    """Return the configuration's text. Raises ConfigError with its name if a simulation cannot use it."""
-    if text:
-        source = f'config "{name}"'
-        config = parse_config(text, source, find_plugins=lambda found: find_plugins(found, guests=guests))
-        check_simulated(config, source, guests)
-        _check_guests(source, parse_document(text.encode(), source))
-    return text
-
-
-def _check_guests(source: str, document: Any) -> None:
-    """Raise ConfigError for a guest without a digest: its content would not be in the keys of runs."""
-    if isinstance(document, list):
-        for item in document:
-            _check_guests(source, item)
-    elif isinstance(document, dict):
-        if "guestURL" in document and not document.get("sha256"):
-            raise ConfigError(f"{source}: expected sha256 beside guestURL: a result is kept by the content it is of")
-        for item in document.values():
-            _check_guests(source, item)

@@ -44,6 +44,11 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
         return cls(run.key, run.trace, run.cluster, run.config, run.seed, error=error)
 
 
+def renamed(result: Result, run: Run) -> Result:
+    """Return a result under the names of a run with the same key."""
+    return msgspec.structs.replace(result, trace=run.trace, cluster=run.cluster, config=run.config)
+
+
 class Finished(msgspec.Struct, frozen=True):
     """A finished run: its result, and its cost unless it failed."""
 
@@ -113,9 +118,7 @@ class Results:
         ordered: dict[str, Result] = {}
         for run in runs:
             if (found := self.by_key.get(run.key)) is not None:
-                ordered[run.key] = msgspec.structs.replace(
-                    found, trace=run.trace, cluster=run.cluster, config=run.config
-                )
+                ordered[run.key] = renamed(found, run)
         self.by_key = {**ordered, **{key: found for key, found in self.by_key.items() if key not in ordered}}
         self.timings = {key: self.timings[key] for key in self.by_key if key in self.timings}
         self._replace(RESULTS, b"".join(_encode(result) + b"\n" for result in self.by_key.values()))
@@ -171,7 +174,9 @@ class Results:
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             try:
-                os.write(descriptor, _encode(line) + b"\n")
+                data = _encode(line) + b"\n"
+                if os.write(descriptor, data) < len(data):
+                    raise ConfigError(f"{path}: cannot be written: no space for a whole line")
             finally:
                 os.close(descriptor)
         except OSError as error:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
 from kscheduler.sweep.executing import in_this_process, on_executor
 from kscheduler.sweep.grid import read_grid
-from kscheduler.sweep.plan import MAX_RUNS, Plan
-from kscheduler.sweep.results import Finished, Result
+from kscheduler.sweep.plan import MAX_RUNS, Plan, Run
+from kscheduler.sweep.results import Finished, Result, renamed
 
 
 def sweep(
@@ -28,17 +29,22 @@ def sweep(
     """
     plan = Plan(read_grid(grid), list(seeds), max_runs=max_runs)
     plan.check_traces()
-    tasks = plan.tasks()
+    runs = plan.runs()
+    tasks = {task.run.key: task for task in plan.tasks()}.values()
     finished = in_this_process(tasks) if executor is None else on_executor(tasks, executor)
-    return _in_order([run.key for run in plan.runs()], finished)
+    return _in_order(runs, finished)
 
 
-def _in_order(keys: Iterable[str], finished: Iterable[Finished]) -> Iterator[Result]:
-    """Yield results in the order of their keys, each as soon as those before it are there."""
-    early: dict[str, Result] = {}
+def _in_order(runs: Sequence[Run], finished: Iterable[Finished]) -> Iterator[Result]:
+    """Yield a result for each run, as soon as those before it are there; runs of one key share theirs."""
+    uses = Counter(run.key for run in runs)
+    found: dict[str, Result] = {}
     ending = iter(finished)
-    for key in keys:
-        while key not in early:
+    for run in runs:
+        while run.key not in found:
             result = next(ending).result
-            early[result.key] = result
-        yield early.pop(key)
+            found[result.key] = result
+        yield renamed(found[run.key], run)
+        uses[run.key] -= 1
+        if not uses[run.key]:
+            del found[run.key]

@@ -14,6 +14,17 @@ from kscheduler.sweep.plan import Plan
 from tests.simulator.trace_files import PODS
 from tests.sweep.grids import STRATEGY, grid, plan, tasks, traced
 
+PLUGIN = """
+class Even:
+    name = "Even"
+
+    def __init__(self, args, handle):
+        pass
+
+    def score(self, state, pod, node):
+        return 50, None
+"""
+
 
 def keys(document: dict[str, Any], seeds: tuple[int, ...] = (1,)) -> list[str]:
     return [task.run.key for task in Plan(parse_grid(document, "grid.yaml", ""), seeds).tasks()]
@@ -91,8 +102,26 @@ def test_a_configuration_that_is_wrong_is_named() -> None:
 
 def test_a_guest_needs_its_digest() -> None:
     guest = {"name": "Guest", "args": {"guestURL": "file:///nowhere.wasm"}}
-    with pytest.raises(ConfigError, match='config "x": '):
+    with pytest.raises(ConfigError, match='config "x": expected sha256 beside guestURL'):
         plan(configs=[{"name": "x", "patches": {"profiles[0].pluginConfig": [[guest]]}}])
+
+
+def test_extenders_are_refused() -> None:
+    extenders = [{"urlPrefix": "http://127.0.0.1:1/", "filterVerb": "filter"}]
+    with pytest.raises(ConfigError, match='config "x": expected no extenders'):
+        plan(configs=[{"name": "x", "patches": {"extenders": [extenders]}}])
+
+
+def test_the_source_of_a_plugin_in_python_is_part_of_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    source = tmp_path / "sweep_trial_plugin.py"
+    patch = {"profiles[0].plugins.multiPoint.enabled[name=sweep_trial_plugin:Even].weight": 1}
+    document = grid(configs=[{"name": "even", "patches": patch}])
+    source.write_text(PLUGIN)
+    before = keys(document)
+    assert keys(document) == before
+    source.write_text(f"{PLUGIN}# changed\n")
+    assert keys(document) != before
 
 
 def test_a_trace_that_cannot_be_read_is_named_with_file_and_line(tmp_path: Path) -> None:

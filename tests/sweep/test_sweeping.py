@@ -39,9 +39,11 @@ def test_results_come_in_the_order_of_the_plan_from_any_executor(tmp_path: Path)
 
 
 def test_entries_that_are_equal_in_content_have_equal_results() -> None:
-    results = list(sweep(grid(configs=[{"name": "a"}, {"name": "b"}]), seeds=[1]))
-    assert [result.config for result in results] == ["a", "b"]
-    assert results[0].figures == results[1].figures
+    equal = grid(configs=[{"name": "a"}, {"name": "b"}])
+    with ThreadPoolExecutor(1) as executor:
+        for results in (list(sweep(equal, seeds=[1])), list(sweep(equal, seeds=[1], executor=executor))):
+            assert [result.config for result in results] == ["a", "b"]
+            assert results[0].figures == results[1].figures
 
 
 def test_a_wrong_grid_is_refused_before_the_first_run() -> None:

@@ -1,0 +1,101 @@
+"""Expands the configurations of a grid, and checks that a result can be kept by their content.
+
+A guest needs its digest, and of a plugin in Python the source is part of the key. Extenders are refused: what they
+answer depends on another program.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kscheduler.config.document import parse_document, read_document
+from kscheduler.config.load import parse_config
+from kscheduler.config.types import API_VERSION, DEFAULT_SCHEDULER_NAME, KIND, SchedulerConfig
+from kscheduler.errors import ConfigError
+from kscheduler.framework.out_of_tree import find_plugins, load_plugins
+from kscheduler.simulator.configuration import check_simulated
+from kscheduler.simulator.recorded import recorded_configuration
+from kscheduler.sweep.grid import ConfigEntry, TraceEntry
+from kscheduler.sweep.patches import choice_name, choices, patched
+from kscheduler.wasm.loading.plugins import GuestPlugins
+
+Code = dict[str, str]  # a plugin's name -> digest of its source file
+
+
+class Configurations:
+    """All configurations of a grid. Each distinct one is checked once."""
+
+    def __init__(self, entries: Sequence[ConfigEntry]) -> None:
+        self._entries = entries or (ConfigEntry("default"),)
+        self._guests = GuestPlugins(cache_dir=None, reloads=False)
+        self._checked: dict[tuple[str, str], Code] = {}
+
+    def of(self, trace: TraceEntry) -> Iterator[tuple[str, str, Code]]:
+        """Yield (name, text as JSON, plugins' code) of each configuration for a trace; "" is the default one.
+
+        Without a base it depends on the trace: a record has its own. Raises ConfigError with the name of a wrong one.
+        """
+        for entry in self._entries:
+            base = _base(entry, trace)
+            for choice in choices(entry.patches):
+                name = choice_name(entry.name, entry.patches, choice)
+                try:
+                    document = patched(base or _empty(), choice) if choice else base
+                except ConfigError as error:
+                    raise ConfigError(f'config "{entry.name}": {error}') from None
+                text = msgspec.json.encode(document, order="deterministic").decode() if document else ""
+                if (name, text) not in self._checked:
+                    self._checked[name, text] = self._check(f'config "{name}"', text, document)
+                yield name, text, self._checked[name, text]
+
+    def _check(self, source: str, text: str, document: Any) -> Code:
+        if not text:
+            return {}
+        _check_guests(source, document)
+        find = functools.partial(find_plugins, guests=self._guests)
+        config = parse_config(text, source, find_plugins=find)
+        check_simulated(config, source, self._guests)
+        if config.extenders:
+            raise ConfigError(f"{source}: expected no extenders: a result is kept by its content, and they have none")
+        return self._code(config)
+
+    def _code(self, config: SchedulerConfig) -> Code:
+        """Return the digests of the source files of plugins in Python."""
+        code: Code = {}
+        for index, profile in enumerate(config.profiles):
+            for name, loaded in load_plugins(profile, f"profiles[{index}]", self._guests).items():
+                path = None if loaded.is_guest else inspect.getsourcefile(loaded.kind)
+                if path is not None:
+                    code[name] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        return code
+
+
+def _base(entry: ConfigEntry, trace: TraceEntry) -> dict[str, Any]:
+    """Return the document that patches are applied to; {} for the default configuration."""
+    if entry.base is not None:
+        return read_document(entry.base)
+    text = recorded_configuration(trace.record) if trace.record else ""
+    return parse_document(text.encode(), f"{trace.record}: configuration") if text else {}
+
+
+def _empty() -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"schedulerName": DEFAULT_SCHEDULER_NAME}]}
+
+
+def _check_guests(source: str, document: Any) -> None:
+    """Raise ConfigError for a guest without a digest: its content would not be in the keys of runs."""
+    if isinstance(document, list):
+        for item in document:
+            _check_guests(source, item)
+    elif isinstance(document, dict):
+        if "guestURL" in document and not document.get("sha256"):
+            raise ConfigError(f"{source}: expected sha256 beside guestURL: a result is kept by the content it is of")
+        for item in document.values():
+            _check_guests(source, item)
