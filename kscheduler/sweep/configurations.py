@@ -21,7 +21,6 @@ from kscheduler.config.types import API_VERSION, DEFAULT_SCHEDULER_NAME, KIND, S
 from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins, load_plugins
 from kscheduler.simulator.configuration import check_simulated
-from kscheduler.simulator.recorded import recorded_configuration
 from kscheduler.sweep.grid import ConfigEntry, TraceEntry
 from kscheduler.sweep.patches import choice_name, choices, patched
 from kscheduler.wasm.loading.plugins import GuestPlugins
@@ -81,8 +80,14 @@ def _base(entry: ConfigEntry, trace: TraceEntry) -> dict[str, Any]:
     """Return the document that patches are applied to; {} for the default configuration."""
     if entry.base is not None:
         return read_document(entry.base)
-    text = recorded_configuration(trace.record) if trace.record else ""
+    text = _text_in(trace.record) if trace.record else ""
     return parse_document(text.encode(), f"{trace.record}: configuration") if text else {}
+
+
+def _text_in(record: str) -> str:
+    from kscheduler.simulator.recorded import recorded_configuration  # records need an extra
+
+    return recorded_configuration(record)
 
 
 def _empty() -> dict[str, Any]:

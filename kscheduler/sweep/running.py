@@ -10,7 +10,7 @@ import gc
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import structs
 
@@ -23,7 +23,6 @@ from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.simulator.inputs import Sources, build_scenario
 from kscheduler.simulator.options import SimulateArguments
 from kscheduler.simulator.real_run import GC_THRESHOLD, run_real_scheduler
-from kscheduler.simulator.recorded import Recorded, read_recorded
 from kscheduler.simulator.report import build_report
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.simulator.traces import HOSTNAME_LABEL, Replay
@@ -33,6 +32,9 @@ from kscheduler.sweep.metrics import Timing, figures_of
 from kscheduler.sweep.plan import Inputs, Task
 from kscheduler.sweep.results import Finished, Result
 from kscheduler.wasm.loading.plugins import GuestPlugins
+
+if TYPE_CHECKING:
+    from kscheduler.simulator.recorded import Recorded
 
 T = TypeVar("T")
 
@@ -144,6 +146,8 @@ class KeptSources(Sources):
         return _kept(self._kept, ("pods", path, replay), lambda: Sources.traced_arrivals(self, path, replay))
 
     def recorded(self, path: str, schedulers: frozenset[str]) -> Recorded:
+        from kscheduler.simulator.recorded import read_recorded  # records need an extra
+
         found: Recorded = _kept(self._kept, ("record", path, schedulers), lambda: read_recorded(path, schedulers))
         return found
 

@@ -7,12 +7,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kscheduler.record.recorder import RecorderOptions
+from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.traces import read_nodes
 from kscheduler.sweep.grid import parse_grid
 from kscheduler.sweep.plan import Plan, sent
 from kscheduler.sweep.running import carry_out, scaled_nodes
+from tests.record.recording import record
+from tests.simulator.first_fit import make_node
+from tests.simulator.objects import pod
 from tests.simulator.trace_files import NODES
-from tests.sweep.grids import tasks, traced
+from tests.sweep.grids import grid, tasks, traced
 
 
 def test_a_run_repeated_gives_the_same_result() -> None:
@@ -53,6 +58,39 @@ def test_a_fault_in_a_sent_file_is_named_with_the_users_path(tmp_path: Path) -> 
     task, *_ = Plan(parse_grid(document, "grid.yaml", ""), [1]).tasks()
     there = msgspec.structs.replace(task, inputs=sent(task.inputs))
     assert carry_out(there).result.error.startswith(f"{tmp_path / 'pods.csv'}:1: missing column")
+
+
+def recorded(directory: Path, configuration: str) -> str:
+    """The record of a cluster of two nodes on which a pod arrives; return its path."""
+
+    async def play(cluster: Cluster) -> None:
+        cluster.create_pod(pod("late", cpu="1"))
+
+    path = directory / "run.zst"
+    nodes = ("n0", "n1")
+    record(
+        RecorderOptions(path, configuration),
+        lambda cluster: [cluster.create_node(make_node(name, cpu="4")) for name in nodes],
+        play,
+    )
+    return str(path)
+
+
+def test_a_record_is_played_on_its_own_nodes_with_its_own_configuration(tmp_path: Path) -> None:
+    configuration = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+percentageOfNodesToScore: 50
+"""
+    document = grid(traces=[recorded(tmp_path, configuration)], configs=[])
+    (task,) = Plan(parse_grid(document, "grid.yaml", ""), [1]).tasks()
+    assert (task.run.trace, task.run.cluster, task.run.config) == ("run", "own", "default")
+    assert '"percentageOfNodesToScore":50' in task.inputs.configuration
+    result = carry_out(task).result
+    assert not result.error
+    assert (result.figures["placed"], result.figures["nodes-used"]) == (1.0, 1.0)
+    there = msgspec.structs.replace(task, inputs=sent(task.inputs))
+    assert carry_out(there).result == result
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.5, 2, 2.5])

@@ -51,6 +51,11 @@ def test_a_wrong_grid_is_refused_before_the_first_run() -> None:
         sweep({"trases": []})
 
 
+def test_only_records_need_the_extra_for_them() -> None:
+    code = "import sys; sys.modules['zstandard'] = None; import kscheduler.command.sweep"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.slow
 def test_the_executor_of_a_dask_client_gives_the_same_results(tmp_path: Path) -> None:
     pytest.importorskip("distributed")
