@@ -22,7 +22,7 @@ from kscheduler.errors import KSchedulerError
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.simulator.inputs import Sources, build_scenario
 from kscheduler.simulator.options import SimulateArguments
-from kscheduler.simulator.real_run import GC_THRESHOLD, run_real_scheduler
+from kscheduler.simulator.real_run import GC_THRESHOLDS, run_real_scheduler
 from kscheduler.simulator.report import build_report
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.simulator.traces import HOSTNAME_LABEL, Replay
@@ -46,7 +46,7 @@ def carry_out(task: Task) -> Finished:
     """Carry out one run. An exception is a failed result with its message."""
     inputs = _inputs()
     before = gc.get_threshold()
-    gc.set_threshold(GC_THRESHOLD, *before[1:])
+    gc.set_threshold(*GC_THRESHOLDS)
     try:
         return _carried_out(task, inputs)
     except Exception as error:
