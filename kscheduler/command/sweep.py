@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
-import yaml
 
 from kscheduler import __version__
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, ConfigError
 from kscheduler.input.input_files import read_input
+from kscheduler.input.yaml_documents import write_yaml
 from kscheduler.sweep.cluster import connected
 from kscheduler.sweep.comparison import SweepReport, build_report, choose_baseline
 from kscheduler.sweep.executing import in_processes
@@ -171,7 +171,7 @@ def _on_job(arguments: SweepArguments, tasks: list[Task], clock: Clock) -> int:
     indexes = min(arguments.jobs, len(tasks))
     manifests = job_manifests(arguments.job_name, arguments.namespace, arguments.image, indexes, pack(tasks))
     path = Path(arguments.out) / JOB_FILE
-    _save(path, yaml.safe_dump_all(manifests, sort_keys=False).encode())
+    _save(path, "---\n".join(map(write_yaml, manifests)).encode())
     print(f"wrote {path}: {len(tasks):,} runs in {indexes:,} indexes, {len(manifests) - 1} ConfigMaps")
     collecting = (
         f"kscheduler sweep collect --out {arguments.out} --job-name {arguments.job_name} -n {arguments.namespace}"
