@@ -251,6 +251,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             for _ in range(options.rounds):
                 for lane in options.lanes:
                     found[lane].append(uvloop.run(run(shape, nodes, options.pods, lane)))
+                    gc.unfreeze()
+                    gc.collect()  # the cluster of this round, or the next one's memory would include it
                     gc.collect()
             for lane, results in found.items():
                 rounds += results
