@@ -1,10 +1,11 @@
 """Measures how fast any client could bind pods: it decides nothing, and binds pod after pod to node after node.
 
     python -m perf.bare_client KUBECONFIG               # bind the pods that exist, then exit
+    python -m perf.bare_client KUBECONFIG --events      # and write a Scheduled Event for each
     python -m perf.bare_client KUBECONFIG --watch       # bind each pod as soon as a watch reports it
 
-It writes bindings with the same code as kscheduler, and no Events. How many it writes is the upper bound for a
-scheduler on this control plane, and how long a pod waits for it is the time that the control plane itself takes.
+It writes bindings and Events with the same code as kscheduler. How many it writes is the upper bound for a scheduler on
+this control plane, and how long a pod waits for it is the time that the control plane itself takes.
 `perf.compare_kube_scheduler --bare` and the target `bare-client` of `perf.workloads` run it beside the schedulers.
 """
 
@@ -18,6 +19,7 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,10 +28,11 @@ import uvloop
 from kscheduler.api.objects import Node, Pod
 from kscheduler.client.bind_lane import BindLane
 from kscheduler.client.binder import Binder
-from kscheduler.client.concurrency import run_together
+from kscheduler.client.concurrency import cancel_and_wait, run_together
 from kscheduler.client.informer import Informer
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import NODES, PODS, Binding, Resource
+from kscheduler.client.recorder import EventRecorder
 from kscheduler.errors import APIError
 from kscheduler.testing.controlplane import ControlPlane, Process
 
@@ -44,10 +47,11 @@ T = TypeVar("T")
 class BareClient:
     """Runs the bare client as a process beside a control plane."""
 
-    def __init__(self, control_plane: ControlPlane, *, watch: bool = False) -> None:
+    def __init__(self, control_plane: ControlPlane, *, watch: bool = False, events: bool = False) -> None:
         command = [sys.executable, "-m", "perf.bare_client", str(control_plane.admin_kubeconfig)]
         repository = Path(__file__).resolve().parents[1]
         command += ["--watch"] if watch else []
+        command += ["--events"] if events else []
         self.process: Process = control_plane.start_process("bare-client", command, directory=repository)
         if watch:
             self.process.wait_ready(lambda: READY in self.process.log_text())
@@ -65,33 +69,51 @@ class _Clock:
 
 
 class _Bindings:
-    """Writes bindings in the background, and counts those that failed."""
+    """Writes bindings in the background, and an Event for each if there is a recorder; counts failed bindings."""
 
-    def __init__(self, client: KubeClient) -> None:
+    def __init__(self, client: KubeClient, recorder: EventRecorder | None = None) -> None:
         self.lane = BindLane(client, Binder(client, random.Random(0)), limit=AT_ONCE)
         self.failed = 0
+        self._recorder = recorder
 
     def write(self, pod: Pod, node_name: str) -> None:
         meta = pod.metadata
-        self.lane.submit(Binding(meta.namespace, meta.name, meta.uid, node_name), self._answered)
+        binding = Binding(meta.namespace, meta.name, meta.uid, node_name)
+        self.lane.submit(binding, partial(self._answered, pod, node_name))
 
-    def _answered(self, error: APIError | None) -> None:
-        self.failed += error is not None
+    def _answered(self, pod: Pod, node_name: str, error: APIError | None) -> None:
+        if error is not None:
+            self.failed += 1
+        elif self._recorder is not None:
+            self._recorder.record_scheduled(pod, node_name)
 
 
-async def bind_all(kubeconfig: str) -> int:
+async def bind_all(kubeconfig: str, *, events: bool = False) -> int:
     """Bind all pods that have no node; returns how many were not bound."""
     client = await _connect(kubeconfig)
     try:
-        nodes = [node.metadata.name for node in await _list(client, NODES)]
-        bindings = _Bindings(client)
-        pods = [pod for pod in await _list(client, PODS) if not pod.spec.node_name]
-        for pod, node_name in zip(pods, itertools.cycle(nodes)):
-            bindings.write(pod, node_name)
-        await bindings.lane.drain(3600.0)
-        return bindings.failed
+        if events:
+            recorder = EventRecorder(client, _Clock(), random.Random(0), controller=NAME, instance=NAME)
+            recording = asyncio.ensure_future(recorder.run())
+            try:
+                failed = await _bind_all(client, recorder)
+                await recorder.drain(3600.0)
+            finally:
+                await cancel_and_wait(recording)
+            return failed
+        return await _bind_all(client, None)
     finally:
         await client.close()
+
+
+async def _bind_all(client: KubeClient, recorder: EventRecorder | None) -> int:
+    nodes = [node.metadata.name for node in await _list(client, NODES)]
+    bindings = _Bindings(client, recorder)
+    pods = [pod for pod in await _list(client, PODS) if not pod.spec.node_name]
+    for pod, node_name in zip(pods, itertools.cycle(nodes)):
+        bindings.write(pod, node_name)
+    await bindings.lane.drain(3600.0)
+    return bindings.failed
 
 
 class NodesInTurn:
@@ -189,9 +211,9 @@ async def _list(client: KubeClient, resource: Resource[T]) -> list[T]:
             return found
 
 
-async def _serve(kubeconfig: str) -> None:
+async def _serve(kubeconfig: str, *, events: bool) -> None:
     """Bind, then wait to be stopped, so that the measuring process can read this process's CPU time."""
-    failed = await bind_all(kubeconfig)
+    failed = await bind_all(kubeconfig, events=events)
     print(f"{failed} pods were not bound", flush=True)
     await asyncio.Event().wait()
 
@@ -200,13 +222,14 @@ def _main() -> None:
     parser = argparse.ArgumentParser(prog="perf.bare_client")
     parser.add_argument("kubeconfig")
     parser.add_argument("--watch", action="store_true", help="bind pods as they come, until stopped")
+    parser.add_argument("--events", action="store_true", help="write Events, too; not with --watch")
     options = parser.parse_args()
     uvloop.install()
     if options.watch:
         gc.disable()  # a floor has no pauses of its own
         asyncio.run(bind_as_they_come(options.kubeconfig))
     else:
-        asyncio.run(_serve(options.kubeconfig))
+        asyncio.run(_serve(options.kubeconfig, events=options.events))
 
 
 if __name__ == "__main__":
