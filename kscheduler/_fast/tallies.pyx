@@ -84,7 +84,11 @@ cdef class DomainTally:
 
     @property
     def is_good(self):
-        """True if the sums are valid."""
+        """True if the sums are those of the rows (nodes) as they were given.
+
+        They are not before the first `rebuild`, after a sum beyond 2^30, after a change of a row that the tally does
+        not have, and after `give_up`. Such a tally must be rebuilt before it is read again.
+        """
         return self.c.is_good
 
     @property

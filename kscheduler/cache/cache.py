@@ -130,9 +130,10 @@ class Cache:
             self._put(PodState(pod, node_name, False), self.table.get(node_name))
 
     def confirm(self, pod: Pod) -> bool:
-        """Confirm an assumed pod that the watch shows on its node, if its binding is written and no more has changed.
+        """Confirm an assumed pod if the watch shows it bound to the assumed node and otherwise unchanged.
 
-        So it is with nearly all pods. Returns False, and changes nothing, in all other cases: `set_pod` knows them.
+        This is the short way for the usual case. Returns False, and changes nothing, in every other case, for example
+        if the answer to the binding has not come yet; the caller then uses `set_pod`, which handles all cases.
         """
         state = self._pods.get(pod.metadata.uid)
         if (

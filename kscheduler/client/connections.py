@@ -400,7 +400,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 class _Awaited(Exchange, kw_only=True):
-    """An exchange that somebody awaits."""
+    """A request and its answer for which a coroutine waits."""
 
     waiter: asyncio.Future[Answer]
 

@@ -129,7 +129,11 @@ class DecisionLog:
         return now >= self._spare.from_s
 
     def first_asked_for(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
-        """Return the index of the first pod of which `is_asked_for` is true; the length without one."""
+        """Return the index in `batch` of the first pod whose annotation requests details of its decision.
+
+        Pods before it can be decided together on the compiled lane, which has no details. Returns the length of `batch`
+        if no pod requests them, or if the budget for such pods is spent.
+        """
         for index, queued in enumerate(batch):
             if queued.pod_info.pod.metadata.annotations is not None and self.is_asked_for(queued.pod_info, now):
                 return index

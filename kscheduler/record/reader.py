@@ -34,7 +34,10 @@ _decode = json_decoder(AnyEntry)
 
 
 class RecordReader:
-    """Reads one file of a record. Can be iterated once; afterwards `is_cut` says whether the end is missing."""
+    """Iterates, once, over the entries in one file of a record.
+
+    Afterwards `is_cut` says whether the end of the file is missing.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open the file and read its header. Raises ConfigError if it is no record, or has an unknown format."""

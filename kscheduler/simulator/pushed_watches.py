@@ -1,7 +1,7 @@
-"""A watch whose events are delivered by calls of the virtual loop: no task waits for them.
+"""The watches of the simulated apiserver: they call the informer with the events, so that no task waits for them.
 
-What a watch by a task would see at which time is kept: changes are delivered one round of the loop after the first of
-them, or after the latency of a watch, together with those that came meanwhile.
+The events come as they would to a task that awaits them: one turn of the event loop after the first change, or later by
+the watch's latency if it has one, together with all changes that were made in between.
 """
 
 from __future__ import annotations

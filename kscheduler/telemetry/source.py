@@ -59,7 +59,7 @@ def why_useless(reading: Reading) -> str:
 
 
 class ReadingBuilder:
-    """Collects the values of one metric from the elements of an answer."""
+    """Makes the Reading of one metric, i.e. its value by node, from the elements of a metrics source's answer."""
 
     def __init__(self) -> None:
         self._reading = Reading()

@@ -82,7 +82,11 @@ class DomainTally:
 
     @property
     def is_good(self) -> bool:
-        """True if the sums are valid."""
+        """True if the sums are those of the rows (nodes) as they were given.
+
+        They are not before the first `rebuild`, after a sum beyond 2^30, after a change of a row that the tally does
+        not have, and after `give_up`. Such a tally must be rebuilt before it is read again.
+        """
         return self._is_good
 
     @property

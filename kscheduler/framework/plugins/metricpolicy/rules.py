@@ -72,7 +72,11 @@ Input = Values | Baseline
 
 @dataclass(slots=True)
 class Rules:
-    """A policy compiled for the kernel."""
+    """The filters and goals of a metric policy (MetricPolicy, see LIVE_METRICS.md) as inputs of the compiled kernel.
+
+    The kernel `_fast/metric_rules` takes columns of numbers by node, and tests and goals that name a column by its
+    index in `inputs`.
+    """
 
     groups: list[list[MetricTest]] = field(default_factory=list)
     goals: list[MetricGoal] = field(default_factory=list)
