@@ -55,6 +55,13 @@ def test_a_traced_pod_leaves_at_its_time_bound_or_not() -> None:
     assert lives(outcome) == {"a": (0.0, 10.0), "b": (None, 5.0)}
 
 
+def test_a_pod_that_leaves_when_it_comes_is_not_tried() -> None:
+    arrivals = [Arrival(0.0, pod("a")), Arrival(5.0, pod("b"), leaves_at_s=5.0), Arrival(6.0, pod("c"))]
+    outcome = simulate([make_node("n0", cpu="1")], arrivals, real_scheduler(default_config(), Options()))
+    assert lives(outcome)["b"] == (None, 5.0)
+    assert outcome.attempts == {"scheduled": 1, "unschedulable": 1}
+
+
 def test_it_ends_when_the_rest_fits_nowhere_and_says_so() -> None:
     arrivals = [Arrival(0.0, pod("a", "3")), Arrival(0.0, pod("b", "3"))]
     outcome = simulate([make_node("n0", cpu="4")], arrivals)
