@@ -5,6 +5,7 @@
     python -m perf.ceiling --against ../before --rounds 5     # paired with another checkout that has its own .venv
     python -m perf.ceiling --shapes plain --stages            # and where the time goes (needs py-spy's rights)
     python -m perf.ceiling --idle 60                          # what an idle scheduler uses
+    python -m perf.ceiling --shapes plain --come-and-go 1000000    # does memory grow with the pods that have gone?
 
 The real process (`kscheduler run`) is pinned to core 0, the stub apiserver and this program to core 1. The stub speaks
 TLS, serves lists and watches as JSON and takes bindings and Events as protobuf, with answers as long as an apiserver's.
@@ -69,10 +70,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--against", type=Path, help="another checkout with its own .venv; rounds take turns")
     parser.add_argument("--stages", action="store_true", help="one more round of each shape under py-spy")
     parser.add_argument("--idle", type=float, metavar="SECONDS", help="measure an idle scheduler instead")
+    parser.add_argument(
+        "--come-and-go", type=int, metavar="PODS", help="measure memory while so many pods come and go instead"
+    )
     parser.add_argument("--output", type=Path, help="file for the rounds, as JSON")
     options = parser.parse_args(argv)
     if options.idle:
         print(idle(Plan("plain", ROOT, options.nodes, options.pods, options.warm_up), options.idle))
+        return 0
+    if options.come_and_go:
+        for shape in options.shapes:
+            come_and_go(Plan(shape, ROOT, options.nodes, options.pods, options.warm_up), options.come_and_go)
         return 0
     checkouts = [ROOT, *([options.against.resolve()] if options.against else [])]
     rounds: list[Round] = []
@@ -117,6 +125,29 @@ def idle(plan: Plan, seconds: float) -> str:
         used_s = scheduler.process.usage().cpu_s - before_s
         scheduler.stop()
     return f"idle, {plan.nodes} nodes: {used_s / seconds:.2%} of a core for {seconds:g} s"
+
+
+def come_and_go(plan: Plan, total: int) -> None:
+    """Print the scheduler's memory while `total` pods come in bursts, each of which is deleted before the next.
+
+    Memory is the resident set after a burst is bound: it holds one burst's pods. The first tenth is not compared, for
+    rings of decisions and tables are still filling up.
+    """
+    with StubApiserver(cores=OTHER_CORE) as stub:
+        scheduler = started(stub, plan)
+        resident_mib: list[float] = []
+        for number in range(1, max(2, total // plan.pods) + 1):
+            stub.forget_pods()
+            burst(stub, plan.shape, plan.pods, first=number * plan.pods)
+            resident_mib.append(scheduler.process.resident_bytes() / 2**20)
+            print(f"{plan.shape}: {number * plan.pods:>9,} pods, {resident_mib[-1]:.1f} MiB", flush=True)
+        scheduler.stop()
+    later = resident_mib[len(resident_mib) // 10 :]
+    half = len(later) // 2
+    before, after = statistics.median(later[:half] or later), statistics.median(later[half:])
+    print(
+        f"{plan.shape}: median {before:.1f} MiB in the first half, {after:.1f} in the second; at most {max(later):.1f}"
+    )
 
 
 def stages(plan: Plan) -> str:

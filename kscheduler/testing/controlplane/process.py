@@ -135,8 +135,12 @@ class Process:
         """
         if self.is_running:
             with contextlib.suppress(OSError, LookupError):  # it ended between the question and the answer
-                self._last_usage = Usage(_cpu_s(self.pid), _peak_memory_bytes(self.pid))
+                self._last_usage = Usage(_cpu_s(self.pid), _memory_bytes(self.pid, "VmHWM"))
         return self._last_usage
+
+    def resident_bytes(self) -> int:
+        """Return the present resident set in bytes (VmRSS). Raises OSError if the process has ended."""
+        return _memory_bytes(self.pid, "VmRSS")
 
     def log_text(self) -> str:
         """Return everything the process has logged, in all its starts."""
@@ -202,8 +206,8 @@ def _cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _peak_memory_bytes(pid: int) -> int:
+def _memory_bytes(pid: int, field: str) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
+        if line.startswith(f"{field}:"):
             return int(line.split()[1]) * 1024
-    raise LookupError("VmHWM")
+    raise LookupError(field)

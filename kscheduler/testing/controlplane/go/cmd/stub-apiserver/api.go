@@ -101,11 +101,11 @@ func (a *api) bind(response http.ResponseWriter, request *http.Request) {
 		a.mistake(response, http.StatusNotFound, "NotFound", fmt.Sprintf("pod %q or node %q", name, binding.Target.Name))
 	case string(binding.UID) != uidOf(one.index):
 		a.mistake(response, http.StatusConflict, "Conflict", fmt.Sprintf("pod %q has another uid than %q", name, binding.UID))
-	case one.isBind:
+	case one.node != "":
 		a.conflicts.Add(1)
 		a.mistake(response, http.StatusConflict, "Conflict", fmt.Sprintf("pod %q is bound already", name))
 	default:
-		one.isBind = true
+		one.node = binding.Target.Name
 		one.text = a.settled[one.kind].fill(one.index, a.version.next(), binding.Target.Name)
 		a.pods.tell("MODIFIED", one.text)
 		a.bound.Add(1)
@@ -195,7 +195,13 @@ func (a *api) forgetPods() {
 	a.pods.mutex.Lock()
 	defer a.pods.mutex.Unlock()
 	for _, name := range a.pods.order {
-		a.pods.tell("DELETED", a.pods.objects[name].text)
+		one := a.pods.objects[name]
+		kinds := a.bodies
+		if one.node != "" {
+			kinds = a.settled
+		}
+		// As the apiserver's, a deletion has a version of its own.
+		a.pods.tell("DELETED", kinds[one.kind].fill(one.index, a.version.next(), one.node))
 	}
 	a.pods.objects, a.pods.order = map[string]*object{}, nil
 	a.bodies, a.settled = nil, nil

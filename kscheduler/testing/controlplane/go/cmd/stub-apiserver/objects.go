@@ -62,10 +62,10 @@ func uidOf(index int) string {
 
 // object is one node or pod as the list and the watches show it.
 type object struct {
-	index  int
-	kind   int // of its template
-	text   []byte
-	isBind bool
+	index int
+	kind  int // of its template
+	text  []byte
+	node  string // its name, once bound
 }
 
 // batch is what creates objects: `count` of them from `first` on, the templates taking turns.
