@@ -321,7 +321,7 @@ class SelectivePlugin(Plugin, Protocol):
     """A plugin at Reserve, Permit, PreBind or PostBind that has nothing to do there for most pods."""
 
     def concerns(self, pod: PodInfo) -> bool:
-        """Return False if the plugin's Reserve, Permit, PreBind and PostBind do nothing for the pod and can be left out.
+        """Return False if the plugin's Reserve, Permit, PreBind and PostBind do nothing for the pod.
 
         The answer must depend on the pod's spec alone, because it is kept for all pods with the same spec.
         """

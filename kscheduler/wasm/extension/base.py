@@ -382,7 +382,7 @@ def _begin(instance: Instance, cycle: Cycle) -> None:
 
 
 class _Stopwatch:
-    """A Clock that reads the Handle's stopwatch; it times how long a failing guest is not called if there is no other."""
+    """A Clock that reads the Handle's stopwatch; it times how long a failing guest is not called."""
 
     def __init__(self, stopwatch: Callable[[], float]) -> None:
         self.now = stopwatch
