@@ -12,15 +12,16 @@ import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.client.bind_lane import BindLane
 from kscheduler.client.binder import Binder
 from kscheduler.client.concurrency import run_together, within
+from kscheduler.client.informer import Handler
 from kscheduler.client.pod_status import PodStatusLane
-from kscheduler.client.protocol import Client
+from kscheduler.client.protocol import Client, Resource
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.times import rfc3339
@@ -57,6 +58,7 @@ from kscheduler.framework.events import (
     EventResource,
     Registration,
 )
+from kscheduler.framework.evictions import Evictions
 from kscheduler.framework.extender_verdict import EXTENDER
 from kscheduler.framework.interface import Handle, Plugin
 from kscheduler.framework.nominations import Nominations
@@ -126,8 +128,14 @@ def check_supported(config: SchedulerConfig, guests: GuestPlugins | None = None)
 class Scheduler:
     """Owns all parts of a running scheduler.
 
-    Raises ConfigError for a configuration that names something unsupported.
+    Raises ConfigError for a configuration that names something unsupported. Subclasses that record or replay decisions
+    have some parts of other types, and build others differently.
     """
+
+    queue_type: type[SchedulingQueue] = SchedulingQueue
+    one_type: type[ScheduleOne] = ScheduleOne
+    batch_type: type[ScheduleBatch] = ScheduleBatch
+    bindings_type: type[Bindings] = Bindings
 
     def __init__(
         self,
@@ -156,7 +164,7 @@ class Scheduler:
         self.cache = Cache(assumed_ttl_s=options.assumed_pod_ttl_s)
         self.nominations = Nominations()
         self._work = Turns(self._decide)  # set when there may be something to decide
-        self.waiting_pods = WaitingPods(self._work.set)
+        self.waiting_pods = self._build_waiting_pods()
         self._timers = PodTimers(clock, self._work.set)
         self._draining = False
         self._assumed_ttl_s = options.assumed_pod_ttl_s
@@ -179,7 +187,7 @@ class Scheduler:
         self.owners = Owners()
         self.budgets = DisruptionBudgets()
         self.preemptions = BackgroundTasks("a preemption", self._work.set)
-        self._pre_binds = PreBindSteps(self._work.set)
+        self._pre_binds = self._build_pre_binds()
         quick_steps = QuickSteps(options.bind_concurrency, self._work.set)
         self._evictions = self._build_evictions(client)
         self._node_documents = NodeDocuments()
@@ -199,7 +207,7 @@ class Scheduler:
             )
             if self._guests.keep_answers:
                 self._node_documents.call_on_change(self.cache.table.note_change)
-        self.statuses = PodStatusLane(client)
+        self.statuses = self._build_statuses(client)
         outside = ExtenderBinder(self.extenders.binders, self.binder, self._work.set)
         watches = self._build_watches(client, stopwatch, options)
         self.pods, self.nodes, self.informers = watches.pods, watches.nodes, watches.informers
@@ -211,8 +219,8 @@ class Scheduler:
             )
         self._max_in_unschedulable_s = options.max_in_unschedulable_s
         pauses = options.pauses or RetryPauses(random.Random(0))
-        self._refused_pods = RefusedPods(self.queue, clock, pauses, self._work.set)
-        self._schedule_one = ScheduleOne(
+        self._refused_pods = self._build_refused_pods(pauses)
+        self._schedule_one = self.one_type(
             self.cache,
             self.queue,
             self.profiles,
@@ -230,7 +238,7 @@ class Scheduler:
             decisions=self.decisions,
             bind_outside=outside.bind if self.extenders.binders else None,
         )
-        self.bindings = Bindings(
+        self.bindings = self.bindings_type(
             self._schedule_one,
             BindingTasks(
                 options.bind_concurrency,
@@ -257,7 +265,22 @@ class Scheduler:
         self, config: SchedulerConfig, stopwatch: Callable[[], float], options: Options
     ) -> dict[str, Framework]:
         profiles: dict[str, Framework] = {}
-        self._handle = handle = Handle(
+        self._handle = handle = self._build_handle(profiles, stopwatch)
+        for profile in config.profiles:
+            percentage = profile.percentage_of_nodes_to_score
+            profiles[profile.scheduler_name] = Framework(
+                profile.scheduler_name,
+                self._plugins_of(profile, handle),
+                handle,
+                observer=self.measurements,
+                stopwatch=stopwatch,
+                percentage_of_nodes_to_score=config.percentage_of_nodes_to_score if percentage is None else percentage,
+                first_on_tie=options.first_on_tie,
+            )
+        return profiles
+
+    def _build_handle(self, profiles: Mapping[str, Framework], stopwatch: Callable[[], float]) -> Handle:
+        return Handle(
             table=self.cache.table,
             rng=self._rng,
             bind=self.binder.bind_pod,
@@ -277,20 +300,20 @@ class Scheduler:
             telemetry=Telemetry() if self.live_metrics is None else self.live_metrics.telemetry,
             retry=self._timers.retry,
         )
-        for profile in config.profiles:
-            percentage = profile.percentage_of_nodes_to_score
-            profiles[profile.scheduler_name] = Framework(
-                profile.scheduler_name,
-                self._plugins_of(profile, handle),
-                handle,
-                observer=self.measurements,
-                stopwatch=stopwatch,
-                percentage_of_nodes_to_score=config.percentage_of_nodes_to_score if percentage is None else percentage,
-                first_on_tie=options.first_on_tie,
-            )
-        return profiles
 
-    def _build_evictions(self, client: Client) -> SchedulerEvictions:
+    def _build_waiting_pods(self) -> WaitingPods:
+        return WaitingPods(self._work.set)
+
+    def _build_pre_binds(self) -> PreBindSteps:
+        return PreBindSteps(self._work.set)
+
+    def _build_statuses(self, client: Client) -> PodStatusLane:
+        return PodStatusLane(client)
+
+    def _build_refused_pods(self, pauses: RetryPauses) -> RefusedPods:
+        return RefusedPods(self.queue, self._clock, pauses, self._work.set)
+
+    def _build_evictions(self, client: Client) -> Evictions:
         """Build the object through which preemption writes; profiles need it when they are built."""
         return SchedulerEvictions(
             client,
@@ -337,7 +360,7 @@ class Scheduler:
     ) -> SchedulingQueue:
         first = next(iter(self.profiles.values()))
         sort_key = first.sort_key  # the same in all profiles: validation demands it
-        return SchedulingQueue(
+        return self.queue_type(
             lambda queued: sort_key(queued.pod_info.priority, queued.timestamp),
             first.run_pre_enqueue if len(self.profiles) == 1 else self._pre_enqueue,
             initial_backoff_s=config.pod_initial_backoff_seconds,
@@ -364,7 +387,7 @@ class Scheduler:
         lane = None
         if options.compiled_lane:
             lane = CompiledLane(self.profiles, self._handle, self.measurements, stopwatch)
-        return ScheduleBatch(
+        return self.batch_type(
             self.queue,
             self.cache,
             self.profiles,
@@ -415,6 +438,7 @@ class Scheduler:
             past_bindings=self._past_bindings,
             pods=self._known_pods,
             on_gone=self.statuses.forget,
+            around=self._events,
         )
         return Watches(
             client,
@@ -427,6 +451,10 @@ class Scheduler:
             prove_silent=options.prove_silent_watches,
             bound_since=None if self.live_metrics is None else self._bound_since,
         )
+
+    def _events(self, resource: Resource[Any], handler: Handler[Any]) -> Handler[Any]:
+        """Return the handler that the informer of this kind calls: `handler`, or one that calls it."""
+        return handler
 
     def _bound_since(self) -> str:
         """Return the time since which bindings matter, because samples of live metrics may not include their pods."""

@@ -20,6 +20,7 @@ from kscheduler.command.flags import (
     InspectOptions,
     PluginTestOptions,
     RecordOptions,
+    ReplayOptions,
     RunOptions,
     ShowOptions,
     SimulateOptions,
@@ -67,6 +68,8 @@ def prepare(argv: Sequence[str] | None) -> Command:
         return lambda: sweep(options)
     if isinstance(options, RecordOptions):
         return lambda: record(options)
+    if isinstance(options, ReplayOptions):
+        return lambda: replay(options)
     if isinstance(options, ExplainOptions):
         return lambda: explain(options)
     if isinstance(options, (InspectOptions, PluginTestOptions)):
@@ -167,6 +170,15 @@ def record(options: RecordOptions) -> int:
 
     logs.configure(verbosity=logs.QUIET)
     return record_cluster(options, SystemClock())
+
+
+def replay(options: ReplayOptions) -> int:
+    from kscheduler.command.replay import replay as replay_record
+
+    logs.configure(verbosity=logs.QUIET)
+    text, code = replay_record(options)
+    print(text, end="")
+    return code
 
 
 def explain(options: ExplainOptions) -> int:

@@ -132,6 +132,9 @@ class RunOptions:
     explain: DecisionLogOptions = field(default_factory=DecisionLogOptions)
     routing_config: str = ""  # "": no webhook, new pods keep the scheduler they name
     plugin_cache_dir: str | None = None  # for compiled wasm plugins; None: the user's cache directory, "": no cache
+    record: str = ""  # file to record all decisions in, and what they depend on; "": none
+    record_part_bytes: int = 0  # size at which another file is begun; 0: no limit
+    record_keep_parts: int = 0  # how many of the newest files are kept; 0: all
     warnings: tuple[str, ...] = ()  # to be logged once logging is set up
 
 
@@ -179,6 +182,17 @@ class RecordOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """The options of `kscheduler replay RECORD`."""
+
+    record: str
+    config: str = ""  # configuration file; "": the configuration in the record
+    nodes: str = ""  # file with nodes that are added to the recorded ones
+    output: str = "text"
+    shown: int = 1  # how many differences are printed
+
+
+@dataclass(frozen=True, slots=True)
 class InspectOptions:
     """The options of `kscheduler plugin inspect FILE`."""
 
@@ -215,6 +229,7 @@ Options = (
     | SimulateOptions
     | SweepOptions
     | RecordOptions
+    | ReplayOptions
     | ExplainOptions
     | InspectOptions
     | PluginTestOptions
@@ -296,6 +311,7 @@ def _parser(command: str = "") -> _Parser:
     _add_simulate(simulate, command == "simulate")
     _add_sweep(commands, command)
     _add_record(commands.add_parser("record", help="record a cluster's objects and their changes, for simulate"))
+    _add_replay(commands.add_parser("replay", help="decide again what a record of a running scheduler decided"))
     _add_explain(commands.add_parser("explain", help="ask a running scheduler why a pod is where it is, or nowhere"))
     _add_config(commands.add_parser("config", help="check or show a configuration file"))
     _add_plugin(commands.add_parser("plugin", help="look at a wasm plugin, or try it on a cluster from a file"))
@@ -376,6 +392,17 @@ def _record_options(namespace: argparse.Namespace) -> RecordOptions:
     )
 
 
+def _add_replay(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("record", metavar="RECORD", help="the first file of a record of kscheduler run --record")
+    parser.add_argument("--config", default="", metavar="FILE", help="another configuration than the recorded one")
+    parser.add_argument("--nodes", default="", metavar="FILE", help="manifests of further nodes, there from the start")
+    parser.add_argument(
+        "--show", dest="shown", type=_count, default=1, metavar="N", help="differences to print (default 1)"
+    )
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    parser.set_defaults(make=partial(_from_flags, ReplayOptions))
+
+
 def _add_explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pod", metavar="POD", help="a name, or NAMESPACE/NAME")
     parser.add_argument("-n", "--namespace", default="default", metavar="NAME", help="of the pod (default default)")
@@ -436,6 +463,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_metric_flags(parser.add_argument_group("metrics"))
     _add_own_flags(parser.add_argument_group("beyond kube-scheduler"))
     _add_explain_flags(parser.add_argument_group("memory of decisions"))
+    _add_record_flags(parser.add_argument_group("record for kscheduler replay"))
     for name in IGNORED_FLAGS:
         parser.add_argument(name, nargs="?", const="true", dest=f"ignored{name}", help=argparse.SUPPRESS)
     parser.set_defaults(make=_run_options)
@@ -682,6 +710,25 @@ def _add_explain_flags(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def _add_record_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--record",
+        default="",
+        metavar="FILE",
+        help="record all decisions and what they depend on; a further part if it exists: FILE.2, FILE.3...",
+    )
+    group.add_argument(
+        "--record-part-size",
+        type=_bytes,
+        default=0,
+        metavar="QUANTITY",
+        help="begin another part when one is larger",
+    )
+    group.add_argument(
+        "--record-keep-parts", type=_count, default=0, metavar="N", help="remove all but the last N; none by default"
+    )
+
+
 def _add_boolean(group: argparse._ArgumentGroup, flag: str, text: str | None, *, default: bool | None = False) -> None:
     """Add a boolean flag, which may be given without a value, as in Go. `text` is its help."""
     group.add_argument(flag, type=_boolean, nargs="?", const=True, default=default, metavar="true|false", help=text)
@@ -727,6 +774,7 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
             namespace.explain_top_nodes,
             namespace.explain_annotations,
         ),
+        record_part_bytes=namespace.record_part_size,
         warnings=_warnings(namespace, gates),
     )
 

@@ -12,7 +12,9 @@ import random
 import socket
 import time
 import uuid
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import uvloop
@@ -147,7 +149,7 @@ async def serve(
         if election.leader_elect and options.replace_ended_holder:
             ended = GoneHolder.from_environment(client)
             identity = ended.identity
-        scheduler = Scheduler(
+        scheduler = scheduler_maker(options)(
             client,
             config,
             clock=clock,
@@ -211,6 +213,19 @@ async def serve(
     finally:
         for one in {client, reviewers.authentication, reviewers.authorization}:
             await one.close()
+
+
+def scheduler_maker(options: RunOptions) -> Callable[..., Scheduler]:
+    """Return what builds the scheduler: one that records itself if that is requested. Raises ConfigError."""
+    if not options.record:
+        return Scheduler
+    from kscheduler.replay.recording import RecordedScheduler, RecordingOptions
+
+    path = Path(options.record)
+    if not path.parent.is_dir():
+        raise ConfigError(f"--record {path}: expected a directory {path.parent}, there is none")
+    recording = RecordingOptions(path, options.record_part_bytes, options.record_keep_parts)
+    return partial(RecordedScheduler, recording=recording)
 
 
 class Reviewers(NamedTuple):

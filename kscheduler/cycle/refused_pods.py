@@ -63,8 +63,12 @@ class RefusedPods:
             await self._some.wait()
             while self.refused_at:
                 await self._pauses.pause(TRY_EVERY_S, may_probe=False)
-                self._activate(1)
+                self.try_one()
             self._some.clear()
+
+    def try_one(self) -> None:
+        """Make the pod active that was refused first, unless that was a moment ago."""
+        self._activate(1)
 
     def _activate(self, most: int) -> None:
         latest = self._clock.now() - SOONEST_S

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +71,9 @@ class Evictions:
 
     def attempted(self) -> None:
         """Count one pod for which preemption was attempted, for metrics."""
+
+    def planned(self, preemptor: Pod, victims: Sequence[Pod]) -> None:
+        """Report the victims that a preemption is about to end, before it begins."""
 
     def chosen(self, victims: int) -> None:
         """Report the number of victims on the node that a preemption chose, for metrics."""

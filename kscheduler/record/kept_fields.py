@@ -7,6 +7,8 @@ Kubernetes and of this project are recorded, since decisions depend on some of t
 
 from __future__ import annotations
 
+import hashlib
+
 import msgspec
 from msgspec.structs import replace
 
@@ -16,17 +18,29 @@ _DOMAINS = ("kubernetes.io", "k8s.io", "kscheduler.io")
 # Domains not recorded: the manifests that kubectl applied; results of simulated decisions, which grow without end.
 _LEFT_OUT = ("kubectl.kubernetes.io", "kube-scheduler-simulator.sigs.k8s.io")
 
+LEFT_OUT = "record.kscheduler.io/left-out"  # annotation with the digest of those that are not recorded
+
 _encode = msgspec.json.Encoder().encode
 
 
-def encoded(obj: APIObject) -> msgspec.Raw:
-    """Return the object as JSON, with only what a record may contain."""
+def encoded(obj: APIObject, key: bytes = b"") -> msgspec.Raw:
+    """Return the object as JSON, with only what a record may contain.
+
+    With a `key`, a digest under that key stands for the annotations that are left out, so that a change of them is a
+    change in the record, too. Without the key, which is not recorded, the digest cannot be used to guess them.
+    """
     annotations = obj.metadata.annotations
     if annotations:
         kept = {name: value for name, value in annotations.items() if _is_kept(name)}
         if len(kept) < len(annotations):
+            if key:
+                kept[LEFT_OUT] = _digest({name: annotations[name] for name in annotations.keys() - kept.keys()}, key)
             obj = replace(obj, metadata=replace(obj.metadata, annotations=kept or None))
     return msgspec.Raw(_encode(obj))
+
+
+def _digest(annotations: dict[str, str], key: bytes) -> str:
+    return hashlib.blake2b(_encode(sorted(annotations.items())), digest_size=8, key=key).hexdigest()
 
 
 def _is_kept(annotation: str) -> bool:

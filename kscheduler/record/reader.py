@@ -16,7 +16,7 @@ import zstandard
 
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import json_decoder
-from kscheduler.record.entries import FORMAT, AnyEntry, Change, End, Header, Mark, Synced
+from kscheduler.record.entries import FORMAT, AnyEntry, End, Header, Mark, Readable
 
 MAX_LINE_BYTES = 32 << 20  # far more than the 1.5 MiB that etcd allows an object
 
@@ -69,9 +69,9 @@ class RecordReader:
         assert isinstance(header, Header)
         return header
 
-    def __iter__(self) -> Iterator[Change | Synced]:
+    def __iter__(self) -> Iterator[Readable]:
         """Yield the entries before the last mark. Raises ConfigError for a line that was damaged or modified."""
-        held: list[Change | Synced] = []  # entries since the last mark, not confirmed by a mark yet
+        held: list[Readable] = []  # entries since the last mark, not confirmed by a mark yet
         while line := self._line():
             if not line.endswith(b"\n"):
                 break  # cut off within a line

@@ -21,7 +21,7 @@ from kscheduler.client.informer import Informer
 from kscheduler.client.protocol import GROUPS, NODES, PODS, STORAGE, UNFINISHED_PODS, Client, Resource
 from kscheduler.clock import Clock
 from kscheduler.errors import ConfigError
-from kscheduler.record.entries import FORMAT, Change, ChangeType, End, Header, Synced
+from kscheduler.record.entries import OBJECTS_ONLY, Change, ChangeType, End, Header, Synced
 from kscheduler.record.kept_fields import encoded
 from kscheduler.record.writer import RecordWriter
 
@@ -62,6 +62,7 @@ class Recorder:
             for kind in KINDS
         ]
         self._writer: RecordWriter | None = None  # None until all kinds are listed
+        self._number = 0  # of the current file
         self._started_s = 0.0  # monotonic time of the current file's header
         self._stopping = asyncio.Event()
         self._failure: ConfigError | None = None  # the error of a failed write
@@ -118,11 +119,12 @@ class Recorder:
 
     def _begin_part(self) -> RecordWriter:
         """Open the next file and write all current objects. Nothing is awaited, so no change can happen in between."""
-        number, path = next_part(self._options.path)
+        number, path = next_part(self._options.path, self._number)
         writer = self._writer = RecordWriter(path)
+        self._number = number
         self.parts.append(path)
         self._started_s = self._clock.now()
-        writer.write(Header(FORMAT, __version__, self._clock.wall(), number, self._options.configuration))
+        writer.write(Header(OBJECTS_ONLY, __version__, self._clock.wall(), number, self._options.configuration))
         for informer in self._informers:
             for obj in informer.store.values():
                 writer.write(Change(0.0, informer.resource.plural, "ADDED", encoded(obj)))
@@ -177,10 +179,16 @@ class _Changes:
         self._write(self._resource, "DELETED", obj)
 
 
-def next_part(path: Path) -> tuple[int, Path]:
-    """Return number and path of the first file that does not exist yet: `run.zst`, `run.2.zst`, `run.3.zst`, ..."""
-    number, part = 1, path
-    while part.exists():
+def next_part(path: Path, after: int = 0) -> tuple[int, Path]:
+    """Return number and path of the first file after number `after` that does not exist yet.
+
+    The files are `run.zst`, `run.2.zst`, `run.3.zst`, ...
+    """
+    number = after + 1
+    while (part := part_of(path, number)).exists():
         number += 1
-        part = path.with_suffix(f".{number}{path.suffix}")
     return number, part
+
+
+def part_of(path: Path, number: int) -> Path:
+    return path if number == 1 else path.with_suffix(f".{number}{path.suffix}")

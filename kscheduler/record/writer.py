@@ -17,10 +17,14 @@ LEVEL = 6  # compression level of zstd: a tenth more bytes than level 19, in a h
 _encode = msgspec.json.Encoder().encode
 
 
+def line_of(entry: Entry) -> bytes:
+    return _encode(entry) + b"\n"
+
+
 class RecordWriter:
     """Writes one file of a record; a context manager. Raises ConfigError if the file exists or cannot be written."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, level: int = LEVEL) -> None:
         self.path = path
         try:
             self._file = path.open("xb")
@@ -28,7 +32,7 @@ class RecordWriter:
             raise ConfigError(f"{path}: expected a new file, this one exists") from None
         except OSError as error:
             raise ConfigError(f"{path}: cannot be written: {error.strerror}") from error
-        self._compressor = zstandard.ZstdCompressor(level=LEVEL).compressobj()
+        self._compressor = zstandard.ZstdCompressor(level=level).compressobj()
         self._digest = hashlib.sha256()
         self._is_marked = True
         self.bytes = 0  # size of the file so far
@@ -46,10 +50,13 @@ class RecordWriter:
 
         Raises ConfigError if writing fails, as on a full disk.
         """
+        self.write_lines(line_of(entry))
+
+    def write_lines(self, lines: bytes) -> None:
+        """Add complete lines, as `line_of` returns them. Raises ConfigError as `write` does."""
         self._is_marked = False
-        line = _encode(entry) + b"\n"
-        self._digest.update(line)
-        self._put(self._compressor.compress(line))
+        self._digest.update(lines)
+        self._put(self._compressor.compress(lines))
 
     def flush(self) -> None:
         """Write all buffered entries to the file, and a `Mark` with their digest, so that a reader can read them."""

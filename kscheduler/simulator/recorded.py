@@ -105,7 +105,7 @@ def read_recorded(path: str, schedulers: Container[str]) -> Recorded:
     for entry in reader:
         if isinstance(entry, Synced):
             has_begun = True
-        else:
+        elif isinstance(entry, Change):
             story.add(_decoded(path, entry))
     if not has_begun:
         raise ConfigError(f"{path}: expected all that was there when recording began, the record ends before")

@@ -281,6 +281,7 @@ def test_a_flag_is_either_implemented_or_warned_of() -> None:
     own = {
         *("--assumed-pod-ttl", "--bind-concurrency", "--explain-annotations", "--explain-decisions"),
         *("--explain-memory", "--explain-top-nodes", "--plugin-cache-dir", "--recover-events", "--routing-config"),
+        *("--record", "--record-keep-parts", "--record-part-size"),
         *("--seed", "--tie-break", "--help", "--feature-gates", "--leader-elect-replace-ended-holder"),
     }
     # A new flag is to be named here, in one of the three ways.

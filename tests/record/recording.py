@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kscheduler.client.concurrency import cancel_and_wait
-from kscheduler.record.entries import Change, Synced
+from kscheduler.record.entries import Change, Readable, Synced
 from kscheduler.record.reader import RecordReader
 from kscheduler.record.recorder import Recorder, RecorderOptions
 from kscheduler.simulator.cluster import Cluster
@@ -45,8 +45,9 @@ def entries_of(path: Path) -> list[str]:
     return [_brief(entry) for entry in RecordReader(path)]
 
 
-def _brief(entry: Change | Synced) -> str:
+def _brief(entry: Readable) -> str:
     if isinstance(entry, Synced):
         return "synced"
+    assert isinstance(entry, Change)
     name = bytes(entry.object).split(b'"name":"')[1].split(b'"')[0].decode()
     return f"{entry.at:g} {entry.type} {entry.resource} {name}"

@@ -93,9 +93,9 @@ def test_a_line_that_was_taken_out_is_noticed(path: Path) -> None:
 
 
 def test_a_record_of_a_newer_format_names_the_version_that_reads_it(path: Path) -> None:
-    rewritten(path, lambda text: text.replace(b'"format":1,"version":"0.1.0"', b'"format":2,"version":"3.0.0"'))
+    rewritten(path, lambda text: text.replace(b'"format":1,"version":"0.1.0"', b'"format":3,"version":"3.0.0"'))
     with pytest.raises(
-        ConfigError, match=r"expected a record of format 1 or older, got format 2, .*kscheduler 3\.0\.0"
+        ConfigError, match=r"expected a record of format 2 or older, got format 3, .*kscheduler 3\.0\.0"
     ):
         RecordReader(path)
 

@@ -84,6 +84,19 @@ def test_a_large_part_is_followed_by_another_that_can_be_read_alone(tmp_path: Pa
     assert len(before) >= 4
 
 
+def test_files_are_numbered_on_though_the_first_are_removed(tmp_path: Path) -> None:
+    async def play(cluster: Cluster) -> None:
+        for number in range(6):
+            cluster.create_pod(make_pod(f"p{number}"))
+            await asyncio.sleep(1.0)
+
+    recorder = record(RecorderOptions(tmp_path / "run.zst", part_bytes=1, keep_parts=1), nothing, play)
+    (last,) = recorder.parts
+    number = RecordReader(last).header.part
+    assert number > 3
+    assert last == tmp_path / f"run.{number}.zst"
+
+
 def test_a_recorder_that_starts_again_begins_another_part(tmp_path: Path) -> None:
     first = record(RecorderOptions(tmp_path / "run.zst"), nothing, rest)
     second = record(RecorderOptions(tmp_path / "run.zst"), nothing, rest)

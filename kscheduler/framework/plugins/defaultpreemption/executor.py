@@ -81,6 +81,7 @@ class Executor:
         if not victims:
             return
         self._evictions.chosen(len(candidate.victims))
+        self._evictions.planned(preemptor.pod, victims)
         self.running[preemptor.uid] = None
         self._endings.choose(preemptor.uid)
         self._evictions.begin(self._run(candidate.node_name, victims, preemptor))

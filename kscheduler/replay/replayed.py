@@ -1,0 +1,442 @@
+"""A scheduler without a client, a clock or a loop of its own, which takes its inputs from a record.
+
+It has the parts of a running scheduler: handlers of events, cache, queue, profiles, cycles and preemption. `apply`
+hands it one recorded input. What a running scheduler would send to the apiserver goes nowhere, and what it would wait
+for is in the record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from kscheduler import errors
+from kscheduler.api.objects import APIObject
+from kscheduler.client.informer import Handler, Informer
+from kscheduler.client.pod_status import PodStatusLane
+from kscheduler.client.protocol import Client, Resource
+from kscheduler.client.retry_pauses import RetryPauses
+from kscheduler.config.types import SchedulerConfig
+from kscheduler.cycle.binding_tasks import PreBindSteps
+from kscheduler.cycle.bindings import Bindings
+from kscheduler.cycle.refused_pods import RefusedPods
+from kscheduler.cycle.schedule_batch import MOST_PODS, ScheduleBatch
+from kscheduler.cycle.schedule_one import BindingCycle
+from kscheduler.cycle.waiting_pods import WaitingPods
+from kscheduler.errors import APIError, ConfigError, DecodeError
+from kscheduler.framework.evictions import Evictions
+from kscheduler.framework.interface import Handle
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.status import Code, Status
+from kscheduler.input.decoding import json_decoder
+from kscheduler.observability.metrics import Metrics
+from kscheduler.record.entries import (
+    Change,
+    Decided,
+    Decision,
+    Failure,
+    Request,
+    Resumed,
+    Retried,
+    Start,
+    Woken,
+    Written,
+)
+from kscheduler.record.recorder import KINDS
+from kscheduler.replay.edge import STARTS, EdgeEvictions, EdgeStatuses, EdgeWaitingPods, NotedCycles, at_edge
+from kscheduler.scheduler import Options, Scheduler
+from kscheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Input = Change | Woken | Decided | Written | Resumed | Retried
+Task = Coroutine[Any, Any, None]
+
+_DECODERS: dict[str, Callable[[Any], Any]] = {kind.plural: json_decoder(kind.type) for kind in KINDS}
+_APIERRORS: dict[str, type[APIError]] = {
+    name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, APIError)
+}
+_EXCEPTIONS: dict[str, type[BaseException]] = {
+    "CancelledError": asyncio.CancelledError,
+    "TimeoutError": TimeoutError,
+    "InternalError": errors.InternalError,
+    "PluginError": errors.PluginError,
+}
+
+
+_PlainStatus = tuple[int, tuple[str, ...], str]
+_decode_status = json_decoder(_PlainStatus)
+_decode_outcome = json_decoder(tuple[_PlainStatus | None, Failure | None])
+
+
+class RecordedClock:
+    """The time of the input that is replayed. Implements `Clock`."""
+
+    def __init__(self, start: Start) -> None:
+        self._start_us = start.clock
+        self._at = start.clock / 1e6
+        self.wall_us = start.wall
+
+    def set(self, at: float) -> None:
+        self._at = (self._start_us + round(at * 1e6)) / 1e6
+
+    def now(self) -> float:
+        return self._at
+
+    def wall(self) -> float:
+        return self._at + self.wall_us / 1e6
+
+
+class ReplayedEdge:
+    """Runs tasks from wait to wait, when the record says so. Implements `Edge`.
+
+    Requests made during an input wait for its end: `match` then finds the recorded ones among them. Tasks whose request
+    is not in the record, because a decision was another one, are ended.
+    """
+
+    def __init__(self) -> None:
+        self._made: list[_Made] = []  # during this input
+        self._waiting: dict[int, _Made] = {}  # recorded ticket -> what waits for it
+
+    async def wait(self, verb: str, subject: str, call: Callable[[], Awaitable[T]], kind: type[Any]) -> T:
+        made = _Made(verb, subject, kind)
+        self._made.append(made)
+        return cast(T, await _Pause(made))
+
+    def task(self, verb: str, subject: str, work: Task) -> Task:
+        self._made.append(_Made(verb, subject, type(None), work))
+        return work
+
+    def resume(self, entry: Resumed) -> None:
+        """Run the task that waits for this ticket up to its next wait; do nothing if there is none."""
+        made = self._waiting.pop(entry.ticket, None)
+        if made is None or made.task is None:
+            return
+        if entry.error is not None:
+            error = _exception(entry.error)
+            self._run(made.task, lambda task: task.throw(error))
+        else:
+            value = _value(entry.value, made.kind)
+            self._run(made.task, lambda task: task.send(value))
+
+    def _run(self, task: Task, step: Callable[[Task], Any]) -> None:
+        try:
+            pause: _Pause = step(task)
+        except (StopIteration, asyncio.CancelledError):
+            return
+        except Exception:
+            log.exception("a task failed in the replay")
+            return
+        pause.made.task = task
+
+    def match(self, recorded: Sequence[Request]) -> list[tuple[str, str]]:
+        """Give the requests of this input their recorded tickets; return verb and subject of all that were made."""
+        made, self._made = self._made, []
+        left = list(made)
+        for request in recorded:
+            found = next((one for one in left if (one.verb, one.subject) == (request.verb, request.subject)), None)
+            if found is not None:
+                left.remove(found)
+                self._waiting[request.ticket] = found
+        for one in left:
+            self._end(one)
+        self._made.clear()  # what tasks requested while they ended
+        return [(one.verb, one.subject) for one in made]
+
+    def close(self) -> None:
+        """End all tasks."""
+        for made in self._waiting.values():
+            self._end(made)
+        self._waiting.clear()
+        self._made.clear()
+
+    def _end(self, made: _Made) -> None:
+        """End a task as if it had been cancelled: it releases what it holds."""
+        task = made.task
+        if task is None:
+            return
+        if made.is_start:
+            self._run(task, lambda each: each.send(None))
+        try:
+            task.close()
+        except RuntimeError:  # it waits again while it ends
+            log.debug("a task waited while it was ended", extra={"verb": made.verb})
+
+
+@dataclass(slots=True, eq=False)
+class _Made:
+    """A request that a task made, or the start of a task."""
+
+    verb: str
+    subject: str
+    kind: type[Any]  # of the result
+    task: Task | None = None  # that waits for it
+
+    @property
+    def is_start(self) -> bool:
+        return self.verb in STARTS
+
+
+class _Pause:
+    """What a task awaits."""
+
+    def __init__(self, made: _Made) -> None:
+        self.made = made
+
+    def __await__(self) -> Generator[_Pause, Any, Any]:
+        return (yield self)
+
+
+def _value(value: msgspec.Raw, kind: type[Any]) -> Any:
+    if bytes(value) == b"null":
+        return None
+    if kind is Status:
+        return _status(*_decode_status(value))
+    if kind is tuple:
+        answer, fault = _decode_outcome(value)
+        return None if answer is None else _status(*answer), None if fault is None else _exception(fault)
+    return json_decoder(kind)(value)
+
+
+def _status(code: int, reasons: tuple[str, ...], plugin: str) -> Status:
+    return Status(Code(code), reasons, plugin)
+
+
+def _exception(failure: Failure) -> BaseException:
+    kind = _APIERRORS.get(failure.type)
+    if kind is not None:
+        return kind(failure.message, status=failure.status, reason=failure.reason)
+    return _EXCEPTIONS.get(failure.type, RuntimeError)(failure.message)
+
+
+class _NoEvictions(EdgeEvictions):
+    """Evictions that write nothing; tasks are started by the replay."""
+
+    def begin(self, work: Task) -> None:
+        _ = self._edge.task("preempt", "", work)
+
+    async def together(self, *work: Coroutine[Any, Any, object]) -> None:
+        for each in work:
+            _ = self._edge.task("evict", "", _plain(each))
+        await self._edge.wait("together", "", _nothing, type(None))
+
+
+async def _plain(work: Coroutine[Any, Any, object]) -> None:
+    await work
+
+
+async def _nothing() -> None:
+    pass
+
+
+class _PreBinds(PreBindSteps):
+    """PreBind steps, which end when the record says so."""
+
+    def break_off(self, uid: str, why: str) -> bool:
+        step = self._steps.get(uid)
+        if step is None:
+            return False
+        step.broken_off = step.broken_off or why
+        return True
+
+
+class _Bindings(Bindings):
+    """Bindings that are written nowhere: their cycles wait for an outcome in the record."""
+
+    cycles: dict[str, BindingCycle]  # pod uid -> cycle of a pod whose mere binding would be under way
+
+    @property
+    def room(self) -> int:
+        """0: a slice of decisions decides nothing, because the record determines the batches."""
+        return 0
+
+    def start(self, cycle: BindingCycle) -> None:
+        if self._one.direct_binding(cycle) is None:
+            _ = self._one.bind(cycle)  # which registers the task at the edge
+        else:
+            self.cycles[cycle.pod.uid] = cycle
+
+
+class _Batch(ScheduleBatch):
+    """Batches whose size the record determines."""
+
+    def __init__(self, *args: Any, **others: Any) -> None:
+        super().__init__(*args, **others)
+        self._size = MOST_PODS
+
+    def _next_size(self, done: int, asked: int, seconds: float) -> int:
+        return MOST_PODS
+
+
+class ReplayedScheduler(Scheduler):
+    """A scheduler that takes its inputs from a record. Use it within an event loop, which it never waits for."""
+
+    one_type = NotedCycles
+    batch_type = _Batch
+    bindings_type = _Bindings
+
+    def __init__(self, config: SchedulerConfig, start: Start, options: Options) -> None:
+        self._recorded_clock = clock = RecordedClock(start)
+        self._seed = start.seed
+        self._edge = ReplayedEdge()
+        self._cycles: dict[str, BindingCycle] = {}
+        self._forced: set[str] = set()  # uids of pods that were assumed only because the record says so
+        self._handlers: dict[str, Handler[Any]] = {}
+        self.decisions_made: list[Decision] = []  # since they were taken last
+        super().__init__(
+            cast(Client, _NoClient()),
+            config,
+            clock=clock,
+            rng=random.Random(start.seed),
+            metrics=Metrics(process=False),
+            stopwatch=clock.now,
+            options=options,
+        )
+        one, bindings, evictions = self._schedule_one, self.bindings, self._evictions
+        assert isinstance(one, NotedCycles)
+        assert isinstance(bindings, _Bindings)
+        assert isinstance(evictions, EdgeEvictions)
+        bindings.cycles = self._cycles
+        one.edge, one.evictions, one.note = self._edge, evictions, self.decisions_made.append
+        if self.extenders.deciders or self.live_metrics is not None or self._needs_nodes():
+            raise ConfigError("expected a configuration that a record suffices for, got extenders or live metrics")
+        self._informer_of: Mapping[str, Informer[Any]] = {each.resource.plural: each for each in self.informers}
+
+    # --- parts of the scheduler -----------------------------------------------------------------------------------
+
+    def _build_handle(self, profiles: Mapping[str, Framework], stopwatch: Callable[[], float]) -> Handle:
+        return at_edge(super()._build_handle(profiles, stopwatch), self._edge, self._seed)
+
+    def _build_evictions(self, client: Client) -> Evictions:
+        return _NoEvictions(super()._build_evictions(client), self._edge)
+
+    def _build_statuses(self, client: Client) -> PodStatusLane:
+        return EdgeStatuses(client, self._edge)
+
+    def _build_waiting_pods(self) -> WaitingPods:
+        return EdgeWaitingPods(self._edge, self._work.set)
+
+    def _build_pre_binds(self) -> PreBindSteps:
+        return _PreBinds()
+
+    def _build_refused_pods(self, pauses: RetryPauses) -> RefusedPods:
+        return RefusedPods(self.queue, self._clock, pauses, self._work.set)
+
+    def _events(self, resource: Resource[Any], handler: Handler[Any]) -> Handler[Any]:
+        self._handlers.setdefault(resource.plural, handler)
+        return handler
+
+    # --- inputs ---------------------------------------------------------------------------------------------------
+
+    async def apply(self, entry: Input) -> None:
+        """Take part as the recorded scheduler did. Raises ConfigError if the record holds what no scheduler writes."""
+        self._recorded_clock.set(entry.at)
+        if isinstance(entry, Change):
+            self._apply_change(entry)
+        elif isinstance(entry, Decided):
+            await self.decide(entry.most)
+        elif isinstance(entry, Woken):
+            if entry.wall is not None:
+                self._recorded_clock.wall_us = entry.wall
+            self._schedule_slice()  # where bindings have no room, it only moves the pods whose time has come
+        elif isinstance(entry, Written):
+            self._finish_binding(entry)
+        elif isinstance(entry, Resumed):
+            self._edge.resume(entry)
+        else:
+            self._refused_pods.try_one()
+
+    def _finish_binding(self, entry: Written) -> None:
+        cycle = self._cycles.pop(entry.uid, None)
+        if cycle is not None:
+            error = None if entry.error is None else cast(APIError, _exception(entry.error))
+            self._schedule_one.finish_binding(cycle, error)
+        elif entry.uid in self._forced:
+            self._forced.discard(entry.uid)
+            state = self.cache.get(entry.uid)
+            if entry.error is not None and state is not None and self.cache.forget(entry.uid):
+                self.queue.add(state.pod, self._clock.now())
+
+    async def decide(self, most: int) -> None:
+        """Decide a batch of at most so many pods."""
+        self._batch.run(self._clock.now(), most)
+        if self._batch.is_waiting:
+            await self._batch.get_answers()
+
+    def take_decisions(self) -> Sequence[Decision]:
+        """Return the decisions since the last call."""
+        taken = tuple(self.decisions_made)
+        self.decisions_made.clear()
+        return taken
+
+    def correct(self, recorded: Decision, made: Decision | None) -> None:
+        """Put the pod where the recorded decision put it, so that the next decision has the same past."""
+        uid, now = recorded.uid, self._clock.now()
+        cycle = self._cycles.pop(uid, None)
+        if cycle is not None:
+            self._schedule_one.withdraw(cycle)
+        elif made is not None and made.node:
+            self.cache.forget(uid)
+        pod = self._known(recorded)
+        if recorded.node:
+            self.queue.done(uid)
+            self.queue.delete(uid)
+            self.nominations.remove(uid)
+            if pod is not None and self.cache.get(uid) is None:
+                self.cache.assume(pod, recorded.node)
+                self._forced.add(uid)
+            return
+        if cycle is not None:
+            self.queue.add_unschedulable_if_not_present(cycle.queued, now, {*recorded.plugins}, {*recorded.pending})
+        if pod is not None:
+            self.nominations.nominate(pod, recorded.nominated)
+
+    def _known(self, decision: Decision) -> PodInfo | None:
+        pod = self._known_pods.get(decision.pod)
+        return None if pod is None or pod.metadata.uid != decision.uid else PodInfo(pod)
+
+    def match_requests(self, recorded: Sequence[Request]) -> list[tuple[str, str]]:
+        """Give this input's requests their recorded tickets; return verb and subject of all that were made."""
+        return self._edge.match(recorded)
+
+    def close(self) -> None:
+        """End the tasks that still wait."""
+        self._edge.close()
+
+    def _apply_change(self, entry: Change) -> None:
+        informer = self._informer_of.get(entry.resource)
+        if informer is None or entry.resource not in _DECODERS:
+            raise ConfigError(f"expected one of {', '.join(_DECODERS)}, got a change of {entry.resource[:60]!r}")
+        try:
+            obj: APIObject = _DECODERS[entry.resource](entry.object)
+        except DecodeError as error:
+            raise ConfigError(f"expected an object of {entry.resource}: {error}") from None
+        self.take_event(informer, entry.type, obj)
+
+    def take_event(self, informer: Informer[Any], kind: str, obj: APIObject) -> None:
+        """Store the object and call the handler as the informer does."""
+        key, handler, store = obj.key, self._handlers[informer.resource.plural], informer.store
+        old = store.get(key)
+        try:
+            if kind == "DELETED":
+                if store.pop(key, None) is not None:
+                    handler.on_delete(old)
+            elif old is None or kind == "ADDED":
+                store[key] = obj
+                handler.on_add(obj)
+            else:
+                store[key] = obj
+                handler.on_update(old, obj)
+        except Exception:
+            log.exception("event handler failed", extra={"resource": informer.resource.plural, "object": key})
+
+
+class _NoClient:
+    """In place of a client: nothing is sent in a replay."""
