@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,24 +17,42 @@ from kscheduler.config.load import default_config, load_config, parse_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
-from kscheduler.record.entries import Decision
+from kscheduler.record.entries import OBJECTS_ONLY, Decision
+from kscheduler.record.reader import RecordReader
 from kscheduler.replay.replay import Difference, RecordedInputs, Replay
 from kscheduler.replay.replay import replay as decide_again
 from kscheduler.wasm.loading.plugins import GuestPlugins
+
+if TYPE_CHECKING:
+    from kscheduler.replay.placements import Judgement
 
 EXIT_DIFFERS = 1
 
 
 def replay(options: ReplayOptions) -> tuple[str, int]:
     """Return what to print, and the exit code: 1 if any decision differs. Raises ConfigError."""
-    inputs = RecordedInputs(Path(options.record))
-    guests = GuestPlugins(cache_dir=None, reloads=False)
-    config = _configuration(options, inputs.header.configuration, guests)
+    path, guests = Path(options.record), GuestPlugins(cache_dir=None, reloads=False)
+    header = RecordReader(path).header
+    config = _configuration(options, header.configuration, guests)
+    if header.format == OBJECTS_ONLY:
+        return _judge(options, path, config)
+    inputs = RecordedInputs(path)
     nodes = _nodes(options.nodes)
     is_same = not options.config and not nodes
     found = asyncio.run(decide_again(inputs, config, guests=guests, is_same=is_same, nodes=nodes))
     text = to_json(found, options.shown) if options.output == "json" else "".join(to_text(found, options.shown))
     return text, 0 if found.is_equal else EXIT_DIFFERS
+
+
+def _judge(options: ReplayOptions, path: Path, config: SchedulerConfig) -> tuple[str, int]:
+    """Return how the placements in a record of objects are explained; the exit code is 1 if some are not."""
+    from kscheduler.replay.placements import judge
+
+    if options.nodes:
+        raise ConfigError(f"--nodes: expected a record of kscheduler run --record, {path} has no decisions")
+    found = judge(path, config)
+    text = judged_json(found, options.shown) if options.output == "json" else "".join(judged_text(found, options.shown))
+    return text, 0 if found.is_explained else EXIT_DIFFERS
 
 
 def _configuration(options: ReplayOptions, recorded: str, guests: GuestPlugins) -> SchedulerConfig:
@@ -102,6 +121,30 @@ def to_json(found: Replay, shown: int) -> str:
         "differences": [
             {"at": each.at_s, "kind": each.kind, "recorded": each.recorded, "replayed": each.replayed}
             for each in found.differences[:shown]
+        ],
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+
+
+def judged_text(found: Judgement, shown: int) -> Iterator[str]:
+    """Yield lines that say how many placements are explained in which way, and show some that are not."""
+    yield f"{found.placements:,} placements in the record\n"
+    for explanation, number in found.counts.items():
+        if number:
+            yield f"{number:,} {explanation.value}\n"
+    for each in found.unexplained[:shown]:
+        yield f"\n{each.at_s:.6f} s, pod {each.pod}: {each.explanation.value}\n"
+        yield f"  record: {each.node}: {each.why}\n"
+        yield f"  kscheduler: {each.best or 'no node'}\n"
+
+
+def judged_json(found: Judgement, shown: int) -> str:
+    document = {
+        "placements": found.placements,
+        "counts": {each.name.lower(): number for each, number in found.counts.items()},
+        "unexplained": [
+            {"at": each.at_s, "pod": each.pod, "node": each.node, "best": each.best, "why": each.why}
+            for each in found.unexplained[:shown]
         ],
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"

@@ -339,7 +339,7 @@ class ReplayedScheduler(Scheduler):
         """Take part as the recorded scheduler did. Raises ConfigError if the record holds what no scheduler writes."""
         self._recorded_clock.set(entry.at)
         if isinstance(entry, Change):
-            self._apply_change(entry)
+            self.apply_change(entry)
         elif isinstance(entry, Decided):
             await self.decide(entry.most)
         elif isinstance(entry, Woken):
@@ -410,7 +410,9 @@ class ReplayedScheduler(Scheduler):
         """End the tasks that still wait."""
         self._edge.close()
 
-    def _apply_change(self, entry: Change) -> None:
+    def apply_change(self, entry: Change) -> None:
+        """Store the changed object and call its handler. Raises ConfigError if it cannot be read."""
+        self._recorded_clock.set(entry.at)
         informer = self._informer_of.get(entry.resource)
         if informer is None or entry.resource not in _DECODERS:
             raise ConfigError(f"expected one of {', '.join(_DECODERS)}, got a change of {entry.resource[:60]!r}")

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from kscheduler.record.reader import RecordReader
@@ -18,6 +15,7 @@ from kscheduler.testing.controlplane.kubeconfig import write_kubeconfig
 from kscheduler.testing.controlplane.load import create, pods
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.workspace import Workspace
+from tests.controlplane.cluster_recording import recording
 from tests.deploy.manifests import DEPLOY, documents
 
 PODS = 2_000
@@ -44,33 +42,17 @@ def reader(workspace: Workspace, directory: Path) -> Path:
     return write_kubeconfig(directory / "reader.kubeconfig", credentials)
 
 
-@contextmanager
-def recording(kubeconfig: Path, out: Path) -> Iterator[None]:
-    """Run `kscheduler record` until the block ends."""
-    command = [sys.executable, "-m", "kscheduler", "record", "--out", str(out), "--kubeconfig", str(kubeconfig)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        eventually(lambda: out.exists() or process.poll() is not None, "the recording has begun")
-        yield
-        process.send_signal(signal.SIGINT)
-        printed, errors = process.communicate()
-        assert process.returncode == 0, errors
-        assert f"{PODS:,} pods" in printed
-        assert str(out) in printed
-    finally:
-        process.kill()
-        process.communicate()
-
-
 def test_what_a_scheduler_did_is_recorded_and_played_again(workspace: Workspace, tmp_path: Path) -> None:
     out = tmp_path / "run.zst"
     workspace.create_nodes(NODES)
-    with recording(reader(workspace, tmp_path), out):
+    with recording(reader(workspace, tmp_path), out) as printed:
         KScheduler(workspace.control_plane)
         create(workspace.control_plane.credentials, pods(PODS, namespace=workspace.namespace))
         eventually(
             lambda: len(workspace.bindings()) == PODS, "all pods are bound", state=lambda: len(workspace.bindings())
         )
+    assert f"{PODS:,} pods" in printed[0]
+    assert str(out) in printed[0]
     recorded = read_recorded(str(out), frozenset(["default-scheduler"]))
     uids = {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in workspace.pods()}
     assert recorded.placements == uids

@@ -12,9 +12,11 @@ from kscheduler.record.reader import RecordReader
 from kscheduler.testing.controlplane import workload
 from kscheduler.testing.controlplane.api import Object
 from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.kubescheduler import KubeScheduler
 from kscheduler.testing.controlplane.load import Loading, nodes, pods
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.workspace import Workspace
+from tests.controlplane.cluster_recording import recording
 from tests.controlplane.parity.manifests import (
     has,
     needs_node,
@@ -96,6 +98,29 @@ def is_settled(workspace: Workspace) -> bool:
 
 def decisions_in(path: Path) -> list[Decision]:
     return [each for entry in RecordReader(path) if isinstance(entry, Decided) for each in entry.decisions]
+
+
+def test_each_placement_of_kube_scheduler_is_explained(workspace: Workspace, tmp_path: Path) -> None:
+    """With sampling off, each of its nodes is one that we could have chosen, at that moment or right beside it."""
+    out = tmp_path / "run.zst"
+    credentials = workspace.control_plane.credentials
+    workspace.api.apply(priority_class("important", 1000))
+    Loading(credentials, nodes(30, templates=[shape(zone) for zone in range(3)])).wait()
+    with recording(workspace.control_plane.admin_kubeconfig, out):
+        KubeScheduler(workspace.control_plane, configuration={"percentageOfNodesToScore": 100})
+        Loading(credentials, pods(400, workspace.namespace, templates=KINDS)).wait()
+        eventually(lambda: is_settled(workspace), "each pod is decided", state=lambda: len(workspace.bindings()))
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\npercentageOfNodesToScore: 100\n"
+    )
+    flags = ["--config", str(config), "--show", "5"]
+    done = subprocess.run(
+        [sys.executable, "-m", "kscheduler", "replay", str(out), *flags], capture_output=True, text=True, check=False
+    )
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith(f"{len(workspace.bindings())} placements in the record\n")
 
 
 def test_every_decision_of_a_record_is_made_again(workspace: Workspace, tmp_path: Path) -> None:

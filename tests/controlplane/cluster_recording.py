@@ -1,0 +1,30 @@
+"""`kscheduler record` beside a scheduler on a real control plane."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kscheduler.testing.controlplane.patience import eventually
+
+
+@contextmanager
+def recording(kubeconfig: Path, out: Path) -> Iterator[list[str]]:
+    """Run `kscheduler record` until the block ends. The list then has what it printed."""
+    command = [sys.executable, "-m", "kscheduler", "record", "--out", str(out), "--kubeconfig", str(kubeconfig)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    printed: list[str] = []
+    try:
+        eventually(lambda: out.exists() or process.poll() is not None, "the recording has begun")
+        yield printed
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate()
+        assert process.returncode == 0, errors
+        printed.append(output)
+    finally:
+        process.kill()
+        process.communicate()
