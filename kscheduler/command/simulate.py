@@ -15,7 +15,7 @@ from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.simulator.configuration import check_simulated
-from kscheduler.simulator.inputs import build_scenario
+from kscheduler.simulator.inputs import build_scenario, with_nodes
 from kscheduler.simulator.options import SimulateArguments, read_arguments
 from kscheduler.simulator.placements import to_csv
 from kscheduler.simulator.progress import progress_on
@@ -41,7 +41,7 @@ def simulate(namespace: argparse.Namespace) -> int:
     guests = GuestPlugins(cache_dir=None, reloads=False)
     config = _configuration(arguments, guests)
     recorded = None if arguments.record is None else _recorded(arguments.record, config)
-    scenario = build_scenario(arguments) if recorded is None else recorded.scenario
+    scenario = build_scenario(arguments) if recorded is None else with_nodes(recorded.scenario, arguments)
     for path in (arguments.output, arguments.html, arguments.placements):
         if path is not None:
             _check_writable(path)

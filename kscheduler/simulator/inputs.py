@@ -18,6 +18,7 @@ from kscheduler.api.defaults import DEFAULT_NAMESPACE
 from kscheduler.api.manifest import Manifests, load_manifests
 from kscheduler.api.objects import MetricPolicyObject, Node, Pod, PolicyObject
 from kscheduler.api.storage import StorageObject
+from kscheduler.client.protocol import NODES
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.cluster import FINISHED
 from kscheduler.simulator.options import SimulateArguments
@@ -61,6 +62,23 @@ class Sources:
 
 def seed_of(arguments: SimulateArguments, sources: Sources | None = None) -> int:
     return _spec(arguments, sources or Sources()).seed
+
+
+def with_nodes(recorded: Scenario, arguments: SimulateArguments) -> Scenario:
+    """Return the scenario of a record that has no nodes with those of --nodes. Raises ConfigError if it has some."""
+    if arguments.nodes is None:
+        return recorded
+    if any(change.resource is NODES for change in recorded.changes):
+        raise ConfigError("--record: expected no other source of nodes, pods and times, got --nodes")
+    sources = Sources()
+    nodes = _nodes(arguments, _spec(arguments, sources), sources)
+    return replace(
+        recorded,
+        nodes=nodes.nodes,
+        storage=nodes.storage,
+        parameters=nodes.parameters | recorded.parameters,
+        notes=nodes.notes + recorded.notes,
+    )
 
 
 def build_scenario(arguments: SimulateArguments, sources: Sources | None = None) -> Scenario:

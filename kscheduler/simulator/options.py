@@ -67,7 +67,11 @@ def _add_input(group: argparse._ArgumentGroup) -> None:
         metavar="N|FILE",
         help=f"so many generated pods, or the pods in a .csv, .yaml or .json file (default {DEFAULT_PODS})",
     )
-    group.add_argument("--record", metavar="FILE", help="all from a record of `kscheduler record`, at its times")
+    group.add_argument(
+        "--record",
+        metavar="FILE",
+        help="all from a record, a SimKube trace, a KAI snapshot or lines of kube-scheduler-simulator",
+    )
     group.add_argument("--workload", metavar="FILE", help="shapes, use, arrivals and seed from a YAML file")
     group.add_argument("--arrival", metavar="PROCESS", help=f"{ARRIVALS} (default now); not for traces")
     group.add_argument("--duration", metavar="LAW", help=f"{DURATIONS} (default forever); not for traces")
@@ -139,7 +143,7 @@ def check_arguments(arguments: SimulateArguments) -> None:
 def _check_record(arguments: SimulateArguments) -> None:
     if arguments.record is None:
         return
-    given = {name: getattr(arguments, name) for name in ("nodes", "pods", "workload", "arrival", "duration")}
+    given = {name: getattr(arguments, name) for name in ("pods", "workload", "arrival", "duration")}
     flags = [f"--{name}" for name, value in given.items() if value is not None]
     if arguments.arrivals_only:
         flags.append("--arrivals-only")

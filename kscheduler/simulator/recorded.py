@@ -19,7 +19,7 @@ from kscheduler.client.protocol import PODS, EventType
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import json_decoder
 from kscheduler.record.entries import Change, Synced
-from kscheduler.record.reader import RecordReader
+from kscheduler.record.imports import open_record
 from kscheduler.record.recorder import KINDS
 from kscheduler.simulator.object_changes import ObjectChange
 from kscheduler.simulator.run import Outcome
@@ -99,7 +99,7 @@ def read_recorded(path: str, schedulers: Container[str]) -> Recorded:
 
     Raises ConfigError, naming file and line, if the record cannot be read.
     """
-    reader = RecordReader(Path(path))
+    reader = open_record(Path(path))
     story = _Story(schedulers)
     has_begun = False
     for entry in reader:
@@ -121,7 +121,7 @@ def read_recorded(path: str, schedulers: Container[str]) -> Recorded:
 
 def recorded_configuration(path: str) -> str:
     """Return the scheduler's configuration stored in the record, as YAML; "" if there is none. Raises ConfigError."""
-    return RecordReader(Path(path)).header.configuration
+    return open_record(Path(path)).header.configuration
 
 
 def _decoded(path: str, entry: Change) -> ObjectChange:

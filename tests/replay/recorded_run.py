@@ -85,7 +85,7 @@ async def keep_pace(scheduler: RecordedScheduler) -> None:
 
 
 async def busy(cluster: Cluster, client: ClusterClient) -> None:
-    """More pods than there is room for, of several sizes, priorities and wishes, on nodes that come and change."""
+    """More pods than there is room for, of several sizes, priorities and affinities, on nodes that come and change."""
     draw = random.Random(3)
     for number in range(12):
         zone = {"zone": f"z{number % 3}"}
