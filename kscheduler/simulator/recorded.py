@@ -60,6 +60,7 @@ class _Story:
     """Collects pods, placements and other changes while a record is read."""
 
     schedulers: Container[str]
+    has_begun: bool = False  # all that was there when recording began is known
     lives: dict[str, _Life] = field(default_factory=dict)  # pod uid -> its life, in order of first appearance
     changes: list[ObjectChange] = field(default_factory=list)
     placements: dict[str, str] = field(default_factory=dict)
@@ -73,6 +74,8 @@ class _Story:
     def _add_pod(self, change: ObjectChange) -> None:
         pod: Pod = change.object
         uid = pod.metadata.uid
+        if not self.has_begun:
+            self.lives.pop(uid, None)
         life = self.lives.get(uid)
         if life is None:
             if change.type is not EventType.DELETED:  # else it had finished before recording began
@@ -101,13 +104,14 @@ def read_recorded(path: str, schedulers: Container[str]) -> Recorded:
     """
     reader = open_record(Path(path))
     story = _Story(schedulers)
-    has_begun = False
+    began_s = 0.0
     for entry in reader:
         if isinstance(entry, Synced):
-            has_begun = True
+            story.has_begun, began_s = True, entry.at
         elif isinstance(entry, Change):
-            story.add(_decoded(path, entry))
-    if not has_begun:
+            # A running scheduler has listed for a while when recording begins, and does not begin each file at zero.
+            story.add(_decoded(path, entry, max(entry.at - began_s, 0.0) if story.has_begun else 0.0))
+    if not story.has_begun:
         raise ConfigError(f"{path}: expected all that was there when recording began, the record ends before")
     arrivals = sorted(story.arrivals(), key=lambda arrival: arrival.at_s)
     notes = [NOTE]
@@ -124,7 +128,7 @@ def recorded_configuration(path: str) -> str:
     return open_record(Path(path)).header.configuration
 
 
-def _decoded(path: str, entry: Change) -> ObjectChange:
+def _decoded(path: str, entry: Change, at_s: float) -> ObjectChange:
     kind = _KINDS.get(entry.resource)
     if kind is None:
         raise ConfigError(f"{path}: expected one of {', '.join(_KINDS)}, got a change of {entry.resource[:60]!r}")
@@ -132,7 +136,7 @@ def _decoded(path: str, entry: Change) -> ObjectChange:
         obj = _DECODERS[entry.resource](entry.object)
     except DecodeError as error:
         raise ConfigError(f"{path}: expected an object of {entry.resource}: {error}") from None
-    return ObjectChange(entry.at, kind, EventType(entry.type), obj)
+    return ObjectChange(at_s, kind, EventType(entry.type), obj)
 
 
 def _as_created(pod: Pod) -> Pod:

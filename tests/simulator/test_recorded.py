@@ -14,7 +14,7 @@ from kscheduler.api.objects import Pod, PodSchedulingGate
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.config.load import default_config
 from kscheduler.errors import ConfigError
-from kscheduler.record.entries import Change, End, Header, Synced
+from kscheduler.record.entries import Change, ChangeType, End, Header, Synced
 from kscheduler.record.recorder import RecorderOptions
 from kscheduler.record.writer import RecordWriter
 from kscheduler.scheduler import Options
@@ -173,6 +173,34 @@ def written(path: Path, *changes: Change, is_whole: bool = True) -> str:
         if is_whole:
             writer.write(End(1.0))
     return str(path)
+
+
+def test_what_was_listed_while_recording_began_is_there_from_the_start(tmp_path: Path) -> None:
+    """As in a record of a running scheduler, whose lists take a while, and whose later files go on counting."""
+
+    def change(at_s: float, resource: str, kind: ChangeType, obj: object) -> Change:
+        return Change(at_s, resource, kind, msgspec.Raw(msgspec.json.encode(obj)))
+
+    waiting, bound, gone, late = (
+        replace(each, metadata=replace(each.metadata, uid=each.metadata.name))
+        for each in (pod("bound"), pod("bound", node_name="n0"), pod("gone"), pod("late"))
+    )
+    with RecordWriter(tmp_path / "run.zst") as writer:
+        writer.write(Header(1, "0.1.0", 0.0))
+        writer.write(change(60.1, "pods", "ADDED", waiting))
+        writer.write(change(60.2, "pods", "MODIFIED", bound))
+        writer.write(change(60.3, "pods", "ADDED", gone))
+        writer.write(change(60.4, "pods", "DELETED", gone))
+        writer.write(change(60.5, "nodes", "ADDED", make_node("n0", cpu="4")))
+        writer.write(Synced(60.5))
+        writer.write(change(62.0, "pods", "ADDED", late))
+        writer.write(End(63.0))
+    recorded = read_recorded(str(tmp_path / "run.zst"), OURS)
+    assert [(each.at_s, each.pod.key) for each in recorded.scenario.arrivals] == [
+        (0.0, "default/bound"),
+        (1.5, "default/late"),
+    ]
+    assert placements(replayed(recorded)) == {"default/bound": "n0", "default/late": "n0"}
 
 
 def test_a_record_without_an_end_says_so_in_its_notes(tmp_path: Path) -> None:
