@@ -212,11 +212,7 @@ class Scheduler:
         watches = self._build_watches(client, stopwatch, options)
         self.pods, self.nodes, self.informers = watches.pods, watches.nodes, watches.informers
         self._annotations = AnnotationLane(client) if options.explain is not None and options.explain.annotate else None
-        self.decisions = None
-        if options.explain is not None and options.explain.max_records:
-            self.decisions = DecisionLog(
-                options.explain, self.cache.table, clock, stopwatch, annotations=self._annotations
-            )
+        self.decisions = self._build_decisions(options, stopwatch)
         self._max_in_unschedulable_s = options.max_in_unschedulable_s
         pauses = options.pauses or RetryPauses(random.Random(0))
         self._refused_pods = self._build_refused_pods(pauses)
@@ -331,6 +327,12 @@ class Scheduler:
     def _plugins_of(self, profile: Profile, handle: Handle) -> dict[str, list[tuple[Plugin, int]]]:
         """Return the profile's plugins with their weights, by extension point."""
         return build(profile, handle, self._guests)
+
+    def _build_decisions(self, options: Options, stopwatch: Callable[[], float]) -> DecisionLog | None:
+        """Build the record of decisions; None if nothing is to be recorded."""
+        if options.explain is None or not options.explain.max_records:
+            return None
+        return DecisionLog(options.explain, self.cache.table, self._clock, stopwatch, annotations=self._annotations)
 
     def _build_live_metrics(
         self, client: Client, config: SchedulerConfig, options: Options, make_source: MakeSource | None
