@@ -1,0 +1,121 @@
+"""A scheduler for simulations that keeps its attempts at some pods, with the plugins' answers for some nodes.
+
+It decides as the scheduler does: pods that are watched are decided by the general lane, whose decisions are those of
+the compiled one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from kscheduler.clock import Clock
+from kscheduler.compare.attempts import Attempt, take_attempt, without_details
+from kscheduler.explain.decisions import DecisionLog
+from kscheduler.explain.options import DecisionLogOptions
+from kscheduler.framework.algorithm import Decision, Rejection
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.status import Status
+from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.scheduler import Options, Scheduler
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+MAX_ATTEMPTS = 64  # kept of one pod: the first half of them, and the latest
+
+Watched = Mapping[str, Collection[str]]  # namespace/name -> names of the nodes in question
+
+
+class Attempts:
+    """The attempts at watched pods, by namespace/name of the pod, in the order in which they were made.
+
+    Their times are seconds since the first arrival, which is at `start_s` of the simulation's clock.
+    """
+
+    def __init__(self, watched: Watched, start_s: float = 0.0) -> None:
+        self.watched = watched
+        self.start_s = start_s
+        self.by_pod: dict[str, list[Attempt]] = {}
+        self.decisions = 0  # of all pods
+
+    def add(self, key: str, attempt: Attempt) -> None:
+        kept = self.by_pod.setdefault(key, [])
+        if len(kept) == MAX_ATTEMPTS:
+            del kept[MAX_ATTEMPTS // 2]
+        kept.append(attempt)
+
+    def placed_on(self, key: str, node: str, until_s: float) -> Attempt | None:
+        """Return the latest attempt up to `until_s` that placed the pod on the node."""
+        made = self.by_pod.get(key, ())
+        return next((each for each in reversed(made) if each.node == node and each.at_s <= until_s), None)
+
+    def rejected_near(self, key: str, at_s: float) -> Attempt | None:
+        """Return the attempt nearest in time to `at_s` that rejected the pod."""
+        made = [each for each in self.by_pod.get(key, ()) if not each.node]
+        return min(made, key=lambda each: abs(each.at_s - at_s), default=None)
+
+
+class WatchingLog(DecisionLog):
+    """Keeps attempts at watched pods, in place of the log of all decisions."""
+
+    def __init__(self, kept: Attempts, table: NodeTable, clock: Clock) -> None:
+        super().__init__(DecisionLogOptions(top_nodes=0), table, clock, clock.now)
+        self._kept = kept
+
+    def decided(
+        self,
+        queued: QueuedPodInfo,
+        framework: Framework,
+        state: CycleState,
+        found: Decision | Rejection,
+        now: float,
+        *,
+        looks_back: bool = True,
+    ) -> None:
+        kept, pod = self._kept, queued.pod_info
+        kept.decisions += 1
+        nodes = kept.watched.get(pod.key)
+        if nodes is None:
+            return
+        at_s = now - kept.start_s
+        if looks_back:
+            attempt = take_attempt(framework, state, pod, found, self._table, nodes, at_s, kept.decisions)
+        else:
+            attempt = without_details(found, nodes, at_s, kept.decisions)
+        kept.add(pod.key, attempt)
+
+    def placed(
+        self, placed: Sequence[QueuedPodInfo], node_names: Sequence[str], feasible: Sequence[int], now: float
+    ) -> None:
+        self._kept.decisions += len(placed)
+
+    def wants_details(self, now: float) -> bool:
+        return False
+
+    def first_asked_for(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
+        watched = self._kept.watched
+        return next((index for index, queued in enumerate(batch) if queued.pod_info.key in watched), len(batch))
+
+    def is_asked_for(self, pod: PodInfo, now: float) -> bool:
+        return pod.key in self._kept.watched
+
+    def took(self, seconds: float, now: float, *, is_asked_for: bool = False) -> None:
+        pass
+
+    def bound(self, uid: str, now: float) -> None:
+        pass
+
+    def sent_back(self, uid: str, status: Status, now: float) -> None:
+        pass
+
+
+class WatchingScheduler(Scheduler):
+    """A scheduler that keeps its attempts at watched pods in `kept`."""
+
+    def __init__(self, *args: Any, kept: Attempts, **others: Any) -> None:
+        self._kept = kept
+        super().__init__(*args, **others)
+
+    def _build_decisions(self, options: Options, stopwatch: Callable[[], float]) -> DecisionLog:
+        return WatchingLog(self._kept, self.cache.table, self._clock)
