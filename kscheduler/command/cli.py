@@ -17,6 +17,7 @@ from functools import partial
 from kscheduler import __version__
 from kscheduler.command import memory
 from kscheduler.command.flags import (
+    CompareOptions,
     InspectOptions,
     PluginTestOptions,
     RecordOptions,
@@ -66,6 +67,8 @@ def prepare(argv: Sequence[str] | None) -> Command:
         return lambda: simulate(options)
     if isinstance(options, SweepOptions):
         return lambda: sweep(options)
+    if isinstance(options, CompareOptions):
+        return lambda: compare(options)
     if isinstance(options, RecordOptions):
         return lambda: record(options)
     if isinstance(options, ReplayOptions):
@@ -163,6 +166,14 @@ def sweep(options: SweepOptions) -> int:
     if options.part == "index":
         return sweeping.index(read_index_arguments(options.arguments))
     return sweeping.sweep(read_arguments(options.arguments), SystemClock())
+
+
+def compare(options: CompareOptions) -> int:
+    from kscheduler.command.compare import compare_runs
+    from kscheduler.compare.options import read_arguments
+
+    logs.configure(verbosity=logs.QUIET)
+    return compare_runs(read_arguments(options.arguments))
 
 
 def record(options: RecordOptions) -> int:

@@ -170,6 +170,13 @@ class SweepOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class CompareOptions:
+    """The options of `kscheduler compare`, as parsed; the comparison defines these flags and interprets them."""
+
+    arguments: argparse.Namespace
+
+
+@dataclass(frozen=True, slots=True)
 class RecordOptions:
     """The options of `kscheduler record --out FILE`."""
 
@@ -228,6 +235,7 @@ Options = (
     | ShowOptions
     | SimulateOptions
     | SweepOptions
+    | CompareOptions
     | RecordOptions
     | ReplayOptions
     | ExplainOptions
@@ -310,6 +318,7 @@ def _parser(command: str = "") -> _Parser:
     simulate = commands.add_parser("simulate", help="schedule a generated or recorded workload")
     _add_simulate(simulate, command == "simulate")
     _add_sweep(commands, command)
+    _add_compare(commands.add_parser("compare", help="say how two runs differ, and why"), command == "compare")
     _add_record(commands.add_parser("record", help="record a cluster's objects and their changes, for simulate"))
     _add_replay(commands.add_parser("replay", help="decide again what a record of a running scheduler decided"))
     _add_explain(commands.add_parser("explain", help="ask a running scheduler why a pod is where it is, or nowhere"))
@@ -451,6 +460,14 @@ def _add_sweep(commands: argparse._SubParsersAction[_Parser], command: str) -> N
     parser.set_defaults(make=SweepOptions)
     collect.set_defaults(make=partial(SweepOptions, part="collect"))
     index.set_defaults(make=partial(SweepOptions, part="index"))
+
+
+def _add_compare(parser: argparse.ArgumentParser, wanted: bool) -> None:
+    if wanted:
+        from kscheduler.compare.options import add_arguments
+
+        add_arguments(parser)
+    parser.set_defaults(make=CompareOptions)
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:

@@ -16,7 +16,7 @@ from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.simulator.configuration import check_simulated
 from kscheduler.simulator.inputs import build_scenario, with_nodes
-from kscheduler.simulator.options import SimulateArguments, read_arguments
+from kscheduler.simulator.options import SimulateArguments, read_arguments, settings_of
 from kscheduler.simulator.placements import to_csv
 from kscheduler.simulator.progress import progress_on
 from kscheduler.simulator.real_run import few_collections, run_real_scheduler
@@ -101,13 +101,7 @@ def _run(
 
 def _parameters(arguments: SimulateArguments) -> dict[str, str]:
     """Return the arguments that affect the result, for the report."""
-    return {
-        "configuration": _configuration_name(arguments),
-        "equal scores": "the first node" if arguments.first_on_tie else "a random node",
-        "apiserver latency": f"{arguments.bind_latency_s:g} s a write",
-        "bindings in flight": f"{arguments.bind_concurrency:,} at most",
-        "retry of waiting pods": f"after {arguments.retry_waiting_s:g} s",
-    }
+    return {"configuration": _configuration_name(arguments), **settings_of(arguments)}
 
 
 def _configuration_name(arguments: SimulateArguments) -> str:

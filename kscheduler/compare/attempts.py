@@ -56,7 +56,7 @@ class Attempt:
     """One attempt to schedule a pod."""
 
     at_s: float
-    number: int  # how many decisions the run had made before; of a record, how many bindings
+    number: int  # of this decision in its run; in a record, of the binding
     node: str  # the chosen one; "": the pod was rejected
     nodes: Mapping[str, NodeView]
     message: str = ""  # of the rejection

@@ -18,6 +18,7 @@ import msgspec
 from kscheduler import __version__
 from kscheduler.compare.attempts import Attempt
 from kscheduler.compare.figures import Figure, Histogram, figures, histogram, parameters_that_differ
+from kscheduler.compare.options import DEFAULT_LIMIT
 from kscheduler.compare.pod_outcomes import PodOutcomes
 from kscheduler.compare.reasons import Why, why
 from kscheduler.compare.sides import Run, Side
@@ -26,9 +27,9 @@ from kscheduler.errors import ConfigError
 from kscheduler.simulator.report import Report
 from kscheduler.simulator.run import Progress
 
-DEFAULT_LIMIT = 20
 TRIED_WITHIN_S = 60.0  # virtual seconds after a pod was placed in one run, in which the other has tried it, too
 MAX_UNPLACED = 1_000
+NOT_KNOWN = "?"  # no name of a node
 MAX_CHANGED = 10  # pods that are named of those that made the difference on a node
 
 
@@ -43,7 +44,7 @@ class PodCounts(msgspec.Struct, frozen=True):
     only_placed_in_a: int = 0
     only_placed_in_b: int = 0
     placed_in_neither: int = 0
-    not_known: int = 0  # placed in both, on nodes that a report does not name
+    are_nodes_known: bool = True  # False: pods placed in both are not compared and not counted
 
     @property
     def different(self) -> int:
@@ -51,7 +52,7 @@ class PodCounts(msgspec.Struct, frozen=True):
 
 
 class PodDifference(msgspec.Struct, frozen=True):
-    """A pod that landed elsewhere. Nodes are "" where it has none.
+    """A pod that landed elsewhere. Nodes are "" where it has none, and NOT_KNOWN where a report does not name it.
 
     `state` says how the cluster was when it was decided: `equal` (this is the first difference), `different` (other
     pods were on the nodes in question, because `follows_from` landed elsewhere), `elsewhere` (earlier pods had landed
@@ -117,7 +118,7 @@ def compare(a: Side, b: Side, limit: int = DEFAULT_LIMIT, shown: ShowsProgress =
     notes: list[str] = []
     counts, first = _landings(a, b, run_a.pods, run_b.pods, limit, notes)
     # 3. Why they did.
-    differences = _explained(a, b, run_a.pods, run_b.pods, first)
+    differences = _explained(a, b, run_a.pods, run_b.pods, first, notes)
     # 4. Figures side by side.
     return Comparison(
         version=__version__,
@@ -165,8 +166,8 @@ def _landings(
     if of_a is None or of_b is None:
         return PodCounts(), []
     if not of_a.has_nodes or not of_b.has_nodes:
-        names = " and ".join(side.name for side, of in ((a, of_a), (b, of_b)) if not of.has_nodes)
-        notes.append(f"Only pods without a node are compared: {names} does not say where pods were placed.")
+        names = ", ".join(side.name for side, of in ((a, of_a), (b, of_b)) if not of.has_nodes)
+        notes.append(f"Only pods without a node are compared: where the others were placed is not in {names}.")
         return _unplaced(of_a, of_b, limit)
     common = sum(key in of_b.rows for key in of_a.rows)
     if not common and (len(of_a) or len(of_b)):
@@ -174,8 +175,9 @@ def _landings(
             f"expected the same pods on both sides: {a.name} has {len(of_a):,} pods, {b.name} {len(of_b):,}, and none "
             "of them in common"
         )
-    counts = dict.fromkeys(PodCounts.__struct_fields__, 0)
-    first = heapq.nsmallest(limit, _differing(of_a, of_b, counts), key=lambda landing: landing.order)
+    counts = dict.fromkeys(("same_node", "moved", "only_placed_in_a", "only_placed_in_b", "placed_in_neither"), 0)
+    differing = _differing(of_a, of_b, counts)  # counts while it is iterated over
+    first = heapq.nsmallest(max(limit, 1), differing, key=lambda landing: landing.order)[:limit]
     counts |= {"common": common, "only_in_a": len(of_a) - common, "only_in_b": len(of_b) - common}
     if counts["only_in_a"] or counts["only_in_b"]:
         notes.append(
@@ -202,35 +204,61 @@ def _differing(of_a: PodOutcomes, of_b: PodOutcomes, counts: dict[str, int]) -> 
 
 def _unplaced(of_a: PodOutcomes, of_b: PodOutcomes, limit: int) -> tuple[PodCounts, list[_Landing]]:
     """Compare which pods have no node; all others count as placed."""
-    only_a = [key for key, row in of_b.rows.items() if not of_b.is_placed(row) and _is_placed(of_a, key)]
-    only_b = [key for key, row in of_a.rows.items() if not of_a.is_placed(row) and _is_placed(of_b, key)]
-    neither = sum(not of_a.is_placed(row) and not _is_placed(of_b, key) for key, row in of_a.rows.items())
-    first = [_Landing(key, of_a.rows.get(key), of_b.rows[key], "", "", math.inf, 0) for key in only_a[:limit]]
-    first += [_Landing(key, of_a.rows[key], of_b.rows.get(key), "", "", math.inf, 0) for key in only_b[:limit]]
-    counts = PodCounts(only_placed_in_a=len(only_a), only_placed_in_b=len(only_b), placed_in_neither=neither)
-    return counts, first[:limit]
+    without_a, without_b = _without_node(of_a), _without_node(of_b)
+    first = heapq.nsmallest(
+        limit,
+        (_half_known(key, of_a, of_b) for key in without_a.symmetric_difference(without_b)),
+        key=lambda landing: landing.order,
+    )
+    counts = PodCounts(
+        only_placed_in_a=len(without_b - without_a),
+        only_placed_in_b=len(without_a - without_b),
+        placed_in_neither=len(without_a & without_b),
+        are_nodes_known=False,
+    )
+    return counts, first
 
 
-def _is_placed(pods: PodOutcomes, key: str) -> bool:
-    row = pods.rows.get(key)
-    return not pods.has_nodes if row is None else pods.is_placed(row)
+def _without_node(pods: PodOutcomes) -> set[str]:
+    return {key for key, row in pods.rows.items() if not pods.is_placed(row)}
+
+
+def _half_known(key: str, of_a: PodOutcomes, of_b: PodOutcomes) -> _Landing:
+    rows = row_a, row_b = of_a.rows.get(key), of_b.rows.get(key)
+    node_a, node_b = (
+        NOT_KNOWN if row is None else pods.node(row) for pods, row in zip((of_a, of_b), rows, strict=True)
+    )
+    times = [pods.bound_s(row) for pods, row in zip((of_a, of_b), rows, strict=True) if row is not None]
+    at_s = min((time for time in times if not math.isnan(time)), default=math.inf)
+    return _Landing(key, row_a, row_b, node_a, node_b, at_s, 0)
 
 
 # --- why ----------------------------------------------------------------------------------------------------------
 
 
 def _explained(
-    a: Side, b: Side, of_a: PodOutcomes | None, of_b: PodOutcomes | None, first: Sequence[_Landing]
+    a: Side,
+    b: Side,
+    of_a: PodOutcomes | None,
+    of_b: PodOutcomes | None,
+    first: Sequence[_Landing],
+    notes: list[str],
 ) -> list[PodDifference]:
     if not first or of_a is None or of_b is None:
         return []
-    watched = {landing.key: [node for node in (landing.node_a, landing.node_b) if node] for landing in first}
+    watched: dict[str, list[str]] = {}
+    for landing in first:
+        watched.setdefault(_name(landing), []).extend({landing.node_a, landing.node_b} - {"", NOT_KNOWN})
     until_s = max((landing.at_s for landing in first if landing.at_s < math.inf), default=None)
     until_s = None if until_s is None else until_s + TRIED_WITHIN_S
     in_a = a.attempts(watched, until_s)
     in_b = b.attempts(watched, until_s)
+    silent = [side.name for side, made in ((a, in_a), (b, in_b)) if made is None]
+    if silent:
+        notes.append(f"Filter results and scores are not in {', '.join(silent)}: a report has only where pods landed.")
     found = [_Explained.of(landing, in_a, in_b, of_a, of_b) for landing in first]
-    found.sort(key=lambda each: each.order)
+    if in_a is not None and in_b is not None and in_a.counts == in_b.counts:
+        found.sort(key=lambda each: (each.number, each.landing.order))
     ranks = {each.landing.key: rank for rank, each in enumerate(found)}
     return [_difference(each, rank, ranks, found, of_a, of_b) for rank, each in enumerate(found)]
 
@@ -258,18 +286,23 @@ class _Explained:
         return cls(landing, a, b, reason)
 
     @property
-    def order(self) -> tuple[int, tuple[float, int, int]]:
-        """Sorts by the number of the decision; both runs have made the same number before the first difference."""
-        numbers = [each.number for each in (self.a, self.b) if each is not None and each.node]
-        return min(numbers, default=1 << 62), self.landing.order
+    def number(self) -> int:
+        """The number of the decision. Up to the first difference, both runs have made the same decisions."""
+        return min((each.number for each in (self.a, self.b) if each is not None and each.node), default=1 << 62)
 
 
 def _attempt(made: Attempts, landing: _Landing, pods: PodOutcomes, row: int | None, node: str) -> Attempt | None:
     """Return the attempt that placed the pod, or for a pod without a node, the one nearest to the other run's."""
-    key = landing.key.partition("#")[0]
+    if node == NOT_KNOWN:
+        return None
     if node and row is not None:
-        return made.placed_on(key, node, pods.bound_s(row))
-    return made.rejected_near(key, landing.at_s)
+        return made.placed_on(_name(landing), node, pods.bound_s(row))
+    return made.rejected_near(_name(landing), landing.at_s)
+
+
+def _name(landing: _Landing) -> str:
+    """Return namespace/name of the pod, without the number of a further pod of this name."""
+    return landing.key.partition("#")[0]
 
 
 def _difference(

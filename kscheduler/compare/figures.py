@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from kscheduler.api.resources import PODS
 from kscheduler.simulator.report import Latency, Report
 from kscheduler.sweep.metrics import Timing, figures_of, metric_named, speed_figure
 
@@ -37,6 +38,7 @@ class Figure(msgspec.Struct, frozen=True):
     a: float | None
     b: float | None
     is_more_better: bool
+    is_measured: bool  # on this machine, so that it differs from run to run
 
 
 class Histogram(msgspec.Struct, frozen=True):
@@ -54,11 +56,12 @@ def figures(a: Report, b: Report) -> list[Figure]:
     names += [
         f"{kind}:{resource}"
         for resource in dict.fromkeys(each.name for report in (a, b) for each in report.resources)
+        if resource != PODS
         for kind in OF_RESOURCE
     ]
     names += OF_MACHINE
     return [
-        Figure(name, metric.text, of_a.get(name), of_b.get(name), metric.is_more_better)
+        Figure(name, metric.text, of_a.get(name), of_b.get(name), metric.is_more_better, metric.is_speed)
         for name in names
         if name in of_a or name in of_b
         for metric in (metric_named(name),)
@@ -78,10 +81,9 @@ def _figures_of(report: Report) -> dict[str, float]:
 
 
 def parameters_that_differ(a: Report, b: Report) -> list[tuple[str, str, str]]:
-    """Return (name, in A, in B) of the reports' parameters that differ; "" where a report has no such parameter."""
-    names = dict.fromkeys((*a.parameters, *b.parameters))
-    values = ((name, a.parameters.get(name, ""), b.parameters.get(name, "")) for name in names)
-    return [value for value in values if value[1] != value[2]]
+    """Return (name, in A, in B) of the parameters that both reports have, with different values."""
+    both = ((name, value, b.parameters[name]) for name, value in a.parameters.items() if name in b.parameters)
+    return [each for each in both if each[1] != each[2]]
 
 
 # --- pending time -------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from array import array
 from collections.abc import Callable
 
@@ -39,8 +40,8 @@ class PodOutcomes:
             number += 1
             name = f"{key}#{number}"
         if message:
-            self._messages[len(self.rows)] = message
-        self.rows[name] = len(self.rows)
+            self._messages[len(self.rows)] = sys.intern(message)
+        self.rows[sys.intern(name)] = len(self.rows)  # both runs of a comparison have the same names
         self._nodes.append(node)
         self._bound_s.append(bound_s)
         self._priorities.append(priority)

@@ -30,6 +30,7 @@ class Run:
 class Side(Protocol):
     name: str
     kind: str  # such as "simulated", for people
+    arrivals: int  # how many pods will arrive while it runs
 
     def run(self, progress: Progress | None = None) -> Run:
         """Run the side, once."""
@@ -62,6 +63,7 @@ class SimulatedSide:
         """`parameters`: what its report says of it besides the scenario's own. `sources`: of the workload file."""
         self.name = name
         self.config = config
+        self.arrivals = len(scenario.arrivals)
         self._scenario = scenario
         self._arguments = arguments
         self._guests = guests
@@ -75,7 +77,8 @@ class SimulatedSide:
                 self._arguments, self.config, self._scenario, self._guests, progress, self._sources
             )
             self._start_s = outcome.accounting.start_s or 0.0
-            return Run(build_report(self._scenario, outcome, self._parameters, machine), outcomes_of(outcome))
+            report = build_report(self._scenario, outcome, self._parameters, machine)
+            return Run(report, outcomes_of(outcome))
 
     def attempts(self, watched: Watched, until_s: float | None) -> Attempts | None:
         """Simulate once more, up to `until_s`: the decisions are the same, and those at these pods are looked into."""

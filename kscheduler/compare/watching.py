@@ -22,7 +22,7 @@ from kscheduler.scheduler import Options, Scheduler
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 
-MAX_ATTEMPTS = 64  # kept of one pod: the first half of them, and the latest
+MAX_ATTEMPTS = 8  # kept of one pod: the first half of them, and the latest
 
 Watched = Mapping[str, Collection[str]]  # namespace/name -> names of the nodes in question
 
@@ -30,14 +30,16 @@ Watched = Mapping[str, Collection[str]]  # namespace/name -> names of the nodes 
 class Attempts:
     """The attempts at watched pods, by namespace/name of the pod, in the order in which they were made.
 
-    Their times are seconds since the first arrival, which is at `start_s` of the simulation's clock.
+    Their times are seconds since the first arrival, which is at `start_s` of the simulation's clock. `counts`: what
+    their numbers count, so that attempts of two runs can be put in order.
     """
 
-    def __init__(self, watched: Watched, start_s: float = 0.0) -> None:
+    def __init__(self, watched: Watched, start_s: float = 0.0, counts: str = "decisions") -> None:
         self.watched = watched
         self.start_s = start_s
+        self.counts = counts
         self.by_pod: dict[str, list[Attempt]] = {}
-        self.decisions = 0  # of all pods
+        self.number = 0  # of the latest attempt at any pod
 
     def add(self, key: str, attempt: Attempt) -> None:
         kept = self.by_pod.setdefault(key, [])
@@ -74,21 +76,21 @@ class WatchingLog(DecisionLog):
         looks_back: bool = True,
     ) -> None:
         kept, pod = self._kept, queued.pod_info
-        kept.decisions += 1
+        kept.number += 1
         nodes = kept.watched.get(pod.key)
         if nodes is None:
             return
         at_s = now - kept.start_s
         if looks_back:
-            attempt = take_attempt(framework, state, pod, found, self._table, nodes, at_s, kept.decisions)
+            attempt = take_attempt(framework, state, pod, found, self._table, nodes, at_s, kept.number)
         else:
-            attempt = without_details(found, nodes, at_s, kept.decisions)
+            attempt = without_details(found, nodes, at_s, kept.number)
         kept.add(pod.key, attempt)
 
     def placed(
         self, placed: Sequence[QueuedPodInfo], node_names: Sequence[str], feasible: Sequence[int], now: float
     ) -> None:
-        self._kept.decisions += len(placed)
+        self._kept.number += len(placed)
 
     def wants_details(self, now: float) -> bool:
         return False

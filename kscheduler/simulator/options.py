@@ -51,12 +51,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "claims, storage classes, what drivers say of their nodes, and objects MetricPolicy and TASPolicy are read "
         "from these lists too."
     )
-    _add_input(parser.add_argument_group("nodes and pods"))
-    _add_scheduler(parser.add_argument_group("scheduler"))
+    add_input_arguments(parser.add_argument_group("nodes and pods"))
+    scheduler = parser.add_argument_group("scheduler")
+    scheduler.add_argument("--config", metavar="FILE", help="a KubeSchedulerConfiguration; default profile without")
+    add_scheduler_arguments(scheduler)
     _add_output(parser.add_argument_group("report"))
 
 
-def _add_input(group: argparse._ArgumentGroup) -> None:
+def add_input_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--nodes",
         metavar="N|FILE",
@@ -86,8 +88,8 @@ def _add_input(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_scheduler(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--config", metavar="FILE", help="a KubeSchedulerConfiguration; default profile without")
+def add_scheduler_arguments(group: argparse._ArgumentGroup) -> None:
+    """Add the flags that say how the scheduler runs, without its configuration."""
     group.add_argument("--first-on-tie", action="store_true", help="of equal nodes take the first, not a random one")
     group.add_argument(
         "--bind-latency",
@@ -138,6 +140,16 @@ def check_arguments(arguments: SimulateArguments) -> None:
     _check("--retry-waiting", arguments.retry_waiting_s, 1)
     if arguments.max_time_s is not None:
         _check("--max-time", arguments.max_time_s, 0.0, above=True)
+
+
+def settings_of(arguments: SimulateArguments) -> dict[str, str]:
+    """Return the arguments that affect the result, besides the input and the configuration, for the report."""
+    return {
+        "equal scores": "the first node" if arguments.first_on_tie else "a random node",
+        "apiserver latency": f"{arguments.bind_latency_s:g} s a write",
+        "bindings in flight": f"{arguments.bind_concurrency:,} at most",
+        "retry of waiting pods": f"after {arguments.retry_waiting_s:g} s",
+    }
 
 
 def _check_record(arguments: SimulateArguments) -> None:

@@ -1,0 +1,49 @@
+"""Implements `kscheduler compare A B`: runs or reads both sides, and prints how they differ."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager, nullcontext
+
+import msgspec
+
+from kscheduler.compare.comparing import Comparison, compare
+from kscheduler.compare.options import CompareArguments
+from kscheduler.compare.reading import read_sides
+from kscheduler.compare.sides import Side
+from kscheduler.compare.text import to_text
+from kscheduler.simulator.progress import progress_on
+from kscheduler.simulator.run import Progress
+
+EXIT_DIFFERS = 1  # with --fail-on-difference, and for a violated invariant
+EXIT_INTERRUPTED = 130
+
+
+def compare_runs(arguments: CompareArguments) -> int:
+    """Compare both sides, print the result and return the exit code. Raises ConfigError for wrong input."""
+    a, b = read_sides(arguments)
+    try:
+        found = compare(a, b, arguments.limit, _silently if arguments.quiet else _shown)
+    except KeyboardInterrupt:
+        print("kscheduler: interrupted; nothing is compared", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    print(to_json(found) if arguments.output == "json" else to_text(found), end="")
+    violations = [violation for side in (found.a, found.b) for violation in side.report.violations]
+    for violation in violations:
+        print(f"kscheduler: error: invariant violated: {violation}", file=sys.stderr)
+    return EXIT_DIFFERS if violations or (arguments.fail_on_difference and found.differs) else 0
+
+
+def to_json(comparison: Comparison) -> str:
+    return msgspec.json.format(msgspec.json.encode(comparison), indent=2).decode() + "\n"
+
+
+def _silently(side: Side) -> AbstractContextManager[Progress | None]:
+    return nullcontext()
+
+
+def _shown(side: Side) -> AbstractContextManager[Progress | None]:
+    if not side.arrivals:
+        return nullcontext()
+    print(f"running {side.name}", file=sys.stderr)
+    return progress_on(side.arrivals)

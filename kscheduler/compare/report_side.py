@@ -1,0 +1,77 @@
+"""A side of a comparison that is a report of `kscheduler simulate`: figures, and perhaps where pods were placed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from kscheduler.compare.pod_outcomes import NEVER, NOT_PLACED, PodOutcomes
+from kscheduler.compare.sides import Run
+from kscheduler.compare.watching import Attempts, Watched
+from kscheduler.errors import ConfigError, DecodeError
+from kscheduler.input.decoding import json_decoder
+from kscheduler.simulator.report import Report
+from kscheduler.simulator.run import Progress
+
+MAX_BYTES = 1 << 30
+
+
+class _Placements(msgspec.Struct):
+    """The node of every pod that had one: entry i of each list is about pod i."""
+
+    nodes: list[str]
+    pods: list[str]  # namespace/name
+    node: list[int]  # index into `nodes`
+    bound_s: list[float]
+
+
+class _WithPlacements(msgspec.Struct):
+    placements: _Placements | None = None
+
+
+_decode = json_decoder(Report)
+_decode_placements = json_decoder(_WithPlacements)
+
+
+class ReportSide:
+    """A report that was read from a file. What the plugins answered is not in it."""
+
+    kind = "report"
+    arrivals = 0
+
+    def __init__(self, name: str, report: Report, pods: PodOutcomes | None) -> None:
+        self.name = name
+        self._run = Run(report, pods)
+
+    def run(self, progress: Progress | None = None) -> Run:
+        return self._run
+
+    def attempts(self, watched: Watched, until_s: float | None) -> Attempts | None:
+        return None
+
+
+def read_report(path: Path, content: bytes) -> ReportSide:
+    """Return the side of a report's JSON. Raises ConfigError, naming the file and the first fault, if it is none."""
+    try:
+        report, placements = _decode(content), _decode_placements(content).placements
+        pods = _pods(report, placements)
+    except DecodeError as error:
+        raise ConfigError(f"{path}: expected a report of `kscheduler simulate --output`: {error}") from error
+    return ReportSide(path.name, report, pods)
+
+
+def _pods(report: Report, placements: _Placements | None) -> PodOutcomes:
+    """Return the pods that the report names. Raises DecodeError if its lists contradict each other."""
+    pods = PodOutcomes(has_nodes=placements is not None or report.pods.placed + report.pods.existing == 0)
+    if placements is not None:
+        pods.node_names = placements.nodes
+        if not len(placements.pods) == len(placements.node) == len(placements.bound_s):
+            raise DecodeError("placements: expected lists of one length")
+        if any(not 0 <= node < len(placements.nodes) for node in placements.node):
+            raise DecodeError("placements: expected indexes of nodes, got others")
+        for key, node, bound_s in zip(placements.pods, placements.node, placements.bound_s, strict=True):
+            pods.add(key, node, bound_s)
+    for each in report.unplaced:
+        pods.add(each.pod, NOT_PLACED, NEVER, each.priority, each.message)
+    return pods

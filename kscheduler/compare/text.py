@@ -1,0 +1,197 @@
+"""Formats a comparison as plain text for a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from kscheduler.compare.comparing import NOT_KNOWN, Comparison, PodDifference
+from kscheduler.compare.figures import Figure, Histogram
+from kscheduler.compare.reasons import EXTENDERS, Margin, Why
+from kscheduler.simulator.report import kind_of
+from kscheduler.simulator.report_text import aligned_table
+from kscheduler.simulator.units import percent, seconds
+
+BAR = 24  # characters of the longest bar
+_SHARES = ("placed", "allocated", "fragmentation")
+_SECONDS = ("pending", "simulated", "cpu")
+_WIDEST = 160
+
+
+def to_text(comparison: Comparison) -> str:
+    """Return the pods that landed elsewhere and why, then the figures side by side, and pending time as bars."""
+    blocks = [
+        list(_headline(comparison)),
+        list(_pods(comparison)),
+        _causes(comparison),
+        _figures(comparison.figures),
+        list(_histogram(comparison.pending)),
+        list(_notes(comparison)),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _headline(comparison: Comparison) -> Iterator[str]:
+    for letter, side in (("A", comparison.a), ("B", comparison.b)):
+        yield f"{letter}: {side.name} ({side.kind})"
+    for name, in_a, in_b in comparison.parameters:
+        yield f"  {name}: {in_a} | {in_b}"
+    yield ""
+    pods = comparison.pods
+    if not pods.are_nodes_known:
+        yield f"{pods.only_placed_in_a:,} pods placed only in A, {pods.only_placed_in_b:,} only in B"
+        return
+    yield (
+        f"{pods.common:,} pods in both: {pods.moved:,} on another node, {pods.only_placed_in_a:,} placed only in A, "
+        f"{pods.only_placed_in_b:,} only in B; {pods.same_node:,} on the same node, "
+        f"{pods.placed_in_neither:,} without a node in both"
+    )
+
+
+# --- pods ---------------------------------------------------------------------------------------------------------
+
+
+def _pods(comparison: Comparison) -> Iterator[str]:
+    if not comparison.differences:
+        if comparison.not_listed:
+            yield f"{comparison.not_listed:,} pods landed elsewhere, none is listed (--limit)"
+        elif comparison.pods.common:
+            yield "every pod landed equally in both"
+        return
+    yield "pods that landed elsewhere, in the order of decisions:"
+    rows = [
+        [each.pod, *_nodes(each), _shortened(why_text(each.why, each.node_a, each.node_b)), state_text(each)]
+        for each in comparison.differences
+    ]
+    yield from _left([["pod", "in A", "in B", "why", ""], *rows])
+    if comparison.not_listed:
+        yield f"and {comparison.not_listed:,} more (--limit)"
+
+
+def _nodes(each: PodDifference) -> Iterator[str]:
+    for node in (each.node_a, each.node_b):
+        yield "a node" if node == NOT_KNOWN else node or "no node"
+
+
+def why_text(why: Why, node_a: str, node_b: str) -> str:
+    """Return why a pod is on these nodes, in one sentence."""
+    if why.kind == "filter":
+        return f"{why.plugin or 'a filter'} filters out {why.node} in {why.run}: {why.message}"
+    if why.kind == "score":
+        return _score_text(next(each for each in why.scores if each.plugin == why.plugin), node_a, node_b)
+    if why.kind == "tie":
+        return "equal scores; chosen by the tie-break"
+    if why.kind == "absent":
+        return f"{why.node} is not in the cluster in {why.run}"
+    if why.kind == "not examined":
+        return f"{why.node} was not examined in {why.run}: the search ended before, or another node was nominated"
+    if why.kind == "not scheduled":
+        return f"no node in {why.run}: {kind_of(why.message) or 'not tried, or the reason is not known'}"
+    if why.kind == "other":
+        return "the scores are the same in both, and did not decide: another scheduler, sampling, or the order"
+    return f"not known{': ' if why.message else ''}{why.message}"
+
+
+def _score_text(margin: Margin, node_a: str, node_b: str) -> str:
+    plugin = "extenders score" if margin.plugin == EXTENDERS else f"{margin.plugin} scores"
+    in_a, in_b = (f"{pair[0]} : {pair[1]}" for pair in (margin.in_a, margin.in_b))
+    return f"{plugin} {node_a} : {node_b} as {in_a} in A, {in_b} in B"
+
+
+def state_text(difference: PodDifference) -> str:
+    """Return how the cluster was when the pod was decided, in a few words."""
+    if difference.state == "equal":
+        return "the first difference"
+    if difference.follows_from:
+        return f"follows from {difference.follows_from}"
+    if difference.state == "different":
+        return f"the nodes held other pods: {', '.join(difference.changed[:3])}"
+    if difference.state == "elsewhere":
+        return "both nodes held the same pods; others were elsewhere"
+    return "follows the first difference"
+
+
+def _causes(comparison: Comparison) -> list[str]:
+    """Return how often each plugin is the first that says why, of the listed pods."""
+    counts = Counter(_cause(each.why) for each in comparison.differences)
+    if len(comparison.differences) < 2:
+        return []
+    listed = ", ".join(f"{count:,} {cause}" for cause, count in counts.most_common())
+    return [f"why, of the {len(comparison.differences):,} listed: {listed}"]
+
+
+def _cause(why: Why) -> str:
+    if why.kind in ("filter", "score"):
+        return f"{why.plugin} ({why.kind})"
+    return why.kind
+
+
+# --- figures ------------------------------------------------------------------------------------------------------
+
+
+def _figures(figures: Sequence[Figure]) -> list[str]:
+    rows = [[_title(each), _value(each, each.a), _value(each, each.b), _change(each)] for each in figures]
+    return aligned_table([["", "A", "B", "B - A"], *rows])
+
+
+def _title(figure: Figure) -> str:
+    resource = figure.name.partition(":")[2]
+    return f"{resource}: {figure.text}" if resource else figure.text
+
+
+def _value(figure: Figure, value: float | None) -> str:
+    if value is None:
+        return "-"
+    kind = figure.name.partition(":")[0]
+    if kind.startswith(_SHARES):
+        return percent(value, 2)
+    if kind.startswith(_SECONDS):
+        return seconds(value)
+    return f"{value:,.3f}" if kind.startswith("imbalance") else f"{value:,.0f}"
+
+
+def _change(figure: Figure) -> str:
+    if figure.a is None or figure.b is None:
+        return "-"
+    change = figure.b - figure.a
+    if not change:
+        return "="
+    text = f"{'+' if change > 0 else '-'}{_value(figure, abs(change))}"
+    if figure.is_measured:
+        return text
+    return f"{text} {'better' if (change > 0) is figure.is_more_better else 'worse'}"
+
+
+def _histogram(histogram: Histogram) -> Iterator[str]:
+    if not histogram.bounds_s:
+        return
+    yield "from creation to binding, share of the placed pods:"
+    largest = max((*histogram.a, *histogram.b), default=0.0) or 1.0
+    rows = []
+    for bound, in_a, in_b in zip(histogram.bounds_s, histogram.a, histogram.b, strict=True):
+        bars = [f"{percent(share, 1):>7} {'█' * round(share / largest * BAR)}" for share in (in_a, in_b)]
+        rows.append([f"up to {seconds(bound)}", *bars])
+    yield from _left([["", "A", "B"], *rows])
+
+
+def _notes(comparison: Comparison) -> Iterator[str]:
+    yield from (f"note: {note}" for note in comparison.notes)
+    of_a, of_b = (list(side.report.notes) for side in (comparison.a, comparison.b))
+    yield from (f"note: {note}" for note in of_a if note in of_b)
+    yield from (f"note on A: {note}" for note in of_a if note not in of_b)
+    yield from (f"note on B: {note}" for note in of_b if note not in of_a)
+
+
+# --- layout -------------------------------------------------------------------------------------------------------
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."
+
+
+def _left(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield table rows as lines with all columns to the left."""
+    listed = list(rows)
+    widths = [max(map(len, column)) for column in zip(*listed, strict=True)]
+    for row in listed:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
