@@ -53,12 +53,18 @@ def test_another_strategy_is_named_by_its_plugin_and_the_first_pod_is_the_root()
 
 def test_what_happens_on_the_nodes_of_an_earlier_difference_follows_from_it() -> None:
     found = compared(Scenario(nodes(3), arriving(*small_pods(4))), LEAST, MOST)
-    assert [(each.pod, each.state, each.follows_from) for each in found.differences] == [
-        ("default/p1", "equal", ""),
-        ("default/p2", "different", "default/p1"),
-        ("default/p3", "different", "default/p1") if len(found.differences) > 2 else None,
-    ][: len(found.differences)]
-    assert found.differences[1].changed == ["default/p1"]
+    first, second = found.differences
+    assert (first.pod, first.node_a, first.node_b, first.state, first.follows_from) == (
+        "default/p1",
+        "n1",
+        "n0",
+        "equal",
+        "",
+    )
+    assert (second.pod, second.node_a, second.node_b) == ("default/p2", "n2", "n0")
+    assert (second.state, second.follows_from, second.changed) == ("different", "default/p1", ["default/p1"])
+    # In A, the fourth pod begins the next round on n0, where B has all of them.
+    assert found.pods.same_node == 2
 
 
 def test_a_filter_that_only_one_side_has_is_named_with_its_message() -> None:
@@ -99,11 +105,10 @@ def test_equal_scores_are_a_tie() -> None:
 
 
 def test_a_difference_on_nodes_that_no_earlier_one_touched_is_told_apart() -> None:
-    first = pod("p0", node_selector={"kubernetes.io/hostname": "n0"})
     taints = [tainted(each) for each in nodes(4)[:2]]
     scenario = Scenario([*taints, *nodes(4)[2:]], arriving(pod("p0"), pod("p1")))
-    assert first.spec.node_selector is not None
     found = compared(scenario, DEFAULT, WITHOUT_TAINTS)
+    assert [brief(each)[1:3] for each in found.differences] == [("n2", "n0"), ("n3", "n1")]
     assert [brief(each)[3:] for each in found.differences] == [("filter", "TaintToleration")] * 2
     assert [each.state for each in found.differences] == ["equal", "elsewhere"]
 

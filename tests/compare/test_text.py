@@ -1,0 +1,105 @@
+"""A comparison as text: what differs comes first, and every sentence names nodes, plugins and runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from kscheduler.compare.comparing import Comparison, PodDifference, compare
+from kscheduler.compare.reasons import EXTENDERS, Margin, Why
+from kscheduler.compare.text import state_text, to_text, why_text
+from kscheduler.simulator.scenario import Scenario
+from tests.compare.runs import LEAST, MOST, arriving, nodes, simulated, small_pods
+from tests.simulator.objects import pod
+
+
+@pytest.fixture(scope="module")
+def packed() -> Comparison:
+    scenario = Scenario(nodes(2), arriving(*small_pods(3), pod("large", cpu="4")))
+    return compare(simulated("least.yaml", scenario, LEAST), simulated("most.yaml", scenario, MOST))
+
+
+def test_the_pods_that_landed_elsewhere_are_a_table(packed: Comparison) -> None:
+    lines = [" ".join(line.split()) for line in to_text(packed).splitlines()]
+    assert lines[:4] == [
+        "A: least.yaml (simulated)",
+        "B: most.yaml (simulated)",
+        "configuration: least.yaml | most.yaml",
+        "",
+    ]
+    assert lines[4].startswith("4 pods in both: 1 on another node, 0 placed only in A, 1 only in B; ")
+    assert lines[4].endswith("; 2 on the same node, 0 without a node in both")
+    assert lines[7:10] == [
+        "pod in A in B why",
+        "default/p1 n1 n0 NodeResourcesFit scores n1 : n0 as 174 : 150 in A, 24 : 50 in B the first difference",
+        "default/large no node n1 NodeResourcesFit filters out n1 in A: Insufficient cpu follows from default/p1",
+    ]
+    assert "why, of the 2 listed: 1 NodeResourcesFit (score), 1 NodeResourcesFit (filter)" in lines
+
+
+def test_figures_are_side_by_side_and_say_which_is_better(packed: Comparison) -> None:
+    lines = [" ".join(line.split()) for line in to_text(packed).splitlines()]
+    assert "pods that got no node 1 0 -1 better" in lines
+    assert "share of the pods that got a node 75.00 % 100.00 % +25.00 % better" in lines
+    assert "pods that were preempted 0 0 =" in lines
+    bar = "█" * 24
+    assert f"up to 5 ms 100.0 % {bar} 100.0 % {bar}" in lines
+
+
+def test_without_a_difference_it_says_so() -> None:
+    scenario = Scenario(nodes(2), arriving(*small_pods(3)))
+    text = to_text(compare(simulated("a", scenario), simulated("b", scenario)))
+    assert "every pod landed equally in both\n" in text
+
+
+def test_pods_that_are_not_listed_are_counted() -> None:
+    scenario = Scenario(nodes(8), arriving(*small_pods(8)))
+    some, none = (compare(simulated("a", scenario, LEAST), simulated("b", scenario, MOST), limit) for limit in (2, 0))
+    assert f"and {some.not_listed} more (--limit)\n" in to_text(some)
+    assert f"{none.not_listed} pods landed elsewhere, none is listed (--limit)\n" in to_text(none)
+
+
+@pytest.mark.parametrize(
+    ("why", "text"),
+    [
+        (Why("filter", "Fit", "B", "x", "no room"), "Fit filters out x in B: no room"),
+        (Why("filter", "", "B", "x", "no room"), "a filter filters out x in B: no room"),
+        (Why("score", "S", scores=[Margin("S", (1, 0), (1, 2))]), "S scores x : y as 1 : 0 in A, 1 : 2 in B"),
+        (
+            Why("score", EXTENDERS, scores=[Margin(EXTENDERS, (1, 0), (1, 2))]),
+            "extenders score x : y as 1 : 0 in A, 1 : 2 in B",
+        ),
+        (Why("tie"), "equal scores; chosen by the tie-break"),
+        (Why("absent", run="A", node="y"), "y is not in the cluster in A"),
+        (
+            Why("not examined", run="A", node="y"),
+            "y was not examined in A: the search ended before, or another node was nominated",
+        ),
+        (
+            Why("not scheduled", run="A", message="0/2 nodes are available: 2 Insufficient cpu."),
+            "no node in A: Insufficient cpu",
+        ),
+        (Why("not scheduled", run="A"), "no node in A: not tried, or the reason is not known"),
+        (
+            Why("other"),
+            "the scores are the same in both, and did not decide: another scheduler, sampling, or the order",
+        ),
+        (Why("unknown"), "not known"),
+    ],
+)
+def test_reasons_are_sentences(why: Why, text: str) -> None:
+    assert why_text(why, "x", "y") == text
+
+
+@pytest.mark.parametrize(
+    ("state", "follows_from", "changed", "text"),
+    [
+        ("equal", "", [], "the first difference"),
+        ("different", "d/p", ["d/p", "d/q"], "follows from d/p"),
+        ("different", "", ["d/p", "d/q"], "the nodes held other pods: d/p, d/q"),
+        ("elsewhere", "", [], "both nodes held the same pods; others were elsewhere"),
+        ("not known", "", [], "follows the first difference"),
+    ],
+)
+def test_the_state_of_the_cluster_is_a_few_words(state: str, follows_from: str, changed: list[str], text: str) -> None:
+    difference = PodDifference("d/r", "x", "y", 1.0, Why("tie"), state, follows_from, changed)
+    assert state_text(difference) == text
