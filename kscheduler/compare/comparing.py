@@ -178,13 +178,13 @@ def _landings(
     counts = dict.fromkeys(("same_node", "moved", "only_placed_in_a", "only_placed_in_b", "placed_in_neither"), 0)
     differing = _differing(of_a, of_b, counts)  # counts while it is iterated over
     first = heapq.nsmallest(max(limit, 1), differing, key=lambda landing: landing.order)[:limit]
-    counts |= {"common": common, "only_in_a": len(of_a) - common, "only_in_b": len(of_b) - common}
-    if counts["only_in_a"] or counts["only_in_b"]:
+    found = PodCounts(common, len(of_a) - common, len(of_b) - common, *counts.values())
+    if found.only_in_a or found.only_in_b:
         notes.append(
-            f"Only the {common:,} pods in common are compared: {counts['only_in_a']:,} are in {a.name} only, "
-            f"{counts['only_in_b']:,} in {b.name} only."
+            f"Only the {common:,} pods in common are compared: {found.only_in_a:,} are in {a.name} only, "
+            f"{found.only_in_b:,} in {b.name} only."
         )
-    return PodCounts(**counts), first
+    return found, first
 
 
 def _differing(of_a: PodOutcomes, of_b: PodOutcomes, counts: dict[str, int]) -> Iterator[_Landing]:

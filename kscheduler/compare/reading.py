@@ -55,7 +55,7 @@ def read_sides(arguments: CompareArguments) -> tuple[Side, Side]:
 
 
 def _names(a: str, b: str) -> tuple[str, str]:
-    """Return names that tell the two apart: those of the files, unless they are equal."""
+    """Return different names for the two: those of the files, or the paths if these are equal."""
     short = Path(a).name, Path(b).name
     return short if short[0] != short[1] else (a, b)
 

@@ -1,4 +1,4 @@
-"""A side of a comparison that is a record: the cluster as it was, played again, with nothing scheduled anew.
+"""A side of a comparison that is a record: the cluster as it was, played again, and nothing is scheduled.
 
 Why a pod was placed where it was is judged by this program's plugins: right before the record's binding is counted,
 they filter and score the nodes in question. So the placements of any scheduler can be judged, if they did not depend on

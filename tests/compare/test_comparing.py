@@ -98,13 +98,13 @@ def test_room_that_an_earlier_pod_took_is_the_reason_of_one_that_no_longer_fits(
 
 def test_equal_scores_are_a_tie() -> None:
     scenario = Scenario(nodes(40), arriving(pod("p0")))
-    sides = (simulated(f"seed {seed}", scenario, LEAST, seed=seed, first_on_tie=False) for seed in (1, 2))
-    found = compare(*sides)
+    one, other = (simulated(f"seed {seed}", scenario, LEAST, seed=seed, first_on_tie=False) for seed in (1, 2))
+    found = compare(one, other)
     assert [each.why.kind for each in found.differences] == ["tie"]
     assert found.differences[0].state == "equal"
 
 
-def test_a_difference_on_nodes_that_no_earlier_one_touched_is_told_apart() -> None:
+def test_a_difference_on_nodes_that_no_earlier_one_touched_does_not_follow_from_it() -> None:
     taints = [tainted(each) for each in nodes(4)[:2]]
     scenario = Scenario([*taints, *nodes(4)[2:]], arriving(pod("p0"), pod("p1")))
     found = compared(scenario, DEFAULT, WITHOUT_TAINTS)

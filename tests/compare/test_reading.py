@@ -43,7 +43,7 @@ def kinds(*sides: Side) -> list[tuple[str, str]]:
 
 
 @pytest.mark.usefixtures("folder")
-def test_files_are_told_apart_by_their_content() -> None:
+def test_files_are_recognised_by_their_content() -> None:
     assert kinds(*read("record.zst", "report.json")) == [("record.zst", "record"), ("report.json", "report")]
     assert kinds(*read("least.yaml", "default", GENERATED)) == [("least.yaml", "simulated"), ("default", "simulated")]
 

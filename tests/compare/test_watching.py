@@ -30,7 +30,7 @@ def placed(scenario: Scenario, seed: int, build: BuildScheduler) -> bytes:
     return to_csv(outcome)
 
 
-def crowded() -> Scenario:
+def full() -> Scenario:
     """Nodes that are full of pods of low priority when those of high priority come and preempt them."""
     low = [Arrival(0.0, pod(f"low{number}", cpu="1")) for number in range(40)]
     high = [Arrival(5.0 + number, pod(f"high{number}", cpu="2", priority=10)) for number in range(12)]
@@ -41,7 +41,7 @@ def generated() -> Scenario:
     return build_scenario(SimulateArguments(nodes="150", pods="600", arrival="poisson:50", duration="exp:60"))
 
 
-@pytest.mark.parametrize("make", [generated, crowded])
+@pytest.mark.parametrize("make", [generated, full])
 def test_decisions_are_those_of_a_run_without_watched_pods(make: Callable[[], Scenario]) -> None:
     scenario = make()
     first = placed(scenario, 7, Scheduler)
@@ -84,7 +84,7 @@ def test_a_rejected_pod_keeps_what_plugins_answered_too() -> None:
 
 
 def test_a_nominated_node_is_taken_without_examining_others() -> None:
-    side = simulated("a", crowded())
+    side = simulated("a", full())
     side.run()
     kept = side.attempts({"default/high0": [f"n{number}" for number in range(9)]}, None)
     assert kept is not None
