@@ -21,11 +21,13 @@ from kscheduler.compare.figures import Figure, Histogram, figures, histogram, pa
 from kscheduler.compare.options import DEFAULT_LIMIT
 from kscheduler.compare.pod_outcomes import PodOutcomes
 from kscheduler.compare.reasons import Why, why
+from kscheduler.compare.sentences import state_text, why_text
 from kscheduler.compare.sides import Run, Side
 from kscheduler.compare.watching import Attempts
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.report import Report
 from kscheduler.simulator.run import Progress
+from kscheduler.simulator.statistics import rounded
 
 TRIED_WITHIN_S = 60.0  # virtual seconds after a pod was placed in one run, in which the other has tried it, too
 MAX_UNPLACED = 1_000
@@ -65,8 +67,21 @@ class PodDifference(msgspec.Struct, frozen=True):
     at_s: float | None  # when it was first bound, since the first arrival
     why: Why
     state: str
+    because: str  # `why` as a sentence
+    given: str  # `state` in a few words
     follows_from: str = ""  # namespace/name of the earliest pod that differs and made the state different
     changed: list[str] = []  # pods that were on one of the nodes in one run only, the first MAX_CHANGED
+
+
+class PairedWait(msgspec.Struct, frozen=True):
+    """How the pods that both runs placed waited for their binding: the difference of each pod, B - A."""
+
+    pods: int
+    mean_s: float
+    standard_error_s: float | None  # of that mean; None for a single pod
+    sooner: int  # pods bound sooner after their creation in B than in A
+    later: int
+    equal: int
 
 
 class SideSummary(msgspec.Struct, frozen=True):
@@ -88,6 +103,7 @@ class Comparison(msgspec.Struct, frozen=True):
     not_listed: int  # further pods that landed elsewhere
     figures: list[Figure]
     pending: Histogram
+    paired: PairedWait | None  # None if no pod was placed in both, or the times are not known
 
     @property
     def differs(self) -> bool:
@@ -131,6 +147,7 @@ def compare(a: Side, b: Side, limit: int = DEFAULT_LIMIT, shown: ShowsProgress =
         not_listed=counts.different - len(differences),
         figures=figures(run_a.report, run_b.report),
         pending=histogram(run_a.report.latency, run_b.report.latency),
+        paired=_paired_wait(run_a.pods, run_b.pods),
     )
 
 
@@ -233,6 +250,31 @@ def _half_known(key: str, of_a: PodOutcomes, of_b: PodOutcomes) -> _Landing:
     return _Landing(key, row_a, row_b, node_a, node_b, at_s, 0)
 
 
+def _paired_wait(of_a: PodOutcomes | None, of_b: PodOutcomes | None) -> PairedWait | None:
+    if of_a is None or of_b is None:
+        return None
+    pods = sooner = later = 0
+    total = squares = 0.0
+    for key, row_a in of_a.rows.items():
+        row_b = of_b.rows.get(key)
+        difference = math.nan if row_b is None else of_b.waited_s(row_b) - of_a.waited_s(row_a)
+        if math.isnan(difference):
+            continue
+        difference = round(difference, 6)
+        pods += 1
+        sooner += difference < 0
+        later += difference > 0
+        total += difference
+        squares += difference * difference
+    if not pods:
+        return None
+    mean = total / pods
+    error = math.sqrt(max(0.0, squares - pods * mean * mean) / (pods - 1) / pods) if pods > 1 else None
+    return PairedWait(
+        pods, rounded(mean), None if error is None else rounded(error), sooner, later, pods - sooner - later
+    )
+
+
 # --- why ----------------------------------------------------------------------------------------------------------
 
 
@@ -320,6 +362,7 @@ def _difference(
         state, follows_from = "different", _earliest(changed, rank, ranks, listed)
     elif rank:
         state = "not known" if changed is None else "elsewhere"
+    named = [] if changed is None else sorted(changed)[:MAX_CHANGED]
     return PodDifference(
         pod=landing.key,
         node_a=landing.node_a,
@@ -328,7 +371,9 @@ def _difference(
         why=found.why,
         state=state,
         follows_from=follows_from,
-        changed=[] if changed is None else sorted(changed)[:MAX_CHANGED],
+        because=why_text(found.why, landing.node_a, landing.node_b),
+        given=state_text(state, follows_from, named),
+        changed=named,
     )
 
 

@@ -27,13 +27,22 @@ class PodOutcomes:
         self.node_names: list[str] = []
         self._nodes = array("i")  # index into node_names, or NOT_PLACED
         self._bound_s = array("d")  # NEVER if not placed
+        self._waited_s = array("d")  # from creation to binding; NEVER if not placed by a scheduler, or not known
         self._priorities = array("q")
         self._messages: dict[int, str] = {}  # row -> why the pod has no node
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def add(self, key: str, node: int, bound_s: float = NEVER, priority: int = 0, message: str = "") -> None:
+    def add(
+        self,
+        key: str,
+        node: int,
+        bound_s: float = NEVER,
+        priority: int = 0,
+        message: str = "",
+        waited_s: float = NEVER,
+    ) -> None:
         """Add a pod. `node`: an index into `node_names`, or NOT_PLACED."""
         name, number = key, 1
         while name in self.rows:
@@ -44,6 +53,7 @@ class PodOutcomes:
         self.rows[sys.intern(name)] = len(self.rows)  # both runs of a comparison have the same names
         self._nodes.append(node)
         self._bound_s.append(bound_s)
+        self._waited_s.append(waited_s)
         self._priorities.append(priority)
 
     def node(self, row: int) -> str:
@@ -57,6 +67,10 @@ class PodOutcomes:
     def bound_s(self, row: int) -> float:
         """Return when the pod was bound; NaN if it was not."""
         return self._bound_s[row]
+
+    def waited_s(self, row: int) -> float:
+        """Return the seconds from the pod's creation to its binding; NaN if no scheduler placed it, or not known."""
+        return self._waited_s[row]
 
     def priority(self, row: int) -> int:
         return self._priorities[row]
@@ -74,7 +88,8 @@ def outcomes_of(outcome: Outcome, message_of: Callable[[str], str] = lambda uid:
     found.node_names = [row.name for row in books.rows]
     for record in books.records.values():
         if record.bound_s is not None:
-            found.add(record.key, record.row, record.bound_s - start_s, record.priority)
+            waited_s = NEVER if record.existing else record.bound_s - record.created_s
+            found.add(record.key, record.row, record.bound_s - start_s, record.priority, waited_s=waited_s)
         else:
             message = _message(waiting.get(record.uid, record.last_seen)) or message_of(record.uid)
             found.add(record.key, NOT_PLACED, NEVER, record.priority, message)

@@ -24,7 +24,7 @@ from kscheduler.clock import Clock
 from kscheduler.compare.attempts import take_attempt
 from kscheduler.compare.pod_outcomes import outcomes_of
 from kscheduler.compare.sides import Run
-from kscheduler.compare.watching import Attempts, Watched
+from kscheduler.compare.watching import MOMENT_S, Attempts, Watched
 from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.errors import DecodeError
 from kscheduler.framework.cycle_state import CycleState
@@ -42,8 +42,6 @@ from kscheduler.simulator.run import Progress, RunSettings, SchedulerUnderTest, 
 from kscheduler.simulator.scenario import Scenario
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.wasm.loading.plugins import GuestPlugins
-
-MOMENT_S = 1e-6  # between the arrival of a pod and a change that the record has at the same time
 
 _decode_pod = json_decoder(Pod)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from kscheduler.compare.comparing import NOT_KNOWN, Comparison, PodDifference
+from kscheduler.compare.comparing import NOT_KNOWN, Comparison, PairedWait, PodDifference
 from kscheduler.compare.figures import Figure, Histogram
-from kscheduler.compare.reasons import EXTENDERS, Margin, Why
-from kscheduler.simulator.report import kind_of
+from kscheduler.compare.reasons import Why
 from kscheduler.simulator.report_text import aligned_table
 from kscheduler.simulator.units import percent, seconds
 
@@ -25,7 +24,7 @@ def to_text(comparison: Comparison) -> str:
         list(_pods(comparison)),
         _causes(comparison),
         _figures(comparison.figures),
-        list(_histogram(comparison.pending)),
+        [*_histogram(comparison.pending), *_paired(comparison.paired)],
         list(_notes(comparison)),
     ]
     return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
@@ -59,10 +58,7 @@ def _pods(comparison: Comparison) -> Iterator[str]:
             yield "every pod landed equally in both"
         return
     yield "pods that landed elsewhere, in the order of decisions:"
-    rows = [
-        [each.pod, *_nodes(each), _shortened(why_text(each.why, each.node_a, each.node_b)), state_text(each)]
-        for each in comparison.differences
-    ]
+    rows = [[each.pod, *_nodes(each), _shortened(each.because), each.given] for each in comparison.differences]
     yield from _left([["pod", "in A", "in B", "why", ""], *rows])
     if comparison.not_listed:
         yield f"and {comparison.not_listed:,} more (--limit)"
@@ -71,44 +67,6 @@ def _pods(comparison: Comparison) -> Iterator[str]:
 def _nodes(each: PodDifference) -> Iterator[str]:
     for node in (each.node_a, each.node_b):
         yield "a node" if node == NOT_KNOWN else node or "no node"
-
-
-def why_text(why: Why, node_a: str, node_b: str) -> str:
-    """Return why a pod is on these nodes, in one sentence."""
-    if why.kind == "filter":
-        return f"{why.plugin or 'a filter'} filters out {why.node} in {why.run}: {why.message}"
-    if why.kind == "score":
-        return _score_text(next(each for each in why.scores if each.plugin == why.plugin), node_a, node_b)
-    if why.kind == "tie":
-        return "equal scores; chosen by the tie-break"
-    if why.kind == "absent":
-        return f"{why.node} is not in the cluster in {why.run}"
-    if why.kind == "not examined":
-        return f"{why.node} was not examined in {why.run}: the search ended before, or another node was nominated"
-    if why.kind == "not scheduled":
-        return f"no node in {why.run}: {kind_of(why.message) or 'not tried, or the reason is not known'}"
-    if why.kind == "other":
-        return "the scores are the same in both, and did not decide: another scheduler, sampling, or the order"
-    return f"not known{': ' if why.message else ''}{why.message}"
-
-
-def _score_text(margin: Margin, node_a: str, node_b: str) -> str:
-    plugin = "extenders score" if margin.plugin == EXTENDERS else f"{margin.plugin} scores"
-    in_a, in_b = (f"{pair[0]} : {pair[1]}" for pair in (margin.in_a, margin.in_b))
-    return f"{plugin} {node_a} : {node_b} as {in_a} in A, {in_b} in B"
-
-
-def state_text(difference: PodDifference) -> str:
-    """Return how the cluster was when the pod was decided, in a few words."""
-    if difference.state == "equal":
-        return "the first difference"
-    if difference.follows_from:
-        return f"follows from {difference.follows_from}"
-    if difference.state == "different":
-        return f"the nodes held other pods: {', '.join(difference.changed[:3])}"
-    if difference.state == "elsewhere":
-        return "both nodes held the same pods; others were elsewhere"
-    return "follows the first difference"
 
 
 def _causes(comparison: Comparison) -> list[str]:
@@ -172,6 +130,15 @@ def _histogram(histogram: Histogram) -> Iterator[str]:
         bars = [f"{percent(share, 1):>7} {'█' * round(share / largest * BAR)}" for share in (in_a, in_b)]
         rows.append([f"up to {seconds(bound)}", *bars])
     yield from _left([["", "A", "B"], *rows])
+
+
+def _paired(paired: PairedWait | None) -> Iterator[str]:
+    if paired is not None:
+        change = f"{'-' if paired.mean_s < 0 else '+'}{seconds(abs(paired.mean_s))}"
+        yield (
+            f"pod by pod, of {paired.pods:,} placed in both: {paired.sooner:,} bound sooner in B, {paired.later:,} later, "
+            f"{paired.equal:,} equally soon; B - A on average {change}"
+        )
 
 
 def _notes(comparison: Comparison) -> Iterator[str]:

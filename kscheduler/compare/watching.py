@@ -22,6 +22,7 @@ from kscheduler.scheduler import Options, Scheduler
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 
+MOMENT_S = 1e-6  # times are as exact as this
 MAX_ATTEMPTS = 8  # kept of one pod: the first half of them, and the latest
 
 Watched = Mapping[str, Collection[str]]  # namespace/name -> names of the nodes in question
@@ -50,7 +51,7 @@ class Attempts:
     def placed_on(self, key: str, node: str, until_s: float) -> Attempt | None:
         """Return the latest attempt up to `until_s` that placed the pod on the node."""
         made = self.by_pod.get(key, ())
-        return next((each for each in reversed(made) if each.node == node and each.at_s <= until_s), None)
+        return next((each for each in reversed(made) if each.node == node and each.at_s <= until_s + MOMENT_S), None)
 
     def rejected_near(self, key: str, at_s: float) -> Attempt | None:
         """Return the attempt nearest in time to `at_s` that rejected the pod."""

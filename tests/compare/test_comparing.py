@@ -7,7 +7,7 @@ import pytest
 
 from kscheduler.compare.comparing import Comparison, PodDifference, compare
 from kscheduler.errors import ConfigError
-from kscheduler.simulator.scenario import Scenario
+from kscheduler.simulator.scenario import Arrival, Scenario
 from tests.compare.runs import (
     DEFAULT,
     LEAST,
@@ -145,6 +145,19 @@ def test_a_node_that_only_one_side_has_is_the_reason() -> None:
     difference = found.differences[0]
     assert (difference.node_a, difference.node_b) == ("n0", "n1")
     assert (difference.why.kind, difference.why.run, difference.why.node) == ("absent", "A", "n1")
+
+
+def test_waiting_is_compared_pod_by_pod() -> None:
+    # In A, the large pods wait until small ones leave; B has room for them at once.
+    first = [Arrival(0.0, each, runs_s=30.0) for each in small_pods(4, cpu="1")]
+    scenario = Scenario(nodes(2), [*first, Arrival(1.0, pod("large", cpu="4"))])
+    found = compared(scenario, LEAST, MOST)
+    assert found.paired is not None
+    assert (found.paired.pods, found.paired.sooner, found.paired.later, found.paired.equal) == (5, 1, 0, 4)
+    assert found.paired.mean_s == pytest.approx(-29.0 / 5, abs=0.3)
+    assert found.paired.standard_error_s == pytest.approx(-found.paired.mean_s)
+    none = compared(Scenario(nodes(1), arriving(pod("large", cpu="9"))), LEAST, MOST)
+    assert none.paired is None
 
 
 def test_the_result_is_the_same_each_time_but_for_what_the_machine_took() -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.compare.comparing import Comparison, PodDifference, compare
-from kscheduler.compare.reasons import EXTENDERS, Margin, Why
-from kscheduler.compare.text import state_text, to_text, why_text
+from kscheduler.compare.comparing import Comparison, compare
+from kscheduler.compare.text import to_text
 from kscheduler.simulator.scenario import Scenario
 from tests.compare.runs import LEAST, MOST, arriving, nodes, simulated, small_pods
 from tests.simulator.objects import pod
@@ -41,6 +40,7 @@ def test_figures_are_side_by_side_and_say_which_is_better(packed: Comparison) ->
     assert "pods that got no node 1 0 -1 better" in lines
     assert "share of the pods that got a node 75.00 % 100.00 % +25.00 % better" in lines
     assert "pods that were preempted 0 0 =" in lines
+    assert "pod by pod, of 3 placed in both: 0 bound sooner in B, 0 later, 3 equally soon; B - A on average +0 s" in lines
     bar = "█" * 24
     assert f"up to 5 ms 100.0 % {bar} 100.0 % {bar}" in lines
 
@@ -56,50 +56,3 @@ def test_pods_that_are_not_listed_are_counted() -> None:
     some, none = (compare(simulated("a", scenario, LEAST), simulated("b", scenario, MOST), limit) for limit in (2, 0))
     assert f"and {some.not_listed} more (--limit)\n" in to_text(some)
     assert f"{none.not_listed} pods landed elsewhere, none is listed (--limit)\n" in to_text(none)
-
-
-@pytest.mark.parametrize(
-    ("why", "text"),
-    [
-        (Why("filter", "Fit", "B", "x", "no room"), "Fit filters out x in B: no room"),
-        (Why("filter", "", "B", "x", "no room"), "a filter filters out x in B: no room"),
-        (Why("score", "S", scores=[Margin("S", (1, 0), (1, 2))]), "S scores x : y as 1 : 0 in A, 1 : 2 in B"),
-        (
-            Why("score", EXTENDERS, scores=[Margin(EXTENDERS, (1, 0), (1, 2))]),
-            "extenders score x : y as 1 : 0 in A, 1 : 2 in B",
-        ),
-        (Why("tie"), "equal scores; chosen by the tie-break"),
-        (Why("absent", run="A", node="y"), "y is not in the cluster in A"),
-        (
-            Why("not examined", run="A", node="y"),
-            "y was not examined in A: the search ended before, or another node was nominated",
-        ),
-        (
-            Why("not scheduled", run="A", message="0/2 nodes are available: 2 Insufficient cpu."),
-            "no node in A: Insufficient cpu",
-        ),
-        (Why("not scheduled", run="A"), "no node in A: not tried, or the reason is not known"),
-        (
-            Why("other"),
-            "the scores are the same in both, and did not decide: another scheduler, sampling, or the order",
-        ),
-        (Why("unknown"), "not known"),
-    ],
-)
-def test_reasons_are_sentences(why: Why, text: str) -> None:
-    assert why_text(why, "x", "y") == text
-
-
-@pytest.mark.parametrize(
-    ("state", "follows_from", "changed", "text"),
-    [
-        ("equal", "", [], "the first difference"),
-        ("different", "d/p", ["d/p", "d/q"], "follows from d/p"),
-        ("different", "", ["d/p", "d/q"], "the nodes held other pods: d/p, d/q"),
-        ("elsewhere", "", [], "both nodes held the same pods; others were elsewhere"),
-        ("not known", "", [], "follows the first difference"),
-    ],
-)
-def test_the_state_of_the_cluster_is_a_few_words(state: str, follows_from: str, changed: list[str], text: str) -> None:
-    difference = PodDifference("d/r", "x", "y", 1.0, Why("tie"), state, follows_from, changed)
-    assert state_text(difference) == text
