@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -192,10 +193,19 @@ def _landings(
             f"expected the same pods on both sides: {a.name} has {len(of_a):,} pods, {b.name} {len(of_b):,}, and none "
             "of them in common"
         )
-    counts = dict.fromkeys(("same_node", "moved", "only_placed_in_a", "only_placed_in_b", "placed_in_neither"), 0)
+    counts: Counter[str] = Counter()
     differing = _differing(of_a, of_b, counts)  # counts while it is iterated over
     first = heapq.nsmallest(max(limit, 1), differing, key=lambda landing: landing.order)[:limit]
-    found = PodCounts(common, len(of_a) - common, len(of_b) - common, *counts.values())
+    found = PodCounts(
+        common=common,
+        only_in_a=len(of_a) - common,
+        only_in_b=len(of_b) - common,
+        same_node=counts["same node"],
+        moved=counts["moved"],
+        only_placed_in_a=counts["only in A"],
+        only_placed_in_b=counts["only in B"],
+        placed_in_neither=counts["in neither"],
+    )
     if found.only_in_a or found.only_in_b:
         notes.append(
             f"Only the {common:,} pods in common are compared: {found.only_in_a:,} are in {a.name} only, "
@@ -204,7 +214,7 @@ def _landings(
     return found, first
 
 
-def _differing(of_a: PodOutcomes, of_b: PodOutcomes, counts: dict[str, int]) -> Iterator[_Landing]:
+def _differing(of_a: PodOutcomes, of_b: PodOutcomes, counts: Counter[str]) -> Iterator[_Landing]:
     """Yield the pods in common that landed elsewhere, and count all pods in common by how they landed."""
     for key, row_a in of_a.rows.items():
         row_b = of_b.rows.get(key)
@@ -212,9 +222,9 @@ def _differing(of_a: PodOutcomes, of_b: PodOutcomes, counts: dict[str, int]) -> 
             continue
         node_a, node_b = of_a.node(row_a), of_b.node(row_b)
         if node_a == node_b:
-            counts["same_node" if node_a else "placed_in_neither"] += 1
+            counts["same node" if node_a else "in neither"] += 1
             continue
-        counts["moved" if node_a and node_b else "only_placed_in_a" if node_a else "only_placed_in_b"] += 1
+        counts["moved" if node_a and node_b else "only in A" if node_a else "only in B"] += 1
         times = [time for time in (of_a.bound_s(row_a), of_b.bound_s(row_b)) if not math.isnan(time)]
         yield _Landing(key, row_a, row_b, node_a, node_b, min(times, default=math.inf), of_a.priority(row_a))
 

@@ -136,8 +136,8 @@ def _paired(paired: PairedWait | None) -> Iterator[str]:
     if paired is not None:
         change = f"{'-' if paired.mean_s < 0 else '+'}{seconds(abs(paired.mean_s))}"
         yield (
-            f"pod by pod, of {paired.pods:,} placed in both: {paired.sooner:,} bound sooner in B, {paired.later:,} later, "
-            f"{paired.equal:,} equally soon; B - A on average {change}"
+            f"pod by pod, of {paired.pods:,} placed in both: {paired.sooner:,} bound sooner in B, "
+            f"{paired.later:,} later, {paired.equal:,} equally soon; B - A on average {change}"
         )
 
 
