@@ -24,7 +24,7 @@ run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build dev debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock clean
+.PHONY: help build dev debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -133,6 +133,9 @@ lock: $(VENV)/.runtime ## resolve all dependencies again
 	$(PIP_INSTALL) uv
 	$(COMPILE) --extra dev -o requirements.lock
 	$(COMPILE) --extra build --extra record --extra wasm --constraint requirements.lock -o requirements-runtime.lock
+
+vendor: dev ## fetch what the page vendors from npm again, and compare it with its hashes (needs npm)
+	$(BIN)/python -m tests.ui.vendor
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build *.egg-info report.html report.json

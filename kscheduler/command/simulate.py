@@ -20,11 +20,11 @@ from kscheduler.simulator.options import SimulateArguments, read_arguments
 from kscheduler.simulator.placements import to_csv
 from kscheduler.simulator.progress import progress_on
 from kscheduler.simulator.real_run import few_collections, run_real_scheduler
-from kscheduler.simulator.report import Machine, Report, build_report, to_json
-from kscheduler.simulator.report_html import to_html
+from kscheduler.simulator.report import Machine, Report, build_report, to_compact_json, to_json
 from kscheduler.simulator.report_text import to_text
 from kscheduler.simulator.run import Outcome
 from kscheduler.simulator.scenario import Scenario
+from kscheduler.ui.page_file import to_html
 from kscheduler.wasm.loading.plugins import GuestPlugins
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _write(arguments: SimulateArguments, report: Report, outcome: Outcome) -> No
     if arguments.output is not None:
         _save(arguments.output, to_json(report))
     if arguments.html is not None:
-        _save(arguments.html, to_html(report).encode())
+        _save(arguments.html, to_html(to_compact_json(report)))
     if arguments.placements is not None:
         _save(arguments.placements, to_csv(outcome))
 

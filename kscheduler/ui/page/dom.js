@@ -1,0 +1,64 @@
+// Builds elements. Strings become text nodes: no name from a cluster is ever parsed as HTML.
+
+export function el(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "className") element.className = value;
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, String(value));
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+let cardNumber = 0;
+
+// A titled section; screen readers announce it by its title.
+export function card(title, hint, ...children) {
+  const id = `card-${++cardNumber}`;
+  return el("section", { className: "card", "aria-labelledby": id }, el("h2", { id }, title),
+    hint ? el("p", { className: "hint" }, hint) : null, ...children);
+}
+
+export function wide(element) {
+  element.classList.add("wide");
+  return element;
+}
+
+// A small table. `columns`: [title, className]; each row is a list of texts or elements.
+export function plainTable(label, columns, rows) {
+  const head = columns.map(([title, name]) => el("th", { scope: "col", className: name || "" }, title));
+  const body = rows.map((row) => el("tr", {}, row.map((cell, at) => el("td", { className: columns[at][1] || "" }, cell))));
+  return el("div", { className: "scroll", tabindex: 0, role: "region", "aria-label": label },
+    el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body)));
+}
+
+// Buttons of which one is pressed.
+export function segments(label, choices, chosen, choose) {
+  const group = el("div", { className: "segments", role: "group", "aria-label": label });
+  for (const [value, text] of choices) {
+    const button = el("button", { type: "button", "aria-pressed": String(value === chosen), onclick: () => {
+      for (const other of group.children) other.setAttribute("aria-pressed", String(other === button));
+      choose(value);
+    } }, text);
+    group.append(button);
+  }
+  return group;
+}
+
+export function select(label, choices, chosen, choose) {
+  const options = choices.map(([value, text]) => el("option", { value, selected: value === chosen }, text));
+  return el("label", { className: "field" }, el("span", {}, label),
+    el("select", { onchange: (event) => choose(event.target.value) }, options));
+}
+
+// The colours of the page's theme, as the canvas needs them.
+export function colour(name) {
+  const probe = el("i");
+  probe.style.color = `var(--${name})`;
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}

@@ -1,0 +1,138 @@
+// A map of all nodes: one cell a node on a canvas, grouped by a label and coloured by use. Made for 10,000 cells and more.
+
+import { colour, el } from "./dom.js";
+import { FULL, NO_CAPACITY } from "./report.js";
+
+const HEADER = 24, GAP = 12, LARGEST = 26, SMALLEST = 5, TALLEST = 560;
+
+// groups: [{name, nodes: [row]}]; valueOf(row): the byte of the node's use; pick(row): called when a cell is chosen.
+export class NodeMap {
+  constructor({ groups, valueOf, describe, pick, label }) {
+    Object.assign(this, { groups, valueOf, describe, pick, hovered: -1, chosen: -1 });
+    this.canvas = el("canvas", { tabindex: 0, role: "application", "aria-roledescription": "node map", "aria-label": label });
+    this.tip = el("div", { className: "tip", hidden: true });
+    this.spoken = el("div", { className: "hidden", role: "status" });
+    this.element = el("div", { className: "nodemap" }, this.canvas, this.tip, this.spoken);
+    this.canvas.addEventListener("pointermove", (event) => this.point(event));
+    this.canvas.addEventListener("pointerleave", () => this.point(null));
+    this.canvas.addEventListener("click", (event) => this.choose(this.at(event.offsetX, event.offsetY)));
+    this.canvas.addEventListener("keydown", (event) => this.key(event));
+    new ResizeObserver(() => this.layOut()).observe(this.element);
+  }
+
+  regroup(groups) {
+    this.groups = groups;
+    this.layOut();
+  }
+
+  // Cells as large as the width allows without the map being taller than a screen.
+  layOut() {
+    const width = this.element.clientWidth;
+    if (!width) return;
+    const heads = this.groups.length > 1 ? HEADER : 0;
+    const heightOf = (size) => this.groups.reduce((sum, group) => sum + heads + Math.ceil(group.nodes.length / Math.floor(width / size)) * size + (heads ? GAP : 0), 0);
+    let size = LARGEST;
+    while (size > SMALLEST && heightOf(size) > TALLEST) size--;
+    this.size = size;
+    this.columns = Math.max(1, Math.floor(width / size));
+    let top = 0;
+    this.places = this.groups.map((group) => {
+      const place = { group, top: top + heads, head: top, rows: Math.ceil(group.nodes.length / this.columns) };
+      top = place.top + place.rows * size + (heads ? GAP : 0);
+      return place;
+    });
+    this.order = this.groups.flatMap((group) => group.nodes);
+    const scale = devicePixelRatio || 1;
+    Object.assign(this, { width, height: Math.max(size, top), scale });
+    Object.assign(this.canvas, { width: Math.round(width * scale), height: Math.round(this.height * scale) });
+    this.canvas.style.height = `${this.height}px`;
+    this.draw();
+  }
+
+  palette() {
+    const parse = (text) => text.match(/[\d.]+/g).slice(0, 3).map(Number);
+    const low = parse(colour("h0")), high = parse(colour("h1")), none = colour("none"), over = colour("bad");
+    const mix = (share) => `rgb(${low.map((from, at) => Math.round(from + (high[at] - from) * share)).join(",")})`;
+    return Array.from({ length: 256 }, (_, value) => (value === NO_CAPACITY ? none : value > FULL ? over : mix(value / FULL)));
+  }
+
+  draw() {
+    if (!this.places) return;
+    const context = this.canvas.getContext("2d"), { size, columns } = this;
+    const colours = this.palette(), inner = size > 7 ? size - 2 : size - 1;
+    context.setTransform(this.scale, 0, 0, this.scale, 0, 0);
+    context.clearRect(0, 0, this.width, this.height);
+    context.font = "600 12.5px system-ui, sans-serif";
+    context.textBaseline = "middle";
+    const ink = colour("ink");
+    for (const { group, top, head } of this.places) {
+      if (this.groups.length > 1) {
+        context.fillStyle = ink;
+        context.fillText(`${group.name} · ${group.nodes.length.toLocaleString("en-US")} nodes`, 0, head + HEADER / 2, this.width);
+      }
+      group.nodes.forEach((row, at) => {
+        context.fillStyle = colours[this.valueOf(row)];
+        context.fillRect((at % columns) * size, top + Math.floor(at / columns) * size, inner, inner);
+      });
+    }
+    for (const [row, name] of [[this.hovered, "soft"], [this.chosen, "accent"]]) {
+      const where = this.where(row);
+      if (!where) continue;
+      context.strokeStyle = colour(name);
+      context.lineWidth = 2;
+      context.strokeRect(where.x - 0.5, where.y - 0.5, inner + 1, inner + 1);
+    }
+  }
+
+  where(row) {
+    for (const { group, top } of row < 0 ? [] : this.places) {
+      const at = group.nodes.indexOf(row);
+      if (at >= 0) return { x: (at % this.columns) * this.size, y: top + Math.floor(at / this.columns) * this.size };
+    }
+    return null;
+  }
+
+  // The row of the node at a point of the canvas, -1 if there is none.
+  at(x, y) {
+    const column = Math.floor(x / this.size);
+    for (const { group, top, rows } of this.places || [])
+      if (y >= top && y < top + rows * this.size && column < this.columns) {
+        const at = Math.floor((y - top) / this.size) * this.columns + column;
+        return at < group.nodes.length ? group.nodes[at] : -1;
+      }
+    return -1;
+  }
+
+  point(event) {
+    const row = event ? this.at(event.offsetX, event.offsetY) : -1;
+    this.tip.hidden = row < 0;
+    if (row >= 0) {
+      this.tip.textContent = this.describe(row);
+      const left = Math.min(event.offsetX + 14, this.width - this.tip.offsetWidth - 4);
+      this.tip.style.left = `${Math.max(0, left)}px`;
+      this.tip.style.top = `${event.offsetY + 16}px`;
+    }
+    if (row !== this.hovered) {
+      this.hovered = row;
+      this.draw();
+    }
+  }
+
+  choose(row) {
+    this.chosen = row;
+    this.spoken.textContent = row < 0 ? "" : this.describe(row);
+    this.draw();
+    this.pick(row);
+  }
+
+  key(event) {
+    const moves = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: this.columns, ArrowUp: -this.columns };
+    const at = this.order.indexOf(this.chosen), last = this.order.length - 1;
+    if (event.key in moves) this.choose(this.order[at < 0 ? 0 : Math.max(0, Math.min(last, at + moves[event.key]))]);
+    else if (event.key === "Home") this.choose(this.order[0]);
+    else if (event.key === "End") this.choose(this.order[last]);
+    else if (event.key === "Escape") this.choose(-1);
+    else return;
+    event.preventDefault();
+  }
+}

@@ -1,0 +1,115 @@
+// The pods without a node, in the order of the queue, and why one of them waits.
+
+import { card, el, plainTable, select, wide } from "./dom.js";
+import { amount, moment, percent, seconds, whole } from "./format.js";
+import { inQueueOrder, kindOf, nearestNodes, nodeCounts, unitOf } from "./report.js";
+import { address, remember } from "./route.js";
+import { virtualTable } from "./table.js";
+
+const MAX_REASONS = 50;
+
+export function pendingPods(report, settings) {
+  const ordered = inQueueOrder(report).map((pod) => ({ ...pod, kind: kindOf(pod.message) }));
+  let position = 0;
+  for (const pod of ordered) pod.position = pod.left_s === null ? String(++position) : "left";
+  const wanted = { q: settings.get("q") || "", reason: settings.get("reason") || "", state: settings.get("state") || "" };
+  const table = virtualTable({
+    label: "Pods without a node", rows: [], empty: ordered.length ? "No pod matches the filter." : "None: every pod got a node.",
+    open: (pod) => { location.hash = address("why", { pod: pod.pod }); },
+    columns: [
+      { title: "#", width: "3.5rem", className: "number", text: (pod) => pod.position },
+      { title: "Pod", width: "minmax(9rem, 2fr)", text: (pod) => pod.pod },
+      { title: "Priority", width: "5rem", className: "number", text: (pod) => whole(pod.priority) },
+      { title: "Waited", width: "5.5rem", className: "number", text: (pod) => seconds((pod.left_s ?? report.simulated_s) - pod.arrived_s) },
+      { title: "Reason", width: "minmax(14rem, 5fr)", text: (pod) => pod.kind },
+    ],
+  });
+  const filter = () => {
+    const text = wanted.q.toLowerCase();
+    table.show(ordered.filter((pod) => (!text || pod.pod.toLowerCase().includes(text) || pod.message.toLowerCase().includes(text)) &&
+      (!wanted.reason || pod.kind === wanted.reason) && (!wanted.state || (wanted.state === "left") === (pod.left_s !== null))));
+  };
+  const set = (name, value) => { wanted[name] = value; remember(name, value); filter(); };
+  const counts = new Map();
+  for (const pod of ordered) counts.set(pod.kind, (counts.get(pod.kind) || 0) + 1);
+  const reasons = [...counts].sort((a, b) => b[1] - a[1]).slice(0, MAX_REASONS).map(([kind, count]) => [kind, `${whole(count)} × ${kind.slice(0, 90)}`]);
+  const search = el("input", { type: "search", value: wanted.q, placeholder: "pod, namespace or reason", "data-filter": true, oninput: (event) => set("q", event.target.value) });
+  filter();
+  return [wide(card("Pods without a node", "In the order in which the queue gives them to the scheduler: by priority, then by arrival. Enter or a click shows why a pod waits.",
+    el("div", { className: "controls" }, el("label", { className: "field" }, el("span", {}, "Filter"), search),
+      select("Reason", [["", "all reasons"], ...reasons], wanted.reason, (value) => set("reason", value)),
+      select("State", [["", "all"], ["waiting", "still waiting"], ["left", "left without a node"]], wanted.state, (value) => set("state", value))),
+    table))];
+}
+
+export function whyPending(report, settings) {
+  const name = settings.get("pod") || "", pod = report.unplaced.find((each) => each.pod === name);
+  const first = inQueueOrder(report)[0];
+  const search = el("input", { type: "search", value: name, placeholder: "namespace/name", list: "pods-without-node", "data-filter": true,
+    onchange: (event) => { location.hash = address("why", { pod: event.target.value.trim() }); } });
+  const names = el("datalist", { id: "pods-without-node" }, report.unplaced.slice(0, 500).map((each) => el("option", { value: each.pod })));
+  const chooser = wide(card("Why is this pod pending?", "", el("div", { className: "controls" }, el("label", { className: "field grow" }, el("span", {}, "Pod"), search), names)));
+  if (pod) return [chooser, ...answer(report, pod)];
+  let words = "Every pod got a node.";
+  if (first) words = name ? "No pod of this name is without a node at the end of this report: it was placed, or the report does not have it." : "Choose a pod.";
+  const placed = report.placements ? report.placements.pods.indexOf(name) : -1;
+  if (placed >= 0) words = `It was placed on ${report.placements.nodes[report.placements.node[placed]]} at ${moment(report.placements.bound_s[placed], report.simulated_s)}.`;
+  chooser.append(el("p", { role: "status" }, words), first ? el("p", {}, el("a", { href: address("pending") }, "All pods without a node")) : "");
+  return [chooser];
+}
+
+function answer(report, pod) {
+  const counts = nodeCounts(pod.message);
+  const facts = [["Pod", pod.pod], ["Priority", whole(pod.priority)], ["Created at", moment(pod.arrived_s, report.simulated_s)],
+    [pod.left_s === null ? "Waits for" : "Left after", seconds((pod.left_s ?? report.simulated_s) - pod.arrived_s)],
+    ["Requests", Object.entries(pod.requests || {}).map(([name, value]) => `${name} ${amount(value, unitOf(report, name))}`).join(", ") || "nothing"],
+    ["Reason", pod.reason], ["Message", pod.message]];
+  const cards = [card("The pod", "", el("dl", { className: "facts" }, facts.map(([term, text]) => [el("dt", {}, term), el("dd", {}, el("bdi", {}, text))])))];
+  if (counts) {
+    cards.push(card("What rejected the nodes", `Of ${whole(counts.nodes)} nodes, in the last attempt. A node may be counted for several reasons.`, bars(counts.filters, counts.nodes),
+      counts.preemption.length ? el("h3", {}, "Would preemption help?") : null, counts.preemption.length ? bars(counts.preemption, counts.nodes) : null));
+  }
+  const nearest = nearestNodes(report, pod, 8);
+  if (nearest.length && pod.left_s === null)
+    cards.push(wide(card("Nearest nodes", "By free resources at the end of the run, whatever else a filter asks for.",
+      plainTable("Nearest nodes", [["Node"], ["Would fit with"]], nearest.map((each) => [
+        el("a", { href: address("nodes", { node: each.node }) }, el("bdi", {}, each.node)), lacking(report, each.lacks)])))));
+  const alike = report.unplaced.filter((each) => each.pod !== pod.pod && kindOf(each.message) === kindOf(pod.message)).length;
+  if (alike) cards.push(wide(card("Others", "", el("p", {}, `${whole(alike)} more ${alike === 1 ? "pod waits" : "pods wait"} for the same reasons: `,
+    el("a", { href: address("pending", { reason: kindOf(pod.message) }) }, "show them")))));
+  return cards;
+}
+
+function lacking(report, lacks) {
+  const parts = Object.entries(lacks).map(([name, value]) => `${amount(value, unitOf(report, name))} more ${name} free`);
+  return parts.join(", ") || "nothing more: it has room, and other filters reject it";
+}
+
+function bars(counts, nodes) {
+  return el("ul", { className: "bars" }, counts.map(({ count, reason, plugin }) => {
+    const bar = el("i", { "aria-hidden": "true" });
+    bar.style.width = `${nodes ? (100 * Math.min(count, nodes)) / nodes : 0}%`;
+    return el("li", {}, el("div", { className: "bar-text" }, el("b", {}, whole(count)), el("span", {}, ` ${reason}`), plugin ? el("code", {}, plugin) : null,
+      el("span", { className: "share" }, percent(nodes ? count / nodes : 0, 0))), el("div", { className: "bar" }, bar));
+  }));
+}
+
+export function preemptedPods(report, settings) {
+  const wanted = { q: settings.get("q") || "" };
+  const table = virtualTable({
+    label: "Preempted pods", rows: [], empty: report.preempted?.length ? "No pod matches the filter." : "No pod was preempted.",
+    columns: [
+      { title: "At", width: "8.5rem", className: "number", text: (pod) => moment(pod.left_s ?? 0, report.simulated_s) },
+      { title: "Pod", width: "minmax(9rem, 2fr)", text: (pod) => pod.pod },
+      { title: "Priority", width: "5rem", className: "number", text: (pod) => whole(pod.priority) },
+      { title: "Node", width: "minmax(8rem, 1fr)", text: (pod) => pod.node },
+      { title: "Had run", width: "5.5rem", className: "number", text: (pod) => seconds((pod.left_s ?? pod.bound_s) - pod.bound_s) },
+      { title: "Message", width: "minmax(14rem, 3fr)", text: (pod) => pod.message },
+    ],
+  });
+  const filter = () => table.show((report.preempted || []).filter((pod) => !wanted.q || `${pod.pod} ${pod.node}`.toLowerCase().includes(wanted.q.toLowerCase())));
+  filter();
+  return [wide(card("Preempted pods", "They were removed to make room for pods of higher priority, in the order in which they left.",
+    el("div", { className: "controls" }, el("label", { className: "field" }, el("span", {}, "Filter"), el("input", { type: "search", value: wanted.q, placeholder: "pod or node", "data-filter": true,
+      oninput: (event) => { wanted.q = event.target.value; remember("q", wanted.q); filter(); } }))), table))];
+}

@@ -1,0 +1,71 @@
+// The run over time: a chart to point into, and what was placed and preempted in the chosen interval.
+
+import { chart } from "./chart.js";
+import { card, el, wide } from "./dom.js";
+import { moment, percent, whole } from "./format.js";
+import { rates } from "./overview.js";
+import { remember } from "./route.js";
+import { scrubber } from "./scrubber.js";
+import { virtualTable } from "./table.js";
+
+export function timelineView(report, settings) {
+  const { flow, series } = report, total = report.simulated_s;
+  if (!flow) return [wide(card("Timeline", "", el("p", {}, "This report has no timeline: an earlier version wrote it.")))];
+  const times = flow.created.map((_, at) => at * flow.interval_s);
+  const facts = el("dl", { className: "facts row" }), events = el("div");
+  const plots = [];
+  const marked = { drawn: mark, ready: (plot) => plots.push(plot) };
+  let interval = Math.min(times.length - 1, Math.max(0, Math.floor(Number(settings.get("t") ?? report.busiest_s) / flow.interval_s) || 0));
+
+  function mark(plot) {
+    const from = plot.valToPos(times[interval], "x", true), to = plot.valToPos(times[interval] + flow.interval_s, "x", true);
+    const { top, height } = plot.bbox;
+    plot.ctx.save();
+    plot.ctx.fillStyle = getComputedStyle(document.documentElement).colorScheme.includes("dark") ? "rgba(160,170,184,.35)" : "rgba(84,93,107,.3)";
+    plot.ctx.fillRect(from, top, Math.max(2, to - from), height);
+    plot.ctx.restore();
+  }
+
+  function show(at) {
+    interval = at;
+    const start = times[at], end = start + flow.interval_s;
+    remember("t", Number(start.toFixed(3)));
+    for (const plot of plots) plot.redraw(false, false);
+    let sample = 0;
+    while (sample + 1 < series.time_s.length && series.time_s[sample + 1] <= end) sample++;
+    const figures = [["From", moment(start, total)], ["Created", whole(flow.created[at])], ["Bound", whole(flow.bound[at])], ["Finished or deleted", whole(flow.left[at])],
+      ["Preempted", whole(flow.preempted[at])], ["Pending", whole(series.pending[sample])], ["On nodes", whole(series.running[sample])],
+      ...Object.entries(series.used).map(([name, shares]) => [name, percent(shares[sample])])];
+    facts.replaceChildren(...figures.map(([term, text]) => el("div", {}, el("dt", {}, term), el("dd", {}, text))));
+    events.replaceChildren(virtualTable({ label: "What happened in the interval", rows: happened(report, start, at === times.length - 1 ? Infinity : end), height: 380, empty: "Nothing in this interval.", columns: [
+      { title: "At", width: "8.5rem", className: "number", text: (each) => moment(each.at, total) },
+      { title: "What", width: "7rem", text: (each) => each.what },
+      { title: "Pod", width: "minmax(9rem, 2fr)", text: (each) => each.pod },
+      { title: "Node", width: "minmax(8rem, 1fr)", text: (each) => each.node },
+    ] }));
+  }
+
+  const slider = scrubber(times, interval, total, show);
+  slider.dataset.scrubber = "";
+  const onpick = (time) => slider.set(Math.floor(time / flow.interval_s));
+  return [wide(card("Timeline", "Click into a chart, or move the slider; [ and ] go one step, Space plays.",
+    slider,
+    rates(report, { onpick, ...marked, height: 200 }),
+    chart(series.time_s, [{ label: "pending", values: series.pending, fill: true }, { label: "on nodes", values: series.running }],
+      { total, onpick, ...marked, whole: true, height: 200, label: "Line chart of pods that wait and of pods on nodes, over virtual time." }))),
+  wide(card("In this interval", "", facts, events))];
+}
+
+function happened(report, start, end) {
+  const found = [], within = (time) => time !== null && time >= start && time < end;
+  const placed = report.placements;
+  if (placed) placed.bound_s.forEach((time, at) => {
+    if (within(time)) found.push({ at: time, what: "bound", pod: placed.pods[at], node: placed.nodes[placed.node[at]] });
+  });
+  for (const pod of report.preempted || []) if (within(pod.left_s)) found.push({ at: pod.left_s, what: "preempted", pod: pod.pod, node: pod.node });
+  for (const pod of report.unplaced) {
+    if (within(pod.arrived_s)) found.push({ at: pod.arrived_s, what: "created, waits", pod: pod.pod, node: "" });
+    if (within(pod.left_s)) found.push({ at: pod.left_s, what: "left, no node", pod: pod.pod, node: "" });
+  }
+  return found.sort((a, b) => a.at - b.at);
+}

@@ -1,0 +1,67 @@
+"""One Chromium for all tests of a module, and pages that note every error.
+
+Playwright's loop runs in this thread until the module ends, so nothing may be simulated meanwhile: the reports are made
+before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kscheduler.simulator.report import to_compact_json
+from kscheduler.ui.page_file import to_html
+from tests.support.skips import package, program
+from tests.ui.reports import busy, large, loaded
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The addresses of self-contained pages: a busy run, a large cluster, and one whose pods declare their use."""
+    folder = tmp_path_factory.mktemp("pages")
+    found = {}
+    for name, report in {"busy": busy(), "large": large(), "loaded": loaded()}.items():
+        path = folder / f"{name}.html"
+        path.write_bytes(to_html(to_compact_json(report)))
+        found[name] = path.as_uri()
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser(addresses: dict[str, str]) -> Iterator[Browser]:
+    chromium = program("chromium", "apt-get install chromium")
+    api = package("playwright.sync_api", "run `make dev`")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, headless=True, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page of 1,300 by 900 pixels; the test fails if it logs an error, throws one, or breaks its own policy."""
+    context = browser.new_context(viewport={"width": 1300, "height": 900}, color_scheme="light")
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("console", lambda message: faults.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    yield page
+    broken = page.evaluate("window.broken")
+    context.close()
+    assert faults == []
+    assert broken is None

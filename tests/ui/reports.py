@@ -1,0 +1,53 @@
+"""A report with something in every view, and names that a page must not take for HTML."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kscheduler.api.objects import Node
+from kscheduler.simulator.report import Report
+from kscheduler.simulator.report_history import Preempted
+from kscheduler.simulator.scenario import Arrival, Scenario
+from kscheduler.simulator.workload import default_workload, generate
+from tests.simulator import loads
+from tests.simulator.first_fit import make_node
+from tests.simulator.loads import arrivals, cluster, play
+from tests.simulator.objects import pod
+from tests.simulator.reports import report_of
+
+SCRIPT = "<script>window.broken=1</script><img src=x onerror=window.broken=1>"
+RIGHT_TO_LEFT = "\u202eשלום-node"
+LONG = "n" * 253
+HOSTILE = (SCRIPT, RIGHT_TO_LEFT, LONG)
+MESSAGE = (
+    "0/6 nodes are available: 1 node(s) had untolerated taint(s), 5 Insufficient cpu. "
+    "preemption: 0/6 nodes are available: 1 Preemption is not helpful for scheduling, 5 No preemption victims found."
+)
+ZONE = "topology.kubernetes.io/zone"
+
+
+def busy() -> Report:
+    """Return the report of a run with pending, preempted and finished pods on nodes with hostile names."""
+    names = [*HOSTILE, "n0", "n1", "n2"]
+    nodes = [_in_zone(make_node(name, cpu="4"), f"zone-{index % 2}") for index, name in enumerate(names)]
+    pods = [Arrival(float(index * 10), pod(f"p{index}", "1"), runs_s=120.0) for index in range(20)]
+    pods += [Arrival(5.0 * index, pod(f"big{index}", "9")) for index in range(1, 4)]
+    pods += [Arrival(100.0, pod(name, "9", priority=5)) for name in HOSTILE]
+    report = report_of(Scenario(nodes, sorted(pods, key=lambda each: each.at_s), {SCRIPT: SCRIPT}, [SCRIPT]))
+    unplaced = [msgspec.structs.replace(each, message=MESSAGE) for each in report.unplaced]
+    victim = Preempted("default/p3", 0, SCRIPT, 30.0, 60.0, f"preempted by {SCRIPT}")
+    return msgspec.structs.replace(report, unplaced=unplaced, preempted=[victim])
+
+
+def _in_zone(node: Node, zone: str) -> Node:
+    labels = {ZONE: zone, "team": SCRIPT if zone == "zone-0" else "b"}
+    return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=labels))
+
+
+def large() -> Report:
+    return report_of(generate(default_workload(nodes=10_000, pods=20)))
+
+
+def loaded() -> Report:
+    scenario = Scenario(cluster(2, 1), arrivals(4, 100.0))
+    return loads.report_of(scenario, play(scenario))

@@ -1,0 +1,139 @@
+"""In a real browser, every view shows its report without an error, and names stay text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+
+from tests.ui.reports import HOSTILE, LONG, RIGHT_TO_LEFT, SCRIPT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.slow
+
+VIEWS = {
+    "overview": "Utilisation",
+    "pending": "Pods without a node",
+    "why": "Why is this pod pending?",
+    "preempted": "Preempted pods",
+    "nodes": "The chosen node",
+    "timeline": "In this interval",
+    "notes": "What is and is not modelled",
+}
+
+
+@pytest.fixture
+def address(addresses: dict[str, str]) -> str:
+    return addresses["busy"]
+
+
+def opened(page: Page, address: str, fragment: str = "") -> None:
+    page.goto("about:blank")  # another fragment alone would not load the page again
+    page.goto(address + fragment)
+    page.wait_for_selector("main[data-view]")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1300, 400])
+def test_each_view_shows_the_report_and_fits_the_window(page: Page, address: str, width: int, scheme: str) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    opened(page, address)
+    for view, heading in VIEWS.items():
+        page.evaluate("view => { location.hash = `#/${view}`; }", view)
+        page.wait_for_selector(f'main[data-view="{view}"]')
+        assert heading in page.locator("main h2").all_inner_texts()
+        assert page.get_by_role("alert").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        charts = page.locator(".chart")
+        for at in range(charts.count()):
+            charts.nth(at).locator("canvas").wait_for()
+            assert len(charts.nth(at).get_attribute("aria-label") or "") > 30
+
+
+def test_hostile_names_are_text(page: Page, address: str) -> None:
+    opened(page, address, "#/pending")
+    cells = page.locator(".vspace .vrow").all_inner_texts()
+    for name in HOSTILE:
+        assert any(f"default/{name}" in row for row in cells)
+    opened(page, address, "#/notes")
+    assert page.get_by_text(SCRIPT, exact=True).count() >= 3
+    opened(page, address, f"#/nodes?node={quote(SCRIPT)}")
+    assert page.locator(".detail h3").first.text_content() == SCRIPT
+    for name in (RIGHT_TO_LEFT, LONG):
+        opened(page, address, f"#/why?pod={quote(f'default/{name}')}")
+        assert page.locator("main .facts dd").first.text_content() == f"default/{name}"
+    assert page.locator("main script, main img").count() == 0
+
+
+def test_a_row_opens_why_its_pod_is_pending(page: Page, address: str) -> None:
+    opened(page, address)
+    page.keyboard.press("2")
+    page.wait_for_selector('main[data-view="pending"]')
+    page.keyboard.press("/")
+    page.keyboard.type("BIG2")
+    assert page.locator(".vspace .vrow").count() == 1
+    page.keyboard.press("Escape")
+    page.get_by_role("grid", name="Pods without a node").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_selector('main[data-view="why"]')
+    bars = page.locator(".bars").first.locator("li").all_inner_texts()
+    assert [" ".join(bar.split()) for bar in bars] == [
+        "5 Insufficient cpu NodeResourcesFit 83 %",
+        "1 node(s) had untolerated taint(s) TaintToleration 17 %",
+    ]
+    assert page.get_by_text("cpu free").first.inner_text().startswith("5 cores more")
+
+
+def test_a_link_opens_the_same_view_again(page: Page, address: str) -> None:
+    opened(page, address, "#/nodes")
+    page.get_by_role("button", name="pods").click()
+    page.get_by_label("Group by").select_option("team")
+    page.locator(".nodemap canvas").focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("]")
+    link, node = page.url, page.locator(".detail h3").first.inner_text()
+    shown = page.locator(".scrubber output").inner_text()
+    opened(page, link)
+    assert page.locator(".detail h3").first.inner_text() == node
+    assert page.locator(".scrubber output").inner_text() == shown
+    assert page.get_by_role("button", name="pods").get_attribute("aria-pressed") == "true"
+    assert page.get_by_label("Group by").input_value() == "team"
+
+
+def test_keys_are_shown_and_colours_change(page: Page, address: str) -> None:
+    opened(page, address)
+    page.keyboard.press("?")
+    assert page.get_by_role("dialog", name="Keys").is_visible()
+    page.keyboard.press("Escape")
+    assert page.get_by_role("dialog").count() == 0
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(background)
+    page.keyboard.press("t")
+    page.keyboard.press("t")
+    assert page.get_by_role("button", name="Colours: dark").is_visible()
+    assert page.evaluate(background) != light
+
+
+def test_the_map_of_ten_thousand_nodes_finds_the_node_at_a_point(page: Page, addresses: dict[str, str]) -> None:
+    opened(page, addresses["large"], "#/nodes?group=+")
+    canvas = page.locator(".nodemap canvas")
+    canvas.click(position={"x": 2, "y": 2})
+    assert page.locator(".detail h3").first.inner_text() == "node-0000"
+    page.keyboard.press("End")
+    assert page.locator(".detail h3").first.inner_text() == "node-9999"
+    box = canvas.bounding_box()
+    assert box is not None
+    assert box["height"] < 700
+
+
+def test_real_load_is_shown_where_it_is_declared(page: Page, addresses: dict[str, str]) -> None:
+    opened(page, addresses["loaded"])
+    assert page.get_by_label("Line chart of real load over virtual time: cpu").is_visible()
+    opened(page, addresses["busy"])
+    assert page.get_by_text("Real load").count() == 0
