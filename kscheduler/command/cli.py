@@ -24,6 +24,7 @@ from kscheduler.command.flags import (
     ShowOptions,
     SimulateOptions,
     SweepOptions,
+    UiOptions,
     ValidateOptions,
     VersionOptions,
     parse,
@@ -67,6 +68,8 @@ def prepare(argv: Sequence[str] | None) -> Command:
         return lambda: sweep(options)
     if isinstance(options, RecordOptions):
         return lambda: record(options)
+    if isinstance(options, UiOptions):
+        return lambda: ui(options)
     if isinstance(options, ExplainOptions):
         return lambda: explain(options)
     if isinstance(options, (InspectOptions, PluginTestOptions)):
@@ -167,6 +170,13 @@ def record(options: RecordOptions) -> int:
 
     logs.configure(verbosity=logs.QUIET)
     return record_cluster(options, SystemClock())
+
+
+def ui(options: UiOptions) -> int:
+    from kscheduler.command.ui import ui as show_page
+
+    logs.configure(verbosity=logs.QUIET)
+    return show_page(options)
 
 
 def explain(options: ExplainOptions) -> int:

@@ -36,30 +36,31 @@ EXIT_INTERRUPTED = 130
 
 def simulate(namespace: argparse.Namespace) -> int:
     """Run a simulation, write its reports, and return the exit code: 0 if all invariants held. Raises ConfigError."""
-    # 1. Everything that can be wrong.
     arguments = read_arguments(namespace)
+    for path in (arguments.output, arguments.html, arguments.placements):
+        if path is not None:
+            _check_writable(path)
+    try:
+        report, outcome = run(arguments)
+    except KeyboardInterrupt:
+        print("kscheduler: interrupted; no report is written", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    _write(arguments, report, outcome)
+    for violation in report.violations:
+        print(f"kscheduler: error: invariant violated: {violation}", file=sys.stderr)
+    return EXIT_VIOLATED if report.violations else 0
+
+
+def run(arguments: SimulateArguments) -> tuple[Report, Outcome]:
+    """Run a simulation and compute its report. Raises ConfigError for wrong input, before anything is simulated."""
     guests = GuestPlugins(cache_dir=None, reloads=False)
     config = _configuration(arguments, guests)
     recorded = None if arguments.record is None else _recorded(arguments.record, config)
     scenario = build_scenario(arguments) if recorded is None else recorded.scenario
-    for path in (arguments.output, arguments.html, arguments.placements):
-        if path is not None:
-            _check_writable(path)
-    # 2. The run.
-    try:
-        outcome, machine = _run(arguments, config, scenario, guests)
-    except KeyboardInterrupt:
-        print("kscheduler: interrupted; no report is written", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    # 3. The reports.
+    outcome, machine = _run(arguments, config, scenario, guests)
     if recorded is not None:
         scenario.notes.append(recorded.compared(outcome))
-    report = build_report(scenario, outcome, _parameters(arguments), machine)
-    _write(arguments, report, outcome)
-    # 4. The verdict.
-    for violation in report.violations:
-        print(f"kscheduler: error: invariant violated: {violation}", file=sys.stderr)
-    return EXIT_VIOLATED if report.violations else 0
+    return build_report(scenario, outcome, _parameters(arguments), machine), outcome
 
 
 def _configuration(arguments: SimulateArguments, guests: GuestPlugins) -> SchedulerConfig:

@@ -6,15 +6,20 @@ before.
 
 from __future__ import annotations
 
+import contextlib
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from kscheduler.simulator.report import to_compact_json
 from kscheduler.ui.page_file import to_html
 from tests.support.skips import package, program
-from tests.ui.reports import busy, large, loaded
+from tests.ui.reports import busy, large, loaded, write_record
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -42,8 +47,39 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return found
 
 
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Files for `kscheduler ui`: two reports, one of an earlier version, and a record."""
+    folder = tmp_path_factory.mktemp("files")
+    first, second = msgspec.to_builtins(busy()), msgspec.to_builtins(busy())
+    second["placements"]["node"][0] = 4
+    old = {
+        name: value for name, value in first.items() if name not in ("flow", "node_history", "placements", "preempted")
+    }
+    for name, report in {"a": first, "b": second, "old": old}.items():
+        (folder / f"{name}.json").write_bytes(msgspec.json.encode(report))
+    write_record(folder / "c.zst")
+    return {path.stem: str(path) for path in folder.iterdir()}
+
+
+@contextlib.contextmanager
+def served(*files: str) -> Iterator[str]:
+    """Run `kscheduler ui` with these files, and yield its address."""
+    command = [sys.executable, "-m", "kscheduler", "ui", *files, "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:\d+/", line)
+        try:
+            assert found is not None, line
+            yield found[0]
+        finally:
+            process.terminate()
+    assert process.returncode == 0
+
+
 @pytest.fixture(scope="module")
-def browser(addresses: dict[str, str]) -> Iterator[Browser]:
+def browser(addresses: dict[str, str], files: dict[str, str]) -> Iterator[Browser]:
     chromium = program("chromium", "apt-get install chromium")
     api = package("playwright.sync_api", "run `make dev`")
     with api.sync_playwright() as playwright:

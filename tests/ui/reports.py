@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
 from kscheduler.api.objects import Node
+from kscheduler.record.entries import Change, End, Header, Synced
+from kscheduler.record.writer import RecordWriter
 from kscheduler.simulator.report import Report
 from kscheduler.simulator.report_history import Preempted
 from kscheduler.simulator.scenario import Arrival, Scenario
@@ -51,3 +55,15 @@ def large() -> Report:
 def loaded() -> Report:
     scenario = Scenario(cluster(2, 1), arrivals(4, 100.0))
     return loads.report_of(scenario, play(scenario))
+
+
+def write_record(path: Path) -> None:
+    """Write a record of one node, and of a pod that is placed on it."""
+    metadata = msgspec.structs.replace(pod("recorded").metadata, uid="u")
+    waiting = msgspec.structs.replace(pod("recorded"), metadata=metadata)
+    with RecordWriter(path) as writer:
+        writer.write(Header(1, "0.1.0", 0.0))
+        writer.write(Change(0.0, "nodes", "ADDED", msgspec.Raw(msgspec.json.encode(make_node("n0", cpu="4")))))
+        writer.write(Synced(0.0))
+        writer.write(Change(1.0, "pods", "ADDED", msgspec.Raw(msgspec.json.encode(waiting))))
+        writer.write(End(2.0))

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.ui.conftest import served
 from tests.ui.reports import HOSTILE, LONG, RIGHT_TO_LEFT, SCRIPT
 
 if TYPE_CHECKING:
@@ -137,3 +138,41 @@ def test_real_load_is_shown_where_it_is_declared(page: Page, addresses: dict[str
     assert page.get_by_label("Line chart of real load over virtual time: cpu").is_visible()
     opened(page, addresses["busy"])
     assert page.get_by_text("Real load").count() == 0
+
+
+# --- served -------------------------------------------------------------------------------------------------------
+
+
+def test_two_reports_are_compared(page: Page, files: dict[str, str]) -> None:
+    with served(files["a"], files["b"]) as url:
+        opened(page, url, "#/compare")
+        assert page.get_by_role("row", name="Pods placed").first.inner_text().split() == [
+            "Pods",
+            "placed",
+            "20",
+            "20",
+            "=",
+        ]
+        table = page.get_by_role("grid", name="Pods that landed elsewhere")
+        assert table.locator(".vspace .vrow").count() == 1
+        assert "n1" in table.locator(".vspace .vrow").inner_text()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1300
+        page.get_by_label("Report", exact=True).select_option("1")
+        assert "report=1" in page.url
+        for view, heading in VIEWS.items():
+            page.evaluate("view => { location.hash = `#/${view}?report=1`; }", view)
+            page.wait_for_selector(f'main[data-view="{view}"]')
+            assert heading in page.locator("main h2").all_inner_texts()
+
+
+def test_a_report_of_an_earlier_version_and_a_record_are_shown(page: Page, files: dict[str, str]) -> None:
+    with served(files["old"], files["c"]) as url:
+        opened(page, url)
+        assert page.locator("h1").inner_text() == "26 pods on 6 nodes"
+        for view in [*VIEWS, "compare"]:
+            page.evaluate("view => { location.hash = `#/${view}`; }", view)
+            page.wait_for_selector(f'main[data-view="{view}"]')
+            assert page.get_by_role("alert").count() == 0
+        opened(page, url, "#/nodes?report=1&node=n0")
+        assert page.locator("h1").inner_text() == "1 pods on 1 nodes"
+        assert "default/recorded" in page.locator(".detail .vspace").inner_text()
