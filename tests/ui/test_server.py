@@ -19,9 +19,15 @@ from kscheduler.ui.server import HEADERS, PageServer
 from tests.simulator.reports import small
 
 
+@pytest.fixture(scope="module")
+def documents() -> list[Document]:
+    """Simulated before a loop runs: a simulation has one of its own."""
+    return [Document("a.json", to_json(small())), Document("<b>.json", b"{}")]
+
+
 @pytest.fixture
-async def server() -> AsyncIterator[PageServer]:
-    server = PageServer([Document("a.json", to_json(small())), Document("<b>.json", b"{}")])
+async def server(documents: list[Document]) -> AsyncIterator[PageServer]:
+    server = PageServer(documents)
     await server.start(0)
     yield server
     await server.stop()
@@ -96,7 +102,7 @@ def test_flags_of_ui_are_read() -> None:
         (b'{"version": 1}', "Expected `str`, got `int`"),
         (b"\xff\xfe", "expected a report"),
         (b"[" * 100_000, "expected a report"),
-        (b"\x28\xb5\x2f\xfd cut off", "expected a record"),
+        (b"\x28\xb5\x2f\xfd cut off", "expected a file compressed with zstd"),
     ],
 )
 def test_a_file_that_is_no_report_is_refused(tmp_path: Path, content: bytes, fault: str) -> None:
