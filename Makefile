@@ -53,8 +53,10 @@ debug: $(VENV)/.runtime ## compile the kernels with every check on, and annotate
 	KSCHEDULER_DEBUG=1 $(BIN)/python setup.py --quiet build_ext --inplace --force
 	@rm -f $(VENV)/.built
 
-demo: build ## schedule 50,000 pods on a simulated cluster of 5,000 nodes and write report.html
-	$(BIN)/kscheduler simulate --nodes 5000 --pods 50000 --arrival poisson:500 --seed 1 --html report.html --output report.json
+# Where nobody looks at a terminal it only names the page's file.
+demo: build ## simulate 38 hours of a busy cluster, and show its page until Ctrl-C
+	$(BIN)/kscheduler simulate --workload perf/demo.yaml --max-time 136800 --html report.html --output report.json
+	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/kscheduler ui report.json; else echo "the page is at file://$(CURDIR)/report.html"; fi
 
 demo-metrics: build ## compare placing by real load with placing by requests, simulated; plots in build/demo-metrics
 	$(BIN)/python -m perf.real_load

@@ -53,7 +53,7 @@ function settings(width, x, series, options) {
     cursor: { y: false, points: { size: 6 }, drag: { x: !options.onpick, y: false, setScale: !options.onpick } },
     legend: { live: true },
     series: [
-      { label: options.log ? "within" : "time", value: (_, value) => (value === null ? "–" : options.log ? seconds(value) : moment(value, total)) },
+      { label: options.log ? "within" : "time", value: (_, value) => (value === null ? "" : options.log ? seconds(value) : moment(value, total)) },
       ...series.map((each, at) => {
         const ink = colour(each.colour || SERIES[at % SERIES.length]);
         return {
@@ -64,7 +64,7 @@ function settings(width, x, series, options) {
           fill: each.fill ? ink.replace("rgb(", "rgba(").replace(")", ", 0.14)") : undefined,
           paths: uPlot.paths.stepped({ align: 1 }),
           points: { show: false },
-          value: (_, value) => (value === null || value === undefined ? "–" : format(value)),
+          value: (_, value, __, at) => (at === null || at === undefined ? "" : value === null || value === undefined ? "–" : format(value)),
         };
       }),
     ],

@@ -74,7 +74,7 @@ function elsewhere(a, b, settings) {
   const kindOfRow = (row) => (!row.after ? "lost" : !row.before ? "won" : "moved");
   const wanted = { q: settings.get("q") || "", kind: settings.get("kind") || "" };
   const table = virtualTable({ label: "Pods that landed elsewhere", rows: [], empty: rows.length ? "No pod matches the filter." : "None: every pod is on the same node.", columns: [
-    { title: "Pod", width: "minmax(9rem, 2fr)", text: (row) => row.pod },
+    { title: "Pod", width: "minmax(9rem, 2fr)", main: true, text: (row) => row.pod },
     { title: "In A", width: "minmax(8rem, 1fr)", text: (row) => row.before || "no node" },
     { title: "In B", width: "minmax(8rem, 1fr)", text: (row) => row.after || "no node" },
   ] });

@@ -3,7 +3,7 @@
 import { colour, el } from "./dom.js";
 import { FULL, NO_CAPACITY } from "./report.js";
 
-const HEADER = 24, GAP = 12, LARGEST = 26, SMALLEST = 5, TALLEST = 560;
+const HEADER = 24, GAP = 12, LARGEST = 34, SMALLEST = 5, TALLEST = 560;
 
 // groups: [{name, nodes: [row]}]; valueOf(row): the byte of the node's use; pick(row): called when a cell is chosen.
 export class NodeMap {

@@ -60,7 +60,7 @@ export function nodesView(report, settings) {
       el("dl", { className: "facts" }, facts.map(([term, text]) => [el("dt", {}, term), el("dd", {}, el("bdi", {}, text))])),
       el("h3", {}, `Pods at ${moment(time, report.simulated_s)}`),
       pods ? virtualTable({ label: "Pods on the node", rows: pods, height: 300, empty: "None.", columns: [
-        { title: "Pod", width: "minmax(9rem, 3fr)", text: (each) => each.pod },
+        { title: "Pod", width: "minmax(9rem, 3fr)", main: true, text: (each) => each.pod },
         { title: "Since", width: "8.5rem", className: "number", text: (each) => moment(Math.max(0, each.bound_s), report.simulated_s) },
         { title: "Runs for", width: "6rem", className: "number", text: (each) => (each.left_s === null ? "to the end" : seconds(each.left_s - each.bound_s)) },
       ] }) : el("p", { className: "fine" }, "The report has too many pods to hold where each of them was."));
@@ -91,10 +91,10 @@ export function nodesView(report, settings) {
 function legend() {
   const bar = el("i");
   bar.style.background = `linear-gradient(to right, ${colour("h0")}, ${colour("h1")})`;
-  const swatch = (name) => {
+  const swatch = (name, text) => {
     const box = el("i", { className: "swatch" });
     box.style.background = colour(name);
-    return box;
+    return el("span", {}, box, text);
   };
-  return el("div", { className: "scale", "aria-hidden": "true" }, el("span", {}, "0 %"), bar, el("span", {}, "100 %"), swatch("bad"), el("span", {}, "more"), swatch("none"), el("span", {}, "has none"));
+  return el("div", { className: "scale", "aria-hidden": "true" }, el("span", {}, "0 %"), bar, el("span", {}, "100 %"), swatch("bad", "more"), swatch("none", "has none"));
 }

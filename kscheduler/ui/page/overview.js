@@ -46,9 +46,9 @@ function verdict(report) {
     if (violations.length > shown.length) shown.push(el("li", {}, `and ${whole(violations.length - shown.length)} more`));
     return el("div", { className: "verdict bad" }, "Invariants were violated", el("ul", {}, shown));
   }
-  if (!report.complete) return el("div", { className: "verdict warn" }, "Stopped at the limit of virtual time");
-  const missing = pods.unplaced + pods.left_unplaced;
-  if (missing) return el("div", { className: "verdict warn" }, `${whole(missing)} ${missing === 1 ? "pod" : "pods"} got no node; no node was overcommitted`);
+  const missing = pods.unplaced + pods.left_unplaced, pending = `${whole(missing)} ${missing === 1 ? "pod" : "pods"}`;
+  if (!report.complete) return el("div", { className: "verdict warn" }, `Stopped at the limit of virtual time: ${missing ? `${pending} had no node yet` : "every pod had a node"}; no node was overcommitted`);
+  if (missing) return el("div", { className: "verdict warn" }, `${pending} got no node; no node was overcommitted`);
   return el("div", { className: "verdict good" }, "Every pod was placed; no node was overcommitted");
 }
 

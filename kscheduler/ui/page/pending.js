@@ -18,10 +18,10 @@ export function pendingPods(report, settings) {
     open: (pod) => { location.hash = address("why", { pod: pod.pod }); },
     columns: [
       { title: "#", width: "3.5rem", className: "number", text: (pod) => pod.position },
-      { title: "Pod", width: "minmax(9rem, 2fr)", text: (pod) => pod.pod },
+      { title: "Pod", width: "minmax(9rem, 2fr)", main: true, text: (pod) => pod.pod },
       { title: "Priority", width: "5rem", className: "number", text: (pod) => whole(pod.priority) },
       { title: "Waited", width: "5.5rem", className: "number", text: (pod) => seconds((pod.left_s ?? report.simulated_s) - pod.arrived_s) },
-      { title: "Reason", width: "minmax(14rem, 5fr)", text: (pod) => pod.kind },
+      { title: "Reason", width: "minmax(14rem, 5fr)", long: true, text: (pod) => pod.kind },
     ],
   });
   const filter = () => {
@@ -43,15 +43,14 @@ export function pendingPods(report, settings) {
 }
 
 export function whyPending(report, settings) {
-  const name = settings.get("pod") || "", pod = report.unplaced.find((each) => each.pod === name);
-  const first = inQueueOrder(report)[0];
+  const first = inQueueOrder(report)[0], name = settings.get("pod") || first?.pod || "";
+  const pod = report.unplaced.find((each) => each.pod === name);
   const search = el("input", { type: "search", value: name, placeholder: "namespace/name", list: "pods-without-node", "data-filter": true,
     onchange: (event) => { location.hash = address("why", { pod: event.target.value.trim() }); } });
   const names = el("datalist", { id: "pods-without-node" }, report.unplaced.slice(0, 500).map((each) => el("option", { value: each.pod })));
   const chooser = wide(card("Why is this pod pending?", "", el("div", { className: "controls" }, el("label", { className: "field grow" }, el("span", {}, "Pod"), search), names)));
   if (pod) return [chooser, ...answer(report, pod)];
-  let words = "Every pod got a node.";
-  if (first) words = name ? "No pod of this name is without a node at the end of this report: it was placed, or the report does not have it." : "Choose a pod.";
+  let words = first ? "No pod of this name is without a node at the end of this report: it was placed, or the report does not have it." : "Every pod got a node.";
   const placed = report.placements ? report.placements.pods.indexOf(name) : -1;
   if (placed >= 0) words = `It was placed on ${report.placements.nodes[report.placements.node[placed]]} at ${moment(report.placements.bound_s[placed], report.simulated_s)}.`;
   chooser.append(el("p", { role: "status" }, words), first ? el("p", {}, el("a", { href: address("pending") }, "All pods without a node")) : "");
@@ -69,20 +68,19 @@ function answer(report, pod) {
     cards.push(card("What rejected the nodes", `Of ${whole(counts.nodes)} nodes, in the last attempt. A node may be counted for several reasons.`, bars(counts.filters, counts.nodes),
       counts.preemption.length ? el("h3", {}, "Would preemption help?") : null, counts.preemption.length ? bars(counts.preemption, counts.nodes) : null));
   }
-  const nearest = nearestNodes(report, pod, 8);
-  if (nearest.length && pod.left_s === null)
-    cards.push(wide(card("Nearest nodes", "By free resources at the end of the run, whatever else a filter asks for.",
-      plainTable("Nearest nodes", [["Node"], ["Would fit with"]], nearest.map((each) => [
-        el("a", { href: address("nodes", { node: each.node }) }, el("bdi", {}, each.node)), lacking(report, each.lacks)])))));
+  const found = pod.left_s === null ? nearestNodes(report, pod, 8) : null;
+  if (found) cards.push(wide(card("Nearest nodes", "By free resources at the end of the run, whatever else a filter asks for.",
+    found.roomy ? el("p", {}, `${whole(found.roomy)} ${found.roomy === 1 ? "node has" : "nodes have"} room for what it requests: other filters reject ${found.roomy === 1 ? "it" : "them"}.`) : null,
+    found.nearest.length ? plainTable("Nearest nodes", [["Node"], ["Would have room with"]], found.nearest.map((each) => [
+      el("a", { href: address("nodes", { node: each.node }) }, el("bdi", {}, each.node)), lacks(report, each.lacks)])) : null)));
   const alike = report.unplaced.filter((each) => each.pod !== pod.pod && kindOf(each.message) === kindOf(pod.message)).length;
   if (alike) cards.push(wide(card("Others", "", el("p", {}, `${whole(alike)} more ${alike === 1 ? "pod waits" : "pods wait"} for the same reasons: `,
     el("a", { href: address("pending", { reason: kindOf(pod.message) }) }, "show them")))));
   return cards;
 }
 
-function lacking(report, lacks) {
-  const parts = Object.entries(lacks).map(([name, value]) => `${amount(value, unitOf(report, name))} more ${name} free`);
-  return parts.join(", ") || "nothing more: it has room, and other filters reject it";
+function lacks(report, amounts) {
+  return Object.entries(amounts).map(([name, value]) => `${amount(value, unitOf(report, name))} more ${name} free`).join(", ");
 }
 
 function bars(counts, nodes) {
@@ -100,11 +98,11 @@ export function preemptedPods(report, settings) {
     label: "Preempted pods", rows: [], empty: report.preempted?.length ? "No pod matches the filter." : "No pod was preempted.",
     columns: [
       { title: "At", width: "8.5rem", className: "number", text: (pod) => moment(pod.left_s ?? 0, report.simulated_s) },
-      { title: "Pod", width: "minmax(9rem, 2fr)", text: (pod) => pod.pod },
-      { title: "Priority", width: "5rem", className: "number", text: (pod) => whole(pod.priority) },
+      { title: "Pod", width: "minmax(9rem, 2fr)", main: true, text: (pod) => pod.pod },
+      { title: "Priority", width: "5rem", className: "number", wide: true, text: (pod) => whole(pod.priority) },
       { title: "Node", width: "minmax(8rem, 1fr)", text: (pod) => pod.node },
       { title: "Had run", width: "5.5rem", className: "number", text: (pod) => seconds((pod.left_s ?? pod.bound_s) - pod.bound_s) },
-      { title: "Message", width: "minmax(14rem, 3fr)", text: (pod) => pod.message },
+      { title: "Message", width: "minmax(14rem, 3fr)", long: true, text: (pod) => pod.message },
     ],
   });
   const filter = () => table.show((report.preempted || []).filter((pod) => !wanted.q || `${pod.pod} ${pod.node}`.toLowerCase().includes(wanted.q.toLowerCase())));

@@ -82,25 +82,27 @@ export function kindOf(message) {
   return counts ? counts.filters.map((each) => each.reason).sort().join("; ") : message;
 }
 
-// The nodes that lack least of what a pod requests, by their use at the end: [{node, lacks: {resource: amount}, share}].
+// By the use of the nodes at the end: how many have room for what a pod requests, and which others lack least of it:
+// {roomy, nearest: [{node, lacks: {resource: amount}, share}]}. null if the report does not say.
 export function nearestNodes(report, pod, count) {
   const { names, resources, final } = report.node_utilisation, capacity = report.node_history?.capacity;
   const asked = Object.entries(pod.requests || {});
-  if (!capacity || !asked.length || report.node_history.names.length !== names.length) return [];
+  if (!capacity || !asked.length || report.node_history.names.length !== names.length) return null;
   const found = names.map((node, at) => {
     const lacks = {};
     let share = 0;
     for (const [resource, amount] of asked) {
       const column = resources.indexOf(resource);
-      const has = column < 0 ? 0 : capacity[resource][at] * (1 - (final[column][at] ?? 1));
-      if (amount > has * 1.0001 + 1e-9) {
+      const all = column < 0 ? 0 : capacity[resource][at], has = all * (1 - (final[column]?.[at] ?? 1));
+      if (amount > has + all * 1e-4) { // uses are rounded to so much
         lacks[resource] = amount - has;
         share += (amount - has) / amount;
       }
     }
     return { node, lacks, share };
   });
-  return found.sort((a, b) => a.share - b.share).slice(0, count);
+  const lacking = found.filter((each) => each.share > 0).sort((a, b) => a.share - b.share);
+  return { roomy: found.length - lacking.length, nearest: lacking.slice(0, count) };
 }
 
 export function unitOf(report, resource) {

@@ -40,7 +40,7 @@ export function timelineView(report, settings) {
     events.replaceChildren(virtualTable({ label: "What happened in the interval", rows: happened(report, start, at === times.length - 1 ? Infinity : end), height: 380, empty: "Nothing in this interval.", columns: [
       { title: "At", width: "8.5rem", className: "number", text: (each) => moment(each.at, total) },
       { title: "What", width: "7rem", text: (each) => each.what },
-      { title: "Pod", width: "minmax(9rem, 2fr)", text: (each) => each.pod },
+      { title: "Pod", width: "minmax(9rem, 2fr)", main: true, text: (each) => each.pod },
       { title: "Node", width: "minmax(8rem, 1fr)", text: (each) => each.node },
     ] }));
   }
