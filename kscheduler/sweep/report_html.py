@@ -11,6 +11,7 @@ from kscheduler.sweep.comparison import SweepReport
 from kscheduler.sweep.metrics import metric_named
 from kscheduler.sweep.report_text import cells_table, differences_table, front_table
 from kscheduler.ui.assets import asset
+from kscheduler.ui.page_file import csp_digest
 
 _TEXT_COLUMNS = frozenset(["trace", "cluster", "config", "metric", "error", "on the front", ""])
 
@@ -18,6 +19,7 @@ _TEXT_COLUMNS = frozenset(["trace", "cluster", "config", "metric", "error", "on 
 def to_html(report: SweepReport) -> str:
     """Return the report as a complete HTML page; every name in it is escaped."""
     template = (files("kscheduler.sweep") / "page" / "sweep.html").read_text(encoding="utf-8")
+    style = asset("style.css")
     return Template(template).substitute(
         headline=escape(f"{report.finished:,} of {report.runs:,} runs"),
         verdict=_verdict(report),
@@ -28,7 +30,8 @@ def to_html(report: SweepReport) -> str:
         metrics=_html_list([f"{name}: {metric_named(name).text}" for name in report.metrics], "notes"),
         warnings=_html_list(report.warnings, "notes") if report.warnings else "",
         version=escape(report.version),
-        style=asset("style.css"),
+        style=style,
+        digest=csp_digest(style),
     )
 
 

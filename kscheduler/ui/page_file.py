@@ -34,7 +34,7 @@ def _frame() -> tuple[bytes, bytes]:
     style = "".join(asset(name) for name in STYLES)
     charts, script = asset(CHARTS), "".join(_plain(asset(name)) for name in MODULES)
     policy = (
-        f"default-src 'none'; script-src {_digest(charts)} {_digest(script)}; style-src {_digest(style)}; "
+        f"default-src 'none'; script-src {csp_digest(charts)} {csp_digest(script)}; style-src {csp_digest(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -50,5 +50,6 @@ def _plain(module: str) -> str:
     return _EXPORT.sub("", _IMPORT.sub("", module))
 
 
-def _digest(text: str) -> str:
+def csp_digest(text: str) -> str:
+    """Return the source by which a Content-Security-Policy allows an inline script or style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
