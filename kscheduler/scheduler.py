@@ -12,15 +12,16 @@ import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.client.bind_lane import BindLane
 from kscheduler.client.binder import Binder
 from kscheduler.client.concurrency import run_together, within
+from kscheduler.client.informer import Handler
 from kscheduler.client.pod_status import PodStatusLane
-from kscheduler.client.protocol import Client
+from kscheduler.client.protocol import Client, Resource
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.times import rfc3339
@@ -204,11 +205,7 @@ class Scheduler:
         watches = self._build_watches(client, stopwatch, options)
         self.pods, self.nodes, self.informers = watches.pods, watches.nodes, watches.informers
         self._annotations = AnnotationLane(client) if options.explain is not None and options.explain.annotate else None
-        self.decisions = None
-        if options.explain is not None and options.explain.max_records:
-            self.decisions = DecisionLog(
-                options.explain, self.cache.table, clock, stopwatch, annotations=self._annotations
-            )
+        self.decisions = self._build_decisions(options, stopwatch)
         self._max_in_unschedulable_s = options.max_in_unschedulable_s
         pauses = options.pauses or RetryPauses(random.Random(0))
         self._refused_pods = RefusedPods(self.queue, clock, pauses, self._work.set)
@@ -308,6 +305,12 @@ class Scheduler:
     def _plugins_of(self, profile: Profile, handle: Handle) -> dict[str, list[tuple[Plugin, int]]]:
         """Return the profile's plugins with their weights, by extension point."""
         return build(profile, handle, self._guests)
+
+    def _build_decisions(self, options: Options, stopwatch: Callable[[], float]) -> DecisionLog | None:
+        """Build the record of decisions; None if nothing is to be recorded."""
+        if options.explain is None or not options.explain.max_records:
+            return None
+        return DecisionLog(options.explain, self.cache.table, self._clock, stopwatch, annotations=self._annotations)
 
     def _build_live_metrics(
         self, client: Client, config: SchedulerConfig, options: Options, make_source: MakeSource | None
@@ -415,6 +418,7 @@ class Scheduler:
             past_bindings=self._past_bindings,
             pods=self._known_pods,
             on_gone=self.statuses.forget,
+            around=self._events,
         )
         return Watches(
             client,
@@ -427,6 +431,10 @@ class Scheduler:
             prove_silent=options.prove_silent_watches,
             bound_since=None if self.live_metrics is None else self._bound_since,
         )
+
+    def _events(self, resource: Resource[Any], handler: Handler[Any]) -> Handler[Any]:
+        """Return the handler that the informer of this kind calls: `handler`, or one that calls it."""
+        return handler
 
     def _bound_since(self) -> str:
         """Return the time since which bindings matter, because samples of live metrics may not include their pods."""

@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterator
 
 from kscheduler.config.types import SchedulerConfig
-from kscheduler.scheduler import Options
+from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.inputs import Sources, seed_of
 from kscheduler.simulator.options import SimulateArguments
-from kscheduler.simulator.real_scheduler import real_scheduler
+from kscheduler.simulator.real_scheduler import BuildScheduler, real_scheduler
 from kscheduler.simulator.report import Machine
 from kscheduler.simulator.run import Outcome, Progress, RunSettings, simulate_scenario
 from kscheduler.simulator.scenario import Scenario
@@ -32,8 +32,12 @@ def run_real_scheduler(
     guests: GuestPlugins,
     progress: Progress | None = None,
     sources: Sources | None = None,
+    build: BuildScheduler = Scheduler,
 ) -> tuple[Outcome, Machine]:
-    """Simulate the scenario with a scheduler of this configuration, and return the outcome and its cost."""
+    """Simulate the scenario with a scheduler of this configuration, and return the outcome and its cost.
+
+    `build`: `Scheduler`, or a function of its arguments that returns an instance of a subclass.
+    """
     latency_s = arguments.bind_latency_s
     settings = RunSettings(
         seed=seed_of(arguments, sources),
@@ -48,7 +52,7 @@ def run_real_scheduler(
         guests=guests,
     )
     wall_s, cpu_s = time.perf_counter(), time.process_time()
-    outcome = simulate_scenario(scenario, real_scheduler(config, options), settings, progress)
+    outcome = simulate_scenario(scenario, real_scheduler(config, options, build), settings, progress)
     return outcome, _machine(outcome, time.perf_counter() - wall_s, time.process_time() - cpu_s)
 
 

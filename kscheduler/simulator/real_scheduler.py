@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kscheduler.client.concurrency import run_together
 from kscheduler.client.protocol import Client
@@ -16,16 +16,25 @@ from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.run import SchedulerFactory
 
+BuildScheduler = Callable[..., Scheduler]  # takes the arguments of `Scheduler`
+
 
 class RealScheduler:
     """Runs a complete `Scheduler` in a simulation: implements `run.SchedulerUnderTest`."""
 
     def __init__(
-        self, client: Client, clock: Clock, rng: random.Random, config: SchedulerConfig, options: Options
+        self,
+        client: Client,
+        clock: Clock,
+        rng: random.Random,
+        config: SchedulerConfig,
+        options: Options,
+        build: BuildScheduler = Scheduler,
     ) -> None:
+        """Build the scheduler with `build`: a `Scheduler`, or a subclass of it."""
         self._metrics = Metrics(process=False)
         # The stopwatch measures real time for metrics only; no decision depends on it.
-        self._scheduler = Scheduler(
+        self._scheduler = build(
             client,
             config,
             clock=clock,
@@ -56,6 +65,6 @@ def _endpoint(config: Extender, path: str) -> Endpoint:
     return BlockingWebhook(config, path)
 
 
-def real_scheduler(config: SchedulerConfig, options: Options) -> SchedulerFactory:
+def real_scheduler(config: SchedulerConfig, options: Options, build: BuildScheduler = Scheduler) -> SchedulerFactory:
     """Return a factory that builds this program's scheduler for `simulate_scenario`."""
-    return lambda client, clock, rng: RealScheduler(client, clock, rng, config, options)
+    return lambda client, clock, rng: RealScheduler(client, clock, rng, config, options, build)

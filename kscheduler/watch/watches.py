@@ -73,6 +73,8 @@ class Listeners:
     past_bindings: PastBindings
     pods: dict[str, Pod]  # key -> unfinished pod; written by its informer alone
     on_gone: Callable[[str], None]  # the pod with this uid needs no PodScheduled condition any more
+    # Returns the handler that an informer calls in place of the one of its kind, which that calls in turn.
+    around: Callable[[Resource[Any], Handler[Any]], Handler[Any]] = lambda resource, handler: handler
 
 
 class Watches:
@@ -127,7 +129,7 @@ class Watches:
         return Informer(
             self._client,
             resource,
-            handler,
+            self._listeners.around(resource, handler),
             clock=self._clock,
             rng=self._rng,
             field_selector=field_selector,
