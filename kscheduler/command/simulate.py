@@ -10,16 +10,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from kscheduler.config.load import default_config, load_config, parse_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
+from kscheduler.scheduler import Scheduler
 from kscheduler.simulator.configuration import check_simulated
 from kscheduler.simulator.inputs import build_scenario
-from kscheduler.simulator.options import SimulateArguments, read_arguments
+from kscheduler.simulator.options import SimulateArguments, decided_pods, read_arguments
 from kscheduler.simulator.placements import to_csv
 from kscheduler.simulator.progress import progress_on
 from kscheduler.simulator.real_run import few_collections, run_real_scheduler
+from kscheduler.simulator.real_scheduler import BuildScheduler
 from kscheduler.simulator.report import Machine, Report, build_report, to_compact_json, to_json
 from kscheduler.simulator.report_text import to_text
 from kscheduler.simulator.run import Outcome
@@ -28,6 +32,7 @@ from kscheduler.ui.page_file import to_html
 from kscheduler.wasm.loading.plugins import GuestPlugins
 
 if TYPE_CHECKING:
+    from kscheduler.simulator.kept_decisions import KeptDecisions
     from kscheduler.simulator.recorded import Recorded
 
 EXIT_VIOLATED = 1
@@ -57,10 +62,14 @@ def run(arguments: SimulateArguments) -> tuple[Report, Outcome]:
     config = _configuration(arguments, guests)
     recorded = None if arguments.record is None else _recorded(arguments.record, config)
     scenario = build_scenario(arguments) if recorded is None else recorded.scenario
-    outcome, machine = _run(arguments, config, scenario, guests)
+    kept = _kept_decisions(arguments, scenario)
+    outcome, machine = _run(arguments, config, scenario, guests, kept)
     if recorded is not None:
         scenario.notes.append(recorded.compared(outcome))
-    return build_report(scenario, outcome, _parameters(arguments), machine), outcome
+    report = build_report(scenario, outcome, _parameters(arguments), machine)
+    if kept is not None:
+        report = msgspec.structs.replace(report, decisions=kept.of_report(outcome.accounting.start_s or 0.0))
+    return report, outcome
 
 
 def _configuration(arguments: SimulateArguments, guests: GuestPlugins) -> SchedulerConfig:
@@ -92,12 +101,30 @@ def _recorded(record: str, config: SchedulerConfig) -> Recorded:
     return read_recorded(record, frozenset(profile.scheduler_name for profile in config.profiles))
 
 
+def _kept_decisions(arguments: SimulateArguments, scenario: Scenario) -> KeptDecisions | None:
+    size = decided_pods(arguments)
+    if size == 0:
+        return None
+    from kscheduler.simulator.kept_decisions import KeptDecisions, sample
+
+    return KeptDecisions(sample(scenario, size))
+
+
 def _run(
-    arguments: SimulateArguments, config: SchedulerConfig, scenario: Scenario, guests: GuestPlugins
+    arguments: SimulateArguments,
+    config: SchedulerConfig,
+    scenario: Scenario,
+    guests: GuestPlugins,
+    kept: KeptDecisions | None,
 ) -> tuple[Outcome, Machine]:
+    build: BuildScheduler = Scheduler
+    if kept is not None:
+        from kscheduler.simulator.kept_decisions import SamplingScheduler
+
+        build = partial(SamplingScheduler, kept=kept)
     shown = contextlib.nullcontext() if arguments.quiet else progress_on(len(scenario.arrivals))
     with few_collections(), shown as progress:
-        return run_real_scheduler(arguments, config, scenario, guests, progress)
+        return run_real_scheduler(arguments, config, scenario, guests, progress, build=build)
 
 
 def _parameters(arguments: SimulateArguments) -> dict[str, str]:

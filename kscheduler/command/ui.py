@@ -1,4 +1,4 @@
-"""Implements `kscheduler ui FILE [FILE]`: serves reports, and records by simulating them, as a page on this machine."""
+"""Implements `kscheduler ui FILE [FILE]`: serves reports and comparisons, and records by simulating them, on a page."""
 
 from __future__ import annotations
 
@@ -14,22 +14,26 @@ from pathlib import Path
 import uvloop
 
 from kscheduler.command.flags import UiOptions
-from kscheduler.ui.documents import Document, is_record, read_report
+from kscheduler.ui.documents import Document, is_record, read_document
 from kscheduler.ui.server import PageServer
+
+DECISIONS = 500  # pods of a record whose decisions the page shows
 
 
 def ui(options: UiOptions) -> int:
     """Serve the page until Ctrl-C or SIGTERM, and return the exit code.
 
-    Raises ConfigError if a file is neither report nor record, or the port cannot be used.
+    Raises ConfigError if a file is no report, comparison or record, or the port cannot be used.
     """
     documents = [_document(Path(file)) for file in options.files]
+    if len(documents) > 1 and (compared := [each.name for each in documents if each.is_comparison]):
+        raise ConfigError(f"{compared[0]}: expected a report or a record, as two are given; this is a comparison")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_serve(documents, options))
 
 
 def _document(path: Path) -> Document:
-    return _simulated(path) if is_record(path) else read_report(path)
+    return _simulated(path) if is_record(path) else read_document(path)
 
 
 def _simulated(path: Path) -> Document:
@@ -41,7 +45,7 @@ def _simulated(path: Path) -> Document:
     print(f"simulating {path}", file=sys.stderr)
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    report, _ = run(read_arguments(parser.parse_args([f"--record={path}", "--quiet"])))
+    report, _ = run(read_arguments(parser.parse_args([f"--record={path}", "--quiet", f"--decisions={DECISIONS}"])))
     return Document(path.name, to_compact_json(report))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -162,6 +162,23 @@ class NodeUtilisation(msgspec.Struct, frozen=True):
     pods_busiest: list[int]
 
 
+class DecisionsOfPod(msgspec.Struct, frozen=True):
+    """The latest decisions about a pod, newest first, as `kscheduler explain --output json` has them.
+
+    Their times are virtual seconds since the first arrival.
+    """
+
+    pod: str  # namespace/name
+    decisions: list[dict[str, Any]]
+
+
+class Decisions(msgspec.Struct, frozen=True):
+    """The decisions about a sample of the pods, in the order of each pod's latest one."""
+
+    pods: list[DecisionsOfPod]
+    left_out: int  # decisions dropped to bound memory
+
+
 class Report(msgspec.Struct, frozen=True):
     version: str
     parameters: dict[str, str]
@@ -190,6 +207,7 @@ class Report(msgspec.Struct, frozen=True):
     node_history: NodeHistory | None = None  # None without nodes
     placements: Placements | None = None  # None if there are too many
     preempted: list[Preempted] = []
+    decisions: Decisions | None = None  # None unless asked for
 
 
 def build_report(

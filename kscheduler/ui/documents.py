@@ -1,4 +1,4 @@
-"""Reads reports from files, so far as to say what is wrong with one before the page shows it."""
+"""Reads reports and comparisons from files, so far as to say what is wrong with one before the page shows it."""
 
 from __future__ import annotations
 
@@ -41,15 +41,48 @@ class _Report(msgspec.Struct):
     node_utilisation: dict[str, Any]
 
 
-_decode = json_decoder(_Report)
+class _Side(msgspec.Struct):
+    name: str
+    report: _Report
+
+
+class _Difference(msgspec.Struct):
+    pod: str
+    node_a: str
+    node_b: str
+    at_s: float | None
+    why: dict[str, Any]
+    state: str
+
+
+class _Comparison(msgspec.Struct):
+    """The fields without which the page cannot show what `kscheduler compare --output json` writes."""
+
+    a: _Side
+    b: _Side
+    parameters: list[tuple[str, str, str]]
+    notes: list[str]
+    pods: dict[str, Any]
+    differences: list[_Difference]
+    not_listed: int
+
+
+class _Kind(msgspec.Struct):
+    differences: msgspec.Raw = msgspec.Raw()  # comparisons only have this field
+
+
+_decode_kind = json_decoder(_Kind)
+_decode_report = json_decoder(_Report)
+_decode_comparison = json_decoder(_Comparison)
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A report as the page gets it: its JSON, and the name under which it is shown."""
+    """A report or a comparison as the page gets it: its JSON, and the name under which it is shown."""
 
     name: str
     content: bytes
+    is_comparison: bool = False
 
 
 def is_record(path: Path) -> bool:
@@ -61,10 +94,10 @@ def is_record(path: Path) -> bool:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def read_report(path: Path) -> Document:
-    """Read a report that `kscheduler simulate --output` wrote.
+def read_document(path: Path) -> Document:
+    """Read a report that `kscheduler simulate --output` wrote, or a comparison of `kscheduler compare --output json`.
 
-    Raises ConfigError, naming the file and the first fault, if it is none.
+    Raises ConfigError, naming the file and the first fault, if it is neither.
     """
     try:
         size = path.stat().st_size
@@ -74,8 +107,12 @@ def read_report(path: Path) -> Document:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
     try:
-        _decode(content)
+        is_comparison = bool(bytes(_decode_kind(content).differences))
+        if is_comparison:
+            _decode_comparison(content)
+        else:
+            _decode_report(content)
     except DecodeError as error:
-        expected = "a report of `kscheduler simulate --output`, or a record of `kscheduler record`"
+        expected = "a report of `kscheduler simulate --output`, a comparison, or a record of `kscheduler record`"
         raise ConfigError(f"{path}: expected {expected}: {error}") from error
-    return Document(path.name, content)
+    return Document(path.name, content, is_comparison)

@@ -14,7 +14,7 @@ from kscheduler.command.flags import UiOptions, parse
 from kscheduler.command.ui import ui
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.report import to_json
-from kscheduler.ui.documents import Document, read_report
+from kscheduler.ui.documents import Document, read_document
 from kscheduler.ui.server import HEADERS, PageServer
 from tests.simulator.reports import small
 
@@ -125,4 +125,4 @@ def test_a_report_of_an_earlier_version_is_accepted(tmp_path: Path) -> None:
         del report[name]
     path = tmp_path / "old.json"
     path.write_text(json.dumps(report))
-    assert read_report(path).name == "old.json"
+    assert read_document(path).name == "old.json"

@@ -34,6 +34,11 @@ export function plainTable(label, columns, rows) {
     el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body)));
 }
 
+// Terms with their texts: [[term, text]].
+export function facts(pairs) {
+  return el("dl", { className: "facts" }, pairs.map(([term, text]) => [el("dt", {}, term), el("dd", {}, el("bdi", {}, text))]));
+}
+
 // Buttons of which one is pressed.
 export function segments(label, choices, chosen, choose) {
   const group = el("div", { className: "segments", role: "group", "aria-label": label });

@@ -2,6 +2,7 @@
 
 import { removeCharts } from "./chart.js";
 import { compareView } from "./compare.js";
+import { decisionView } from "./decision.js";
 import { el } from "./dom.js";
 import { seconds, whole } from "./format.js";
 import { nodesView } from "./nodes.js";
@@ -15,6 +16,7 @@ const VIEWS = [
   ["overview", "Overview", overview],
   ["pending", "Pending pods", pendingPods],
   ["why", "Why pending", whyPending],
+  ["decision", "Decisions", decisionView],
   ["preempted", "Preempted", preemptedPods],
   ["nodes", "Nodes", nodesView],
   ["timeline", "Timeline", timelineView],
@@ -24,18 +26,26 @@ const THEMES = ["light dark", "light", "dark"];
 const THEME_NAMES = { "light dark": "Colours: system", light: "Colours: light", dark: "Colours: dark" };
 const main = document.querySelector("main");
 const help = document.getElementById("help");
-let reports = [];
+let reports = [], comparison = null;
+
+// A document is a report, or a comparison by `kscheduler compare`, which holds two.
+function reportsIn(name, found) {
+  if (!found.differences) return [{ name, report: found }];
+  comparison = found;
+  return [found.a, found.b];
+}
 
 async function load() {
   const inline = document.getElementById("data");
-  if (inline) return [{ name: "", report: JSON.parse(inline.textContent) }];
+  if (inline) return reportsIn("", JSON.parse(inline.textContent));
   const answer = async (path) => {
     const response = await fetch(path);
     if (!response.ok) throw new Error(`${path}: the server answered ${response.status}`);
     return response.json();
   };
   const names = await answer("reports.json");
-  return Promise.all(names.map(async (name, at) => ({ name, report: await answer(`reports/${at}.json`) })));
+  const found = await Promise.all(names.map(async (name, at) => reportsIn(name, await answer(`reports/${at}.json`))));
+  return found.flat();
 }
 
 function shown() {
@@ -44,7 +54,9 @@ function shown() {
 }
 
 function views() {
-  return reports.length > 1 ? [...VIEWS, ["compare", "Compare", (_, settings) => compareView(reports, settings)]] : VIEWS;
+  if (reports.length < 2) return VIEWS;
+  const both = ["compare", "Compare", (_, settings) => compareView(reports, settings, comparison)];
+  return comparison ? [both, ...VIEWS] : [...VIEWS, both];
 }
 
 function show() {

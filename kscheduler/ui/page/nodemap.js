@@ -10,6 +10,7 @@ export class NodeMap {
   constructor({ groups, valueOf, describe, pick, label }) {
     Object.assign(this, { groups, valueOf, describe, pick, hovered: -1, chosen: -1 });
     this.canvas = el("canvas", { tabindex: 0, role: "application", "aria-roledescription": "node map", "aria-label": label });
+    this.cells = el("canvas"); // without outlines, so that pointing at a node does not draw all of them again
     this.tip = el("div", { className: "tip", hidden: true });
     this.spoken = el("div", { className: "hidden", role: "status" });
     this.element = el("div", { className: "nodemap" }, this.canvas, this.tip, this.spoken);
@@ -44,7 +45,7 @@ export class NodeMap {
     this.order = this.groups.flatMap((group) => group.nodes);
     const scale = devicePixelRatio || 1;
     Object.assign(this, { width, height: Math.max(size, top), scale });
-    Object.assign(this.canvas, { width: Math.round(width * scale), height: Math.round(this.height * scale) });
+    for (const canvas of [this.canvas, this.cells]) Object.assign(canvas, { width: Math.round(width * scale), height: Math.round(this.height * scale) });
     this.canvas.style.height = `${this.height}px`;
     this.draw();
   }
@@ -58,8 +59,8 @@ export class NodeMap {
 
   draw() {
     if (!this.places) return;
-    const context = this.canvas.getContext("2d"), { size, columns } = this;
-    const colours = this.palette(), inner = size > 7 ? size - 2 : size - 1;
+    const context = this.cells.getContext("2d"), { size, columns } = this;
+    const colours = this.palette(), inner = this.inner = size > 7 ? size - 2 : size - 1;
     context.setTransform(this.scale, 0, 0, this.scale, 0, 0);
     context.clearRect(0, 0, this.width, this.height);
     context.font = "600 12.5px system-ui, sans-serif";
@@ -75,6 +76,16 @@ export class NodeMap {
         context.fillRect((at % columns) * size, top + Math.floor(at / columns) * size, inner, inner);
       });
     }
+    this.outline();
+  }
+
+  outline() {
+    if (!this.places) return;
+    const context = this.canvas.getContext("2d"), { inner } = this;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    context.drawImage(this.cells, 0, 0);
+    context.setTransform(this.scale, 0, 0, this.scale, 0, 0);
     for (const [row, name] of [[this.hovered, "soft"], [this.chosen, "accent"]]) {
       const where = this.where(row);
       if (!where) continue;
@@ -114,14 +125,14 @@ export class NodeMap {
     }
     if (row !== this.hovered) {
       this.hovered = row;
-      this.draw();
+      this.outline();
     }
   }
 
   choose(row) {
     this.chosen = row;
     this.spoken.textContent = row < 0 ? "" : this.describe(row);
-    this.draw();
+    this.outline();
     this.pick(row);
   }
 

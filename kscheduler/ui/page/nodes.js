@@ -1,10 +1,10 @@
 // The nodes of a run: the map over time, and the chosen node with its pods.
 
-import { card, colour, el, segments, select, wide } from "./dom.js";
+import { card, colour, el, facts, segments, select, wide } from "./dom.js";
 import { amount, moment, percent, seconds, whole } from "./format.js";
 import { NodeMap } from "./nodemap.js";
 import { FULL, NO_CAPACITY, frameAt, frames, podsOn, unitOf } from "./report.js";
-import { remember } from "./route.js";
+import { address, remember } from "./route.js";
 import { scrubber } from "./scrubber.js";
 import { virtualTable } from "./table.js";
 
@@ -52,14 +52,14 @@ export function nodesView(report, settings) {
       return;
     }
     const time = history.time_s[state.frame], row = state.node;
-    const facts = resources.map((name) => [name, history.capacity[name][row]
+    const known = resources.map((name) => [name, history.capacity[name][row]
       ? `${percent(shareOf(row, name))} of ${amount(history.capacity[name][row], unitOf(report, name))}` : "none"]);
-    for (const label of history.labels) if (label.of_node[row] >= 0) facts.push([label.key, label.values[label.of_node[row]]]);
+    for (const label of history.labels) if (label.of_node[row] >= 0) known.push([label.key, label.values[label.of_node[row]]]);
     const pods = podsOn(report, names[row], time);
     detail.replaceChildren(el("h3", {}, el("bdi", {}, names[row])),
-      el("dl", { className: "facts" }, facts.map(([term, text]) => [el("dt", {}, term), el("dd", {}, el("bdi", {}, text))])),
+      facts(known),
       el("h3", {}, `Pods at ${moment(time, report.simulated_s)}`),
-      pods ? virtualTable({ label: "Pods on the node", rows: pods, height: 300, empty: "None.", columns: [
+      pods ? virtualTable({ label: "Pods on the node", rows: pods, height: 300, empty: "None.", open: (each) => { location.hash = address("decision", { pod: each.pod }); }, columns: [
         { title: "Pod", width: "minmax(9rem, 3fr)", main: true, text: (each) => each.pod },
         { title: "Since", width: "8.5rem", className: "number", text: (each) => moment(Math.max(0, each.bound_s), report.simulated_s) },
         { title: "Runs for", width: "6rem", className: "number", text: (each) => (each.left_s === null ? "to the end" : seconds(each.left_s - each.bound_s)) },

@@ -1,8 +1,9 @@
 // The pods without a node, in the order of the queue, and why one of them waits.
 
-import { card, el, plainTable, select, wide } from "./dom.js";
-import { amount, moment, percent, seconds, whole } from "./format.js";
-import { inQueueOrder, kindOf, nearestNodes, nodeCounts, unitOf } from "./report.js";
+import { bars } from "./bars.js";
+import { card, el, facts, plainTable, select, wide } from "./dom.js";
+import { amount, moment, seconds, whole } from "./format.js";
+import { inQueueOrder, keptDecisions, kindOf, nearestNodes, nodeCounts, unitOf } from "./report.js";
 import { address, remember } from "./route.js";
 import { virtualTable } from "./table.js";
 
@@ -52,18 +53,20 @@ export function whyPending(report, settings) {
   if (pod) return [chooser, ...answer(report, pod)];
   let words = first ? "No pod of this name is without a node at the end of this report: it was placed, or the report does not have it." : "Every pod got a node.";
   const placed = report.placements ? report.placements.pods.indexOf(name) : -1;
-  if (placed >= 0) words = `It was placed on ${report.placements.nodes[report.placements.node[placed]]} at ${moment(report.placements.bound_s[placed], report.simulated_s)}.`;
+  if (placed >= 0) words = [`It was placed on ${report.placements.nodes[report.placements.node[placed]]} at ${moment(report.placements.bound_s[placed], report.simulated_s)}. `,
+    el("a", { href: address("decision", { pod: name }) }, "The decision")];
   chooser.append(el("p", { role: "status" }, words), first ? el("p", {}, el("a", { href: address("pending") }, "All pods without a node")) : "");
   return [chooser];
 }
 
 function answer(report, pod) {
   const counts = nodeCounts(pod.message);
-  const facts = [["Pod", pod.pod], ["Priority", whole(pod.priority)], ["Created at", moment(pod.arrived_s, report.simulated_s)],
+  const known = [["Pod", pod.pod], ["Priority", whole(pod.priority)], ["Created at", moment(pod.arrived_s, report.simulated_s)],
     [pod.left_s === null ? "Waits for" : "Left after", seconds((pod.left_s ?? report.simulated_s) - pod.arrived_s)],
     ["Requests", Object.entries(pod.requests || {}).map(([name, value]) => `${name} ${amount(value, unitOf(report, name))}`).join(", ") || "nothing"],
     ["Reason", pod.reason], ["Message", pod.message]];
-  const cards = [card("The pod", "", el("dl", { className: "facts" }, facts.map(([term, text]) => [el("dt", {}, term), el("dd", {}, el("bdi", {}, text))])))];
+  const tried = keptDecisions(report).some((each) => each.pod === pod.pod);
+  const cards = [card("The pod", "", facts(known), tried ? el("p", {}, el("a", { href: address("decision", { pod: pod.pod }) }, "Its latest attempts, with every node's reason")) : null)];
   if (counts) {
     cards.push(card("What rejected the nodes", `Of ${whole(counts.nodes)} nodes, in the last attempt. A node may be counted for several reasons.`, bars(counts.filters, counts.nodes),
       counts.preemption.length ? el("h3", {}, "Would preemption help?") : null, counts.preemption.length ? bars(counts.preemption, counts.nodes) : null));
@@ -81,15 +84,6 @@ function answer(report, pod) {
 
 function lacks(report, amounts) {
   return Object.entries(amounts).map(([name, value]) => `${amount(value, unitOf(report, name))} more ${name} free`).join(", ");
-}
-
-function bars(counts, nodes) {
-  return el("ul", { className: "bars" }, counts.map(({ count, reason, plugin }) => {
-    const bar = el("i", { "aria-hidden": "true" });
-    bar.style.width = `${nodes ? (100 * Math.min(count, nodes)) / nodes : 0}%`;
-    return el("li", {}, el("div", { className: "bar-text" }, el("b", {}, whole(count)), el("span", {}, ` ${reason}`), plugin ? el("code", {}, plugin) : null,
-      el("span", { className: "share" }, percent(nodes ? count / nodes : 0, 0))), el("div", { className: "bar" }, bar));
-  }));
 }
 
 export function preemptedPods(report, settings) {

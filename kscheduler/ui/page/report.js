@@ -40,6 +40,16 @@ export function podsOn(report, node, time) {
     .map((at) => ({ pod: placed.pods[at], bound_s: placed.bound_s[at], left_s: placed.left_s[at] }));
 }
 
+const decisionLists = new WeakMap();
+
+// The decisions of the report with their pods, in the order in which they were made.
+export function keptDecisions(report) {
+  if (!report.decisions) return [];
+  if (!decisionLists.has(report.decisions))
+    decisionLists.set(report.decisions, report.decisions.pods.flatMap(({ pod, decisions }) => decisions.map((each) => ({ ...each, pod }))).sort((a, b) => a.time - b.time || a.attempt - b.attempt));
+  return decisionLists.get(report.decisions);
+}
+
 // Pods without a node in the order of the queue: by priority, then by arrival. Those that left come last.
 export function inQueueOrder(report) {
   return [...report.unplaced].sort((a, b) => (a.left_s === null ? 0 : 1) - (b.left_s === null ? 0 : 1) || b.priority - a.priority || a.arrived_s - b.arrived_s);

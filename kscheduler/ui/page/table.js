@@ -29,7 +29,14 @@ export function virtualTable({ label, columns, rows, open, height = 520, empty =
     body.classList.toggle("stacked", stacked);
     spacer.style.height = `${shown.length * size}px`;
     body.style.height = `${Math.min(height, shown.length * size + (stacked ? 0 : HEAD) + 16)}px`;
+    if (selected >= 0) reveal();
     draw();
+  }
+
+  function reveal() {
+    const top = selected * size, room = body.clientHeight - size - (stacked ? 0 : HEAD);
+    if (top < body.scrollTop) body.scrollTop = top;
+    else if (top > body.scrollTop + room) body.scrollTop = top - room;
   }
 
   function draw() {
@@ -62,9 +69,7 @@ export function virtualTable({ label, columns, rows, open, height = 520, empty =
 
   function move(to) {
     selected = Math.max(0, Math.min(shown.length - 1, to));
-    const top = selected * size, room = body.clientHeight - size - (stacked ? 0 : HEAD);
-    if (top < body.scrollTop) body.scrollTop = top;
-    else if (top > body.scrollTop + room) body.scrollTop = top - room;
+    reveal();
     draw();
   }
 
@@ -89,6 +94,8 @@ export function virtualTable({ label, columns, rows, open, height = 520, empty =
     count.textContent = shown.length ? `${shown.length.toLocaleString("en-US")} ${shown.length === 1 ? "row" : "rows"}` : empty;
     layOut();
   };
+  // Selects a row, if it is shown, without opening it.
+  element.choose = (row) => { if (shown.includes(row)) move(shown.indexOf(row)); };
   element.show(rows);
   return element;
 }

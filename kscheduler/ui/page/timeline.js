@@ -3,8 +3,9 @@
 import { chart } from "./chart.js";
 import { card, el, wide } from "./dom.js";
 import { moment, percent, whole } from "./format.js";
+import { keptDecisions } from "./report.js";
 import { rates } from "./overview.js";
-import { remember } from "./route.js";
+import { address, remember } from "./route.js";
 import { scrubber } from "./scrubber.js";
 import { virtualTable } from "./table.js";
 
@@ -12,7 +13,7 @@ export function timelineView(report, settings) {
   const { flow, series } = report, total = report.simulated_s;
   if (!flow) return [wide(card("Timeline", "", el("p", {}, "This report has no timeline: an earlier version wrote it.")))];
   const times = flow.created.map((_, at) => at * flow.interval_s);
-  const facts = el("dl", { className: "facts row" }), events = el("div");
+  const summary = el("dl", { className: "facts row" }), events = el("div");
   const plots = [];
   const marked = { drawn: mark, ready: (plot) => plots.push(plot) };
   let interval = Math.min(times.length - 1, Math.max(0, Math.floor(Number(settings.get("t") ?? report.busiest_s) / flow.interval_s) || 0));
@@ -36,8 +37,8 @@ export function timelineView(report, settings) {
     const figures = [["From", moment(start, total)], ["Created", whole(flow.created[at])], ["Bound", whole(flow.bound[at])], ["Finished or deleted", whole(flow.left[at])],
       ["Preempted", whole(flow.preempted[at])], ["Pending", whole(series.pending[sample])], ["On nodes", whole(series.running[sample])],
       ...Object.entries(series.used).map(([name, shares]) => [name, percent(shares[sample])])];
-    facts.replaceChildren(...figures.map(([term, text]) => el("div", {}, el("dt", {}, term), el("dd", {}, text))));
-    events.replaceChildren(virtualTable({ label: "What happened in the interval", rows: happened(report, start, at === times.length - 1 ? Infinity : end), height: 380, empty: "Nothing in this interval.", columns: [
+    summary.replaceChildren(...figures.map(([term, text]) => el("div", {}, el("dt", {}, term), el("dd", {}, text))));
+    events.replaceChildren(virtualTable({ label: "What happened in the interval", rows: happened(report, start, at === times.length - 1 ? Infinity : end), height: 380, empty: "Nothing in this interval.", open: (each) => { location.hash = each.link; }, columns: [
       { title: "At", width: "8.5rem", className: "number", text: (each) => moment(each.at, total) },
       { title: "What", width: "7rem", text: (each) => each.what },
       { title: "Pod", width: "minmax(9rem, 2fr)", main: true, text: (each) => each.pod },
@@ -53,19 +54,20 @@ export function timelineView(report, settings) {
     rates(report, { onpick, ...marked, height: 200 }),
     chart(series.time_s, [{ label: "pending", values: series.pending, fill: true }, { label: "on nodes", values: series.running }],
       { total, onpick, ...marked, whole: true, height: 200, label: "Line chart of pods that wait and of pods on nodes, over virtual time." }))),
-  wide(card("In this interval", "", facts, events))];
+  wide(card("In this interval", "Enter or a click opens the decision, or why the pod waits.", summary, events))];
 }
 
 function happened(report, start, end) {
   const found = [], within = (time) => time !== null && time >= start && time < end;
+  const add = (at, what, pod, node, link) => { if (within(at)) found.push({ at, what, pod, node, link }); };
   const placed = report.placements;
-  if (placed) placed.bound_s.forEach((time, at) => {
-    if (within(time)) found.push({ at: time, what: "bound", pod: placed.pods[at], node: placed.nodes[placed.node[at]] });
-  });
-  for (const pod of report.preempted || []) if (within(pod.left_s)) found.push({ at: pod.left_s, what: "preempted", pod: pod.pod, node: pod.node });
+  if (placed) placed.bound_s.forEach((time, at) => add(time, "bound", placed.pods[at], placed.nodes[placed.node[at]], address("decision", { pod: placed.pods[at] })));
+  for (const each of keptDecisions(report))
+    if (each.outcome === "rejected") add(each.time, "rejected", each.pod, "", address("decision", { pod: each.pod, attempt: each.attempt }));
+  for (const pod of report.preempted || []) add(pod.left_s, "preempted", pod.pod, pod.node, address("preempted", { q: pod.pod }));
   for (const pod of report.unplaced) {
-    if (within(pod.arrived_s)) found.push({ at: pod.arrived_s, what: "created, waits", pod: pod.pod, node: "" });
-    if (within(pod.left_s)) found.push({ at: pod.left_s, what: "left, no node", pod: pod.pod, node: "" });
+    add(pod.arrived_s, "created, waits", pod.pod, "", address("why", { pod: pod.pod }));
+    add(pod.left_s, "left, no node", pod.pod, "", address("why", { pod: pod.pod }));
   }
   return found.sort((a, b) => a.at - b.at);
 }
