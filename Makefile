@@ -55,7 +55,7 @@ debug: $(VENV)/.runtime ## compile the kernels with every check on, and annotate
 
 # Where nobody looks at a terminal it only names the page's file.
 demo: build ## simulate 38 hours of a busy cluster, and show its page until Ctrl-C
-	$(BIN)/kscheduler simulate --workload perf/demo.yaml --max-time 136800 --html report.html --output report.json
+	$(BIN)/kscheduler simulate --workload perf/demo.yaml --max-time 136800 --decisions 500 --html report.html --output report.json
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/kscheduler ui report.json; else echo "the page is at file://$(CURDIR)/report.html"; fi
 
 demo-metrics: build ## compare placing by real load with placing by requests, simulated; plots in build/demo-metrics

@@ -388,7 +388,8 @@ def _record_options(namespace: argparse.Namespace) -> RecordOptions:
 
 
 def _add_ui(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a report of simulate --output, a comparison of compare --output json, or a record, which is simulated")
+    kinds = "a report of simulate --output, a comparison of compare --output json, or a record, which is simulated"
+    parser.add_argument("file", metavar="FILE", help=kinds)
     parser.add_argument("other", metavar="FILE2", nargs="?", help="another one, to compare")
     parser.add_argument("--port", type=_port, default=0, metavar="PORT", help="on 127.0.0.1 (default 0: a free one)")
     parser.add_argument("--no-browser", action="store_true", help="only print the page's address")

@@ -14,6 +14,7 @@ from pathlib import Path
 import uvloop
 
 from kscheduler.command.flags import UiOptions
+from kscheduler.errors import ConfigError
 from kscheduler.ui.documents import Document, is_record, read_document
 from kscheduler.ui.server import PageServer
 

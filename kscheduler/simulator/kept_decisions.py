@@ -38,8 +38,9 @@ def sample(scenario: Scenario, size: int | None) -> frozenset[str]:
 class KeptDecisions:
     """The decisions about `pods`, up to the limits of memory: those decided longest ago are dropped first."""
 
-    def __init__(self, pods: frozenset[str]) -> None:
+    def __init__(self, pods: frozenset[str], max_bytes: int = MAX_BYTES) -> None:
         self.pods = pods
+        self.max_bytes = max_bytes
         self.log: SampleLog | None = None  # of the scheduler, once that is built
 
     def of_report(self, start_s: float) -> Decisions:
@@ -60,8 +61,8 @@ class KeptDecisions:
 class SampleLog(DecisionLog):
     """Records the decisions about some pods only, but all of them in full, however long that takes."""
 
-    def __init__(self, pods: frozenset[str], table: NodeTable, clock: Clock) -> None:
-        options = DecisionLogOptions(max_records=PER_POD * len(pods), max_bytes=MAX_BYTES)
+    def __init__(self, pods: frozenset[str], max_bytes: int, table: NodeTable, clock: Clock) -> None:
+        options = DecisionLogOptions(max_records=PER_POD * len(pods), max_bytes=max_bytes)
         super().__init__(options, table, clock, lambda: 0.0)  # details take no time, so the budget is never used up
         self._pods = pods
 
@@ -105,5 +106,6 @@ class SamplingScheduler(Scheduler):
         super().__init__(*args, **others)
 
     def _build_decisions(self, options: Options, stopwatch: Callable[[], float]) -> DecisionLog:
-        self._kept.log = log = SampleLog(self._kept.pods, self.cache.table, self._clock)
+        kept = self._kept
+        kept.log = log = SampleLog(kept.pods, kept.max_bytes, self.cache.table, self._clock)
         return log

@@ -19,7 +19,7 @@ import pytest
 from kscheduler.simulator.report import to_compact_json
 from kscheduler.ui.page_file import to_html
 from tests.support.skips import package, program
-from tests.ui.reports import busy, large, loaded, write_record
+from tests.ui.reports import busy, comparison, large, loaded, with_decisions, write_record
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -37,27 +37,33 @@ FLAGS = [
 
 @pytest.fixture(scope="session")
 def addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The addresses of self-contained pages: a busy run, a large cluster, and one whose pods declare their use."""
+    """The addresses of self-contained pages.
+
+    They are about a busy run, one with decisions, a large cluster, one whose pods declare their use, and a comparison.
+    """
     folder = tmp_path_factory.mktemp("pages")
+    reports = {"busy": busy(), "decided": with_decisions(), "large": large(), "loaded": loaded()}
+    documents = {name: to_compact_json(report) for name, report in reports.items()}
+    documents["compared"] = msgspec.json.encode(comparison())
     found = {}
-    for name, report in {"busy": busy(), "large": large(), "loaded": loaded()}.items():
+    for name, document in documents.items():
         path = folder / f"{name}.html"
-        path.write_bytes(to_html(to_compact_json(report)))
+        path.write_bytes(to_html(document))
         found[name] = path.as_uri()
     return found
 
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Files for `kscheduler ui`: two reports, one of an earlier version, and a record."""
+    """Files for `kscheduler ui`: two reports, one of an earlier version, a comparison, and a record."""
     folder = tmp_path_factory.mktemp("files")
     first, second = msgspec.to_builtins(busy()), msgspec.to_builtins(busy())
     second["placements"]["node"][0] = 4
-    old = {
-        name: value for name, value in first.items() if name not in ("flow", "node_history", "placements", "preempted")
-    }
+    newer = ("flow", "node_history", "placements", "preempted", "decisions")
+    old = {name: value for name, value in first.items() if name not in newer}
     for name, report in {"a": first, "b": second, "old": old}.items():
         (folder / f"{name}.json").write_bytes(msgspec.json.encode(report))
+    (folder / "compared.json").write_bytes(msgspec.json.encode(comparison()))
     write_record(folder / "c.zst")
     return {path.stem: str(path) for path in folder.iterdir()}
 

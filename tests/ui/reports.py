@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -15,6 +16,7 @@ from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.simulator.workload import default_workload, generate
 from tests.simulator import loads
 from tests.simulator.first_fit import make_node
+from tests.simulator.kept import decided
 from tests.simulator.loads import arrivals, cluster, play
 from tests.simulator.objects import pod
 from tests.simulator.reports import report_of
@@ -46,6 +48,56 @@ def busy() -> Report:
 def _in_zone(node: Node, zone: str) -> Node:
     labels = {ZONE: zone, "team": SCRIPT if zone == "zone-0" else "b"}
     return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=labels))
+
+
+def with_decisions() -> Report:
+    """Return the report of the real scheduler's run on nodes of different size, with all decisions of all pods."""
+    nodes = [make_node(name, cpu=cpu) for name, cpu in zip((*HOSTILE, "n0"), ("4", "6", "8", "10"), strict=True)]
+    arrivals = [Arrival(float(index * 10), pod(f"p{index}", "2")) for index in range(8)]
+    arrivals += [Arrival(5.0, pod(SCRIPT, "20"))]
+    return decided(Scenario(nodes, sorted(arrivals, key=lambda each: each.at_s)))
+
+
+def comparison() -> dict[str, Any]:
+    """Return what `kscheduler compare --output json` writes of two runs: pods differ by a score, a filter and a tie."""
+    report = msgspec.to_builtins(busy())
+    scores = [
+        {"plugin": "TaintToleration", "in_a": [300, 300], "in_b": [300, 300]},
+        {"plugin": "NodeResourcesFit", "in_a": [98, 93], "in_b": [1, 6]},
+    ]
+    why: list[dict[str, Any]] = [
+        {"kind": "score", "plugin": "NodeResourcesFit", "scores": scores},
+        {"kind": "filter", "plugin": "NodeAffinity", "run": "B", "node": SCRIPT, "message": SCRIPT},
+        {"kind": "tie"},
+    ]
+    empty = {"plugin": "", "run": "", "node": "", "message": "", "scores": []}
+    differences: list[dict[str, Any]] = [
+        {
+            "pod": f"default/{name}",
+            "node_a": SCRIPT,
+            "node_b": "n1",
+            "at_s": 10.0 * place,
+            "why": {**empty, **reason},
+            "state": "different" if place else "equal",
+            "follows_from": f"default/{SCRIPT}" if place else "",
+            "changed": [],
+        }
+        for place, (name, reason) in enumerate(zip((SCRIPT, "p1", "p2"), why, strict=True))
+    ]
+    counts = {"common": 26, "only_in_a": 0, "only_in_b": 0, "same_node": 17, "moved": 3}
+    counts |= {"only_placed_in_a": 1, "only_placed_in_b": 2, "placed_in_neither": 3}
+    return {
+        "version": report["version"],
+        "a": {"name": "default", "kind": "simulated", "report": report},
+        "b": {"name": SCRIPT, "kind": "simulated", "report": report},
+        "parameters": [["configuration", "default", SCRIPT]],
+        "notes": [],
+        "pods": counts,
+        "differences": differences,
+        "not_listed": 1,
+        "figures": [],
+        "pending": {"bounds_s": [], "a": [], "b": []},
+    }
 
 
 def large() -> Report:

@@ -19,6 +19,7 @@ VIEWS = {
     "overview": "Utilisation",
     "pending": "Pods without a node",
     "why": "Why is this pod pending?",
+    "decision": "Decisions",
     "preempted": "Preempted pods",
     "nodes": "The chosen node",
     "timeline": "In this interval",
@@ -39,11 +40,15 @@ def opened(page: Page, address: str, fragment: str = "") -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1300, 400])
-def test_each_view_shows_the_report_and_fits_the_window(page: Page, address: str, width: int, scheme: str) -> None:
+@pytest.mark.parametrize("name", ["busy", "decided", "compared"])
+def test_each_view_shows_the_report_and_fits_the_window(
+    page: Page, addresses: dict[str, str], name: str, width: int, scheme: str
+) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    opened(page, address)
-    for view, heading in VIEWS.items():
+    opened(page, addresses[name])
+    views = {**VIEWS, "compare": "Why pods landed elsewhere"} if name == "compared" else VIEWS
+    for view, heading in views.items():
         page.evaluate("view => { location.hash = `#/${view}`; }", view)
         page.wait_for_selector(f'main[data-view="{view}"]')
         assert heading in page.locator("main h2").all_inner_texts()
@@ -88,6 +93,59 @@ def test_a_row_opens_why_its_pod_is_pending(page: Page, address: str) -> None:
         "1 node(s) had untolerated taint(s) TaintToleration 17 %",
     ]
     assert page.get_by_text("cpu free").first.inner_text().startswith("5 cores more")
+
+
+def test_a_decision_has_its_scores_by_plugin_beside_the_second_choice(page: Page, addresses: dict[str, str]) -> None:
+    opened(page, addresses["decided"], "#/decision?pod=default/p0")
+    table = page.get_by_role("region", name="Scores of the chosen node and the second choice")
+    headings = [" ".join(text.split()) for text in table.locator("thead th").all_inner_texts()]
+    assert headings[:2] == ["chosen: n0", f"second: {LONG}"]
+    assert headings[2:5] == ["Plugin", "Weight", "raw"]
+    rows = {row.split()[0]: row.split()[1:] for row in table.locator("tbody tr").all_inner_texts()}
+    weight, *chosen, _, _, _, difference = rows["NodeResourcesFit"]
+    assert (weight, chosen[1], difference) == ("1", chosen[2], rows["Total"][-1])
+    assert difference.startswith("+")
+    page.get_by_role("link", name="The node at that time").click()
+    page.wait_for_selector('main[data-view="nodes"]')
+    assert page.locator(".detail h3").first.text_content() == "n0"
+
+
+def test_the_timeline_jumps_to_a_decision(page: Page, addresses: dict[str, str]) -> None:
+    opened(page, addresses["decided"], "#/timeline?t=0")
+    rows = page.get_by_role("grid", name="What happened in the interval")
+    rows.get_by_text("default/p0", exact=True).first.click()
+    page.wait_for_selector('main[data-view="decision"]')
+    assert page.locator(".parts .facts dd").first.inner_text() == "default/p0"
+    opened(page, addresses["decided"], f"#/why?pod={quote(f'default/{SCRIPT}')}")
+    page.get_by_role("link", name="Its latest attempts").click()
+    page.wait_for_selector('main[data-view="decision"]')
+    assert page.locator(".parts .facts dd").first.text_content() == f"default/{SCRIPT}"
+    [reason] = page.locator(".bars li").all_inner_texts()
+    assert " ".join(reason.split()).startswith("4 Insufficient cpu NodeResourcesFit 100 % such as ")
+
+
+def test_a_pod_whose_decisions_are_not_kept_is_said_to_have_none(page: Page, addresses: dict[str, str]) -> None:
+    opened(page, addresses["decided"], "#/decision?pod=default/gone")
+    assert page.get_by_role("status").last.inner_text().startswith("No decision about default/gone was kept")
+    opened(page, addresses["busy"], "#/decision?pod=default/p0")
+    assert page.get_by_text("This report has no decisions").is_visible()
+
+
+def test_a_comparison_names_the_first_plugin_that_says_why(page: Page, addresses: dict[str, str]) -> None:
+    opened(page, addresses["compared"])
+    assert page.locator("main").get_attribute("data-view") == "compare"
+    rows = page.get_by_role("grid", name="Pods that landed elsewhere, with reasons").locator(".vspace .vrow")
+    words = [row.split("n1")[-1].strip() for row in rows.all_inner_texts()]
+    assert words[0].endswith("as 98 : 93 in A, 1 : 6 in B")
+    assert words[1] == f"NodeAffinity rejects {SCRIPT} in B: {SCRIPT}"
+    assert words[2] == "Equal scores: the tie-break chose"
+    assert page.locator(".first-cause th").inner_text() == "NodeResourcesFit"
+    page.get_by_label("Cause").select_option(label="1 × NodeAffinity (filter)")
+    rows.first.click()
+    assert f"follows from default/{SCRIPT}" in page.locator(".facts").first.inner_text()
+    link = page.url
+    opened(page, link)
+    assert page.locator("main h3").first.text_content() == "default/p1"
 
 
 def test_a_link_opens_the_same_view_again(page: Page, address: str) -> None:
@@ -176,3 +234,11 @@ def test_a_report_of_an_earlier_version_and_a_record_are_shown(page: Page, files
         opened(page, url, "#/nodes?report=1&node=n0")
         assert page.locator("h1").inner_text() == "1 pods on 1 nodes"
         assert "default/recorded" in page.locator(".detail .vspace").inner_text()
+
+
+def test_a_comparison_is_served(page: Page, files: dict[str, str]) -> None:
+    with served(files["compared"]) as url:
+        opened(page, url)
+        assert page.get_by_role("heading", name="Why pods landed elsewhere").is_visible()
+        page.get_by_label("Report", exact=True).select_option("1")
+        assert "report=1" in page.url

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
+import msgspec
 import pytest
 
 from kscheduler.command.flags import UiOptions, parse
@@ -17,6 +18,7 @@ from kscheduler.simulator.report import to_json
 from kscheduler.ui.documents import Document, read_document
 from kscheduler.ui.server import HEADERS, PageServer
 from tests.simulator.reports import small
+from tests.ui.reports import comparison
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +103,7 @@ def test_flags_of_ui_are_read() -> None:
         (b"[1]", "Expected `object`, got `array`"),
         (b'{"version": 1}', "Expected `str`, got `int`"),
         (b"\xff\xfe", "expected a report"),
+        (b'{"differences": []}', "missing required field `a`"),
         (b"[" * 100_000, "expected a report"),
         (b"\x28\xb5\x2f\xfd cut off", "expected a file compressed with zstd"),
     ],
@@ -113,6 +116,15 @@ def test_a_file_that_is_no_report_is_refused(tmp_path: Path, content: bytes, fau
     assert fault in str(error.value)
 
 
+def test_a_comparison_is_not_compared_again(tmp_path: Path) -> None:
+    first, second = tmp_path / "report.json", tmp_path / "compared.json"
+    first.write_bytes(to_json(small()))
+    second.write_bytes(msgspec.json.encode(comparison()))
+    assert read_document(second).is_comparison
+    with pytest.raises(ConfigError, match=r"compared\.json: expected a report or a record, as two are given"):
+        ui(UiOptions((str(first), str(second))))
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     for path in (tmp_path / "none.json", tmp_path):
         with pytest.raises(ConfigError, match=rf"{re.escape(str(path))}: cannot be read: "):
@@ -121,7 +133,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_a_report_of_an_earlier_version_is_accepted(tmp_path: Path) -> None:
     report = json.loads(to_json(small()))
-    for name in ("flow", "node_history", "placements", "preempted"):
+    for name in ("flow", "node_history", "placements", "preempted", "decisions"):
         del report[name]
     path = tmp_path / "old.json"
     path.write_text(json.dumps(report))

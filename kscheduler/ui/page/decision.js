@@ -1,7 +1,7 @@
 // The decisions that were kept: the scores by plugin, the second choice, and what rejected the other nodes.
 
 import { bars } from "./bars.js";
-import { card, el, facts, plainTable, select, wide } from "./dom.js";
+import { card, el, facts, plainTable, select, shortName, wide } from "./dom.js";
 import { moment, whole } from "./format.js";
 import { keptDecisions } from "./report.js";
 import { address, remember } from "./route.js";
@@ -73,11 +73,9 @@ export function decisionCards(decision, { pod, when, time }) {
   if (decision.node) cards.push(...scores(decision));
   if (decision.values.length) cards.push(wide(card("Live metrics", "What plugins read of the nodes at that time.", plainTable("Live metrics",
     [["Node"], ["Plugin"], ["Metric"], ["Used", "number"], ["Read", "number"], ["Age", "number"]],
-    decision.values.map((each) => [name(each.node), each.plugin, each.metric, each.used ?? "none fresh", each.read ?? "–", each.ageSeconds === null ? "–" : `${each.ageSeconds} s`])))));
+    decision.values.map((each) => [shortName(each.node), each.plugin, each.metric, each.used ?? "none fresh", each.read ?? "–", each.ageSeconds === null ? "–" : `${each.ageSeconds} s`])))));
   return cards;
 }
-
-const name = (text) => el("bdi", {}, text);
 
 function outcome(decision) {
   const words = OUTCOMES[decision.outcome] || decision.outcome;
@@ -99,7 +97,7 @@ function scores(decision) {
   }
   const columns = [["Node"], ["Total", "number"], ...chosen.plugins.map((each) => [`${each.plugin} ×${each.weight}`, "number"])];
   cards.push(wide(card("Best nodes", "Weighted scores: what each plugin adds to the total.", plainTable("Best nodes", columns,
-    best.map((each) => [[name(each.node), each === chosen ? " (chosen)" : ""], whole(each.score), ...each.plugins.map((one) => whole(one.weighted))])))));
+    best.map((each) => [[shortName(each.node), each === chosen ? " (chosen)" : ""], whole(each.score), ...each.plugins.map((one) => whole(one.weighted))])))));
   return cards;
 }
 
@@ -120,7 +118,7 @@ function sideBySide(chosen, second) {
   rows.push(el("tr", { className: "total" }, el("th", { scope: "row" }, "Total"), cell(""), cell(""), cell(""), cell(whole(chosen.score)), cell(""), cell(""), cell(whole(second.score)), cell(signed(chosen.score - second.score))));
   return el("div", { className: "scroll", tabindex: 0, role: "region", "aria-label": "Scores of the chosen node and the second choice" },
     el("table", { className: "compared" }, el("thead", {},
-      el("tr", {}, el("td"), el("td"), head(["chosen: ", name(chosen.node)], { colspan: 3, scope: "colgroup" }), head(["second: ", name(second.node)], { colspan: 3, scope: "colgroup" }), el("td")),
+      el("tr", {}, el("td"), el("td"), head(["chosen: ", shortName(chosen.node)], { colspan: 3, scope: "colgroup" }), head(["second: ", shortName(second.node)], { colspan: 3, scope: "colgroup" }), el("td")),
       el("tr", {}, head("Plugin", { className: "" }), head("Weight"), ...three.map((each) => head(each)), ...three.map((each) => head(each)), head("Difference"))),
     el("tbody", {}, rows)));
 }

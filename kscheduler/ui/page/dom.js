@@ -34,6 +34,9 @@ export function plainTable(label, columns, rows) {
     el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body)));
 }
 
+// A name that is cut off where it is longer than a table can bear; pointing at it shows all of it.
+export const shortName = (text) => el("bdi", { className: "short", title: text }, text);
+
 // Terms with their texts: [[term, text]].
 export function facts(pairs) {
   return el("dl", { className: "facts" }, pairs.map(([term, text]) => [el("dt", {}, term), el("dd", {}, el("bdi", {}, text))]));

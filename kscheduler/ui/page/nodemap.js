@@ -3,7 +3,7 @@
 import { colour, el } from "./dom.js";
 import { FULL, NO_CAPACITY } from "./report.js";
 
-const HEADER = 24, GAP = 12, LARGEST = 34, SMALLEST = 5, TALLEST = 560;
+const HEADER = 24, GAP = 12, LARGEST = 34, SMALLEST = 3, TALLEST = 560;
 
 // groups: [{name, nodes: [row]}]; valueOf(row): the byte of the node's use; pick(row): called when a cell is chosen.
 export class NodeMap {
@@ -11,6 +11,7 @@ export class NodeMap {
     Object.assign(this, { groups, valueOf, describe, pick, hovered: -1, chosen: -1 });
     this.canvas = el("canvas", { tabindex: 0, role: "application", "aria-roledescription": "node map", "aria-label": label });
     this.cells = el("canvas"); // without outlines, so that pointing at a node does not draw all of them again
+    this.small = el("canvas");
     this.tip = el("div", { className: "tip", hidden: true });
     this.spoken = el("div", { className: "hidden", role: "status" });
     this.element = el("div", { className: "nodemap" }, this.canvas, this.tip, this.spoken);
@@ -50,31 +51,39 @@ export class NodeMap {
     this.draw();
   }
 
+  // The colour of each value as a pixel: red, green, blue and opacity, in the order of the bytes of an image.
   palette() {
     const parse = (text) => text.match(/[\d.]+/g).slice(0, 3).map(Number);
-    const low = parse(colour("h0")), high = parse(colour("h1")), none = colour("none"), over = colour("bad");
-    const mix = (share) => `rgb(${low.map((from, at) => Math.round(from + (high[at] - from) * share)).join(",")})`;
-    return Array.from({ length: 256 }, (_, value) => (value === NO_CAPACITY ? none : value > FULL ? over : mix(value / FULL)));
+    const [low, high, none, over] = ["h0", "h1", "none", "bad"].map((name) => parse(colour(name)));
+    const pixels = new Uint32Array(256), bytes = new Uint8Array(pixels.buffer);
+    for (let value = 0; value < 256; value++) {
+      const mixed = low.map((from, at) => Math.round(from + ((high[at] - from) * value) / FULL));
+      bytes.set([...(value === NO_CAPACITY ? none : value > FULL ? over : mixed), 255], value * 4);
+    }
+    return pixels;
   }
 
+  // A cell is one pixel of a small image, which is enlarged; then the gaps between cells are cut out.
   draw() {
     if (!this.places) return;
     const context = this.cells.getContext("2d"), { size, columns } = this;
-    const colours = this.palette(), inner = this.inner = size > 7 ? size - 2 : size - 1;
+    const pixels = this.palette(), inner = this.inner = size > 7 ? size - 2 : size - 1;
     context.setTransform(this.scale, 0, 0, this.scale, 0, 0);
     context.clearRect(0, 0, this.width, this.height);
+    context.imageSmoothingEnabled = false;
     context.font = "600 12.5px system-ui, sans-serif";
     context.textBaseline = "middle";
-    const ink = colour("ink");
-    for (const { group, top, head } of this.places) {
-      if (this.groups.length > 1) {
-        context.fillStyle = ink;
-        context.fillText(`${group.name} · ${group.nodes.length.toLocaleString("en-US")} nodes`, 0, head + HEADER / 2, this.width);
-      }
-      group.nodes.forEach((row, at) => {
-        context.fillStyle = colours[this.valueOf(row)];
-        context.fillRect((at % columns) * size, top + Math.floor(at / columns) * size, inner, inner);
-      });
+    context.fillStyle = colour("ink");
+    for (const { group, top, head, rows } of this.places) {
+      if (this.groups.length > 1) context.fillText(`${group.name} · ${group.nodes.length.toLocaleString("en-US")} nodes`, 0, head + HEADER / 2, this.width);
+      if (!rows) continue;
+      const image = new ImageData(columns, rows), target = new Uint32Array(image.data.buffer);
+      for (let at = 0; at < group.nodes.length; at++) target[at] = pixels[this.valueOf(group.nodes[at])];
+      Object.assign(this.small, { width: columns, height: rows });
+      this.small.getContext("2d").putImageData(image, 0, 0);
+      context.drawImage(this.small, 0, top, columns * size, rows * size);
+      for (let column = 0; column < columns; column++) context.clearRect(column * size + inner, top, size - inner, rows * size);
+      for (let row = 0; row < rows; row++) context.clearRect(0, top + row * size + inner, columns * size, size - inner);
     }
     this.outline();
   }

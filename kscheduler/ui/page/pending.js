@@ -1,7 +1,7 @@
 // The pods without a node, in the order of the queue, and why one of them waits.
 
 import { bars } from "./bars.js";
-import { card, el, facts, plainTable, select, wide } from "./dom.js";
+import { card, el, facts, plainTable, select, shortName, wide } from "./dom.js";
 import { amount, moment, seconds, whole } from "./format.js";
 import { inQueueOrder, keptDecisions, kindOf, nearestNodes, nodeCounts, unitOf } from "./report.js";
 import { address, remember } from "./route.js";
@@ -75,7 +75,7 @@ function answer(report, pod) {
   if (found) cards.push(wide(card("Nearest nodes", "By free resources at the end of the run, whatever else a filter asks for.",
     found.roomy ? el("p", {}, `${whole(found.roomy)} ${found.roomy === 1 ? "node has" : "nodes have"} room for what it requests: other filters reject ${found.roomy === 1 ? "it" : "them"}.`) : null,
     found.nearest.length ? plainTable("Nearest nodes", [["Node"], ["Would have room with"]], found.nearest.map((each) => [
-      el("a", { href: address("nodes", { node: each.node }) }, el("bdi", {}, each.node)), lacks(report, each.lacks)])) : null)));
+      el("a", { href: address("nodes", { node: each.node }) }, shortName(each.node)), lacks(report, each.lacks)])) : null)));
   const alike = report.unplaced.filter((each) => each.pod !== pod.pod && kindOf(each.message) === kindOf(pod.message)).length;
   if (alike) cards.push(wide(card("Others", "", el("p", {}, `${whole(alike)} more ${alike === 1 ? "pod waits" : "pods wait"} for the same reasons: `,
     el("a", { href: address("pending", { reason: kindOf(pod.message) }) }, "show them")))));

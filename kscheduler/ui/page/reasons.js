@@ -1,6 +1,6 @@
 // Why pods landed elsewhere, of a comparison by `kscheduler compare`: the first plugin that says why, and its scores.
 
-import { card, el, facts, plainTable, select, wide } from "./dom.js";
+import { card, el, facts, plainTable, select, shortName, wide } from "./dom.js";
 import { moment, whole } from "./format.js";
 import { kindOf } from "./report.js";
 import { remember } from "./route.js";
@@ -83,7 +83,7 @@ function scoreTable({ why, node_a: inA, node_b: inB }) {
   const head = (...children) => el("th", { scope: "col", className: "number" }, children);
   const rows = why.scores.map((each) => el("tr", { className: each.plugin === why.plugin ? "first-cause" : "" }, el("th", { scope: "row" }, each.plugin),
     [each.in_a, each.in_b].map((pair) => [cell(whole(pair[0])), cell(whole(pair[1])), el("td", { className: "number sum" }, signed(pair[0] - pair[1]))])));
-  const three = () => [head(el("bdi", {}, inA)), head(el("bdi", {}, inB)), head("margin")];
+  const three = () => [head(shortName(inA)), head(shortName(inB)), head("margin")];
   return el("div", {}, el("p", { className: "hint" }, "Weighted scores of both nodes in both runs. The marked plugin is the first whose margin differs."),
     el("div", { className: "scroll", tabindex: 0, role: "region", "aria-label": "Scores of both nodes in both runs" }, el("table", { className: "compared" }, el("thead", {},
       el("tr", {}, el("td"), el("th", { scope: "colgroup", colspan: 3, className: "number" }, "in A"), el("th", { scope: "colgroup", colspan: 3, className: "number" }, "in B")),

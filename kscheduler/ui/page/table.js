@@ -50,7 +50,8 @@ export function virtualTable({ label, columns, rows, open, height = 520, empty =
   function cell(column, row, index) {
     const text = column.text(row, index);
     const title = stacked && column.className === "number" ? el("span", { className: "label" }, `${column.title} `) : null;
-    return el("div", { role: "gridcell", className: column.className || "", title: text }, title, el("bdi", {}, text));
+    const kind = column.width.startsWith("minmax") ? "" : " fixed";
+    return el("div", { role: "gridcell", className: (column.className || "") + kind, title: text }, title, el("bdi", {}, text));
   }
 
   function line(row, index) {
