@@ -52,7 +52,9 @@ class _Difference(msgspec.Struct):
     node_b: str
     at_s: float | None
     why: dict[str, Any]
-    state: str
+    because: str
+    given: str
+    changed: list[str]
 
 
 class _Comparison(msgspec.Struct):
@@ -65,6 +67,8 @@ class _Comparison(msgspec.Struct):
     pods: dict[str, Any]
     differences: list[_Difference]
     not_listed: int
+    figures: list[dict[str, Any]]
+    paired: dict[str, Any] | None
 
 
 class _Kind(msgspec.Struct):

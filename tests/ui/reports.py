@@ -70,6 +70,11 @@ def comparison() -> dict[str, Any]:
         {"kind": "filter", "plugin": "NodeAffinity", "run": "B", "node": SCRIPT, "message": SCRIPT},
         {"kind": "tie"},
     ]
+    sentences = [
+        f"NodeResourcesFit scores {SCRIPT} : n1 as 98 : 93 in A, 1 : 6 in B",
+        f"NodeAffinity filters out {SCRIPT} in B: {SCRIPT}",
+        "equal scores; chosen by the tie-break",
+    ]
     empty = {"plugin": "", "run": "", "node": "", "message": "", "scores": []}
     differences: list[dict[str, Any]] = [
         {
@@ -79,10 +84,12 @@ def comparison() -> dict[str, Any]:
             "at_s": 10.0 * place,
             "why": {**empty, **reason},
             "state": "different" if place else "equal",
+            "because": because,
+            "given": f"follows from default/{SCRIPT}" if place else "the first difference",
             "follows_from": f"default/{SCRIPT}" if place else "",
             "changed": [],
         }
-        for place, (name, reason) in enumerate(zip((SCRIPT, "p1", "p2"), why, strict=True))
+        for place, (name, because, reason) in enumerate(zip((SCRIPT, "p1", "p2"), sentences, why, strict=True))
     ]
     counts = {"common": 26, "only_in_a": 0, "only_in_b": 0, "same_node": 17, "moved": 3}
     counts |= {"only_placed_in_a": 1, "only_placed_in_b": 2, "placed_in_neither": 3}
@@ -95,8 +102,12 @@ def comparison() -> dict[str, Any]:
         "pods": counts,
         "differences": differences,
         "not_listed": 1,
-        "figures": [],
+        "figures": [
+            {"name": name, "text": name, "a": a, "b": b, "is_more_better": False, "is_measured": name == "cpu"}
+            for name, a, b in (("pending-p99", 1.0, 3.0), ("fragmentation:cpu", 0.5, 0.25), ("cpu", None, 1.0))
+        ],
         "pending": {"bounds_s": [], "a": [], "b": []},
+        "paired": {"pods": 20, "mean_s": 1.5, "standard_error_s": 0.5, "sooner": 1, "later": 4, "equal": 15},
     }
 
 

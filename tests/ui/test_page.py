@@ -137,9 +137,15 @@ def test_a_comparison_names_the_first_plugin_that_says_why(page: Page, addresses
     rows = page.get_by_role("grid", name="Pods that landed elsewhere, with reasons").locator(".vspace .vrow")
     words = [row.split("n1")[-1].strip() for row in rows.all_inner_texts()]
     assert words[0].endswith("as 98 : 93 in A, 1 : 6 in B")
-    assert words[1] == f"NodeAffinity rejects {SCRIPT} in B: {SCRIPT}"
-    assert words[2] == "Equal scores: the tie-break chose"
+    assert words[1] == f"NodeAffinity filters out {SCRIPT} in B: {SCRIPT}"
+    assert words[2] == "equal scores; chosen by the tie-break"
     assert page.locator(".first-cause th").inner_text() == "NodeResourcesFit"
+    figures = page.get_by_role("region", name="Figures of both runs").locator("tbody tr").all_inner_texts()
+    assert [row.split() for row in figures] == [
+        ["pending-p99", "1", "s", "3", "s", "+2", "s", "worse"],
+        ["cpu:", "fragmentation:cpu", "50.00", "%", "25.00", "%", "−25.00", "%", "better"],
+        ["cpu", "–", "1", "s", "–"],
+    ]
     page.get_by_label("Cause").select_option(label="1 × NodeAffinity (filter)")
     rows.first.click()
     assert f"follows from default/{SCRIPT}" in page.locator(".facts").first.inner_text()

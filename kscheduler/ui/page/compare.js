@@ -12,9 +12,8 @@ import { virtualTable } from "./table.js";
 export function compareView(reports, settings, comparison) {
   const [a, b] = reports;
   return [
-    ...(comparison ? reasonCards(comparison, settings) : []),
-    wide(card("Figures side by side", `A: ${a.name}. B: ${b.name}.`, plainTable("Figures of both reports",
-      [["Figure"], ["A", "number"], ["B", "number"], ["B − A", "number"]], figures(a.report, b.report)))),
+    ...(comparison ? reasonCards(comparison, settings) : [wide(card("Figures side by side", `A: ${a.name}. B: ${b.name}.`, plainTable("Figures of both reports",
+      [["Figure"], ["A", "number"], ["B", "number"], ["B − A", "number"]], figures(a.report, b.report))))]),
     wide(card("From created to bound", "The share of placed pods that were bound within a time.", distribution([{ label: "A", latency: a.report.latency }, { label: "B", latency: b.report.latency }]))),
     wide(card("Pods that wait for a node", "", overlaid(a.report, b.report, (report) => report.series.pending, { whole: true }))),
     ...Object.keys(a.report.series.used).filter((name) => name in b.report.series.used && name !== "pods")

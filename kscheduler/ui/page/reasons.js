@@ -1,8 +1,7 @@
 // Why pods landed elsewhere, of a comparison by `kscheduler compare`: the first plugin that says why, and its scores.
 
 import { card, el, facts, plainTable, select, shortName, wide } from "./dom.js";
-import { moment, whole } from "./format.js";
-import { kindOf } from "./report.js";
+import { moment, percent, seconds, whole } from "./format.js";
 import { remember } from "./route.js";
 import { virtualTable } from "./table.js";
 
@@ -11,7 +10,7 @@ const nodeWords = (node) => (node === "?" ? "a node" : node || "no node");
 export function reasonCards(comparison, settings) {
   const { pods, differences, not_listed: notListed, parameters } = comparison;
   const total = Math.max(comparison.a.report.simulated_s, comparison.b.report.simulated_s);
-  const rows = differences.map((each) => ({ ...each, cause: causeOf(each.why), words: whyWords(each) }));
+  const rows = differences.map((each) => ({ ...each, cause: causeOf(each.why) }));
   const counts = new Map();
   for (const each of rows) counts.set(each.cause, (counts.get(each.cause) || 0) + 1);
   const causes = [...counts].sort((a, b) => b[1] - a[1]).map(([cause, count]) => [cause, `${whole(count)} × ${cause}`]);
@@ -25,18 +24,18 @@ export function reasonCards(comparison, settings) {
       { title: "Pod", width: "minmax(9rem, 2fr)", main: true, text: (each) => each.pod },
       { title: "In A", width: "minmax(6rem, 1fr)", text: (each) => nodeWords(each.node_a) },
       { title: "In B", width: "minmax(6rem, 1fr)", text: (each) => nodeWords(each.node_b) },
-      { title: "Why", width: "minmax(14rem, 4fr)", long: true, text: (each) => each.words },
+      { title: "Why", width: "minmax(14rem, 4fr)", long: true, text: (each) => each.because },
     ],
   });
   function show(each) {
     table.choose(each);
     remember("pod", each.pod);
-    detail.replaceChildren(el("h3", {}, el("bdi", {}, each.pod)), facts([["In A", nodeWords(each.node_a)], ["In B", nodeWords(each.node_b)], ["Why", each.words],
-      ["The cluster", stateWords(each)], ...(each.changed.length ? [["Pods on these nodes in one run only", each.changed.join(", ")]] : [])]),
+    detail.replaceChildren(el("h3", {}, el("bdi", {}, each.pod)), facts([["In A", nodeWords(each.node_a)], ["In B", nodeWords(each.node_b)], ["Why", each.because],
+      ["The cluster", each.given], ...(each.changed.length ? [["Pods on these nodes in one run only", each.changed.join(", ")]] : [])]),
     each.why.scores.length ? scoreTable(each) : "");
   }
   const filter = () => table.show(rows.filter((each) => (!wanted.cause || each.cause === wanted.cause) &&
-    (!wanted.q || `${each.pod} ${each.node_a} ${each.node_b} ${each.words}`.toLowerCase().includes(wanted.q.toLowerCase()))));
+    (!wanted.q || `${each.pod} ${each.node_a} ${each.node_b} ${each.because}`.toLowerCase().includes(wanted.q.toLowerCase()))));
   const set = (name, value) => { wanted[name] = value; remember(name, value); filter(); };
   filter();
   if (rows.length) show(rows.find((each) => each.pod === settings.get("pod")) || rows[0]);
@@ -47,35 +46,35 @@ export function reasonCards(comparison, settings) {
     el("div", { className: "controls" }, el("label", { className: "field" }, el("span", {}, "Filter"), el("input", { type: "search", value: wanted.q, placeholder: "pod, node or reason", "data-filter": true, oninput: (event) => set("q", event.target.value) })),
       select("Cause", [["", "all causes"], ...causes], wanted.cause, (value) => set("cause", value))),
     table, notListed ? el("p", { className: "fine" }, `and ${whole(notListed)} more`) : null, detail))];
+  if (comparison.figures.length) cards.push(wide(card("Figures side by side", paired(comparison.paired), plainTable("Figures of both runs",
+    [["Figure"], ["A", "number"], ["B", "number"], ["B − A", "number"], [""]], comparison.figures.map(figureRow)))));
   if (parameters.length) cards.push(wide(card("What differs between the runs", "", plainTable("Parameters that differ", [["Parameter"], ["In A", "message"], ["In B", "message"]], parameters))));
   if (comparison.notes.length) cards.push(wide(card("About this comparison", "", el("ul", { className: "notes" }, comparison.notes.map((note) => el("li", {}, note))))));
   return cards;
 }
 
+function paired(found) {
+  if (!found) return "";
+  const change = found.mean_s ? `${found.mean_s < 0 ? "−" : "+"}${seconds(Math.abs(found.mean_s))}` : "0 s";
+  return `Of ${whole(found.pods)} pods placed in both, ${whole(found.sooner)} were bound sooner in B, ${whole(found.later)} later, ${whole(found.equal)} equally soon; B − A is ${change} on average.`;
+}
+
+function figureRow({ name, text, a, b, is_more_better: more, is_measured: measured }) {
+  const [kind, resource] = name.split(":");
+  const format = (value) => {
+    if (value === null) return "–";
+    if (/^(placed|allocated|fragmentation)/.test(kind)) return percent(value, 2);
+    if (/^(pending|simulated|cpu)/.test(kind)) return seconds(value);
+    return kind.startsWith("imbalance") ? value.toFixed(3) : whole(value);
+  };
+  const known = a !== null && b !== null, change = known ? b - a : 0;
+  const verdict = !change || measured ? "" : change > 0 === more ? "better" : "worse";
+  return [resource ? `${resource}: ${text}` : text, format(a), format(b), !known ? "–" : change ? (change > 0 ? "+" : "−") + format(Math.abs(change)) : "=",
+    el("span", { className: verdict }, verdict)];
+}
+
 function causeOf(why) {
   return why.kind === "filter" || why.kind === "score" ? `${why.plugin || "a plugin"} (${why.kind})` : { tie: "tie-break" }[why.kind] || why.kind;
-}
-
-function whyWords({ why, node_a: inA, node_b: inB }) {
-  const margin = why.scores.find((each) => each.plugin === why.plugin);
-  switch (why.kind) {
-    case "filter": return `${why.plugin || "A filter"} rejects ${why.node} in ${why.run}: ${why.message}`;
-    case "score": return margin ? `${why.plugin} scores ${inA} : ${inB} as ${margin.in_a.join(" : ")} in A, ${margin.in_b.join(" : ")} in B` : `${why.plugin} scores differently`;
-    case "tie": return "Equal scores: the tie-break chose";
-    case "absent": return `${why.node} is not in the cluster in ${why.run}`;
-    case "not examined": return `${why.node} was not examined in ${why.run}: the search ended before, or another node was nominated`;
-    case "not scheduled": return `No node in ${why.run}: ${why.message ? kindOf(why.message) : "not tried, or the reason is not known"}`;
-    case "other": return "The scores are the same in both, and did not decide";
-    default: return `Not known${why.message ? `: ${why.message}` : ""}`;
-  }
-}
-
-function stateWords(each) {
-  if (each.state === "equal") return "The same in both: this is the first difference.";
-  if (each.follows_from) return `Other pods were on these nodes: follows from ${each.follows_from}.`;
-  if (each.state === "different") return "Other pods were on these nodes.";
-  if (each.state === "elsewhere") return "Both nodes held the same pods; others were elsewhere.";
-  return "Not known.";
 }
 
 function scoreTable({ why, node_a: inA, node_b: inB }) {
