@@ -238,8 +238,12 @@ def test_a_report_of_an_earlier_version_and_a_record_are_shown(page: Page, files
             page.wait_for_selector(f'main[data-view="{view}"]')
             assert page.get_by_role("alert").count() == 0
         opened(page, url, "#/nodes?report=1&node=n0")
-        assert page.locator("h1").inner_text() == "1 pods on 1 nodes"
+        assert page.locator("h1").inner_text() == "1 pod on 1 node"
         assert "default/recorded" in page.locator(".detail .vspace").inner_text()
+        page.locator(".detail .vspace .vrow").click()
+        page.wait_for_selector('main[data-view="decision"]')
+        assert page.get_by_text("Only this node fitted, so no plugin scored it.").is_visible()
+        assert "report=1" in page.url
 
 
 def test_a_comparison_is_served(page: Page, files: dict[str, str]) -> None:

@@ -4,7 +4,7 @@ import { removeCharts } from "./chart.js";
 import { compareView } from "./compare.js";
 import { decisionView } from "./decision.js";
 import { el } from "./dom.js";
-import { seconds, whole } from "./format.js";
+import { counted, seconds, whole } from "./format.js";
 import { nodesView } from "./nodes.js";
 import { notesView } from "./notes.js";
 import { overview } from "./overview.js";
@@ -66,7 +66,7 @@ function show() {
   removeCharts();
   const asked = report.pods.total - report.pods.existing;
   const existing = report.pods.existing ? ` ${whole(report.pods.existing)} more pods were there from the start.` : "";
-  document.getElementById("headline").textContent = `${whole(asked)} pods on ${whole(report.nodes.total)} nodes`;
+  document.getElementById("headline").textContent = `${counted(asked, "pod")} on ${counted(report.nodes.total, "node")}`;
   document.getElementById("lead").textContent = `${seconds(report.simulated_s)} of virtual time; it ended because ${report.ending}.${existing}`;
   document.title = `${title} – kscheduler`;
   for (const link of document.querySelectorAll("nav a")) {

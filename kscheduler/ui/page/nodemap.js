@@ -1,6 +1,7 @@
 // A map of all nodes: one cell a node on a canvas, grouped by a label and coloured by use. Made for 10,000 cells and more.
 
 import { colour, el } from "./dom.js";
+import { counted } from "./format.js";
 import { FULL, NO_CAPACITY } from "./report.js";
 
 const HEADER = 24, GAP = 12, LARGEST = 34, SMALLEST = 3, TALLEST = 560;
@@ -75,7 +76,7 @@ export class NodeMap {
     context.textBaseline = "middle";
     context.fillStyle = colour("ink");
     for (const { group, top, head, rows } of this.places) {
-      if (this.groups.length > 1) context.fillText(`${group.name} · ${group.nodes.length.toLocaleString("en-US")} nodes`, 0, head + HEADER / 2, this.width);
+      if (this.groups.length > 1) context.fillText(`${group.name} · ${counted(group.nodes.length, "node")}`, 0, head + HEADER / 2, this.width);
       if (!rows) continue;
       const image = new ImageData(columns, rows), target = new Uint32Array(image.data.buffer);
       for (let at = 0; at < group.nodes.length; at++) target[at] = pixels[this.valueOf(group.nodes[at])];
