@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -58,6 +59,28 @@ def test_each_view_shows_the_report_and_fits_the_window(
         for at in range(charts.count()):
             charts.nth(at).locator("canvas").wait_for()
             assert len(charts.nth(at).get_attribute("aria-label") or "") > 30
+
+
+@pytest.mark.parametrize("name", ["busy", "decided", "compared"])
+def test_everything_that_can_be_used_has_a_name(page: Page, addresses: dict[str, str], name: str) -> None:
+    opened(page, addresses[name])
+    for view in VIEWS:
+        page.evaluate("view => { location.hash = `#/${view}`; }", view)
+        page.wait_for_selector(f'main[data-view="{view}"]')
+        tree = page.locator("body").aria_snapshot()
+        roles = "button|link|combobox|searchbox|slider|checkbox|grid|region|application|img"
+        assert re.findall(rf"^ *- (?:{roles})(?: *$|: *$| \[)", tree, re.MULTILINE) == []
+
+
+def test_a_run_is_played_at_the_chosen_speed(page: Page, address: str) -> None:
+    opened(page, address, "#/timeline?t=280")
+    page.get_by_label("Speed").select_option("8")
+    page.locator("main").click(position={"x": 5, "y": 5})
+    page.keyboard.press(" ")
+    page.get_by_role("button", name="Pause").wait_for()
+    page.get_by_role("button", name="Play").wait_for()  # it ends by itself
+    slider = page.get_by_role("slider", name="Virtual time")
+    assert slider.input_value() == slider.get_attribute("max")
 
 
 def test_hostile_names_are_text(page: Page, address: str) -> None:
@@ -129,6 +152,7 @@ def test_a_pod_whose_decisions_are_not_kept_is_said_to_have_none(page: Page, add
     assert page.get_by_role("status").last.inner_text().startswith("No decision about default/gone was kept")
     opened(page, addresses["busy"], "#/decision?pod=default/p0")
     assert page.get_by_text("This report has no decisions").is_visible()
+    assert page.get_by_role("status").inner_text().startswith("default/p0 was bound at 0 s to ")
 
 
 def test_a_comparison_names_the_first_plugin_that_says_why(page: Page, addresses: dict[str, str]) -> None:

@@ -3,7 +3,7 @@
 import { bars } from "./bars.js";
 import { card, el, facts, plainTable, select, shortName, wide } from "./dom.js";
 import { moment, whole } from "./format.js";
-import { keptDecisions } from "./report.js";
+import { keptDecisions, placementOf } from "./report.js";
 import { address, remember } from "./route.js";
 import { virtualTable } from "./table.js";
 
@@ -11,8 +11,9 @@ const OUTCOMES = { bound: "bound", binding: "being bound", rejected: "rejected",
 
 export function decisionView(report, settings) {
   const kept = keptDecisions(report), total = report.simulated_s;
+  const pod = settings.get("pod");
   if (!kept.length)
-    return [wide(card("Decisions", "", el("p", {}, "This report has no decisions. A simulation keeps them if it is asked to: for 500 of its pods with ",
+    return [wide(card("Decisions", "", pod ? el("p", { role: "status" }, whereIs(report, pod)) : null, el("p", {}, "This report has no decisions. A simulation keeps them if it is asked to: for 500 of its pods with ",
       el("code", {}, "kscheduler simulate --decisions 500"), ", for all with ", el("code", {}, "--decisions all"), ".")))];
   const wanted = { q: settings.get("q") || "", outcome: settings.get("outcome") || "" };
   const detail = el("div", { className: "parts" });
@@ -39,15 +40,21 @@ export function decisionView(report, settings) {
   const set = (name, value) => { wanted[name] = value; remember(name, value); filter(); };
   filter();
 
-  const pod = settings.get("pod"), ofPod = kept.filter((each) => each.pod === pod);
+  const ofPod = kept.filter((each) => each.pod === pod);
   const chosen = ofPod.find((each) => String(each.attempt) === settings.get("attempt")) || ofPod[ofPod.length - 1];
-  if (pod && !chosen) detail.append(wide(card("The decision", "", el("p", { role: "status" }, "No decision about ", el("bdi", {}, pod), " was kept: only a sample of the pods is, and of each its latest attempts."))));
+  if (pod && !chosen) detail.append(wide(card("The decision", "", el("p", { role: "status" }, "No decision about ", el("bdi", {}, pod), " was kept: only a sample of the pods is, and of each its latest attempts. ", whereIs(report, pod)))));
   else show(chosen || kept.find(isClear) || kept[0]);
   const { left_out: leftOut, pods } = report.decisions, outcomes = [...new Set(kept.map((each) => each.outcome))];
   return [wide(card("Decisions", `The latest attempts at ${whole(pods.length)} of the pods.${leftOut ? ` ${whole(leftOut)} older decisions were dropped to bound memory.` : ""}`,
     el("div", { className: "controls" }, el("label", { className: "field" }, el("span", {}, "Filter"), el("input", { type: "search", value: wanted.q, placeholder: "pod, node or message", "data-filter": true, oninput: (event) => set("q", event.target.value) })),
       select("Outcome", [["", "all"], ...outcomes.map((each) => [each, OUTCOMES[each] || each])], wanted.outcome, (value) => set("outcome", value))),
     table)), wide(detail)];
+}
+
+function whereIs(report, pod) {
+  const placed = placementOf(report, pod);
+  if (!placed) return report.unplaced.some((each) => each.pod === pod) ? el("a", { href: address("why", { pod }) }, "Why it has no node") : "";
+  return [el("bdi", {}, pod), ` was bound at ${moment(placed.bound_s, report.simulated_s)} to `, el("a", { href: address("nodes", { node: placed.node, t: placed.bound_s }) }, el("bdi", {}, placed.node)), "."];
 }
 
 // A decision in which the scores chose, not the tie-break.

@@ -3,7 +3,7 @@
 import { bars } from "./bars.js";
 import { card, el, facts, plainTable, select, shortName, wide } from "./dom.js";
 import { amount, moment, seconds, whole } from "./format.js";
-import { inQueueOrder, keptDecisions, kindOf, nearestNodes, nodeCounts, unitOf } from "./report.js";
+import { inQueueOrder, keptDecisions, kindOf, nearestNodes, nodeCounts, placementOf, unitOf } from "./report.js";
 import { address, remember } from "./route.js";
 import { virtualTable } from "./table.js";
 
@@ -52,9 +52,8 @@ export function whyPending(report, settings) {
   const chooser = wide(card("Why is this pod pending?", "", el("div", { className: "controls" }, el("label", { className: "field grow" }, el("span", {}, "Pod"), search), names)));
   if (pod) return [chooser, ...answer(report, pod)];
   let words = first ? "No pod of this name is without a node at the end of this report: it was placed, or the report does not have it." : "Every pod got a node.";
-  const placed = report.placements ? report.placements.pods.indexOf(name) : -1;
-  if (placed >= 0) words = [`It was placed on ${report.placements.nodes[report.placements.node[placed]]} at ${moment(report.placements.bound_s[placed], report.simulated_s)}. `,
-    el("a", { href: address("decision", { pod: name }) }, "The decision")];
+  const placed = placementOf(report, name);
+  if (placed) words = [`It was placed on ${placed.node} at ${moment(placed.bound_s, report.simulated_s)}. `, el("a", { href: address("decision", { pod: name }) }, "The decision")];
   chooser.append(el("p", { role: "status" }, words), first ? el("p", {}, el("a", { href: address("pending") }, "All pods without a node")) : "");
   return [chooser];
 }

@@ -40,6 +40,12 @@ export function podsOn(report, node, time) {
     .map((at) => ({ pod: placed.pods[at], bound_s: placed.bound_s[at], left_s: placed.left_s[at] }));
 }
 
+// Where and when a pod was bound: {node, bound_s}. null if it was not, or the report does not say.
+export function placementOf({ placements }, pod) {
+  const at = placements ? placements.pods.indexOf(pod) : -1;
+  return at < 0 ? null : { node: placements.nodes[placements.node[at]], bound_s: placements.bound_s[at] };
+}
+
 const decisionLists = new WeakMap();
 
 // The decisions of the report with their pods, in the order in which they were made.

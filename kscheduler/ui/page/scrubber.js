@@ -1,9 +1,11 @@
-// A slider over the frames of a run, with a button that plays them.
+// A slider over the frames of a run, with a button that plays them, slower or faster.
 
 import { el } from "./dom.js";
 import { moment } from "./format.js";
 
 const FRAME_MS = 150;
+const SPEEDS = [0.5, 1, 2, 4, 8];
+let speed = 1; // kept from view to view
 
 // times: of the frames; show(frame): called for each change. The element has `set(frame)` and `step(by)`.
 export function scrubber(times, frame, total, show) {
@@ -22,18 +24,24 @@ export function scrubber(times, frame, total, show) {
   function play() {
     if (now === times.length - 1) now = -1;
     button.textContent = "Pause";
+    go();
+  }
+  function go() {
+    clearInterval(timer);
     timer = setInterval(() => {
       if (!element.isConnected) return stop();
       set(now + 1);
       if (now === times.length - 1) stop();
-    }, FRAME_MS);
+    }, FRAME_MS / speed);
   }
   function stop() {
     clearInterval(timer);
     timer = null;
     button.textContent = "Play";
   }
-  const element = el("div", { className: "scrubber" }, button, slider, text);
+  const speeds = el("select", { "aria-label": "Speed", onchange: () => { speed = Number(speeds.value); if (timer) go(); } },
+    SPEEDS.map((each) => el("option", { value: each, selected: each === speed }, `${each}×`)));
+  const element = el("div", { className: "scrubber" }, button, speeds, slider, text);
   element.set = (to) => { stop(); set(to); };
   element.step = (by) => { stop(); set(now + by); };
   element.toggle = () => button.click();
