@@ -195,6 +195,28 @@ def test_a_link_opens_the_same_view_again(page: Page, address: str) -> None:
     assert page.get_by_label("Group by").input_value() == "team"
 
 
+@pytest.mark.parametrize(
+    ("fragment", "view"),
+    [
+        ("#/none", "overview"),
+        ("#/%E0%A4%A", "overview"),
+        ("#/overview?report=99&load=none", "overview"),
+        ("#/nodes?resource=none&group=none&t=none&node=none&sorted=none", "nodes"),
+        ("#/timeline?t=-5", "timeline"),
+        ("#/timeline?t=1e99", "timeline"),
+        ("#/pending?reason=none&state=none&q=none", "pending"),
+        ("#/why?pod=%3Cscript%3E", "why"),
+        ("#/decision?pod=%3Cscript%3E&attempt=none&outcome=none", "decision"),
+    ],
+)
+def test_an_address_that_names_nothing_shows_the_view(
+    page: Page, addresses: dict[str, str], fragment: str, view: str
+) -> None:
+    opened(page, addresses["decided"], fragment)
+    assert page.locator("main").get_attribute("data-view") == view
+    assert page.get_by_role("alert").count() == 0
+
+
 def test_keys_are_shown_and_colours_change(page: Page, address: str) -> None:
     opened(page, address)
     page.keyboard.press("?")
