@@ -25,6 +25,7 @@ MODULES = (
     "nodemap.js",
     "overview.js",
     "pending.js",
+    "scores.js",
     "decision.js",
     "nodes.js",
     "timeline.js",

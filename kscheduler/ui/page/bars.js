@@ -9,7 +9,8 @@ export function bars(counts, nodes) {
     const bar = el("i", { "aria-hidden": "true" });
     bar.style.width = `${nodes ? (100 * Math.min(count, nodes)) / nodes : 0}%`;
     const named = examples?.length ? el("div", { className: "fine" }, "such as ", el("bdi", {}, examples.join(", "))) : null;
-    return el("li", {}, el("div", { className: "bar-text" }, el("b", {}, whole(count)), el("span", {}, ` ${reason}`), plugin ? el("code", {}, plugin) : null,
-      el("span", { className: "share" }, percent(nodes ? count / nodes : 0, 0))), el("div", { className: "bar" }, bar), named);
+    const text = el("div", { className: "bar-text" }, el("b", {}, whole(count)), el("span", {}, ` ${reason}`),
+      plugin ? el("code", {}, plugin) : null, el("span", { className: "share" }, percent(nodes ? count / nodes : 0, 0)));
+    return el("li", {}, text, el("div", { className: "bar" }, bar), named);
   }));
 }

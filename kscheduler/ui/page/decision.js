@@ -1,20 +1,18 @@
 // The decisions that were kept: the scores by plugin, the second choice, and what rejected the other nodes.
 
 import { bars } from "./bars.js";
-import { card, el, facts, plainTable, select, shortName, wide } from "./dom.js";
-import { moment, whole } from "./format.js";
+import { card, controls, el, facts, link, paragraph, plainTable, searchField, select, shortName, wide } from "./dom.js";
+import { counted, moment, whole } from "./format.js";
 import { keptDecisions, placementOf } from "./report.js";
 import { address, remember } from "./route.js";
+import { scoreCards } from "./scores.js";
 import { virtualTable } from "./table.js";
 
 const OUTCOMES = { bound: "bound", binding: "being bound", rejected: "rejected", fault: "failed" };
 
 export function decisionView(report, settings) {
-  const kept = keptDecisions(report), total = report.simulated_s;
-  const pod = settings.get("pod");
-  if (!kept.length)
-    return [wide(card("Decisions", "", pod ? el("p", { role: "status" }, whereIs(report, pod)) : null, el("p", {}, "This report has no decisions. A simulation keeps them if it is asked to: for 500 of its pods with ",
-      el("code", {}, "kscheduler simulate --decisions 500"), ", for all with ", el("code", {}, "--decisions all"), ".")))];
+  const kept = keptDecisions(report), total = report.simulated_s, pod = settings.get("pod");
+  if (!kept.length) return [noDecisions(report, pod)];
   const wanted = { q: settings.get("q") || "", outcome: settings.get("outcome") || "" };
   const detail = el("div", { className: "parts" });
   const table = virtualTable({
@@ -28,33 +26,51 @@ export function decisionView(report, settings) {
       { title: "Nodes that fit", width: "7rem", className: "number", wide: true, text: (each) => whole(each.feasible) },
     ],
   });
-
   function show(each) {
     table.choose(each);
     remember("pod", each.pod);
     remember("attempt", each.attempt);
     detail.replaceChildren(...decisionCards(each, { pod: each.pod, when: (time) => moment(time, total), time: each.time }));
   }
-  const filter = () => table.show(kept.filter((each) => (!wanted.outcome || each.outcome === wanted.outcome) &&
-    (!wanted.q || `${each.pod} ${each.node} ${each.message}`.toLowerCase().includes(wanted.q.toLowerCase()))));
+  function filter() {
+    const text = wanted.q.toLowerCase();
+    table.show(kept.filter((each) => (!wanted.outcome || each.outcome === wanted.outcome) &&
+      (!text || `${each.pod} ${each.node} ${each.message}`.toLowerCase().includes(text))));
+  }
   const set = (name, value) => { wanted[name] = value; remember(name, value); filter(); };
   filter();
-
   const ofPod = kept.filter((each) => each.pod === pod);
   const chosen = ofPod.find((each) => String(each.attempt) === settings.get("attempt")) || ofPod[ofPod.length - 1];
-  if (pod && !chosen) detail.append(wide(card("The decision", "", el("p", { role: "status" }, "No decision about ", el("bdi", {}, pod), " was kept: only a sample of the pods is, and of each its latest attempts. ", whereIs(report, pod)))));
+  if (pod && !chosen) detail.append(wide(notKept(report, pod)));
   else show(chosen || kept.find(isClear) || kept[0]);
-  const { left_out: leftOut, pods } = report.decisions, outcomes = [...new Set(kept.map((each) => each.outcome))];
-  return [wide(card("Decisions", `The latest attempts at ${whole(pods.length)} of the pods.${leftOut ? ` ${whole(leftOut)} older decisions were dropped to bound memory.` : ""}`,
-    el("div", { className: "controls" }, el("label", { className: "field" }, el("span", {}, "Filter"), el("input", { type: "search", value: wanted.q, placeholder: "pod, node or message", "data-filter": true, oninput: (event) => set("q", event.target.value) })),
-      select("Outcome", [["", "all"], ...outcomes.map((each) => [each, OUTCOMES[each] || each])], wanted.outcome, (value) => set("outcome", value))),
+  const outcomes = [...new Set(kept.map((each) => each.outcome))].map((each) => [each, OUTCOMES[each] || each]);
+  return [wide(card("Decisions", ofHowMany(report.decisions),
+    controls(searchField("pod, node or message", wanted.q, (value) => set("q", value)),
+      select("Outcome", [["", "all"], ...outcomes], wanted.outcome, (value) => set("outcome", value))),
     table)), wide(detail)];
+}
+
+function ofHowMany({ pods, left_out: leftOut }) {
+  const dropped = leftOut ? ` ${whole(leftOut)} older decisions were dropped to bound memory.` : "";
+  return `The latest attempts at ${whole(pods.length)} of the pods.${dropped}`;
+}
+
+function noDecisions(report, pod) {
+  return wide(card("Decisions", "", pod ? el("p", { role: "status" }, whereIs(report, pod)) : null,
+    paragraph("This report has no decisions. A simulation keeps them if it is asked to: for 500 of its pods with ",
+      el("code", {}, "kscheduler simulate --decisions 500"), ", for all with ", el("code", {}, "--decisions all"), ".")));
+}
+
+function notKept(report, pod) {
+  return card("The decision", "", el("p", { role: "status" }, "No decision about ", el("bdi", {}, pod),
+    " was kept: only a sample of the pods is, and of each its latest attempts. ", whereIs(report, pod)));
 }
 
 function whereIs(report, pod) {
   const placed = placementOf(report, pod);
-  if (!placed) return report.unplaced.some((each) => each.pod === pod) ? el("a", { href: address("why", { pod }) }, "Why it has no node") : "";
-  return [el("bdi", {}, pod), ` was bound at ${moment(placed.bound_s, report.simulated_s)} to `, el("a", { href: address("nodes", { node: placed.node, t: placed.bound_s }) }, el("bdi", {}, placed.node)), "."];
+  if (!placed) return report.unplaced.some((each) => each.pod === pod) ? link(address("why", { pod }), "Why it has no node") : "";
+  return [el("bdi", {}, pod), ` was bound at ${moment(placed.bound_s, report.simulated_s)} to `,
+    link(address("nodes", { node: placed.node, t: placed.bound_s }), el("bdi", {}, placed.node)), "."];
 }
 
 // A decision in which the scores chose, not the tie-break.
@@ -65,67 +81,39 @@ function isClear({ bestNodes, node }) {
 
 // Cards about one decision, as `kscheduler explain --output json` has it. when(time): the time as text.
 export function decisionCards(decision, { pod, when, time }) {
-  const cards = [card("The decision", "", facts([
-    ["Pod", pod], ["Attempt", whole(decision.attempt)], ["At", when(decision.time)],
-    ["Outcome", outcome(decision)], ["Nodes", `${whole(decision.nodes)}; ${whole(decision.evaluated)} looked at, ${whole(decision.feasible)} fit`],
+  const { node, values } = decision;
+  const known = [
+    ["Pod", pod], ["Attempt", whole(decision.attempt)], ["At", when(decision.time)], ["Outcome", outcome(decision)],
+    ["Nodes", `${whole(decision.nodes)}; ${whole(decision.evaluated)} looked at, ${whole(decision.feasible)} fit`],
     ["Profile", decision.profile],
-    ...(decision.nominatedNode ? [["Makes room on", decision.nominatedNode]] : []),
-    ...(decision.message ? [["Message", decision.message]] : []),
-  ]), decision.node && time !== undefined ? el("p", {}, el("a", { href: address("nodes", { node: decision.node, t: time }) }, "The node at that time")) : null)];
-  const counts = decision.reasons.map((each) => ({ count: each.nodes, reason: each.reasons.join(", "), plugin: each.plugin, examples: each.examples }));
-  if (decision.preFilter) cards.push(card("What rejected the nodes", "", el("p", {}, `No node was looked at: ${decision.preFilter}`), el("p", {}, el("code", {}, decision.plugins.join(", ")))));
-  else if (counts.length) cards.push(card("What rejected the nodes", `Of ${whole(decision.nodes)} nodes. The first filter that rejects a node is the one that counts.`, bars(counts, decision.nodes),
-    decision.reasonsLeftOut ? el("p", { className: "fine" }, `and ${whole(decision.reasonsLeftOut)} rarer reasons`) : null));
-  else cards.push(card("What rejected the nodes", "", el("p", {}, decision.detailed || !decision.evaluated ? "No node was rejected." : "What each node was rejected for was not kept for this attempt.")));
-  if (decision.node) cards.push(...scores(decision));
-  if (decision.values.length) cards.push(wide(card("Live metrics", "What plugins read of the nodes at that time.", plainTable("Live metrics",
-    [["Node"], ["Plugin"], ["Metric"], ["Used", "number"], ["Read", "number"], ["Age", "number"]],
-    decision.values.map((each) => [shortName(each.node), each.plugin, each.metric, each.used ?? "none fresh", each.read ?? "–", each.ageSeconds === null ? "–" : `${each.ageSeconds} s`])))));
+  ];
+  if (decision.nominatedNode) known.push(["Makes room on", decision.nominatedNode]);
+  if (decision.message) known.push(["Message", decision.message]);
+  const then = node && time !== undefined ? paragraph(link(address("nodes", { node, t: time }), "The node at that time")) : null;
+  const cards = [card("The decision", "", facts(known), then), rejections(decision)];
+  if (node) cards.push(...scoreCards(decision));
+  if (values.length) cards.push(liveMetrics(values));
   return cards;
 }
 
-function outcome(decision) {
-  const words = OUTCOMES[decision.outcome] || decision.outcome;
-  return decision.node ? `${words}: ${decision.node}` : words;
+function outcome({ outcome: name, node }) {
+  const words = OUTCOMES[name] || name;
+  return node ? `${words}: ${node}` : words;
 }
 
-function scores(decision) {
-  const best = decision.bestNodes, chosen = best.find((each) => each.node === decision.node);
-  if (!chosen) {
-    const words = decision.feasible === 1 ? "Only this node fitted, so no plugin scored it." : "The scores were not kept for this attempt.";
-    return [wide(card("Scores", "", el("p", {}, words)))];
-  }
-  const second = best.find((each) => each !== chosen), cards = [];
-  if (second) {
-    const ahead = chosen.score - second.score;
-    const hint = ahead ? `The chosen node is ${whole(ahead)} ${ahead === 1 ? "point" : "points"} ahead. A plugin's normalised score, 0 to 100, counts with its weight.`
-      : "Both nodes have the same total, so the tie-break chose between them. A plugin's normalised score, 0 to 100, counts with its weight.";
-    cards.push(wide(card("The chosen node and the second choice", hint, sideBySide(chosen, second))));
-  }
-  const columns = [["Node"], ["Total", "number"], ...chosen.plugins.map((each) => [`${each.plugin} ×${each.weight}`, "number"])];
-  cards.push(wide(card("Best nodes", "Weighted scores: what each plugin adds to the total.", plainTable("Best nodes", columns,
-    best.map((each) => [[shortName(each.node), each === chosen ? " (chosen)" : ""], whole(each.score), ...each.plugins.map((one) => whole(one.weighted))])))));
-  return cards;
+function rejections({ reasons, reasonsLeftOut, preFilter, plugins, nodes, detailed, evaluated }) {
+  const title = "What rejected the nodes";
+  if (preFilter) return card(title, "", paragraph(`No node was looked at: ${preFilter}`), paragraph(el("code", {}, plugins.join(", "))));
+  if (!reasons.length)
+    return card(title, "", paragraph(detailed || !evaluated ? "No node was rejected." : "What each node was rejected for was not kept for this attempt."));
+  const counts = reasons.map((each) => ({ count: each.nodes, reason: each.reasons.join(", "), plugin: each.plugin, examples: each.examples }));
+  const rarer = reasonsLeftOut ? el("p", { className: "fine" }, `and ${counted(reasonsLeftOut, "rarer reason")}`) : null;
+  return card(title, `Of ${counted(nodes, "node")}. The first filter that rejects a node is the one that counts.`, bars(counts, nodes), rarer);
 }
 
-function sideBySide(chosen, second) {
-  const cell = (text, kind = "number") => el("td", { className: kind }, text);
-  const head = (text, properties = {}) => el("th", { scope: "col", className: "number", ...properties }, text);
-  const three = ["raw", "normalised", "weighted"];
-  const signed = (value) => (value > 0 ? `+${whole(value)}` : whole(value).replace("-", "−"));
-  const rows = chosen.plugins.map((each, at) => {
-    const other = second.plugins.find((one) => one.plugin === each.plugin) || { raw: 0, normalized: 0, weighted: 0 };
-    const difference = each.weighted - other.weighted;
-    return el("tr", { className: difference ? "" : "same" }, el("th", { scope: "row" }, each.plugin), cell(whole(each.weight)), ...[each, other].flatMap((one) => [cell(whole(one.raw)), cell(whole(one.normalized)), cell(whole(one.weighted), "number sum")]),
-      cell(signed(difference), "number sum"));
-  });
-  const sum = (node) => node.plugins.reduce((total, each) => total + each.weighted, 0);
-  const rest = [chosen.score - sum(chosen), second.score - sum(second)];
-  if (rest[0] || rest[1]) rows.push(el("tr", {}, el("th", { scope: "row" }, "extenders"), cell(""), cell(""), cell(""), cell(whole(rest[0])), cell(""), cell(""), cell(whole(rest[1])), cell(signed(rest[0] - rest[1]))));
-  rows.push(el("tr", { className: "total" }, el("th", { scope: "row" }, "Total"), cell(""), cell(""), cell(""), cell(whole(chosen.score)), cell(""), cell(""), cell(whole(second.score)), cell(signed(chosen.score - second.score))));
-  return el("div", { className: "scroll", tabindex: 0, role: "region", "aria-label": "Scores of the chosen node and the second choice" },
-    el("table", { className: "compared" }, el("thead", {},
-      el("tr", {}, el("td"), el("td"), head(["chosen: ", shortName(chosen.node)], { colspan: 3, scope: "colgroup" }), head(["second: ", shortName(second.node)], { colspan: 3, scope: "colgroup" }), el("td")),
-      el("tr", {}, head("Plugin", { className: "" }), head("Weight"), ...three.map((each) => head(each)), ...three.map((each) => head(each)), head("Difference"))),
-    el("tbody", {}, rows)));
+function liveMetrics(values) {
+  const columns = [["Node"], ["Plugin"], ["Metric"], ["Used", "number"], ["Read", "number"], ["Age", "number"]];
+  return wide(card("Live metrics", "What plugins read of the nodes at that time.", plainTable("Live metrics", columns,
+    values.map((each) => [shortName(each.node), each.plugin, each.metric, each.used ?? "none fresh", each.read ?? "–",
+      each.ageSeconds === null ? "–" : `${each.ageSeconds} s`]))));
 }

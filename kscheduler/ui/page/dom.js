@@ -30,12 +30,27 @@ export function wide(element) {
 export function plainTable(label, columns, rows) {
   const head = columns.map(([title, name]) => el("th", { scope: "col", className: name || "" }, title));
   const body = rows.map((row) => el("tr", {}, row.map((cell, at) => el("td", { className: columns[at][1] || "" }, cell))));
-  return el("div", { className: "scroll", tabindex: 0, role: "region", "aria-label": label },
-    el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body)));
+  return scrolling(label, el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body)));
 }
+
+// What is wider than the page can be moved in its own frame.
+export const scrolling = (label, child) => el("div", { className: "scroll", tabindex: 0, role: "region", "aria-label": label }, child);
 
 // A name that is cut off where it is longer than a table can bear; pointing at it shows all of it.
 export const shortName = (text) => el("bdi", { className: "short", title: text }, text);
+
+export const link = (href, ...children) => el("a", { href }, children);
+
+export const paragraph = (...children) => el("p", {}, children);
+
+// A row of a view's filters.
+export const controls = (...children) => el("div", { className: "controls" }, children);
+
+// The filter of a list, which the key "/" goes to.
+export function searchField(placeholder, value, type) {
+  const input = el("input", { type: "search", value, placeholder, "data-filter": true, oninput: () => type(input.value) });
+  return el("label", { className: "field" }, el("span", {}, "Filter"), input);
+}
 
 // Terms with their texts: [[term, text]].
 export function facts(pairs) {

@@ -5,6 +5,7 @@ const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"], [1e-3, "ms"], [
 export const whole = (n) => Math.round(n).toLocaleString("en-US");
 export const counted = (n, noun) => `${whole(n)} ${noun}${n === 1 ? "" : "s"}`; // 1 pod, 2 pods
 export const percent = (share, digits = 1) => (share === null || share === undefined ? "–" : (share * 100).toFixed(digits) + " %");
+export const signed = (n) => (n > 0 ? "+" : n < 0 ? "−" : "") + whole(Math.abs(n)); // +5, −5, 0
 const threeDigits = (n) => Number(n.toPrecision(3)).toLocaleString("en-US");
 
 export function seconds(s) {

@@ -51,8 +51,10 @@ const decisionLists = new WeakMap();
 // The decisions of the report with their pods, in the order in which they were made.
 export function keptDecisions(report) {
   if (!report.decisions) return [];
-  if (!decisionLists.has(report.decisions))
-    decisionLists.set(report.decisions, report.decisions.pods.flatMap(({ pod, decisions }) => decisions.map((each) => ({ ...each, pod }))).sort((a, b) => a.time - b.time || a.attempt - b.attempt));
+  if (!decisionLists.has(report.decisions)) {
+    const all = report.decisions.pods.flatMap(({ pod, decisions }) => decisions.map((each) => ({ ...each, pod })));
+    decisionLists.set(report.decisions, all.sort((a, b) => a.time - b.time || a.attempt - b.attempt));
+  }
   return decisionLists.get(report.decisions);
 }
 

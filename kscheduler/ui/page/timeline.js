@@ -34,16 +34,23 @@ export function timelineView(report, settings) {
     for (const plot of plots) plot.redraw(false, false);
     let sample = 0;
     while (sample + 1 < series.time_s.length && series.time_s[sample + 1] <= end) sample++;
-    const figures = [["From", moment(start, total)], ["Created", whole(flow.created[at])], ["Bound", whole(flow.bound[at])], ["Finished or deleted", whole(flow.left[at])],
-      ["Preempted", whole(flow.preempted[at])], ["Pending", whole(series.pending[sample])], ["On nodes", whole(series.running[sample])],
-      ...Object.entries(series.used).map(([name, shares]) => [name, percent(shares[sample])])];
+    const figures = [
+      ["From", moment(start, total)], ["Created", whole(flow.created[at])], ["Bound", whole(flow.bound[at])],
+      ["Finished or deleted", whole(flow.left[at])], ["Preempted", whole(flow.preempted[at])],
+      ["Pending", whole(series.pending[sample])], ["On nodes", whole(series.running[sample])],
+      ...Object.entries(series.used).map(([name, shares]) => [name, percent(shares[sample])]),
+    ];
     summary.replaceChildren(...figures.map(([term, text]) => el("div", {}, el("dt", {}, term), el("dd", {}, text))));
-    events.replaceChildren(virtualTable({ label: "What happened in the interval", rows: happened(report, start, at === times.length - 1 ? Infinity : end), height: 380, empty: "Nothing in this interval.", open: (each) => { location.hash = each.link; }, columns: [
-      { title: "At", width: "8.5rem", className: "number", text: (each) => moment(each.at, total) },
-      { title: "What", width: "7rem", text: (each) => each.what },
-      { title: "Pod", width: "minmax(9rem, 2fr)", main: true, text: (each) => each.pod },
-      { title: "Node", width: "minmax(8rem, 1fr)", text: (each) => each.node },
-    ] }));
+    events.replaceChildren(virtualTable({
+      label: "What happened in the interval", rows: happened(report, start, at === times.length - 1 ? Infinity : end), height: 380,
+      empty: "Nothing in this interval.", open: (each) => { location.hash = each.link; },
+      columns: [
+        { title: "At", width: "8.5rem", className: "number", text: (each) => moment(each.at, total) },
+        { title: "What", width: "7rem", text: (each) => each.what },
+        { title: "Pod", width: "minmax(9rem, 2fr)", main: true, text: (each) => each.pod },
+        { title: "Node", width: "minmax(8rem, 1fr)", text: (each) => each.node },
+      ],
+    }));
   }
 
   const slider = scrubber(times, interval, total, show);
@@ -60,10 +67,11 @@ export function timelineView(report, settings) {
 function happened(report, start, end) {
   const found = [], within = (time) => time !== null && time >= start && time < end;
   const add = (at, what, pod, node, link) => { if (within(at)) found.push({ at, what, pod, node, link }); };
+  const decision = (pod, attempt = "") => address("decision", { pod, attempt });
   const placed = report.placements;
-  if (placed) placed.bound_s.forEach((time, at) => add(time, "bound", placed.pods[at], placed.nodes[placed.node[at]], address("decision", { pod: placed.pods[at] })));
+  if (placed) placed.bound_s.forEach((time, at) => add(time, "bound", placed.pods[at], placed.nodes[placed.node[at]], decision(placed.pods[at])));
   for (const each of keptDecisions(report))
-    if (each.outcome === "rejected") add(each.time, "rejected", each.pod, "", address("decision", { pod: each.pod, attempt: each.attempt }));
+    if (each.outcome === "rejected") add(each.time, "rejected", each.pod, "", decision(each.pod, each.attempt));
   for (const pod of report.preempted || []) add(pod.left_s, "preempted", pod.pod, pod.node, address("preempted", { q: pod.pod }));
   for (const pod of report.unplaced) {
     add(pod.arrived_s, "created, waits", pod.pod, "", address("why", { pod: pod.pod }));
