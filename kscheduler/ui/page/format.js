@@ -24,7 +24,7 @@ export function moment(s, total) {
 }
 
 export function amount(value, unit) {
-  if (unit !== "bytes") return `${Number(value.toPrecision(6)).toLocaleString("en-US")} ${unit}`;
+  if (unit !== "bytes") return `${Number(value.toPrecision(6)).toLocaleString("en-US")} ${value === 1 ? unit.replace(/s$/, "") : unit}`;
   const sizes = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
   let power = 0;
   while (value >= 1024 && power < sizes.length - 1) [value, power] = [value / 1024, power + 1];
