@@ -19,7 +19,7 @@ from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.scheduler import Scheduler
 from kscheduler.simulator.configuration import check_simulated
 from kscheduler.simulator.inputs import build_scenario
-from kscheduler.simulator.options import SimulateArguments, decided_pods, read_arguments
+from kscheduler.simulator.options import SimulateArguments, read_arguments
 from kscheduler.simulator.placements import to_csv
 from kscheduler.simulator.progress import progress_on
 from kscheduler.simulator.real_run import few_collections, run_real_scheduler
@@ -102,12 +102,11 @@ def _recorded(record: str, config: SchedulerConfig) -> Recorded:
 
 
 def _kept_decisions(arguments: SimulateArguments, scenario: Scenario) -> KeptDecisions | None:
-    size = decided_pods(arguments)
-    if size == 0:
+    if arguments.decisions == 0:
         return None
     from kscheduler.simulator.kept_decisions import KeptDecisions, sample
 
-    return KeptDecisions(sample(scenario, size))
+    return KeptDecisions(sample(scenario, arguments.decisions))
 
 
 def _run(

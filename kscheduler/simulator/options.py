@@ -41,7 +41,7 @@ class SimulateArguments:
     output: str | None = None
     html: str | None = None
     placements: str | None = None
-    decisions: str | None = None  # "all", or a number of pods
+    decisions: int | None = 0  # of how many pods the report has them; None: of all
     quiet: bool = False
 
 
@@ -118,10 +118,21 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--placements", metavar="FILE", help="write where each pod went, or why it did not, as CSV")
     group.add_argument(
         "--decisions",
+        type=_pods_or_all,
+        default=0,
         metavar="N|all",
         help="keep in the report how N pods, or all, were decided: the scores by plugin, and what rejected each node",
     )
     group.add_argument("--quiet", action="store_true", help="no progress, no text report")
+
+
+def _pods_or_all(text: str) -> int | None:
+    """Return the number of pods, None for all."""
+    if text == "all":
+        return None
+    if not text.isdecimal() or not text.isascii():
+        raise argparse.ArgumentTypeError(f'expected a number of pods or "all", got "{text}"')
+    return int(text)
 
 
 def read_arguments(namespace: argparse.Namespace) -> SimulateArguments:
@@ -138,21 +149,8 @@ def check_arguments(arguments: SimulateArguments) -> None:
     _check("--bind-latency", arguments.bind_latency_s, 0.0)
     _check("--bind-concurrency", arguments.bind_concurrency, 1)
     _check("--retry-waiting", arguments.retry_waiting_s, 1)
-    decided_pods(arguments)
     if arguments.max_time_s is not None:
         _check("--max-time", arguments.max_time_s, 0.0, above=True)
-
-
-def decided_pods(arguments: SimulateArguments) -> int | None:
-    """Return of how many pods decisions are kept, None: of all. Raises ConfigError unless `--decisions` is a number."""
-    given = arguments.decisions
-    if given is None:
-        return 0
-    if given == "all":
-        return None
-    if not given.isdecimal() or not given.isascii():
-        raise ConfigError(f'--decisions: expected a number of pods or "all", got "{given}"')
-    return int(given)
 
 
 def _check_record(arguments: SimulateArguments) -> None:

@@ -10,11 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kscheduler.command.flags import parse
 from kscheduler.command.simulate import simulate
 from kscheduler.errors import ConfigError
 from kscheduler.explain.ring import PER_POD
 from kscheduler.simulator.kept_decisions import sample
-from kscheduler.simulator.options import decided_pods, read_arguments
+from kscheduler.simulator.options import read_arguments
 from kscheduler.simulator.report import Decisions, to_compact_json
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.simulator.workload import default_workload, generate
@@ -108,13 +109,13 @@ def test_the_flag_puts_decisions_into_the_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize("given", ["-1", "many", "", "1.5", "٣"])
 def test_a_number_that_is_none_is_refused(given: str) -> None:
     with pytest.raises(ConfigError, match=f'--decisions: expected a number of pods or "all", got "{given}"'):
-        read_arguments(namespace(f"--decisions={given}"))
+        parse(["simulate", f"--decisions={given}"])
 
 
 def test_the_flag_names_a_number_or_all() -> None:
-    assert decided_pods(read_arguments(namespace())) == 0
-    assert decided_pods(read_arguments(namespace("--decisions=12"))) == 12
-    assert decided_pods(read_arguments(namespace("--decisions=all"))) is None
+    assert read_arguments(namespace()).decisions == 0
+    assert read_arguments(namespace("--decisions=12")).decisions == 12
+    assert read_arguments(namespace("--decisions=all")).decisions is None
 
 
 def test_it_is_imported_only_where_it_is_switched_on() -> None:
