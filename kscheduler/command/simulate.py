@@ -7,14 +7,13 @@ import contextlib
 import os
 import sys
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from kscheduler.command.report_files import check_writable, save
 from kscheduler.config.load import default_config, load_config, parse_config
 from kscheduler.config.types import SchedulerConfig
-from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.scheduler import Scheduler
 from kscheduler.simulator.configuration import check_simulated
@@ -44,7 +43,7 @@ def simulate(namespace: argparse.Namespace) -> int:
     arguments = read_arguments(namespace)
     for path in (arguments.output, arguments.html, arguments.placements):
         if path is not None:
-            _check_writable(path)
+            check_writable(path)
     try:
         report, outcome = run(arguments)
     except KeyboardInterrupt:
@@ -146,29 +145,12 @@ def _configuration_name(arguments: SimulateArguments) -> str:
 # --- files --------------------------------------------------------------------------------------------------------
 
 
-def _check_writable(path: str) -> None:
-    """Raise ConfigError if a report cannot be written to this path; checked before minutes of work."""
-    target = Path(path)
-    if target.is_dir():
-        raise ConfigError(f"{path}: expected a file to write, this is a directory")
-    if not os.access(target if target.exists() else target.parent, os.W_OK):
-        raise ConfigError(f"{path}: cannot be written: no such directory, or no permission")
-
-
 def _write(arguments: SimulateArguments, report: Report, outcome: Outcome) -> None:
     if not arguments.quiet:
         print(to_text(report), end="")
     if arguments.output is not None:
-        _save(arguments.output, to_json(report))
+        save(arguments.output, to_json(report))
     if arguments.html is not None:
-        _save(arguments.html, to_html(to_compact_json(report)))
+        save(arguments.html, to_html(to_compact_json(report)))
     if arguments.placements is not None:
-        _save(arguments.placements, to_csv(outcome))
-
-
-def _save(path: str, content: bytes) -> None:
-    try:
-        Path(path).write_bytes(content)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from error
-    print(f"wrote {path} ({len(content) / 1024:,.0f} KiB)", file=sys.stderr)
+        save(arguments.placements, to_csv(outcome))
