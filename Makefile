@@ -24,7 +24,7 @@ run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build dev debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock clean
+.PHONY: help build dev debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -53,8 +53,10 @@ debug: $(VENV)/.runtime ## compile the kernels with every check on, and annotate
 	KSCHEDULER_DEBUG=1 $(BIN)/python setup.py --quiet build_ext --inplace --force
 	@rm -f $(VENV)/.built
 
-demo: build ## schedule 50,000 pods on a simulated cluster of 5,000 nodes and write report.html
-	$(BIN)/kscheduler simulate --nodes 5000 --pods 50000 --arrival poisson:500 --seed 1 --html report.html --output report.json
+# Where nobody looks at a terminal it only names the page's file.
+demo: build ## simulate 38 hours of a busy cluster, and show its page until Ctrl-C
+	$(BIN)/kscheduler simulate --workload perf/demo.yaml --max-time 136800 --decisions 500 --html report.html --output report.json
+	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/kscheduler ui report.json; else echo "the page is at file://$(CURDIR)/report.html"; fi
 
 demo-metrics: build ## compare placing by real load with placing by requests, simulated; plots in build/demo-metrics
 	$(BIN)/python -m perf.real_load
@@ -133,6 +135,9 @@ lock: $(VENV)/.runtime ## resolve all dependencies again
 	$(PIP_INSTALL) uv
 	$(COMPILE) --extra dev -o requirements.lock
 	$(COMPILE) --extra build --extra record --extra wasm --constraint requirements.lock -o requirements-runtime.lock
+
+vendor: dev ## fetch what the page vendors from npm again, and compare it with its hashes (needs npm)
+	$(BIN)/python -m tests.ui.vendor
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build *.egg-info report.html report.json

@@ -26,6 +26,7 @@ from kscheduler.command.flags import (
     ShowOptions,
     SimulateOptions,
     SweepOptions,
+    UiOptions,
     ValidateOptions,
     VersionOptions,
     parse,
@@ -73,6 +74,8 @@ def prepare(argv: Sequence[str] | None) -> Command:
         return lambda: record(options)
     if isinstance(options, ReplayOptions):
         return lambda: replay(options)
+    if isinstance(options, UiOptions):
+        return lambda: ui(options)
     if isinstance(options, ExplainOptions):
         return lambda: explain(options)
     if isinstance(options, (InspectOptions, PluginTestOptions)):
@@ -190,6 +193,13 @@ def replay(options: ReplayOptions) -> int:
     text, code = replay_record(options)
     print(text, end="")
     return code
+
+
+def ui(options: UiOptions) -> int:
+    from kscheduler.command.ui import ui as show_page
+
+    logs.configure(verbosity=logs.QUIET)
+    return show_page(options)
 
 
 def explain(options: ExplainOptions) -> int:

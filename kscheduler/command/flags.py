@@ -200,6 +200,15 @@ class ReplayOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class UiOptions:
+    """The options of `kscheduler ui FILE [FILE]`."""
+
+    files: tuple[str, ...]  # one report or record, or two to compare
+    port: int = 0  # 0: a free one
+    browser: bool = True  # open a browser, if there is a display
+
+
+@dataclass(frozen=True, slots=True)
 class InspectOptions:
     """The options of `kscheduler plugin inspect FILE`."""
 
@@ -238,6 +247,7 @@ Options = (
     | CompareOptions
     | RecordOptions
     | ReplayOptions
+    | UiOptions
     | ExplainOptions
     | InspectOptions
     | PluginTestOptions
@@ -321,6 +331,7 @@ def _parser(command: str = "") -> _Parser:
     _add_compare(commands.add_parser("compare", help="say how two runs differ, and why"), command == "compare")
     _add_record(commands.add_parser("record", help="record a cluster's objects and their changes, for simulate"))
     _add_replay(commands.add_parser("replay", help="decide again what a record of a running scheduler decided"))
+    _add_ui(commands.add_parser("ui", help="look at a report, or compare two, in a browser"))
     _add_explain(commands.add_parser("explain", help="ask a running scheduler why a pod is where it is, or nowhere"))
     _add_config(commands.add_parser("config", help="check or show a configuration file"))
     _add_plugin(commands.add_parser("plugin", help="look at a wasm plugin, or try it on a cluster from a file"))
@@ -410,6 +421,20 @@ def _add_replay(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
     parser.set_defaults(make=partial(_from_flags, ReplayOptions))
+
+
+def _add_ui(parser: argparse.ArgumentParser) -> None:
+    kinds = "a report of simulate --output, a comparison of compare --output json, or a record, which is simulated"
+    parser.add_argument("file", metavar="FILE", help=kinds)
+    parser.add_argument("other", metavar="FILE2", nargs="?", help="another one, to compare")
+    parser.add_argument("--port", type=_port, default=0, metavar="PORT", help="on 127.0.0.1 (default 0: a free one)")
+    parser.add_argument("--no-browser", action="store_true", help="only print the page's address")
+    parser.set_defaults(make=_ui_options)
+
+
+def _ui_options(namespace: argparse.Namespace) -> UiOptions:
+    files = (namespace.file,) if namespace.other is None else (namespace.file, namespace.other)
+    return UiOptions(files, namespace.port, not namespace.no_browser)
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:

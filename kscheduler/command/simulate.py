@@ -7,27 +7,31 @@ import contextlib
 import os
 import sys
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from kscheduler.command.report_files import check_writable, save
 from kscheduler.config.load import default_config, load_config, parse_config
 from kscheduler.config.types import SchedulerConfig
-from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
+from kscheduler.scheduler import Scheduler
 from kscheduler.simulator.configuration import check_simulated
 from kscheduler.simulator.inputs import build_scenario, with_nodes
 from kscheduler.simulator.options import SimulateArguments, read_arguments, settings_of
 from kscheduler.simulator.placements import to_csv
 from kscheduler.simulator.progress import progress_on
 from kscheduler.simulator.real_run import few_collections, run_real_scheduler
-from kscheduler.simulator.report import Machine, Report, build_report, to_json
-from kscheduler.simulator.report_html import to_html
+from kscheduler.simulator.real_scheduler import BuildScheduler
+from kscheduler.simulator.report import Machine, Report, build_report, to_compact_json, to_json
 from kscheduler.simulator.report_text import to_text
 from kscheduler.simulator.run import Outcome
 from kscheduler.simulator.scenario import Scenario
+from kscheduler.ui.page_file import to_html
 from kscheduler.wasm.loading.plugins import GuestPlugins
 
 if TYPE_CHECKING:
+    from kscheduler.simulator.kept_decisions import KeptDecisions
     from kscheduler.simulator.recorded import Recorded
 
 EXIT_VIOLATED = 1
@@ -36,30 +40,35 @@ EXIT_INTERRUPTED = 130
 
 def simulate(namespace: argparse.Namespace) -> int:
     """Run a simulation, write its reports, and return the exit code: 0 if all invariants held. Raises ConfigError."""
-    # 1. Everything that can be wrong.
     arguments = read_arguments(namespace)
+    for path in (arguments.output, arguments.html, arguments.placements):
+        if path is not None:
+            check_writable(path)
+    try:
+        report, outcome = run(arguments)
+    except KeyboardInterrupt:
+        print("kscheduler: interrupted; no report is written", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    _write(arguments, report, outcome)
+    for violation in report.violations:
+        print(f"kscheduler: error: invariant violated: {violation}", file=sys.stderr)
+    return EXIT_VIOLATED if report.violations else 0
+
+
+def run(arguments: SimulateArguments) -> tuple[Report, Outcome]:
+    """Run a simulation and compute its report. Raises ConfigError for wrong input, before anything is simulated."""
     guests = GuestPlugins(cache_dir=None, reloads=False)
     config = _configuration(arguments, guests)
     recorded = None if arguments.record is None else _recorded(arguments.record, config)
     scenario = build_scenario(arguments) if recorded is None else with_nodes(recorded.scenario, arguments)
-    for path in (arguments.output, arguments.html, arguments.placements):
-        if path is not None:
-            _check_writable(path)
-    # 2. The run.
-    try:
-        outcome, machine = _run(arguments, config, scenario, guests)
-    except KeyboardInterrupt:
-        print("kscheduler: interrupted; no report is written", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    # 3. The reports.
+    kept = _kept_decisions(arguments, scenario)
+    outcome, machine = _run(arguments, config, scenario, guests, kept)
     if recorded is not None:
         scenario.notes.append(recorded.compared(outcome))
     report = build_report(scenario, outcome, _parameters(arguments), machine)
-    _write(arguments, report, outcome)
-    # 4. The verdict.
-    for violation in report.violations:
-        print(f"kscheduler: error: invariant violated: {violation}", file=sys.stderr)
-    return EXIT_VIOLATED if report.violations else 0
+    if kept is not None:
+        report = msgspec.structs.replace(report, decisions=kept.of_report(outcome.accounting.start_s or 0.0))
+    return report, outcome
 
 
 def _configuration(arguments: SimulateArguments, guests: GuestPlugins) -> SchedulerConfig:
@@ -91,12 +100,29 @@ def _recorded(record: str, config: SchedulerConfig) -> Recorded:
     return read_recorded(record, frozenset(profile.scheduler_name for profile in config.profiles))
 
 
+def _kept_decisions(arguments: SimulateArguments, scenario: Scenario) -> KeptDecisions | None:
+    if arguments.decisions == 0:
+        return None
+    from kscheduler.simulator.kept_decisions import KeptDecisions, sample
+
+    return KeptDecisions(sample(scenario, arguments.decisions))
+
+
 def _run(
-    arguments: SimulateArguments, config: SchedulerConfig, scenario: Scenario, guests: GuestPlugins
+    arguments: SimulateArguments,
+    config: SchedulerConfig,
+    scenario: Scenario,
+    guests: GuestPlugins,
+    kept: KeptDecisions | None,
 ) -> tuple[Outcome, Machine]:
+    build: BuildScheduler = Scheduler
+    if kept is not None:
+        from kscheduler.simulator.kept_decisions import SamplingScheduler
+
+        build = partial(SamplingScheduler, kept=kept)
     shown = contextlib.nullcontext() if arguments.quiet else progress_on(len(scenario.arrivals))
     with few_collections(), shown as progress:
-        return run_real_scheduler(arguments, config, scenario, guests, progress)
+        return run_real_scheduler(arguments, config, scenario, guests, progress, build=build)
 
 
 def _parameters(arguments: SimulateArguments) -> dict[str, str]:
@@ -113,29 +139,12 @@ def _configuration_name(arguments: SimulateArguments) -> str:
 # --- files --------------------------------------------------------------------------------------------------------
 
 
-def _check_writable(path: str) -> None:
-    """Raise ConfigError if a report cannot be written to this path; checked before minutes of work."""
-    target = Path(path)
-    if target.is_dir():
-        raise ConfigError(f"{path}: expected a file to write, this is a directory")
-    if not os.access(target if target.exists() else target.parent, os.W_OK):
-        raise ConfigError(f"{path}: cannot be written: no such directory, or no permission")
-
-
 def _write(arguments: SimulateArguments, report: Report, outcome: Outcome) -> None:
     if not arguments.quiet:
         print(to_text(report), end="")
     if arguments.output is not None:
-        _save(arguments.output, to_json(report))
+        save(arguments.output, to_json(report))
     if arguments.html is not None:
-        _save(arguments.html, to_html(report).encode())
+        save(arguments.html, to_html(to_compact_json(report)))
     if arguments.placements is not None:
-        _save(arguments.placements, to_csv(outcome))
-
-
-def _save(path: str, content: bytes) -> None:
-    try:
-        Path(path).write_bytes(content)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from error
-    print(f"wrote {path} ({len(content) / 1024:,.0f} KiB)", file=sys.stderr)
+        save(arguments.placements, to_csv(outcome))

@@ -24,12 +24,15 @@ NO_REFUSAL = Refusal("")
 
 def decision_document(
     record: DecisionRecord,
-    written: Callable[[float], str],
+    written: Callable[[float], str | float],
     *,
     top_nodes: int = DEFAULT_TOP_NODES,
     all_nodes: bool = False,
 ) -> Document:
-    """Return a decision as a JSON document. `written` formats monotonic seconds as an RFC 3339 timestamp."""
+    """Return a decision as a JSON document.
+
+    `written` converts monotonic seconds: to an RFC 3339 timestamp, or to virtual seconds in a simulation's report.
+    """
     details, refusal = record.details, record.refusal or NO_REFUSAL
     reasons = _reasons(record)
     document: Document = {

@@ -41,6 +41,7 @@ class SimulateArguments:
     output: str | None = None
     html: str | None = None
     placements: str | None = None
+    decisions: int | None = 0  # of how many pods the report has them; None: of all
     quiet: bool = False
 
 
@@ -121,7 +122,23 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--output", metavar="FILE", help="write the report as JSON")
     group.add_argument("--html", metavar="FILE", help="write the report as one HTML page with plots")
     group.add_argument("--placements", metavar="FILE", help="write where each pod went, or why it did not, as CSV")
+    group.add_argument(
+        "--decisions",
+        type=_pods_or_all,
+        default=0,
+        metavar="N|all",
+        help="keep in the report how N pods, or all, were decided: the scores by plugin, and what rejected each node",
+    )
     group.add_argument("--quiet", action="store_true", help="no progress, no text report")
+
+
+def _pods_or_all(text: str) -> int | None:
+    """Return the number of pods, None for all."""
+    if text == "all":
+        return None
+    if not text.isdecimal() or not text.isascii():
+        raise argparse.ArgumentTypeError(f'expected a number of pods or "all", got "{text}"')
+    return int(text)
 
 
 def read_arguments(namespace: argparse.Namespace) -> SimulateArguments:

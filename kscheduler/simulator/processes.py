@@ -1,12 +1,14 @@
 """Generates the arrival times and durations of pods, from distributions written in flags and workload files.
 
-Arrivals:  now | constant:RATE | poisson:RATE | bursts:SIZE/SECONDS     (RATE in pods per second)
+Arrivals:  now | constant:RATE | poisson:RATE | daily:LOW,HIGH | bursts:SIZE/SECONDS     (rates in pods per second),
+           or several of them joined by "+"
 Durations: forever | constant:SECONDS | exp:MEAN | lognormal:MEDIAN,SIGMA
 All randomness comes from the `random.Random` that is passed in.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 import random
 from collections.abc import Callable, Iterator
@@ -15,7 +17,8 @@ from itertools import count, repeat
 
 from kscheduler.errors import ConfigError
 
-ARRIVALS = "now, constant:RATE, poisson:RATE or bursts:SIZE/SECONDS"
+ARRIVALS = 'now, constant:RATE, poisson:RATE, daily:LOW,HIGH or bursts:SIZE/SECONDS, joined by "+" if several,'
+DAY_S = 86_400.0
 DURATIONS = "forever, constant:SECONDS, exp:MEAN or lognormal:MEDIAN,SIGMA"
 
 
@@ -39,10 +42,17 @@ class DurationLaw:
 
 
 def parse_arrival(text: str, where: str) -> ArrivalProcess:
-    """Parse `now`, `constant:RATE`, `poisson:RATE` or `bursts:PODS/SECONDS`.
+    """Parse `now`, `constant:RATE`, `poisson:RATE`, `daily:LOW,HIGH` or `bursts:PODS/SECONDS`, or a sum of them.
 
     Raises ConfigError for anything else, with `where` (the flag or field) in its message.
     """
+    parts = [_parse_one(part, where) for part in text.split("+")]
+    if len(parts) == 1:
+        return parts[0]
+    return ArrivalProcess(text, lambda source: heapq.merge(*(part.times(source) for part in parts)))
+
+
+def _parse_one(text: str, where: str) -> ArrivalProcess:
     kind, _, rest = text.partition(":")
     if text == "now":
         return ArrivalProcess(text, lambda _: repeat(0.0))
@@ -51,6 +61,11 @@ def parse_arrival(text: str, where: str) -> ArrivalProcess:
         if kind == "constant":
             return ArrivalProcess(text, lambda _: (index * (1 / rate) for index in count()))  # no sums: no drift
         return ArrivalProcess(text, lambda source: _poisson(rate, source))
+    if kind == "daily":
+        low, high = _numbers(text, rest, ",", 2, where, ARRIVALS)
+        if low > high:
+            raise ConfigError(f'{where}: expected daily:LOW,HIGH with LOW at most HIGH, got "{text}"')
+        return ArrivalProcess(text, lambda source: _daily(low, high, source))
     if kind == "bursts":
         size, seconds = _numbers(text, rest, "/", 2, where, ARRIVALS)
         if size != int(size):
@@ -92,3 +107,11 @@ def _poisson(rate: float, source: random.Random) -> Iterator[float]:
     while True:
         now += source.expovariate(rate)
         yield now
+
+
+def _daily(low: float, high: float, source: random.Random) -> Iterator[float]:
+    """Yield the times of a Poisson process whose rate is `low` at midnight, time 0, and `high` at noon."""
+    for now in _poisson(high, source):
+        rate = low + (high - low) * (1 - math.cos(2 * math.pi * now / DAY_S)) / 2
+        if source.random() * high < rate:
+            yield now

@@ -1,4 +1,4 @@
-"""Computes the report of a simulation, as values that the text, JSON and HTML forms all show.
+"""Computes the report of a simulation, as values that the text and the JSON form show; the page shows the JSON.
 
 Everything but `machine` is a function of scenario, settings and scheduler: the same seed gives the same report, byte
 for byte. Shares are fractions of one. Times are virtual seconds since the first arrival unless their name says
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -18,6 +18,17 @@ from kscheduler import __version__
 from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from kscheduler.simulator.accounting import Accounting, Moment, PodRecord
 from kscheduler.simulator.fragmentation import contended, fragmentation, frequent_shapes
+from kscheduler.simulator.report_history import (
+    Flow,
+    NodeHistory,
+    Placements,
+    Preempted,
+    flow,
+    node_history,
+    placements,
+    preempted_pods,
+    requests,
+)
 from kscheduler.simulator.report_load import RealLoadReport, real_load_report
 from kscheduler.simulator.run import Ending, Outcome, unscheduled_condition
 from kscheduler.simulator.scenario import Scenario
@@ -62,6 +73,7 @@ class Unplaced(msgspec.Struct, frozen=True):
     left_s: float | None
     reason: str
     message: str
+    requests: dict[str, float] = {}  # resource -> amount, cpu in cores
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -150,6 +162,23 @@ class NodeUtilisation(msgspec.Struct, frozen=True):
     pods_busiest: list[int]
 
 
+class DecisionsOfPod(msgspec.Struct, frozen=True):
+    """The latest decisions about a pod, newest first, as `kscheduler explain --output json` has them.
+
+    Their times are virtual seconds since the first arrival.
+    """
+
+    pod: str  # namespace/name
+    decisions: list[dict[str, Any]]
+
+
+class Decisions(msgspec.Struct, frozen=True):
+    """The decisions about a sample of the pods, in the order of each pod's latest one."""
+
+    pods: list[DecisionsOfPod]
+    left_out: int  # decisions dropped to bound memory
+
+
 class Report(msgspec.Struct, frozen=True):
     version: str
     parameters: dict[str, str]
@@ -174,6 +203,11 @@ class Report(msgspec.Struct, frozen=True):
     node_utilisation: NodeUtilisation
     machine: Machine | None = None
     real_load: RealLoadReport | None = None  # None unless pods or nodes declare what they really use
+    flow: Flow | None = None
+    node_history: NodeHistory | None = None  # None without nodes
+    placements: Placements | None = None  # None if there are too many
+    preempted: list[Preempted] = []
+    decisions: Decisions | None = None  # None unless asked for
 
 
 def build_report(
@@ -188,6 +222,7 @@ def build_report(
     busiest = books.busiest() or last
     groups = _by_priority(records)
     shares = _shares(books, last, busiest)
+    preempted = preempted_pods(books, start_s)
     return Report(
         version=__version__,
         parameters={**scenario.parameters, **parameters},
@@ -212,7 +247,16 @@ def build_report(
         node_utilisation=_node_utilisation(books, shares, last, busiest),
         machine=machine,
         real_load=None if outcome.load is None else real_load_report(outcome.load, start_s),
+        flow=flow(books, start_s, preempted),
+        node_history=node_history(books, outcome.cluster.nodes, _shown(books), start_s),
+        placements=placements(books, start_s),
+        preempted=preempted,
     )
+
+
+def to_compact_json(report: Report) -> bytes:
+    """Return the report as JSON without white space, as the HTML page holds it."""
+    return msgspec.json.encode(report)
 
 
 def to_json(report: Report) -> bytes:
@@ -269,7 +313,8 @@ def _unplaced(outcome: Outcome, start_s: float) -> list[Unplaced]:
         reason, message = _why(outcome, record)
         left_s = None if record.left_s is None else rounded(record.left_s - start_s)
         arrived_s = rounded(record.created_s - start_s)
-        found.append(Unplaced(record.key, record.priority, arrived_s, left_s, reason, message))
+        asked = requests(record.demand.amounts)
+        found.append(Unplaced(record.key, record.priority, arrived_s, left_s, reason, message, asked))
     return found
 
 

@@ -1,7 +1,8 @@
 """Samples a simulation's state over virtual time, with about a thousand samples however long the run is.
 
 A sample holds from its time until the next one's. Samples are taken at changes only, so idle months cost nothing. When
-there are too many, every other one is dropped and the minimum distance between samples doubles.
+there are too many, the minimum distance between samples doubles until half of them suffice; those that are closer are
+dropped.
 """
 
 from __future__ import annotations
@@ -35,8 +36,17 @@ class Timeline:
         self.samples.append(sample)
         self._last_s = now
         if len(self.samples) > self._max:
-            del self.samples[1::2]
-            self._interval_s *= 2
+            while len(self.samples) > self._max // 2:
+                self._interval_s *= 2
+                self._thin()
+
+    def _thin(self) -> None:
+        # By time and not by number: else a burst at the start would leave no samples for the quiet hours after it.
+        kept = self.samples[:1]
+        for sample in self.samples[1:]:
+            if sample.at_s - kept[-1].at_s >= self._interval_s:
+                kept.append(sample)
+        self.samples = kept
 
     def close(self, sample: Sample) -> None:
         """Add the final state, even if the last sample was taken only shortly before."""

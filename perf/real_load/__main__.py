@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from kscheduler.observability.logs import QUIET, configure
-from kscheduler.simulator.report_html import to_html
+from kscheduler.simulator.report import to_compact_json
+from kscheduler.ui.page_file import to_html
 from perf.real_load.page import to_page
 from perf.real_load.runs import play_all
 from perf.real_load.summary import table
@@ -23,7 +24,7 @@ def main() -> None:
     folder = Path(arguments.output)
     folder.mkdir(parents=True, exist_ok=True)
     for run in runs:
-        (folder / f"{run.configuration.name}.html").write_text(to_html(run.report), encoding="utf-8")
+        (folder / f"{run.configuration.name}.html").write_bytes(to_html(to_compact_json(run.report)))
     page = folder / "index.html"
     page.write_text(to_page(runs), encoding="utf-8")
     print(f"\nwrote {page}, and a page for each run beside it")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from html import escape
-from importlib.resources import files
 
 from kscheduler.simulator.report_load import LoadSeries
+from kscheduler.ui.assets import asset
 from perf.real_load.runs import DURATION_S, OUTAGE, Run
 from perf.real_load.summary import COLUMNS, cells
 
@@ -44,6 +44,12 @@ PLOTS: tuple[tuple[str, str, str, Pick], ...] = (  # title, what it shows, resou
     ),
 )
 _STYLE = """
+.kicker { color: var(--accent); font-weight: 600; font-size: 13px; }
+.chart svg { display: block; width: 100%; overflow: visible; }
+.chart text { fill: var(--soft); font-size: 12px; font-variant-numeric: tabular-nums; }
+.chart .grid { stroke: var(--grid); stroke-width: 1; }
+.chart .axis { stroke: var(--line); stroke-width: 1; }
+.chart .line { fill: none; stroke-linejoin: round; stroke-linecap: round; }
 .outage { fill: var(--bad); opacity: .08; }
 .chart .outage-name { fill: var(--bad); }
 .keys { display: flex; flex-wrap: wrap; gap: 4px 22px; font-size: 13px; margin: 0 0 6px; }
@@ -59,7 +65,7 @@ main { grid-template-columns: minmax(0, 1fr); }
 
 def to_page(runs: Sequence[Run]) -> str:
     plots = "\n".join(_card(runs, *plot) for plot in PLOTS)
-    style = (files("kscheduler.simulator") / "page" / "report.css").read_text(encoding="utf-8") + _STYLE
+    style = asset("style.css") + _STYLE
     nodes, pods = runs[0].report.nodes.total, runs[0].report.pods.total
     return f"""<!doctype html>
 <html lang="en">

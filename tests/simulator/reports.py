@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import re
 from typing import Any
 
 from kscheduler.simulator.options import add_arguments
@@ -38,10 +36,3 @@ def small() -> Report:
         Arrival(30.0, pod("hasty", "9"), leaves_at_s=40.0),
     ]
     return report_of(Scenario([make_node("n0", cpu="4"), make_node("n1", cpu="4")], arrivals))
-
-
-def data_of(page: str) -> dict[str, Any]:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    loaded: dict[str, Any] = json.loads(found[1])
-    return loaded

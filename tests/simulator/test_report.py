@@ -1,18 +1,15 @@
-"""The report says what happened, the same way for the same seed, as text, JSON and a page that needs nothing else."""
+"""The report says what happened, the same way for the same seed, as text and as JSON."""
 
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 
 import pytest
 
-from kscheduler.api.objects import ObjectMeta, Pod
 from kscheduler.simulator.accounting import Moment, NodeRow
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.fragmentation import fragmentation
 from kscheduler.simulator.report import build_report, kind_of, to_json
-from kscheduler.simulator.report_html import to_html
 from kscheduler.simulator.report_text import to_text
 from kscheduler.simulator.run import RunSettings, simulate_scenario
 from kscheduler.simulator.scenario import Arrival, Scenario
@@ -22,7 +19,7 @@ from kscheduler.simulator.units import amount, percent, seconds
 from kscheduler.simulator.workload import default_workload, generate
 from tests.simulator.first_fit import FirstFit, make_node
 from tests.simulator.objects import pod
-from tests.simulator.reports import data_of, report_of, small
+from tests.simulator.reports import report_of, small
 
 
 def test_pods_are_counted_by_what_became_of_them() -> None:
@@ -83,7 +80,6 @@ def test_an_empty_run_is_a_report_too() -> None:
     report = report_of(Scenario([make_node("n0", cpu="4")], []))
     assert report.pods.total == 0
     assert "placed 0 of 0 pods" in to_text(report)
-    assert "0 pods on 1 nodes" in to_html(report)
 
 
 def test_the_text_names_the_main_figures() -> None:
@@ -99,7 +95,6 @@ def test_violations_stand_first_in_the_text() -> None:
     outcome = simulate_scenario(scenario, lambda *parts: FirstFit(*parts, overcommit=True), RunSettings())
     report = build_report(scenario, outcome, {})
     assert to_text(report).startswith("INVARIANT VIOLATED: at 1 s: node n0 holds 2000 of cpu, has 1000")
-    assert "Invariants were violated" in to_html(report)
 
 
 def test_messages_that_differ_in_counts_alone_are_one_kind() -> None:
@@ -108,55 +103,6 @@ def test_messages_that_differ_in_counts_alone_are_one_kind() -> None:
     assert kind_of(first) == kind_of(other) == "Insufficient cpu; node(s) had untolerated taint(s)"
     assert kind_of("0/9 nodes are available: no idea.") == "0/9 nodes are available: no idea."
     assert kind_of("Scheduling is blocked") == "Scheduling is blocked"
-
-
-# --- the page -----------------------------------------------------------------------------------------------------
-
-
-class _Links(HTMLParser):
-    """Everything a browser would fetch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-        self.text: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [f"{tag} {name}={value}" for name, value in attrs if name in ("src", "href", "srcset", "data")]
-
-
-def test_the_page_fetches_nothing() -> None:
-    page = to_html(small())
-    links = _Links()
-    links.feed(page)
-    assert links.found == []
-    assert "://" not in page
-    assert "@import" not in page
-    assert "url(" not in page
-    assert "default-src 'none'" in page
-
-
-def test_the_page_holds_its_data_and_a_text_for_each_plot() -> None:
-    page = to_html(small())
-    data = data_of(page)
-    assert data["nodes"]["names"] == ["n0", "n1"]
-    assert data["nodes"]["busiest"][0] == [750, 0]
-    assert len(re.findall(r'role="img" aria-label="[^"]{30,}"', page)) == 4
-    assert "$" not in re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
-
-
-def test_names_cannot_break_out_of_the_page() -> None:
-    evil = Pod(ObjectMeta(name="</script><b>", namespace="default"), pod("x", "9").spec)
-    page = to_html(report_of(Scenario([make_node("</script><i>", cpu="1")], [Arrival(0.0, evil)])))
-    assert "</script><" not in page.replace("</script>\n<script>", "")
-    assert "&lt;/script&gt;&lt;b&gt;" in page
-    assert data_of(page)["nodes"]["names"] == ["</script><i>"]
-
-
-@pytest.mark.slow
-def test_a_page_of_five_thousand_nodes_stays_small() -> None:
-    scenario = generate(default_workload(nodes=5_000, pods=2_000))
-    assert len(to_html(report_of(scenario)).encode()) < 2_000_000
 
 
 # --- arithmetic ---------------------------------------------------------------------------------------------------
@@ -178,6 +124,16 @@ def test_percentiles_are_nearest_ranks() -> None:
     assert percentile([], 0.5) == 0.0
     assert deviation([2.0, 4.0]) == 1.0
     assert distribution([1.0, 1.0, 1.0, 2.0]) == [(1.0, 0.75), (2.0, 1.0)]
+
+
+def test_a_burst_leaves_samples_for_the_quiet_hours_after_it() -> None:
+    timeline = Timeline(max_samples=100)
+    bursts = [index * 0.02 for index in range(80)]
+    for at_s in [*bursts, *(float(hour * 3600) for hour in range(1, 60))]:
+        if timeline.is_due(at_s):
+            timeline.add(at_s, Sample(at_s, 0, 0, (), ()))
+    times = [sample.at_s for sample in timeline.samples]
+    assert [at_s for at_s in times if at_s >= 3600] == [hour * 3600.0 for hour in range(1, 60)]
 
 
 def test_a_long_timeline_keeps_its_bound_and_its_ends() -> None:

@@ -44,5 +44,6 @@ def test_the_page_loads_nothing_and_escapes_every_name(report: SweepReport) -> N
     assert "<script" not in page
     assert "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;" in page
     assert not re.search(r"(src|href)=|url\(|@import", page)
-    assert "default-src 'none'" in page
+    assert "default-src 'none'; style-src 'sha256-" in page
+    assert "unsafe-inline" not in page
     assert "$" not in page.replace("$.", "")

@@ -1,0 +1,27 @@
+"""Writes reports to the files that flags name; whether that is possible is checked before minutes of work."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from kscheduler.errors import ConfigError
+
+
+def check_writable(path: str) -> None:
+    """Raise ConfigError if a report cannot be written to this path."""
+    target = Path(path)
+    if target.is_dir():
+        raise ConfigError(f"{path}: expected a file to write, this is a directory")
+    if not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise ConfigError(f"{path}: cannot be written: no such directory, or no permission")
+
+
+def save(path: str, content: bytes) -> None:
+    """Write a report, and name the file on stderr. Raises ConfigError if that fails."""
+    try:
+        Path(path).write_bytes(content)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from error
+    print(f"wrote {path} ({len(content) / 1024:,.0f} KiB)", file=sys.stderr)

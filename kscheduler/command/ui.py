@@ -1,0 +1,72 @@
+"""Implements `kscheduler ui FILE [FILE]`: serves reports and comparisons, and records by simulating them, on a page."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvloop
+
+from kscheduler.command.flags import UiOptions
+from kscheduler.errors import ConfigError
+from kscheduler.ui.documents import Document, is_record, read_document
+from kscheduler.ui.server import PageServer
+
+DECISIONS = 500  # pods of a record whose decisions the page shows
+
+
+def ui(options: UiOptions) -> int:
+    """Serve the page until Ctrl-C or SIGTERM, and return the exit code.
+
+    Raises ConfigError if a file is no report, comparison or record, or the port cannot be used.
+    """
+    documents = [_document(Path(file)) for file in options.files]
+    if len(documents) > 1 and (compared := [each.name for each in documents if each.is_comparison]):
+        raise ConfigError(f"{compared[0]}: expected a report or a record, as two are given; this is a comparison")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_serve(documents, options))
+
+
+def _document(path: Path) -> Document:
+    return _simulated(path) if is_record(path) else read_document(path)
+
+
+def _simulated(path: Path) -> Document:
+    """Replay a record with the configuration in it, or else the default one, and return the report."""
+    from kscheduler.command.simulate import run
+    from kscheduler.simulator.options import add_arguments, read_arguments
+    from kscheduler.simulator.report import to_compact_json
+
+    print(f"simulating {path}", file=sys.stderr)
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    report, _ = run(read_arguments(parser.parse_args([f"--record={path}", "--quiet", f"--decisions={DECISIONS}"])))
+    return Document(path.name, to_compact_json(report))
+
+
+async def _serve(documents: Sequence[Document], options: UiOptions) -> int:
+    server = PageServer(documents)
+    await server.start(options.port)
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    print(f"the page is at {server.url} until Ctrl-C", flush=True)
+    if options.browser and _has_display():
+        await asyncio.to_thread(webbrowser.open, server.url)
+    try:
+        await stopped.wait()
+    finally:
+        await server.stop()
+    return 0
+
+
+def _has_display() -> bool:
+    """Return True if a browser can have a window; else one in the terminal would take it over."""
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,0 +1,111 @@
+"""Keeps the decisions about a sample of a simulation's pods, with what the plugins answered, for its report.
+
+Pods of the sample are decided by the general lane, whose decisions are those of the compiled one. So a report is the
+same with and without them, but for the decisions themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kscheduler.clock import Clock
+from kscheduler.explain.decisions import DecisionLog
+from kscheduler.explain.documents import decision_document
+from kscheduler.explain.options import DecisionLogOptions
+from kscheduler.explain.ring import PER_POD
+from kscheduler.framework.algorithm import Decision, Rejection
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.runtime import Framework
+from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.scheduler import Options, Scheduler
+from kscheduler.simulator.report import Decisions, DecisionsOfPod
+from kscheduler.simulator.scenario import Scenario
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+MAX_BYTES = 64 * 1024 * 1024  # of all decisions kept; a page of so many is still shown in a few seconds
+
+
+def sample(scenario: Scenario, size: int | None) -> frozenset[str]:
+    """Return the namespace/name of `size` arriving pods, spread evenly over their order; of all if None."""
+    arriving = [arrival.pod.key for arrival in scenario.arrivals if not arrival.pod.spec.node_name]
+    if size is None or size >= len(arriving):
+        return frozenset(arriving)
+    return frozenset(arriving[place * len(arriving) // size] for place in range(size))
+
+
+class KeptDecisions:
+    """The decisions about `pods`, up to the limits of memory: those decided longest ago are dropped first."""
+
+    def __init__(self, pods: frozenset[str], max_bytes: int = MAX_BYTES) -> None:
+        self.pods = pods
+        self.max_bytes = max_bytes
+        self.log: SampleLog | None = None  # of the scheduler, once that is built
+
+    def of_report(self, start_s: float) -> Decisions:
+        """Return them for the report, by pod. `start_s`: the first arrival on the simulation's clock."""
+        if self.log is None:
+            return Decisions([], 0)
+
+        def since_start(moment_s: float) -> float:
+            return round(moment_s - start_s, 6)
+
+        ring, found = self.log.ring, []
+        for latest in ring.latest.values():
+            made = [decision_document(record, since_start) for record in ring.of(latest.uid)]
+            found.append(DecisionsOfPod(latest.key, made))
+        return Decisions(found, ring.evicted)
+
+
+class SampleLog(DecisionLog):
+    """Records the decisions about some pods only, but all of them in full, however long that takes."""
+
+    def __init__(self, pods: frozenset[str], max_bytes: int, table: NodeTable, clock: Clock) -> None:
+        options = DecisionLogOptions(max_records=PER_POD * len(pods), max_bytes=max_bytes)
+        super().__init__(options, table, clock, lambda: 0.0)  # details take no time, so the budget is never used up
+        self._pods = pods
+
+    def decided(
+        self,
+        queued: QueuedPodInfo,
+        framework: Framework,
+        state: CycleState,
+        found: Decision | Rejection,
+        now: float,
+        *,
+        looks_back: bool = True,
+    ) -> None:
+        if queued.pod_info.key in self._pods:
+            super().decided(queued, framework, state, found, now, looks_back=looks_back)
+
+    def placed(
+        self, placed: Sequence[QueuedPodInfo], node_names: Sequence[str], feasible: Sequence[int], now: float
+    ) -> None:
+        """Record nothing: no pod of the sample gets into the compiled lane."""
+
+    def wants_details(self, now: float) -> bool:
+        return False
+
+    def first_asked_for(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
+        pods = self._pods
+        return next((index for index, queued in enumerate(batch) if queued.pod_info.key in pods), len(batch))
+
+    def is_asked_for(self, pod: PodInfo, now: float) -> bool:
+        return pod.key in self._pods
+
+    def took(self, seconds: float, now: float, *, is_asked_for: bool = False) -> None:
+        """Charge nothing."""
+
+
+class SamplingScheduler(Scheduler):
+    """A scheduler that keeps its decisions about the pods of `kept`."""
+
+    def __init__(self, *args: Any, kept: KeptDecisions, **others: Any) -> None:
+        self._kept = kept
+        super().__init__(*args, **others)
+
+    def _build_decisions(self, options: Options, stopwatch: Callable[[], float]) -> DecisionLog:
+        kept = self._kept
+        kept.log = log = SampleLog(kept.pods, kept.max_bytes, self.cache.table, self._clock)
+        return log

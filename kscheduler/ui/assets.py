@@ -1,0 +1,43 @@
+"""Reads the files of the page: an index, styles, ES modules without a framework, and uPlot, which draws its charts.
+
+`page/vendor/` holds uPlot as npm publishes it, with its licence; `vendored.json` there has its version and each
+file's SHA-256.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+INDEX = "index.html"
+STYLES = ("vendor/uPlot.min.css", "style.css")
+CHARTS = "vendor/uPlot.iife.min.js"
+# In an order in which each module comes after those that it imports.
+MODULES = (
+    "format.js",
+    "dom.js",
+    "route.js",
+    "report.js",
+    "bars.js",
+    "chart.js",
+    "table.js",
+    "scrubber.js",
+    "nodemap.js",
+    "overview.js",
+    "pending.js",
+    "scores.js",
+    "decision.js",
+    "nodes.js",
+    "timeline.js",
+    "notes.js",
+    "reasons.js",
+    "compare.js",
+    "main.js",
+)
+FILES = (INDEX, *STYLES, CHARTS, *MODULES)
+
+
+@cache
+def asset(name: str) -> str:
+    """Return the text of one of FILES."""
+    return files("kscheduler.ui").joinpath("page", name).read_text(encoding="utf-8")

@@ -1,0 +1,27 @@
+"""What `make demo` shows is worth a look: the load varies, some pods wait for different reasons, some are preempted."""
+
+from __future__ import annotations
+
+import pytest
+
+from kscheduler.command.simulate import run
+from kscheduler.simulator.options import read_arguments
+from tests.simulator.reports import namespace
+
+HOURS = 14  # of the 38: past the first noon, when the cluster is full
+DEMO = "perf/demo.yaml"
+
+
+@pytest.mark.slow
+def test_the_demo_has_something_in_every_view() -> None:
+    flags = f"--workload {DEMO} --max-time {HOURS * 3600} --decisions 100 --quiet".split()
+    report, _ = run(read_arguments(namespace(*flags)))
+    assert report.violations == []
+    assert len({each.kind for each in report.reasons}) >= 2
+    assert len(report.preempted) > 10
+    cpu = report.series.used["cpu"]
+    assert max(cpu) > 0.6
+    assert min(cpu[len(cpu) // 20 :]) < 0.15
+    assert report.decisions is not None
+    outcomes = {each["outcome"] for pod in report.decisions.pods for each in pod.decisions}
+    assert outcomes >= {"bound", "rejected"}

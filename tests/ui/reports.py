@@ -1,0 +1,132 @@
+"""A report with something in every view, and names that a page must not take for HTML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kscheduler.api.objects import Node
+from kscheduler.record.entries import Change, End, Header, Synced
+from kscheduler.record.writer import RecordWriter
+from kscheduler.simulator.report import Report
+from kscheduler.simulator.report_history import Preempted
+from kscheduler.simulator.scenario import Arrival, Scenario
+from kscheduler.simulator.workload import default_workload, generate
+from tests.simulator import loads
+from tests.simulator.first_fit import make_node
+from tests.simulator.kept import decided
+from tests.simulator.loads import arrivals, cluster, play
+from tests.simulator.objects import pod
+from tests.simulator.reports import report_of
+
+SCRIPT = "<script>window.broken=1</script><img src=x onerror=window.broken=1>"
+RIGHT_TO_LEFT = "\u202eשלום-node"
+LONG = "n" * 253
+HOSTILE = (SCRIPT, RIGHT_TO_LEFT, LONG)
+MESSAGE = (
+    "0/6 nodes are available: 1 node(s) had untolerated taint(s), 5 Insufficient cpu. "
+    "preemption: 0/6 nodes are available: 1 Preemption is not helpful for scheduling, 5 No preemption victims found."
+)
+ZONE = "topology.kubernetes.io/zone"
+
+
+def busy() -> Report:
+    """Return the report of a run with pending, preempted and finished pods on nodes with hostile names."""
+    names = [*HOSTILE, "n0", "n1", "n2"]
+    nodes = [_in_zone(make_node(name, cpu="4"), f"zone-{index % 2}") for index, name in enumerate(names)]
+    pods = [Arrival(float(index * 10), pod(f"p{index}", "1"), runs_s=120.0) for index in range(20)]
+    pods += [Arrival(5.0 * index, pod(f"big{index}", "9")) for index in range(1, 4)]
+    pods += [Arrival(100.0, pod(name, "9", priority=5)) for name in HOSTILE]
+    report = report_of(Scenario(nodes, sorted(pods, key=lambda each: each.at_s), {SCRIPT: SCRIPT}, [SCRIPT]))
+    unplaced = [msgspec.structs.replace(each, message=MESSAGE) for each in report.unplaced]
+    victim = Preempted("default/p3", 0, SCRIPT, 30.0, 60.0, f"preempted by {SCRIPT}")
+    return msgspec.structs.replace(report, unplaced=unplaced, preempted=[victim])
+
+
+def _in_zone(node: Node, zone: str) -> Node:
+    labels = {ZONE: zone, "team": SCRIPT if zone == "zone-0" else "b"}
+    return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=labels))
+
+
+def with_decisions() -> Report:
+    """Return the report of the real scheduler's run on nodes of different size, with all decisions of all pods."""
+    nodes = [make_node(name, cpu=cpu) for name, cpu in zip((*HOSTILE, "n0"), ("4", "6", "8", "10"), strict=True)]
+    arrivals = [Arrival(float(index * 10), pod(f"p{index}", "2")) for index in range(8)]
+    arrivals += [Arrival(5.0, pod(SCRIPT, "20"))]
+    return decided(Scenario(nodes, sorted(arrivals, key=lambda each: each.at_s)))
+
+
+def comparison() -> dict[str, Any]:
+    """Return what `kscheduler compare --output json` writes of two runs: pods differ by a score, a filter and a tie."""
+    report = msgspec.to_builtins(busy())
+    scores = [
+        {"plugin": "TaintToleration", "in_a": [300, 300], "in_b": [300, 300]},
+        {"plugin": "NodeResourcesFit", "in_a": [98, 93], "in_b": [1, 6]},
+    ]
+    why: list[dict[str, Any]] = [
+        {"kind": "score", "plugin": "NodeResourcesFit", "scores": scores},
+        {"kind": "filter", "plugin": "NodeAffinity", "run": "B", "node": SCRIPT, "message": SCRIPT},
+        {"kind": "tie"},
+    ]
+    sentences = [
+        f"NodeResourcesFit scores {SCRIPT} : n1 as 98 : 93 in A, 1 : 6 in B",
+        f"NodeAffinity filters out {SCRIPT} in B: {SCRIPT}",
+        "equal scores; chosen by the tie-break",
+    ]
+    empty = {"plugin": "", "run": "", "node": "", "message": "", "scores": []}
+    differences: list[dict[str, Any]] = [
+        {
+            "pod": f"default/{name}",
+            "node_a": SCRIPT,
+            "node_b": "n1",
+            "at_s": 10.0 * place,
+            "why": {**empty, **reason},
+            "state": "different" if place else "equal",
+            "because": because,
+            "given": f"follows from default/{SCRIPT}" if place else "the first difference",
+            "follows_from": f"default/{SCRIPT}" if place else "",
+            "changed": [],
+        }
+        for place, (name, because, reason) in enumerate(zip((SCRIPT, "p1", "p2"), sentences, why, strict=True))
+    ]
+    counts = {"common": 26, "only_in_a": 0, "only_in_b": 0, "same_node": 17, "moved": 3}
+    counts |= {"only_placed_in_a": 1, "only_placed_in_b": 2, "placed_in_neither": 3}
+    return {
+        "version": report["version"],
+        "a": {"name": "default", "kind": "simulated", "report": report},
+        "b": {"name": SCRIPT, "kind": "simulated", "report": report},
+        "parameters": [["configuration", "default", SCRIPT]],
+        "notes": [],
+        "pods": counts,
+        "differences": differences,
+        "not_listed": 1,
+        "figures": [
+            {"name": name, "text": name, "a": a, "b": b, "is_more_better": False, "is_measured": name == "cpu"}
+            for name, a, b in (("pending-p99", 1.0, 3.0), ("fragmentation:cpu", 0.5, 0.25), ("cpu", None, 1.0))
+        ],
+        "pending": {"bounds_s": [], "a": [], "b": []},
+        "paired": {"pods": 20, "mean_s": 1.5, "standard_error_s": 0.5, "sooner": 1, "later": 4, "equal": 15},
+    }
+
+
+def large() -> Report:
+    return report_of(generate(default_workload(nodes=10_000, pods=20)))
+
+
+def loaded() -> Report:
+    scenario = Scenario(cluster(2, 1), arrivals(4, 100.0))
+    return loads.report_of(scenario, play(scenario))
+
+
+def write_record(path: Path) -> None:
+    """Write a record of one node, and of a pod that is placed on it."""
+    metadata = msgspec.structs.replace(pod("recorded").metadata, uid="u")
+    waiting = msgspec.structs.replace(pod("recorded"), metadata=metadata)
+    with RecordWriter(path) as writer:
+        writer.write(Header(1, "0.1.0", 0.0))
+        writer.write(Change(0.0, "nodes", "ADDED", msgspec.Raw(msgspec.json.encode(make_node("n0", cpu="4")))))
+        writer.write(Synced(0.0))
+        writer.write(Change(1.0, "pods", "ADDED", msgspec.Raw(msgspec.json.encode(waiting))))
+        writer.write(End(2.0))

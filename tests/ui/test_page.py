@@ -1,0 +1,300 @@
+"""In a real browser, every view shows its report without an error, and names stay text."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+
+from tests.ui.conftest import served
+from tests.ui.reports import HOSTILE, LONG, RIGHT_TO_LEFT, SCRIPT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.slow
+
+VIEWS = {
+    "overview": "Utilisation",
+    "pending": "Pods without a node",
+    "why": "Why is this pod pending?",
+    "decision": "Decisions",
+    "preempted": "Preempted pods",
+    "nodes": "The chosen node",
+    "timeline": "In this interval",
+    "notes": "What is and is not modelled",
+}
+
+
+@pytest.fixture
+def address(addresses: dict[str, str]) -> str:
+    return addresses["busy"]
+
+
+def opened(page: Page, address: str, fragment: str = "") -> None:
+    page.goto("about:blank")  # another fragment alone would not load the page again
+    page.goto(address + fragment)
+    page.wait_for_selector("main[data-view]")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1300, 400])
+@pytest.mark.parametrize("name", ["busy", "decided", "compared"])
+def test_each_view_shows_the_report_and_fits_the_window(
+    page: Page, addresses: dict[str, str], name: str, width: int, scheme: str
+) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    opened(page, addresses[name])
+    views = {**VIEWS, "compare": "Why pods landed elsewhere"} if name == "compared" else VIEWS
+    for view, heading in views.items():
+        page.evaluate("view => { location.hash = `#/${view}`; }", view)
+        page.wait_for_selector(f'main[data-view="{view}"]')
+        assert heading in page.locator("main h2").all_inner_texts()
+        assert page.get_by_role("alert").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        charts = page.locator(".chart")
+        for at in range(charts.count()):
+            charts.nth(at).locator("canvas").wait_for()
+            assert len(charts.nth(at).get_attribute("aria-label") or "") > 30
+
+
+@pytest.mark.parametrize("name", ["busy", "decided", "compared"])
+def test_everything_that_can_be_used_has_a_name(page: Page, addresses: dict[str, str], name: str) -> None:
+    opened(page, addresses[name])
+    for view in VIEWS:
+        page.evaluate("view => { location.hash = `#/${view}`; }", view)
+        page.wait_for_selector(f'main[data-view="{view}"]')
+        tree = page.locator("body").aria_snapshot()
+        roles = "button|link|combobox|searchbox|slider|checkbox|grid|region|application|img"
+        assert re.findall(rf"^ *- (?:{roles})(?: *$|: *$| \[)", tree, re.MULTILINE) == []
+
+
+def test_a_run_is_played_at_the_chosen_speed(page: Page, address: str) -> None:
+    opened(page, address, "#/timeline?t=280")
+    page.get_by_label("Speed").select_option("8")
+    page.locator("main").click(position={"x": 5, "y": 5})
+    page.keyboard.press(" ")
+    page.get_by_role("button", name="Pause").wait_for()
+    page.get_by_role("button", name="Play").wait_for()  # it ends by itself
+    slider = page.get_by_role("slider", name="Virtual time")
+    assert slider.input_value() == slider.get_attribute("max")
+
+
+def test_hostile_names_are_text(page: Page, address: str) -> None:
+    opened(page, address, "#/pending")
+    cells = page.locator(".vspace .vrow").all_inner_texts()
+    for name in HOSTILE:
+        assert any(f"default/{name}" in row for row in cells)
+    opened(page, address, "#/notes")
+    assert page.get_by_text(SCRIPT, exact=True).count() >= 3
+    opened(page, address, f"#/nodes?node={quote(SCRIPT)}")
+    assert page.locator(".detail h3").first.text_content() == SCRIPT
+    for name in (RIGHT_TO_LEFT, LONG):
+        opened(page, address, f"#/why?pod={quote(f'default/{name}')}")
+        assert page.locator("main .facts dd").first.text_content() == f"default/{name}"
+    assert page.locator("main script, main img").count() == 0
+
+
+def test_a_row_opens_why_its_pod_is_pending(page: Page, address: str) -> None:
+    opened(page, address)
+    page.keyboard.press("2")
+    page.wait_for_selector('main[data-view="pending"]')
+    page.keyboard.press("/")
+    page.keyboard.type("BIG2")
+    assert page.locator(".vspace .vrow").count() == 1
+    page.keyboard.press("Escape")
+    page.get_by_role("grid", name="Pods without a node").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_selector('main[data-view="why"]')
+    bars = page.locator(".bars").first.locator("li").all_inner_texts()
+    assert [" ".join(bar.split()) for bar in bars] == [
+        "5 Insufficient cpu NodeResourcesFit 83 %",
+        "1 node(s) had untolerated taint(s) TaintToleration 17 %",
+    ]
+    assert page.get_by_text("cpu free").first.inner_text().startswith("5 cores more")
+
+
+def test_a_decision_has_its_scores_by_plugin_beside_the_second_choice(page: Page, addresses: dict[str, str]) -> None:
+    opened(page, addresses["decided"], "#/decision?pod=default/p0")
+    table = page.get_by_role("region", name="Scores of the chosen node and the second choice")
+    headings = [" ".join(text.split()) for text in table.locator("thead th").all_inner_texts()]
+    assert headings[:2] == ["chosen: n0", f"second: {LONG}"]
+    assert headings[2:5] == ["Plugin", "Weight", "raw"]
+    rows = {row.split()[0]: row.split()[1:] for row in table.locator("tbody tr").all_inner_texts()}
+    weight, *chosen, _, _, _, difference = rows["NodeResourcesFit"]
+    assert (weight, chosen[1], difference) == ("1", chosen[2], rows["Total"][-1])
+    assert difference.startswith("+")
+    page.get_by_role("link", name="The node at that time").click()
+    page.wait_for_selector('main[data-view="nodes"]')
+    assert page.locator(".detail h3").first.text_content() == "n0"
+
+
+def test_the_timeline_jumps_to_a_decision(page: Page, addresses: dict[str, str]) -> None:
+    opened(page, addresses["decided"], "#/timeline?t=0")
+    rows = page.get_by_role("grid", name="What happened in the interval")
+    rows.get_by_text("default/p0", exact=True).first.click()
+    page.wait_for_selector('main[data-view="decision"]')
+    assert page.locator(".parts .facts dd").first.inner_text() == "default/p0"
+    opened(page, addresses["decided"], f"#/why?pod={quote(f'default/{SCRIPT}')}")
+    page.get_by_role("link", name="Its latest attempts").click()
+    page.wait_for_selector('main[data-view="decision"]')
+    assert page.locator(".parts .facts dd").first.text_content() == f"default/{SCRIPT}"
+    [reason] = page.locator(".bars li").all_inner_texts()
+    assert " ".join(reason.split()).startswith("4 Insufficient cpu NodeResourcesFit 100 % such as ")
+
+
+def test_a_pod_whose_decisions_are_not_kept_is_said_to_have_none(page: Page, addresses: dict[str, str]) -> None:
+    opened(page, addresses["decided"], "#/decision?pod=default/gone")
+    assert page.get_by_role("status").last.inner_text().startswith("No decision about default/gone was kept")
+    opened(page, addresses["busy"], "#/decision?pod=default/p0")
+    assert page.get_by_text("This report has no decisions").is_visible()
+    assert page.get_by_role("status").inner_text().startswith("default/p0 was bound at 0 s to ")
+
+
+def test_a_comparison_names_the_first_plugin_that_says_why(page: Page, addresses: dict[str, str]) -> None:
+    opened(page, addresses["compared"])
+    assert page.locator("main").get_attribute("data-view") == "compare"
+    rows = page.get_by_role("grid", name="Pods that landed elsewhere, with reasons").locator(".vspace .vrow")
+    words = [row.split("n1")[-1].strip() for row in rows.all_inner_texts()]
+    assert words[0].endswith("as 98 : 93 in A, 1 : 6 in B")
+    assert words[1] == f"NodeAffinity filters out {SCRIPT} in B: {SCRIPT}"
+    assert words[2] == "equal scores; chosen by the tie-break"
+    assert page.locator(".first-cause th").inner_text() == "NodeResourcesFit"
+    figures = page.get_by_role("region", name="Figures of both runs").locator("tbody tr").all_inner_texts()
+    assert [row.split() for row in figures] == [
+        ["pending-p99", "1", "s", "3", "s", "+2", "s", "worse"],
+        ["cpu:", "fragmentation:cpu", "50.00", "%", "25.00", "%", "−25.00", "%", "better"],
+        ["cpu", "–", "1", "s", "–"],
+    ]
+    page.get_by_label("Cause").select_option(label="1 × NodeAffinity (filter)")
+    rows.first.click()
+    assert f"follows from default/{SCRIPT}" in page.locator(".facts").first.inner_text()
+    link = page.url
+    opened(page, link)
+    assert page.locator("main h3").first.text_content() == "default/p1"
+
+
+def test_a_link_opens_the_same_view_again(page: Page, address: str) -> None:
+    opened(page, address, "#/nodes")
+    page.get_by_role("button", name="pods").click()
+    page.get_by_label("Group by").select_option("team")
+    page.locator(".nodemap canvas").focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("]")
+    link, node = page.url, page.locator(".detail h3").first.inner_text()
+    shown = page.locator(".scrubber output").inner_text()
+    opened(page, link)
+    assert page.locator(".detail h3").first.inner_text() == node
+    assert page.locator(".scrubber output").inner_text() == shown
+    assert page.get_by_role("button", name="pods").get_attribute("aria-pressed") == "true"
+    assert page.get_by_label("Group by").input_value() == "team"
+
+
+@pytest.mark.parametrize(
+    ("fragment", "view"),
+    [
+        ("#/none", "overview"),
+        ("#/%E0%A4%A", "overview"),
+        ("#/overview?report=99&load=none", "overview"),
+        ("#/nodes?resource=none&group=none&t=none&node=none&sorted=none", "nodes"),
+        ("#/timeline?t=-5", "timeline"),
+        ("#/timeline?t=1e99", "timeline"),
+        ("#/pending?reason=none&state=none&q=none", "pending"),
+        ("#/why?pod=%3Cscript%3E", "why"),
+        ("#/decision?pod=%3Cscript%3E&attempt=none&outcome=none", "decision"),
+    ],
+)
+def test_an_address_that_names_nothing_shows_the_view(
+    page: Page, addresses: dict[str, str], fragment: str, view: str
+) -> None:
+    opened(page, addresses["decided"], fragment)
+    assert page.locator("main").get_attribute("data-view") == view
+    assert page.get_by_role("alert").count() == 0
+
+
+def test_keys_are_shown_and_colours_change(page: Page, address: str) -> None:
+    opened(page, address)
+    page.keyboard.press("?")
+    assert page.get_by_role("dialog", name="Keys").is_visible()
+    page.keyboard.press("Escape")
+    assert page.get_by_role("dialog").count() == 0
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(background)
+    page.keyboard.press("t")
+    page.keyboard.press("t")
+    assert page.get_by_role("button", name="Colours: dark").is_visible()
+    assert page.evaluate(background) != light
+
+
+def test_the_map_of_ten_thousand_nodes_finds_the_node_at_a_point(page: Page, addresses: dict[str, str]) -> None:
+    opened(page, addresses["large"], "#/nodes?group=+")
+    canvas = page.locator(".nodemap canvas")
+    canvas.click(position={"x": 2, "y": 2})
+    assert page.locator(".detail h3").first.inner_text() == "node-0000"
+    page.keyboard.press("End")
+    assert page.locator(".detail h3").first.inner_text() == "node-9999"
+    box = canvas.bounding_box()
+    assert box is not None
+    assert box["height"] < 700
+
+
+def test_real_load_is_shown_where_it_is_declared(page: Page, addresses: dict[str, str]) -> None:
+    opened(page, addresses["loaded"])
+    assert page.get_by_label("Line chart of real load over virtual time: cpu").is_visible()
+    opened(page, addresses["busy"])
+    assert page.get_by_text("Real load").count() == 0
+
+
+# --- served -------------------------------------------------------------------------------------------------------
+
+
+def test_two_reports_are_compared(page: Page, files: dict[str, str]) -> None:
+    with served(files["a"], files["b"]) as url:
+        opened(page, url, "#/compare")
+        assert page.get_by_role("row", name="Pods placed").first.inner_text().split() == [
+            "Pods",
+            "placed",
+            "20",
+            "20",
+            "=",
+        ]
+        table = page.get_by_role("grid", name="Pods that landed elsewhere")
+        assert table.locator(".vspace .vrow").count() == 1
+        assert "n1" in table.locator(".vspace .vrow").inner_text()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1300
+        page.get_by_label("Report", exact=True).select_option("1")
+        assert "report=1" in page.url
+        for view, heading in VIEWS.items():
+            page.evaluate("view => { location.hash = `#/${view}?report=1`; }", view)
+            page.wait_for_selector(f'main[data-view="{view}"]')
+            assert heading in page.locator("main h2").all_inner_texts()
+
+
+def test_a_report_of_an_earlier_version_and_a_record_are_shown(page: Page, files: dict[str, str]) -> None:
+    with served(files["old"], files["c"]) as url:
+        opened(page, url)
+        assert page.locator("h1").inner_text() == "26 pods on 6 nodes"
+        for view in [*VIEWS, "compare"]:
+            page.evaluate("view => { location.hash = `#/${view}`; }", view)
+            page.wait_for_selector(f'main[data-view="{view}"]')
+            assert page.get_by_role("alert").count() == 0
+        opened(page, url, "#/nodes?report=1&node=n0")
+        assert page.locator("h1").inner_text() == "1 pod on 1 node"
+        assert "default/recorded" in page.locator(".detail .vspace").inner_text()
+        page.locator(".detail .vspace .vrow").click()
+        page.wait_for_selector('main[data-view="decision"]')
+        assert page.get_by_text("Only this node fitted, so no plugin scored it.").is_visible()
+        assert "report=1" in page.url
+
+
+def test_a_comparison_is_served(page: Page, files: dict[str, str]) -> None:
+    with served(files["compared"]) as url:
+        opened(page, url)
+        assert page.get_by_role("heading", name="Why pods landed elsewhere").is_visible()
+        page.get_by_label("Report", exact=True).select_option("1")
+        assert "report=1" in page.url
