@@ -60,8 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def read_arguments(namespace: argparse.Namespace) -> CompareArguments:
     """Convert the parsed arguments. Raises ConfigError that names the flag, what was expected and what was given."""
-    ours = frozenset(("config", "output", "html", "placements", "quiet"))
-    names = [name for name in SimulateArguments.__slots__ if name not in ours]
+    # `output` and `quiet` are of this command; arguments of the report of `simulate` have no flags here.
+    ours = ("output", "quiet")
+    names = [name for name in SimulateArguments.__slots__ if name not in ours and hasattr(namespace, name)]
     simulate = SimulateArguments(**{name: getattr(namespace, name) for name in names})
     check_arguments(simulate)
     if not 0 <= namespace.limit <= MAX_LIMIT:

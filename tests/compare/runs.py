@@ -41,6 +41,7 @@ def packing(strategy: str) -> str:
 
 
 LEAST, MOST = packing("LeastAllocated"), packing("MostAllocated")
+SAMPLING = _PROFILE + "  percentageOfNodesToScore: 10\n"
 WITHOUT_TAINTS = _PROFILE + "  plugins: {multiPoint: {disabled: [{name: TaintToleration}]}}\n"
 
 

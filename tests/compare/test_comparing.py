@@ -7,11 +7,14 @@ import pytest
 
 from kscheduler.compare.comparing import Comparison, PodDifference, compare
 from kscheduler.errors import ConfigError
+from kscheduler.simulator.inputs import build_scenario
+from kscheduler.simulator.options import SimulateArguments
 from kscheduler.simulator.scenario import Arrival, Scenario
 from tests.compare.runs import (
     DEFAULT,
     LEAST,
     MOST,
+    SAMPLING,
     WITHOUT_TAINTS,
     arriving,
     nodes,
@@ -172,3 +175,19 @@ def test_the_result_is_the_same_each_time_but_for_what_the_machine_took() -> Non
         figures = [each for each in found.figures if not each.is_measured]
         texts.append(msgspec.json.encode(msgspec.structs.replace(found, a=calm[0], b=calm[1], figures=figures)))
     assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "node_count"), [(DEFAULT, MOST, 20), (WITHOUT_TAINTS, LEAST, 20), (SAMPLING, DEFAULT, 120)]
+)
+def test_every_difference_of_two_simulations_has_a_reason(a: str, b: str, node_count: int) -> None:
+    scenario = build_scenario(SimulateArguments(nodes=str(node_count), pods="60", seed=5))
+    sides = (simulated(name, scenario, config, seed=5, first_on_tie=False) for name, config in (("a", a), ("b", b)))
+    one, other = sides
+    found = compare(one, other, limit=1_000)
+    assert found.not_listed == 0
+    assert len(found.differences) == found.pods.different > 0
+    assert {each.why.kind for each in found.differences} <= {"filter", "score", "tie", "not examined"}
+    assert [each.state for each in found.differences].count("equal") == 1
+    assert found.differences[0].state == "equal"
+    assert all(each.follows_from for each in found.differences if each.state == "different")
