@@ -48,7 +48,8 @@ class NodeView:
     message: str = ""
     scores: Mapping[str, Score] = field(default_factory=dict)  # by plugin, in the order of the configuration
     total: int = 0  # with the scores of extenders
-    pods: frozenset[str] = frozenset()  # namespace/name of the pods on it, and of those assumed there
+    # namespace/name of the pods on it, and of those assumed there; None if not known
+    pods: frozenset[str] | None = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def take_attempt(
 def without_details(found: Decision | Rejection, nodes: Iterable[str], at_s: float, number: int) -> Attempt:
     """Return an attempt of which only the result is known."""
     chosen, message = (found.node_name, "") if isinstance(found, Decision) else ("", found.message)
-    return Attempt(at_s, number, chosen, {name: NodeView(Fit.UNKNOWN) for name in nodes}, message)
+    return Attempt(at_s, number, chosen, {name: NodeView(Fit.UNKNOWN, pods=None) for name in nodes}, message)
 
 
 def _views(

@@ -307,9 +307,9 @@ def _explained(
     in_b = b.attempts(watched, until_s)
     silent = [side.name for side, made in ((a, in_a), (b, in_b)) if made is None]
     if silent:
-        notes.append(f"Filter results and scores are not in {', '.join(silent)}: a report has only where pods landed.")
+        notes.append(f"Filter results and scores are not in {', '.join(silent)}: a report without decisions has none.")
     found = [_Explained.of(landing, in_a, in_b, of_a, of_b) for landing in first]
-    if in_a is not None and in_b is not None and in_a.counts == in_b.counts:
+    if in_a is not None and in_b is not None and in_a.counts == in_b.counts != "":
         found.sort(key=lambda each: (each.number, each.landing.order))
     ranks = {each.landing.key: rank for rank, each in enumerate(found)}
     return [_difference(each, rank, ranks, found, of_a, of_b) for rank, each in enumerate(found)]
@@ -387,10 +387,15 @@ def _difference(
     )
 
 
-def _changed(a: Attempt, b: Attempt) -> frozenset[str]:
-    """Return the pods that one of the nodes in question held in one run only."""
-    nodes = [(a.nodes[name], b.nodes[name]) for name in a.nodes if name in b.nodes]
-    return frozenset().union(*(in_a.pods ^ in_b.pods for in_a, in_b in nodes))
+def _changed(a: Attempt, b: Attempt) -> frozenset[str] | None:
+    """Return the pods that one of the nodes in question held in one run only; None if that is not known."""
+    changed: frozenset[str] = frozenset()
+    for name, in_a in a.nodes.items():
+        in_b = b.nodes.get(name)
+        if in_b is None or in_a.pods is None or in_b.pods is None:
+            return None
+        changed |= in_a.pods ^ in_b.pods
+    return changed
 
 
 def _earliest(changed: frozenset[str], rank: int, ranks: Mapping[str, int], listed: Sequence[_Explained]) -> str:

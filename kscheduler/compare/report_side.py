@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from kscheduler.compare.kept_attempts import KeptDecisions, kept_attempts
 from kscheduler.compare.pod_outcomes import NEVER, NOT_PLACED, PodOutcomes
 from kscheduler.compare.sides import Run
 from kscheduler.compare.watching import Attempts, Watched
@@ -26,39 +27,45 @@ class _Placements(msgspec.Struct):
     bound_s: list[float]
 
 
-class _WithPlacements(msgspec.Struct):
+class _Details(msgspec.Struct):
+    """The parts of a report that not every one has."""
+
     placements: _Placements | None = None
+    decisions: KeptDecisions | None = None
 
 
 _decode = json_decoder(Report)
-_decode_placements = json_decoder(_WithPlacements)
+_decode_details = json_decoder(_Details)
 
 
 class ReportSide:
-    """A report that was read from a file. What the plugins answered is not in it."""
+    """A report that was read from a file. What the plugins answered is known if it has decisions."""
 
     kind = "report"
     arrivals = 0
 
-    def __init__(self, name: str, report: Report, pods: PodOutcomes | None) -> None:
+    def __init__(
+        self, name: str, report: Report, pods: PodOutcomes | None, decisions: KeptDecisions | None = None
+    ) -> None:
         self.name = name
         self._run = Run(report, pods)
+        self._decisions = decisions
 
     def run(self, progress: Progress | None = None) -> Run:
         return self._run
 
     def attempts(self, watched: Watched, until_s: float | None) -> Attempts | None:
-        return None
+        return None if self._decisions is None else kept_attempts(self._decisions, watched)
 
 
 def read_report(path: Path, content: bytes) -> ReportSide:
     """Return the side of a report's JSON. Raises ConfigError, naming the file and the first fault, if it is none."""
     try:
-        report, placements = _decode(content), _decode_placements(content).placements
-        pods = _pods(report, placements)
+        report, details = _decode(content), _decode_details(content)
+        pods = _pods(report, details.placements)
     except DecodeError as error:
         raise ConfigError(f"{path}: expected a report of `kscheduler simulate --output`: {error}") from error
-    return ReportSide(path.name, report, pods)
+    return ReportSide(path.name, report, pods, details.decisions)
 
 
 def _pods(report: Report, placements: _Placements | None) -> PodOutcomes:

@@ -11,6 +11,7 @@ from kscheduler.compare.reasons import Why
 from kscheduler.simulator.report_text import aligned_table
 from kscheduler.simulator.units import percent, seconds
 
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 BAR = 24  # characters of the longest bar
 _SHARES = ("placed", "allocated", "fragmentation")
 _SECONDS = ("pending", "simulated", "cpu")
@@ -27,7 +28,9 @@ def to_text(comparison: Comparison) -> str:
         [*_histogram(comparison.pending), *_paired(comparison.paired)],
         list(_notes(comparison)),
     ]
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+    text = "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+    # Names come from files of others: what a terminal would take for a command is shown as a mark.
+    return "".join(each if each.isprintable() or each == "\n" else REPLACEMENT for each in text)
 
 
 def _headline(comparison: Comparison) -> Iterator[str]:

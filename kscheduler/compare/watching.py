@@ -32,7 +32,7 @@ class Attempts:
     """The attempts at watched pods, by namespace/name of the pod, in the order in which they were made.
 
     Their times are seconds since the first arrival, which is at `start_s` of the simulation's clock. `counts`: what
-    their numbers count, so that attempts of two runs can be put in order.
+    their numbers count, so that attempts of two runs can be put in order; "": nothing.
     """
 
     def __init__(self, watched: Watched, start_s: float = 0.0, counts: str = "decisions") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.compare.comparing import Comparison, compare
 from kscheduler.compare.text import to_text
@@ -50,6 +51,14 @@ def test_without_a_difference_it_says_so() -> None:
     scenario = Scenario(nodes(2), arriving(*small_pods(3)))
     text = to_text(compare(simulated("a", scenario), simulated("b", scenario)))
     assert "every pod landed equally in both\n" in text
+
+
+def test_names_are_text_whatever_is_in_them(packed: Comparison) -> None:
+    hostile = "\x1b[2Jsecond\u202e\rline"
+    first = replace(packed.differences[0], pod=hostile, because=f"{hostile}\nthird")
+    text = to_text(replace(packed, differences=[first], notes=[hostile]))
+    assert not {"\x1b", "\u202e", "\r"} & set(text)
+    assert "note: \ufffd[2Jsecond\ufffd\ufffdline\n" in text
 
 
 def test_pods_that_are_not_listed_are_counted() -> None:
