@@ -161,7 +161,7 @@ def _shortened(text: str) -> str:
 
 def _left(rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Yield table rows as lines with all columns to the left."""
-    listed = list(rows)
+    listed = [[" ".join(cell.split("\n")) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*listed, strict=True)]
     for row in listed:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -57,6 +57,7 @@ def test_names_are_text_whatever_is_in_them(packed: Comparison) -> None:
     hostile = "\x1b[2Jsecond\u202e\rline"
     first = replace(packed.differences[0], pod=hostile, because=f"{hostile}\nthird")
     text = to_text(replace(packed, differences=[first], notes=[hostile]))
+    assert f"line{chr(10)}third" not in text
     assert not {"\x1b", "\u202e", "\r"} & set(text)
     assert "note: \ufffd[2Jsecond\ufffd\ufffdline\n" in text
 

@@ -64,7 +64,7 @@ def test_an_attempt_has_what_plugins_answered_for_the_nodes_in_question() -> Non
         "NodeResourcesFit",
         "Insufficient cpu",
     )
-    assert views["n0"].pods == {"default/p0"}
+    assert views["n0"].pods == frozenset({"default/p0"})
     assert views["n1"].fit is Fit.FITS
     assert views["n1"].total == sum(score.weighted for score in views["n1"].scores.values()) > 0
     assert list(views["n1"].scores)[:2] == ["TaintToleration", "NodeResourcesFit"]
