@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,7 +38,9 @@ def read_sides(arguments: CompareArguments) -> tuple[Side, Side]:
     kinds = [_kind(path) for path in paths]
     guests = GuestPlugins(cache_dir=None, reloads=False)
     configs = {
-        path: _configuration(path, guests) for path, kind in zip(paths, kinds, strict=True) if kind == CONFIGURATION
+        path: _configuration(path, guests)
+        for path, kind in dict(zip(paths, kinds, strict=True)).items()
+        if kind == CONFIGURATION
     }
     # 2. What are configurations simulated on?
     simulate = _input(arguments, kinds)
@@ -63,6 +67,8 @@ def _names(a: str, b: str) -> tuple[str, str]:
 def _kind(path: str) -> str:
     if path == DEFAULT and not Path(path).exists():
         return CONFIGURATION
+    if stat.S_ISFIFO(_mode(path)):
+        return CONFIGURATION  # a pipe can be read once only
     try:
         begin = _beginning(Path(path))
     except OSError as error:
@@ -85,6 +91,13 @@ def _kind(path: str) -> str:
 
 
 _EXPECTED = "a record, a report of `kscheduler simulate --output`, or a KubeSchedulerConfiguration"
+
+
+def _mode(path: str) -> int:
+    try:
+        return os.stat(path).st_mode
+    except (OSError, ValueError):
+        return 0  # reading it says what is wrong
 
 
 def _beginning(path: Path) -> bytes:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from kscheduler import __version__
 from kscheduler.compare.kept_attempts import KeptDecisions, kept_attempts
 from kscheduler.compare.pod_outcomes import NEVER, NOT_PLACED, PodOutcomes
 from kscheduler.compare.sides import Run
@@ -34,6 +35,11 @@ class _Details(msgspec.Struct):
     decisions: KeptDecisions | None = None
 
 
+class _Version(msgspec.Struct):
+    version: str
+
+
+_decode_version = json_decoder(_Version)
 _decode = json_decoder(Report)
 _decode_details = json_decoder(_Details)
 
@@ -64,8 +70,20 @@ def read_report(path: Path, content: bytes) -> ReportSide:
         report, details = _decode(content), _decode_details(content)
         pods = _pods(report, details.placements)
     except DecodeError as error:
-        raise ConfigError(f"{path}: expected a report of `kscheduler simulate --output`: {error}") from error
+        expected = f"a report of `kscheduler simulate --output`{_writer(content)}"
+        raise ConfigError(f"{path}: expected {expected}: {error}") from error
     return ReportSide(path.name, report, pods, details.decisions)
+
+
+def _writer(content: bytes) -> str:
+    """Return which other version wrote the report, for a message; "" if it is this one's, or that is not known."""
+    try:
+        version = _decode_version(content).version
+    except DecodeError:
+        return ""
+    return (
+        f" that this version can read, and this one is of kscheduler {version[:40]}" if version != __version__ else ""
+    )
 
 
 def _pods(report: Report, placements: _Placements | None) -> PodOutcomes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +67,17 @@ def test_a_file_named_default_is_taken_as_such(folder: Path) -> None:
     (folder / "default").write_text("kind: Other")
     with pytest.raises(ConfigError, match="default: apiVersion: expected"):
         read("default", "least.yaml", GENERATED)
+
+
+def test_a_configuration_may_come_from_a_pipe(folder: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, LEAST.encode())
+    os.close(writing)
+    try:
+        piped, _ = read(f"/dev/fd/{reading}", "least.yaml", GENERATED)
+    finally:
+        os.close(reading)
+    assert (piped.kind, folder.exists()) == ("simulated", True)
 
 
 def test_files_of_one_name_keep_their_folders(folder: Path) -> None:

@@ -85,6 +85,10 @@ def test_a_report_and_a_simulation_share_what_the_simulation_knows() -> None:
     ("change", "message"),
     [
         ({"latency": 5}, r"r\.json: expected a report of `kscheduler simulate --output`: .*latency"),
+        (
+            {"latency": 5, "version": "9.9"},
+            r"that this version can read, and this one is of kscheduler 9\.9: .*latency",
+        ),
         ({"placements": {"nodes": []}}, "placements"),
         ({"placements": placements(("p0", 7))}, "expected indexes of nodes"),
         ({"placements": placements(("p0", -1))}, "expected indexes of nodes"),
