@@ -37,7 +37,7 @@ from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.object_changes import ObjectChange
 from kscheduler.simulator.real_run import few_collections
 from kscheduler.simulator.recorded import NOTE, read_recorded
-from kscheduler.simulator.report import build_report
+from kscheduler.simulator.report import Report, build_report
 from kscheduler.simulator.run import Progress, RunSettings, SchedulerUnderTest, simulate_scenario, unscheduled_condition
 from kscheduler.simulator.scenario import Scenario
 from kscheduler.snapshot.pod_info import PodInfo
@@ -64,7 +64,7 @@ class RecordedSide:
         with few_collections():
             outcome = simulate_scenario(self._scenario, lambda *_: _Idle(), _NOBODY_SCHEDULES, progress)
             self._start_s = outcome.accounting.start_s or 0.0
-            return Run(build_report(self._scenario, outcome, {}), outcomes_of(outcome))
+            return Run(_excused(build_report(self._scenario, outcome, {})), outcomes_of(outcome))
 
     def attempts(self, watched: Watched, until_s: float | None) -> Attempts | None:
         """Play the record once more, up to `until_s`, and judge the placements of these pods."""
@@ -147,6 +147,14 @@ def _looking_at_all(config: SchedulerConfig) -> SchedulerConfig:
     """Return the configuration with all nodes examined: which ones a scheduler had examined is not recorded."""
     profiles = tuple(structs.replace(each, percentage_of_nodes_to_score=100) for each in config.profiles)
     return structs.replace(config, percentage_of_nodes_to_score=100, profiles=profiles)
+
+
+def _excused(report: Report) -> Report:
+    """Return the report with violated invariants as a note: the record's scheduler decided, and times are rounded."""
+    if not report.violations:
+        return report
+    note = f"In the record, invariants of a cluster are violated, such as: {report.violations[0]}."
+    return structs.replace(report, violations=[], notes=[*report.notes, note])
 
 
 class _Idle:

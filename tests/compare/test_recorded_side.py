@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
+from kscheduler.api.objects import Pod
 from kscheduler.compare.comparing import compare
 from kscheduler.compare.recorded_side import RecordedSide
 from kscheduler.config.load import parse_config
 from kscheduler.errors import ConfigError
+from kscheduler.record.entries import FORMAT, Change, ChangeType, End, Header, Synced
+from kscheduler.record.writer import RecordWriter
 from kscheduler.simulator.recorded import read_recorded
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from tests.compare.runs import DEFAULT, LEAST, MOST, nodes, simulated, small_pods, write_record
@@ -77,6 +82,25 @@ def test_placements_that_our_scores_do_not_explain_are_not_explained(tmp_path: P
     assert (one.kind, other.kind) == ("record", "record")
     found = compare(sides[0], sides[1])
     assert found.differences[0].why.kind == "other"
+
+
+def test_a_record_in_which_a_node_holds_too_much_is_compared_with_a_note(tmp_path: Path) -> None:
+    path = tmp_path / "a.zst"
+    waiting = [replace(each, metadata=replace(each.metadata, uid=each.key)) for each in small_pods(2, cpu="3")]
+    bound = [replace(each, spec=replace(each.spec, node_name="n0")) for each in waiting]
+    with RecordWriter(path) as writer:
+        writer.write(Header(FORMAT, "0.1.0", 0.0))
+        writer.write(Change(0.0, "nodes", "ADDED", msgspec.Raw(msgspec.json.encode(nodes(1)[0]))))
+        writer.write(Synced(0.0))
+        changes: list[tuple[ChangeType, list[Pod]]] = [("ADDED", waiting), ("MODIFIED", bound)]
+        for kind, pods in changes:
+            for each in pods:
+                writer.write(Change(1.0, "pods", kind, msgspec.Raw(msgspec.json.encode(each))))
+        writer.write(End(2.0))
+    side = RecordedSide(str(path), parse_config(LEAST), GuestPlugins(cache_dir=None, reloads=False))
+    report = side.run().report
+    assert (report.pods.placed, report.violations) == (2, [])
+    assert "violated, such as: at 1 s: node n0 holds 6000 of cpu, has 4000, after pod default/p1." in report.notes[0]
 
 
 def test_a_record_that_was_cut_off_says_so(tmp_path: Path) -> None:
