@@ -19,19 +19,9 @@ from kscheduler.simulator.run import Progress
 MAX_BYTES = 1 << 30
 
 
-class _Placements(msgspec.Struct):
-    """The node of every pod that had one: entry i of each list is about pod i."""
-
-    nodes: list[str]
-    pods: list[str]  # namespace/name
-    node: list[int]  # index into `nodes`
-    bound_s: list[float]
-
-
 class _Details(msgspec.Struct):
-    """The parts of a report that not every one has."""
+    """What the plugins answered, which only a report with decisions has."""
 
-    placements: _Placements | None = None
     decisions: KeptDecisions | None = None
 
 
@@ -68,7 +58,7 @@ def read_report(path: Path, content: bytes) -> ReportSide:
     """Return the side of a report's JSON. Raises ConfigError, naming the file and the first fault, if it is none."""
     try:
         report, details = _decode(content), _decode_details(content)
-        pods = _pods(report, details.placements)
+        pods = _pods(report)
     except DecodeError as error:
         expected = f"a report of `kscheduler simulate --output`{_writer(content)}"
         raise ConfigError(f"{path}: expected {expected}: {error}") from error
@@ -86,8 +76,9 @@ def _writer(content: bytes) -> str:
     )
 
 
-def _pods(report: Report, placements: _Placements | None) -> PodOutcomes:
+def _pods(report: Report) -> PodOutcomes:
     """Return the pods that the report names. Raises DecodeError if its lists contradict each other."""
+    placements = report.placements
     pods = PodOutcomes(has_nodes=placements is not None or report.pods.placed + report.pods.existing == 0)
     if placements is not None:
         pods.node_names = placements.nodes

@@ -76,7 +76,14 @@ def test_two_reports_with_decisions_name_the_first_plugin() -> None:
     report = msgspec.to_builtins(simulated("a", Scenario(nodes(2), arriving(*small_pods(1))), MOST).run().report)
 
     def side(name: str, node: str, scores: dict[str, int]) -> ReportSide:
-        placements = {"nodes": ["n0", "n1"], "pods": ["default/p0"], "node": [int(node[1])], "bound_s": [1.0]}
+        node_index = int(node[1])
+        placements = {
+            "nodes": ["n0", "n1"],
+            "pods": ["default/p0"],
+            "node": [node_index],
+            "bound_s": [1.0],
+            "left_s": [None],
+        }
         kept = {"pods": [{"pod": "default/p0", "decisions": [decision(node, scores)]}], "left_out": 0}
         content = report | {"placements": placements, "decisions": kept}
         return read_report(Path(name), msgspec.json.encode(content))
