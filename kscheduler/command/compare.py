@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
 
+from kscheduler.command.report_files import check_writable, save
 from kscheduler.compare.comparing import Comparison, compare
 from kscheduler.compare.options import CompareArguments
 from kscheduler.compare.reading import read_sides
@@ -14,6 +15,7 @@ from kscheduler.compare.sides import Side
 from kscheduler.compare.text import to_text
 from kscheduler.simulator.progress import progress_on
 from kscheduler.simulator.run import Progress
+from kscheduler.ui.page_file import to_html
 
 EXIT_DIFFERS = 1  # with --fail-on-difference, and for a violated invariant
 EXIT_INTERRUPTED = 130
@@ -22,11 +24,15 @@ EXIT_INTERRUPTED = 130
 def compare_runs(arguments: CompareArguments) -> int:
     """Compare both sides, print the result and return the exit code. Raises ConfigError for wrong input."""
     a, b = read_sides(arguments)
+    if arguments.html is not None:
+        check_writable(arguments.html)
     try:
         found = compare(a, b, arguments.limit, _silently if arguments.quiet else _shown)
     except KeyboardInterrupt:
         print("kscheduler: interrupted; nothing is compared", file=sys.stderr)
         return EXIT_INTERRUPTED
+    if arguments.html is not None:
+        save(arguments.html, to_html(msgspec.json.encode(found)))
     print(to_json(found) if arguments.output == "json" else to_text(found), end="")
     violations = [violation for side in (found.a, found.b) for violation in side.report.violations]
     for violation in violations:

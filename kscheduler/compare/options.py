@@ -26,6 +26,7 @@ class CompareArguments:
     simulate: SimulateArguments
     limit: int = DEFAULT_LIMIT
     output: str = "text"  # or "json"
+    html: str | None = None  # a file for the page
     fail_on_difference: bool = False
     quiet: bool = False
 
@@ -52,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"pods that are listed and explained, the first that landed elsewhere (default {DEFAULT_LIMIT})",
     )
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    parser.add_argument("--html", metavar="FILE", help="write the comparison as one HTML page, too")
     parser.add_argument("--fail-on-difference", action="store_true", help="exit with 1 if a pod landed elsewhere")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     add_input_arguments(parser.add_argument_group("the input of configurations: nodes and pods"))
@@ -61,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def read_arguments(namespace: argparse.Namespace) -> CompareArguments:
     """Convert the parsed arguments. Raises ConfigError that names the flag, what was expected and what was given."""
     # `output` and `quiet` are of this command; arguments of the report of `simulate` have no flags here.
-    ours = ("output", "quiet")
+    ours = ("output", "html", "quiet")
     names = [name for name in SimulateArguments.__slots__ if name not in ours and hasattr(namespace, name)]
     simulate = SimulateArguments(**{name: getattr(namespace, name) for name in names})
     check_arguments(simulate)
@@ -73,6 +75,7 @@ def read_arguments(namespace: argparse.Namespace) -> CompareArguments:
         simulate,
         namespace.limit,
         namespace.output,
+        namespace.html,
         namespace.fail_on_difference,
         namespace.quiet,
     )

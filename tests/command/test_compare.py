@@ -114,3 +114,12 @@ def test_an_interrupted_comparison_prints_nothing(
     monkeypatch.setattr("kscheduler.command.compare.compare", interrupted)
     assert main(["compare", "least.yaml", "most.yaml", *INPUT]) == 130
     assert capsys.readouterr() == ("", "kscheduler: interrupted; nothing is compared\n")
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_page_holds_the_comparison() -> None:
+    assert main(["compare", "least.yaml", "most.yaml", *INPUT, "--html", "page.html", "--quiet"]) == 0
+    page = Path("page.html").read_text()
+    data = page.partition('id="data">')[2].partition("</script>")[0]
+    assert json.loads(data)["differences"]
+    assert main(["compare", "least.yaml", "most.yaml", *INPUT, "--html", "none/page.html", "--quiet"]) == 2
