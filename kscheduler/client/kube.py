@@ -426,7 +426,17 @@ class KubeClient:
 
     async def subject_access_review(self, user: User, verb: str, path: str) -> AccessReview:
         """Return whether this user may do `verb` on a path that is not an API object."""
-        spec: dict[str, object] = {"user": user.name, "nonResourceAttributes": {"path": path, "verb": verb}}
+        return await self._access_review(user, {"nonResourceAttributes": {"path": path, "verb": verb}})
+
+    async def resource_access_review(self, user: User, verb: str, resource: str, namespace: str) -> AccessReview:
+        """Return whether this user may do `verb` on a resource of the core group in a namespace ("": in all)."""
+        attributes = {"verb": verb, "version": "v1", "resource": resource}
+        if namespace:
+            attributes["namespace"] = namespace
+        return await self._access_review(user, {"resourceAttributes": attributes})
+
+    async def _access_review(self, user: User, attributes: dict[str, object]) -> AccessReview:
+        spec: dict[str, object] = {"user": user.name, **attributes}
         if user.groups:
             spec["groups"] = user.groups
         if user.uid:

@@ -130,6 +130,7 @@ class RunOptions:
     assumed_pod_ttl_s: float = 0.0  # 0: assumed pods never expire
     recover_events: bool = True  # write missing Scheduled Events of pods that a predecessor bound
     explain: DecisionLogOptions = field(default_factory=DecisionLogOptions)
+    ui: bool = False  # serve a page about this scheduler at /ui/ of the secure port
     routing_config: str = ""  # "": no webhook, new pods keep the scheduler they name
     plugin_cache_dir: str | None = None  # for compiled wasm plugins; None: the user's cache directory, "": no cache
     record: str = ""  # file to record all decisions in, and what they depend on; "": none
@@ -720,6 +721,12 @@ def _add_own_flags(group: argparse._ArgumentGroup) -> None:
         "write the Scheduled Events that a killed predecessor did not come to write (default true)",
         default=True,
     )
+    _add_boolean(
+        group,
+        "--ui",
+        "serve a page about the running scheduler at /ui/ of the secure port, for users whom the apiserver allows it "
+        "(default false)",
+    )
     group.add_argument(
         "--routing-config",
         default="",
@@ -789,6 +796,8 @@ def _add_top_nodes(to: argparse._ActionsContainer, flag: str, what: str) -> None
 def _run_options(namespace: argparse.Namespace) -> RunOptions:
     if namespace.vmodule and namespace.logging_format != "text":
         raise ConfigError("--vmodule: Only supported for text log format")
+    if namespace.ui and not namespace.secure_port:
+        raise ConfigError("--ui: the page is served at the secure port, and --secure-port=0 serves none")
     gates = {name: value for group in namespace.feature_gates for name, value in group.items()}
     return _from_flags(
         RunOptions,

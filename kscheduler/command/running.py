@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import uvloop
 
@@ -49,6 +49,7 @@ from kscheduler.wasm.loading.plugins import GuestPlugins
 
 if TYPE_CHECKING:
     from kscheduler.explain.explainer import Explainer
+    from kscheduler.serving.live.loop_thread import LoopThread
     from kscheduler.serving.routing.webhook import RoutingWebhook
 
 log = logging.getLogger(__name__)
@@ -179,7 +180,8 @@ async def serve(
             explainer = scheduler.explainer(lambda: leadership_of(elector, identity))
             found: list[Endpoint] = []
             if options.secure_port:
-                found += build_server(config, options, reviewers, clock, metrics, health, explainer)
+                watched = scheduler, lambda: leadership_of(elector, identity)
+                found += build_server(config, options, reviewers, clock, metrics, health, explainer, watched)
             if routing is not None:
                 found.append(build_webhook(routing, scheduler, metrics))
             return Endpoints(found)
@@ -271,6 +273,7 @@ def build_server(
     metrics: Metrics,
     health: Health,
     explainer: Explainer | None,
+    watched: tuple[Scheduler, Callable[[], Leadership]],
 ) -> list[Endpoint]:
     """Build the HTTPS server and what it verifies client certificates with, in the order in which to start them.
 
@@ -287,6 +290,7 @@ def build_server(
     from kscheduler.serving.tls_policy import tls_policy
     from kscheduler.serving.trust import EndpointTrust
 
+    thread = page_thread() if options.ui else None
     policy = tls_policy(options.tls.min_version, options.tls.cipher_suites)
     for warning in policy.warnings:
         log.warning(warning)
@@ -297,27 +301,57 @@ def build_server(
         reviewers.authentication,
         clock,
         random.Random(options.seed),
-        on_change=context.name_authorities,
+        on_change=context.name_authorities if thread is None else thread.hand_over(context.name_authorities),
     )
-    server = Server(
-        Listen(options.bind_address, options.secure_port, context),
-        metrics=metrics,
-        health=health,
-        config=lambda: {"componentconfig": to_v1(config)},
-        authenticator=DelegatedAuthenticator(
-            trust, reviewers.authentication.token_review, clock, ttl_s=options.authentication.token_ttl_s
-        ),
-        authorizer=DelegatedAuthorizer(
-            reviewers.authorization.subject_access_review,
-            clock,
-            always_allow=options.always_allow_paths,
-            allowed_ttl_s=options.authorization.allowed_ttl_s,
-            denied_ttl_s=options.authorization.denied_ttl_s,
-        ),
+    authenticator = DelegatedAuthenticator(
+        trust, reviewers.authentication.token_review, clock, ttl_s=options.authentication.token_ttl_s
     )
+    authorizer = DelegatedAuthorizer(
+        reviewers.authorization.subject_access_review,
+        clock,
+        always_allow=options.always_allow_paths,
+        allowed_ttl_s=options.authorization.allowed_ttl_s,
+        denied_ttl_s=options.authorization.denied_ttl_s,
+    )
+    listen = Listen(options.bind_address, options.secure_port, context)
+
+    def configz() -> dict[str, Any]:
+        return {"componentconfig": to_v1(config)}
+
+    endpoint: Endpoint
+    if thread is None:
+        server = endpoint = Server(
+            listen,
+            metrics=metrics,
+            health=health,
+            config=configz,
+            authenticator=authenticator,
+            authorizer=authorizer,
+        )
+    else:
+        from kscheduler.serving.live.build import Guards, Watched, server_with_page
+
+        scheduler, leadership = watched
+        server, endpoint = server_with_page(
+            thread,
+            listen,
+            Watched(scheduler, explainer, leadership, options.pod_max_in_unschedulable_pods_s),
+            Guards(trust, authenticator, authorizer, reviewers.authentication, reviewers.authorization),
+            metrics=metrics,
+            health=health,
+            config=configz,
+            clock=clock,
+        )
     if explainer is not None:
         server.add_handler(EXPLAIN_PATH, ExplainEndpoint(explainer).answer)
-    return [trust, server]
+    return [trust, endpoint]
+
+
+def page_thread() -> LoopThread:
+    """Return the thread, not started, in which the endpoint runs if it serves the page."""
+    from kscheduler.serving.live.loop_thread import LoopThread
+
+    return LoopThread("ui")
 
 
 def build_webhook(routing: RoutingConfig, scheduler: Scheduler, metrics: Metrics) -> RoutingWebhook:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import count
+from itertools import count, islice
 
 from kscheduler.queue.pod_heap import PodLanes
 from kscheduler.queue.pod_info import PLAIN, Lane, Pool, QueuedPodInfo
@@ -24,6 +24,10 @@ class ActiveQueue:
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return iter(self._lanes)
+
+    def first(self, most: int) -> list[QueuedPodInfo]:
+        """Return up to `most` pods in the order in which they would be popped, without removing them."""
+        return [entry[-1] for entry in islice(self._lanes.entries_in_order(), most)]
 
     def push(self, qpi: QueuedPodInfo) -> None:
         qpi.pool = Pool.ACTIVE

@@ -10,10 +10,11 @@ active: a quick retry after a fault would add load to whatever is broken.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 from kscheduler.queue.active_queue import LessKey
 from kscheduler.queue.pod_heap import PodLanes
@@ -70,6 +71,11 @@ class BackoffQueue:
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return chain(self._rejected, self._faulted)
+
+    def first(self, most: int) -> list[QueuedPodInfo]:
+        """Return up to `most` pods in the order in which their backoffs end, without removing them."""
+        both = heapq.merge(self._rejected.entries_in_order(), self._faulted.entries_in_order())
+        return [entry[-1] for entry in islice(both, most)]
 
     def push(self, qpi: QueuedPodInfo) -> None:
         """Add a pod: to the rejected pods if plugins rejected it, else to the pods that met a fault."""

@@ -40,6 +40,24 @@ class PodHeap:
         """Iterate over the pods in no particular order."""
         return (entry[-1] for entry in chain(self._run, self._entries) if entry[-1].ticket == entry[-2])
 
+    def in_order(self) -> Iterator[Entry]:
+        """Yield the entries of the pods in the order in which they would be popped; nothing may change meanwhile.
+
+        The first n cost O(n log n), however many pods there are.
+        """
+        entries, run = self._entries, iter(self._run)
+        lowest = [(entries[0], 0)] if entries else []  # entries of the heap, all above them were yielded
+        first = next(run, None)
+        while first is not None or lowest:
+            if first is not None and (not lowest or first < lowest[0][0]):
+                entry, first = first, next(run, None)
+            else:
+                entry, at = heapq.heappop(lowest)
+                for below in range(2 * at + 1, min(2 * at + 3, len(entries))):
+                    heapq.heappush(lowest, (entries[below], below))
+            if entry[-1].ticket == entry[-2]:
+                yield entry
+
     def push(self, qpi: QueuedPodInfo, key: SortKey, ticket: int = 0) -> None:
         """Add a pod.
 
@@ -155,6 +173,12 @@ class PodLanes:
         assert heap is not None, f"pod {qpi.key} is not in the lane it names"
         heap.remove(qpi)
         self._drop_if_empty(qpi.lane)
+
+    def entries_in_order(self) -> Iterator[Entry]:
+        """Yield the entries of all lanes' pods in ascending order; nothing may change meanwhile."""
+        if not self._others:
+            return self.plain.in_order()
+        return heapq.merge(self.plain.in_order(), *(heap.in_order() for heap in self._others.values()))
 
     def in_order(self, key: Callable[[QueuedPodInfo], SortKey]) -> list[Lane]:
         """Return the non-empty lanes of pods that call extenders, in the order of their first pods by `key`."""

@@ -20,7 +20,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from itertools import chain, count
+from itertools import chain, count, islice
 from typing import Any, NamedTuple
 
 from kscheduler.api.objects import Pod
@@ -64,6 +64,15 @@ class QueueCounts(NamedTuple):
     backoff: int
     unschedulable: int
     gated: int
+
+
+class FirstPods(NamedTuple):
+    """The first pods of each pool: in the order of popping, of ending backoffs, and of waiting, the longest first."""
+
+    active: list[QueuedPodInfo]
+    backoff: list[QueuedPodInfo]
+    unschedulable: list[QueuedPodInfo]
+    gated: list[QueuedPodInfo]
 
 
 class SchedulingQueue:
@@ -551,6 +560,19 @@ class SchedulingQueue:
     def pending_pods(self) -> Iterator[QueuedPodInfo]:
         """Iterate over the pods of all pools: active, backing off, unschedulable and gated; unordered within a pool."""
         return chain(self._active, self._backoff, self._unschedulable)
+
+    def first_pods(self, most: int) -> FirstPods:
+        """Return up to `most` pods of each pool, in order. O(most), however long the queue is."""
+        return FirstPods(
+            self._active.first(most),
+            self._backoff.first(most),
+            list(islice(self._unschedulable.rejected.values(), most)),
+            list(islice(self._unschedulable.gated.values(), most)),
+        )
+
+    def rejected_by(self) -> dict[str, int]:
+        """Return rejecting plugin -> number of unschedulable pods, as `rejections` counts them, in O(plugins)."""
+        return self._unschedulable.rejected_by()
 
     def in_flight_events(self) -> Counter[str]:
         """Return event label -> number of events kept for pods in flight."""

@@ -19,14 +19,20 @@ class _Kept(NamedTuple, Generic[T]):
 
 
 class AnswerCache(Generic[T]):
-    """A cache whose entries expire. Its size is bounded: when it is full, a new answer replaces the oldest one."""
+    """A cache whose entries expire. Its size is bounded: a new answer replaces the one not used for longest."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, entries: int = ENTRIES) -> None:
         self._clock = clock
-        self._entries: dict[Hashable, _Kept[T]] = {}  # oldest first
+        self._most = entries
+        self._entries: dict[Hashable, _Kept[T]] = {}  # the one not used for longest first
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def known(self, key: Hashable) -> T | None:
+        """Return the cached answer; None if there is none."""
+        kept = self._get(key)
+        return None if kept is None else kept.value
 
     async def answer(
         self, key: Hashable, slots: asyncio.Semaphore, ask: Callable[[], Awaitable[T]], ttl_s: Callable[[T], float]
@@ -43,15 +49,15 @@ class AnswerCache(Generic[T]):
             value = await ask()
             self._entries.pop(key, None)
             if (seconds := ttl_s(value)) > 0:
-                if len(self._entries) >= ENTRIES:
+                if len(self._entries) >= self._most:
                     del self._entries[next(iter(self._entries))]
                 self._entries[key] = _Kept(self._clock.now() + seconds, value)
         return value
 
     def _get(self, key: Hashable) -> _Kept[T] | None:
         """Return the cached answer; None if there is none or it has expired."""
-        kept = self._entries.get(key)
-        if kept is not None and kept.until <= self._clock.now():
-            del self._entries[key]
+        kept = self._entries.pop(key, None)
+        if kept is None or kept.until <= self._clock.now():
             return None
+        self._entries[key] = kept
         return kept

@@ -19,6 +19,7 @@ from cryptography import x509
 from kscheduler.client.concurrency import within
 from kscheduler.client.protocol import User
 from kscheduler.clock import Clock
+from kscheduler.errors import KSchedulerError
 from kscheduler.serving.answer_cache import AnswerCache
 from kscheduler.serving.authorities import Authorities, NotAuthenticated, common_name, user_of
 from kscheduler.serving.request_headers import HeaderNames, Headers
@@ -88,6 +89,10 @@ class Authenticator(Protocol):
         ...
 
 
+class NotReviewed(KSchedulerError):
+    """Raised when the apiserver could not say whose token it is."""
+
+
 class DelegatedAuthenticator:
     """Authenticates requests: verifies certificates itself, and sends tokens to the apiserver (TokenReview)."""
 
@@ -98,17 +103,32 @@ class DelegatedAuthenticator:
         clock: Clock,
         *,
         ttl_s: float = CACHE_TTL_S,
+        invalid_ttl_s: float | None = None,
         timeout_s: float = REVIEW_TIMEOUT_S,
     ) -> None:
+        """Create an authenticator.
+
+        `ttl_s`: for how many seconds the users of tokens are cached; `invalid_ttl_s`: the same of tokens that are
+        invalid, None: as long.
+        """
         self._trust = trust
         self._token_review = token_review
         self._clock = clock
         self._timeout_s = timeout_s
         self._ttl_s = ttl_s
+        self._invalid_ttl_s = ttl_s if invalid_ttl_s is None else invalid_ttl_s
         self._users: AnswerCache[User | None] = AnswerCache(clock)  # SHA-256 of a token -> its user, None if invalid
         self._slots = asyncio.Semaphore(REVIEWS_AT_ONCE)
 
     async def authenticate(self, shown: Shown) -> User | None:
+        try:
+            return await self.identify(shown)
+        except NotReviewed as error:
+            log.warning("a request could not be authenticated", extra={"reasons": [str(error)]})
+            return None
+
+    async def identify(self, shown: Shown) -> User | None:
+        """Return the user as `authenticate` does, but raise NotReviewed if the apiserver could not review the token."""
         faults: list[str] = []
         user = await self._by_certificate(shown, faults)
         if user is None and (token := shown.token) is not None:
@@ -168,18 +188,20 @@ class DelegatedAuthenticator:
         try:
             user = await within(self._timeout_s, self._review(token))
         except TimeoutError:
-            faults.append(f"no answer about a token from the apiserver within {self._timeout_s:g} s")
-            return None
+            raise NotReviewed(f"no answer about a token from the apiserver within {self._timeout_s:g} s") from None
         except Exception as error:
-            faults.append(f"the apiserver could not be asked about a token: {error}")
-            return None
+            raise NotReviewed(f"the apiserver could not be asked about a token: {error}") from error
         if user is None:
             faults.append("invalid bearer token")
         return user
 
     async def _review(self, token: str) -> User | None:
         key = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
-        return await self._users.answer(key, self._slots, lambda: self._token_review(token), lambda _: self._ttl_s)
+
+        def ttl_s(user: User | None) -> float:
+            return self._invalid_ttl_s if user is None else self._ttl_s
+
+        return await self._users.answer(key, self._slots, lambda: self._token_review(token), ttl_s)
 
 
 def _with_authenticated_group(user: User) -> User:

@@ -71,7 +71,7 @@ class Server(Listener):
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Authenticate and authorize a request, call its handler, and answer every error as a metav1.Status."""
         try:
-            user = await self._authenticator.authenticate(_shown(request))
+            user = await self._authenticator.authenticate(shown_by(request))
             if user is None:
                 return status_response(UNAUTHORIZED.status, UNAUTHORIZED.message)
             decision = await self._authorizer.authorize(user, request.method.lower(), request.path)
@@ -128,7 +128,8 @@ def _health_response(answer: Answer) -> web.Response:
     return web.Response(status=200 if answer.ok else 500, text=answer.text)
 
 
-def _shown(request: web.Request) -> Shown:
+def shown_by(request: web.Request) -> Shown:
+    """Return the credentials that a request presents."""
     transport = request.transport
     tls = None if transport is None else transport.get_extra_info("ssl_object")
     certificates = getattr(tls, "peer_certificates", tuple)

@@ -88,6 +88,14 @@ class NodeTable:
         names = self._names
         return [names[row] for row in rows]
 
+    def names(self) -> list[str]:
+        """Return the names of the nodes by row, "" for a row without a node, as a list of the caller's own."""
+        return list(self._names)
+
+    def labels(self) -> list[Mapping[str, str]]:
+        """Return the labels of the nodes by row, as a list of the caller's own."""
+        return [{} if info is None else info.labels for info in self._infos]
+
     @property
     def lowest_priority(self) -> int | None:
         """The lowest priority of any pod on a node: only pods above it can preempt. None without pods."""

@@ -32,12 +32,35 @@ MODULES = (
     "notes.js",
     "reasons.js",
     "compare.js",
+    "shell.js",
     "main.js",
 )
 FILES = (INDEX, *STYLES, CHARTS, *MODULES)
+# The page of a running scheduler has a start of its own, and views over the same parts.
+LIVE = "live/main.js"
+LIVE_MODULES = (
+    "live/connection.js",
+    "live/overview.js",
+    "live/queue.js",
+    "live/decisions.js",
+    "live/pod.js",
+    "live/nodes.js",
+    LIVE,
+)
+LIVE_STYLE = "live/style.css"
+LIVE_FILES = (INDEX, *STYLES, LIVE_STYLE, CHARTS, *(name for name in MODULES if name != "main.js"), *LIVE_MODULES)
 
 
 @cache
 def asset(name: str) -> str:
     """Return the text of one of FILES."""
     return files("kscheduler.ui").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def live_asset(name: str) -> str:
+    """Return the text of one of LIVE_FILES; the index starts the page of a running scheduler."""
+    text = asset(name)
+    if name != INDEX:
+        return text
+    text = text.replace('<script type="module" src="main.js">', f'<script type="module" src="{LIVE}">')
+    return text.replace("</head>", f'<link rel="stylesheet" href="{LIVE_STYLE}">\n</head>', 1)

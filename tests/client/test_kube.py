@@ -777,6 +777,18 @@ async def test_an_access_review_is_asked_with_all_that_is_known_of_the_user(
         assert json.loads(sent.body)["spec"] == {**spec, "nonResourceAttributes": asked}
 
 
+@pytest.mark.parametrize(("namespace", "more"), [("", {}), ("shop", {"namespace": "shop"})])
+async def test_an_access_review_about_a_resource_names_it_and_its_namespace(
+    server: FakeAPIServer, client: KubeClient, namespace: str, more: dict[str, str]
+) -> None:
+    answers(server, "subjectaccessreviews", {"allowed": True, "reason": "a rule"})
+    user = User("alice", groups=("g",))
+    assert await client.resource_access_review(user, "list", "pods", namespace) == AccessReview(True, "a rule")
+    sent = server.sent("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews")[-1]
+    asked = {"verb": "list", "version": "v1", "resource": "pods", **more}
+    assert json.loads(sent.body)["spec"] == {"user": "alice", "groups": ["g"], "resourceAttributes": asked}
+
+
 async def test_a_denial_outweighs_a_permission(server: FakeAPIServer, client: KubeClient) -> None:
     answers(server, "subjectaccessreviews", {"allowed": True, "denied": True, "reason": "no"})
     assert await client.subject_access_review(User("alice"), "get", "/metrics") == AccessReview(False, "no")

@@ -281,7 +281,7 @@ def test_a_flag_is_either_implemented_or_warned_of() -> None:
     own = {
         *("--assumed-pod-ttl", "--bind-concurrency", "--explain-annotations", "--explain-decisions"),
         *("--explain-memory", "--explain-top-nodes", "--plugin-cache-dir", "--recover-events", "--routing-config"),
-        *("--record", "--record-keep-parts", "--record-part-size"),
+        *("--record", "--record-keep-parts", "--record-part-size", "--ui"),
         *("--seed", "--tie-break", "--help", "--feature-gates", "--leader-elect-replace-ended-holder"),
     }
     # A new flag is to be named here, in one of the three ways.
@@ -403,6 +403,13 @@ def test_the_memory_of_decisions_is_bounded_by_flags() -> None:
     assert "expected an amount of memory, such as 32Mi, got 'much'" in refusal("run", "--explain-memory=much")
     assert "expected an amount of memory" in refusal("run", "--explain-memory=-1")
     assert "expected an integer from 0" in refusal("run", "--explain-decisions=-1")
+
+
+def test_the_page_is_off_unless_asked_for_and_needs_the_secure_port() -> None:
+    assert not run().ui
+    assert run("--ui").ui
+    assert run("--ui=false", "--secure-port=0").ui is False
+    assert "--secure-port=0 serves none" in refusal("run", "--ui", "--secure-port=0")
 
 
 def test_explain_takes_a_pod_and_whom_to_ask() -> None:

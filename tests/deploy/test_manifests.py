@@ -337,6 +337,23 @@ def test_the_component_for_live_metrics_only_reads_metrics() -> None:
     ]
 
 
+def test_the_component_for_the_page_adds_its_flag_and_no_right(container: Object) -> None:
+    component = yaml.safe_load((DEPLOY / "ui" / "kustomization.yaml").read_text())
+    [entry] = component["patches"]
+    [step] = yaml.safe_load(entry["patch"])
+    assert (entry["target"], step["path"]) == (
+        {"kind": "Deployment", "name": "kscheduler"},
+        "/spec/template/spec/containers/0/args/-",
+    )
+    options = parse([*container["args"], step["value"]])
+    assert isinstance(options, RunOptions)
+    assert options.ui
+    viewer, node_viewer = own_objects("ui")
+    assert viewer["rules"] == [{"nonResourceURLs": ["/ui/*"], "verbs": ["get"]}]
+    assert node_viewer["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}]
+    assert {viewer["kind"], node_viewer["kind"]} == {"ClusterRole"}, "nobody has them by default"
+
+
 # --- components -------------------------------------------------------------------------------------------------
 
 

@@ -65,6 +65,18 @@ def test_removed_entries_do_not_pile_up() -> None:
     assert [heap.pop() for _ in range(100)] == pods[:100]
 
 
+def test_pods_are_listed_in_the_order_in_which_they_would_leave() -> None:
+    heap, pods = PodHeap(count(1)), make_pods(300)
+    for qpi in random.Random(2).sample(pods, len(pods)):
+        heap.push(qpi, (qpi.timestamp // 7,))
+    for qpi in pods[::5]:
+        heap.remove(qpi)
+    listed = [entry[-1] for entry in heap.in_order()]
+    assert len(listed) == len(heap)
+    assert listed == heap.pop_many(300)
+    assert list(heap.in_order()) == []
+
+
 PUSH = st.tuples(st.just("push"), st.integers(0, 3))
 STEPS = st.lists(
     st.one_of(PUSH, PUSH, st.tuples(st.sampled_from(["pop", "put back", "remove"]), st.integers(1, 5))), max_size=60

@@ -111,6 +111,25 @@ def test_adding_a_pod_twice_leaves_one() -> None:
     assert pop_names(queue, 2.0) == ["a"]
 
 
+def test_the_first_pods_of_each_pool_are_listed_in_order_and_stay() -> None:
+    queue = make_queue()
+    for name, time in (("sooner", 0.0), ("later", 0.5)):
+        reject(queue, name, time)
+    queue.move_all_to_active_or_backoff(NODE_ALLOCATABLE, None, None, 0.6)
+    reject(queue, "waits", 0.7, AFFINITY)
+    queue.add(make_pod("gated", gates=["g"]), 0.8)
+    for name, priority in (("low", 0), ("high", 5), ("lower", -1)):
+        queue.add(make_pod(name, priority=priority), 0.9)
+
+    def listed(most: int) -> list[list[str]]:
+        return [[queued.pod_info.pod.metadata.name for queued in pods] for pods in queue.first_pods(most)]
+
+    assert listed(2) == [["high", "low"], ["sooner", "later"], ["waits"], ["gated"]]
+    assert listed(100) == [["high", "low", "lower"], ["sooner", "later"], ["waits"], ["gated"]]
+    assert queue.rejected_by() == {"NodeAffinity": 1}
+    assert pop_names(queue, 0.9)[:3] == ["high", "low", "lower"]
+
+
 # --- rejection, events and backoff ----------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from kscheduler.serving.authentication import (
     REVIEWS_AT_ONCE,
     DelegatedAuthenticator,
     FrontProxies,
+    NotReviewed,
     Shown,
 )
 from kscheduler.serving.authorities import Authorities
@@ -247,6 +248,25 @@ async def test_answers_are_kept_for_ten_seconds(
     clock.advance(CACHE_TTL_S)
     await authenticator.authenticate(bearer("good"))
     assert reviews.tokens == ["good", "bad", "good"]
+
+
+async def test_invalid_tokens_can_be_kept_for_a_shorter_time(reviews: Reviews, clock: ManualClock) -> None:
+    authenticator = DelegatedAuthenticator(FixedTrust(), reviews.token_review, clock, ttl_s=60.0, invalid_ttl_s=5.0)
+    for _ in range(2):
+        await authenticator.authenticate(bearer("good"))
+        await authenticator.authenticate(bearer("bad"))
+        clock.advance(5.0)
+    assert reviews.tokens == ["good", "bad", "bad"]
+
+
+async def test_who_identifies_a_user_learns_that_a_token_could_not_be_reviewed(
+    authenticator: DelegatedAuthenticator, reviews: Reviews
+) -> None:
+    reviews.failure = Unreachable("connection refused")
+    with pytest.raises(NotReviewed, match="could not be asked about a token: connection refused"):
+        await authenticator.identify(bearer("good"))
+    reviews.failure = None
+    assert await authenticator.identify(bearer("bad")) is None
 
 
 @pytest.mark.parametrize(("ttl_s", "asked"), [(0.0, 3), (60.0, 1)])

@@ -12,7 +12,8 @@ export function removeCharts() {
   plots.clear();
 }
 
-// series: [{label, values, fill, dash, colour}]; options: {label, height, format, highest, log, whole, total, onpick, drawn, ready}
+// series: [{label, values, fill, dash, colour}]; options: {label, height, format, highest, log, whole, total, span, onpick, drawn, ready}
+// span: () => [low, high] of a time axis that moves; then its ticks are times as they are, and not in one unit.
 export function chart(x, series, options) {
   const holder = el("div", { className: "chart", role: "img", "aria-label": options.label });
   if (!x.length) {
@@ -43,17 +44,17 @@ function settings(width, x, series, options) {
   const xAxis = options.log
     ? { ...axis, size: 34, splits: (plot, _, low, high) => logTicks(low, high, plot.width / 80), filter: (_, ticks) => ticks, values: (_, values) => values.map(seconds) }
     : { ...axis, size: 34, splits: (plot, _, low, high) => timeTicks(low, high, Math.max(2, Math.min(10, plot.width / 90))),
-        values: (_, values) => values.map((each) => `${Number((each / size).toPrecision(6))} ${unit}`) };
+        values: (_, values) => values.map((each) => (options.span ? seconds(each) : `${Number((each / size).toPrecision(6))} ${unit}`)) };
   return {
     width,
     height: options.height || 230,
     hooks: options.drawn ? { draw: [options.drawn] } : {},
-    scales: { x: { time: false, distr: options.log ? 3 : 1, range: options.log ? () => [x[0], x[x.length - 1]] : undefined }, y: { range: (_, low, high) => [Math.min(0, low), options.highest || high * 1.05 || 1] } },
+    scales: { x: { time: false, distr: options.log ? 3 : 1, range: options.log ? () => [x[0], x[x.length - 1]] : options.span }, y: { range: (_, low, high) => [Math.min(0, low), options.highest || high * 1.05 || 1] } },
     axes: [xAxis, { ...axis, size: 58, incrs: options.whole ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 1e7] : undefined, values: (_, values) => values.map(format) }],
     cursor: { y: false, points: { size: 6 }, drag: { x: !options.onpick, y: false, setScale: !options.onpick } },
     legend: { live: true },
     series: [
-      { label: options.log ? "within" : "time", value: (_, value) => (value === null ? "" : options.log ? seconds(value) : moment(value, total)) },
+      { label: options.log ? "within" : "time", value: (_, value) => (value === null ? "" : options.log || options.span ? seconds(value) : moment(value, total)) },
       ...series.map((each, at) => {
         const ink = colour(each.colour || SERIES[at % SERIES.length]);
         return {

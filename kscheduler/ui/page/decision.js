@@ -8,7 +8,7 @@ import { address, remember } from "./route.js";
 import { scoreCards } from "./scores.js";
 import { virtualTable } from "./table.js";
 
-const OUTCOMES = { bound: "bound", binding: "being bound", rejected: "rejected", fault: "failed" };
+export const OUTCOMES = { bound: "bound", binding: "being bound", rejected: "rejected", fault: "failed" };
 
 export function decisionView(report, settings) {
   const kept = keptDecisions(report), total = report.simulated_s, pod = settings.get("pod");

@@ -1,4 +1,4 @@
-// Starts the page: reads the reports, shows the view of the address, and handles keys and colours.
+// Starts the page of reports: reads them, and shows the view of the address.
 
 import { removeCharts } from "./chart.js";
 import { compareView } from "./compare.js";
@@ -9,7 +9,8 @@ import { nodesView } from "./nodes.js";
 import { notesView } from "./notes.js";
 import { overview } from "./overview.js";
 import { pendingPods, preemptedPods, whyPending } from "./pending.js";
-import { address, remember, route } from "./route.js";
+import { remember, route } from "./route.js";
+import { beginShell, currentView } from "./shell.js";
 import { timelineView } from "./timeline.js";
 
 const VIEWS = [
@@ -22,10 +23,7 @@ const VIEWS = [
   ["timeline", "Timeline", timelineView],
   ["notes", "Notes", notesView],
 ];
-const THEMES = ["light dark", "light", "dark"];
-const THEME_NAMES = { "light dark": "Colours: system", light: "Colours: light", dark: "Colours: dark" };
 const main = document.querySelector("main");
-const help = document.getElementById("help");
 let reports = [], comparison = null;
 
 // A document is a report, or a comparison by `kscheduler compare`, which holds two.
@@ -60,21 +58,13 @@ function views() {
 }
 
 function show() {
-  const { view, settings } = route();
-  const known = views(), [key, title, make] = known.find(([name]) => name === view) || known[0];
+  const [key, , make] = currentView(), { settings } = route();
   const { report } = shown();
   removeCharts();
   const asked = report.pods.total - report.pods.existing;
   const existing = report.pods.existing ? ` ${whole(report.pods.existing)} more pods were there from the start.` : "";
   document.getElementById("headline").textContent = `${counted(asked, "pod")} on ${counted(report.nodes.total, "node")}`;
   document.getElementById("lead").textContent = `${seconds(report.simulated_s)} of virtual time; it ended because ${report.ending}.${existing}`;
-  document.title = `${title} – kscheduler`;
-  for (const link of document.querySelectorAll("nav a")) {
-    if (link.dataset.view === key) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
-    link.href = address(link.dataset.view);
-  }
-  document.querySelector("nav a[aria-current]").scrollIntoView({ block: "nearest", inline: "nearest" });
   try {
     main.replaceChildren(...make(report, settings));
   } catch (error) {
@@ -84,49 +74,7 @@ function show() {
   main.dataset.view = key;
 }
 
-function theme(to) {
-  document.documentElement.style.colorScheme = to;
-  document.getElementById("theme").textContent = THEME_NAMES[to];
-  try {
-    localStorage.setItem("kscheduler-theme", to);
-  } catch { /* A page from a file may have no storage. */ }
-}
-
-function chosenTheme() {
-  try {
-    const kept = localStorage.getItem("kscheduler-theme");
-    return THEMES.includes(kept) ? kept : THEMES[0];
-  } catch {
-    return THEMES[0];
-  }
-}
-
-function nextTheme() {
-  theme(THEMES[(THEMES.indexOf(document.documentElement.style.colorScheme) + 1) % THEMES.length]);
-  show();
-}
-
-function key(event) {
-  const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) && event.target.type !== "range" && event.target.type !== "checkbox";
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (typing) {
-    if (event.key === "Escape") event.target.blur();
-    return;
-  }
-  const slider = document.querySelector("[data-scrubber]"), known = views();
-  if (event.key === "?") help.open ? help.close() : help.showModal();
-  else if (event.key === "t") nextTheme();
-  else if (event.key === "/") document.querySelector("[data-filter]")?.focus();
-  else if (event.key === "[") slider?.step(-1);
-  else if (event.key === "]") slider?.step(1);
-  else if (event.key === " " && slider && event.target.tagName !== "BUTTON") slider.toggle();
-  else if (/^[1-9]$/.test(event.key) && known[event.key - 1]) location.hash = address(known[event.key - 1][0]);
-  else return;
-  event.preventDefault();
-}
-
 function begin() {
-  document.getElementById("views").append(...views().map(([name, title]) => el("a", { href: address(name), "data-view": name }, title)));
   document.getElementById("version").textContent = `kscheduler ${reports[0].report.version}`;
   if (reports.length > 1) {
     const chooser = document.getElementById("report");
@@ -135,15 +83,9 @@ function begin() {
     chooser.hidden = false;
     chooser.addEventListener("change", () => { remember("report", chooser.value === "0" ? "" : chooser.value); show(); });
   }
-  addEventListener("hashchange", show);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
-  show();
+  beginShell(views, show);
 }
 
-document.getElementById("theme").addEventListener("click", nextTheme);
-document.getElementById("keys").addEventListener("click", () => help.showModal());
-document.addEventListener("keydown", key);
-theme(chosenTheme());
 load().then((loaded) => {
   reports = loaded;
   begin();

@@ -88,7 +88,7 @@ export function nodesView(report, settings) {
     slider, map.element, legend())), wide(card("The chosen node", "", detail))];
 }
 
-function legend() {
+export function legend() {
   const bar = el("i");
   bar.style.background = `linear-gradient(to right, ${colour("h0")}, ${colour("h1")})`;
   const swatch = (name, text) => {

@@ -60,7 +60,7 @@ export function virtualTable({ label, columns, rows, open, height = 520, empty =
       short.length ? el("div", { className: "rest", role: "presentation" }, cells(short)) : null,
       long.map((column) => el("div", { className: "rest", role: "presentation" }, cell(column, row, index)))];
     const element = el("div", { className: "vrow", role: "row", id: `${id}-${index}`, "aria-rowindex": index + 2,
-      "aria-selected": String(index === selected), onclick: () => { selected = index; draw(); if (open) open(row); } }, inside);
+      "aria-selected": String(index === selected) }, inside);
     if (!stacked) element.style.gridTemplateColumns = template;
     element.style.height = `${size}px`;
     element.style.top = `${index * size}px`;
@@ -82,19 +82,37 @@ export function virtualTable({ label, columns, rows, open, height = 520, empty =
       event.preventDefault();
     } else if (event.key === "Enter" && open && selected >= 0) open(shown[selected]);
   });
+  // By its place, since a refresh may replace the element between press and release.
+  spacer.addEventListener("click", (event) => {
+    const index = Math.floor((event.clientY - spacer.getBoundingClientRect().top) / size);
+    if (!shown[index]) return;
+    selected = index;
+    draw();
+    if (open) open(shown[index]);
+  });
   body.addEventListener("scroll", draw);
   new ResizeObserver(layOut).observe(body);
 
   const element = el("div", { className: "vtable" }, body, count);
+  // The same rows as they are now: what is in sight and selected stays, `key(row)` says which row is which.
+  element.refresh = (rowsNow, key) => {
+    const chosen = selected >= 0 ? key(shown[selected]) : null;
+    place(rowsNow);
+    selected = chosen === null ? -1 : shown.findIndex((row) => key(row) === chosen);
+    draw();
+  };
   element.show = (rowsNow) => {
+    body.scrollTop = 0;
+    place(rowsNow);
+  };
+  function place(rowsNow) {
     shown = rowsNow;
     selected = -1;
-    body.scrollTop = 0;
     body.setAttribute("aria-rowcount", shown.length + 1);
     body.hidden = !shown.length;
     count.textContent = shown.length ? `${shown.length.toLocaleString("en-US")} ${shown.length === 1 ? "row" : "rows"}` : empty;
     layOut();
-  };
+  }
   // Selects a row, if it is shown, without opening it.
   element.choose = (row) => { if (shown.includes(row)) move(shown.indexOf(row)); };
   element.show(rows);
