@@ -2,7 +2,7 @@
 
 import { chart, shares } from "./chart.js";
 import { card, controls, paragraph, plainTable, searchField, select, wide } from "./dom.js";
-import { percent, seconds, whole } from "./format.js";
+import { counted, percent, seconds, whole } from "./format.js";
 import { distribution } from "./overview.js";
 import { reasonCards } from "./reasons.js";
 import { remember } from "./route.js";
@@ -89,7 +89,8 @@ function elsewhere(a, b, settings) {
   }
   const set = (name, value) => { wanted[name] = value; remember(name, value); filter(); };
   filter();
-  return card(title, `${whole(same)} pods are on the same node in both, ${whole(rows.length)} are not. Equal scores are decided by chance unless both runs have the same seed.`,
+  const hint = `${counted(same, "pod")} on the same node in both, ${whole(rows.length)} not. Equal scores are decided by chance unless both runs have the same seed.`;
+  return card(title, hint,
     controls(searchField("pod or node", wanted.q, (value) => set("q", value)),
       select("Which", Object.entries(kinds), wanted.kind, (value) => set("kind", value))), table);
 }

@@ -2,7 +2,7 @@
 
 import { chart, shares } from "./chart.js";
 import { card, el, plainTable, segments, wide } from "./dom.js";
-import { amount, compactNumber, percent, seconds, whole } from "./format.js";
+import { amount, compactNumber, counted, percent, seconds, whole } from "./format.js";
 import { remember } from "./route.js";
 
 const TOP_VIOLATIONS = 10;
@@ -18,7 +18,7 @@ export function overview(report, settings) {
   cards.push(card("Pods that wait for a node", "Created and not yet bound, those that fit nowhere included.",
     chart(series.time_s, [{ label: "pending", values: series.pending, fill: true }],
       { whole: true, total, label: `Line chart of pending pods: ${whole(report.peak_pending)} at most, ${whole(report.pods.unplaced)} last.` })));
-  if (report.flow) cards.push(card("Pods per second", "Created and bound, averaged over intervals of " + seconds(report.flow.interval_s) + ".", rates(report)));
+  if (report.flow) cards.push(card("Pods per second", `Created and bound, averaged over intervals of ${seconds(report.flow.interval_s)}.`, rates(report)));
   cards.push(card("From created to bound", "The share of placed pods that were bound within a time; virtual seconds, logarithmic.",
     distribution([{ label: "bound", latency }])));
   const fragments = Object.entries(report.node_history?.fragmentation || {});
@@ -28,7 +28,8 @@ export function overview(report, settings) {
         { format: shares(...fragments.map(([, values]) => values)), total, label: "Line chart of fragmentation over virtual time: " +
           fragments.map(([name, values]) => `${name} ${percent(values[values.length - 1])} last`).join("; ") + "." })));
   if (report.real_load) cards.push(realLoad(report, settings));
-  cards.push(wide(card("Resources", "Balance is the standard deviation of utilisation over nodes, divided by its mean: 0 is perfectly even.", resourceTable(resources))));
+  cards.push(wide(card("Resources", "Balance is the standard deviation of utilisation over nodes, divided by its mean: 0 is perfectly even.",
+    resourceTable(resources))));
   cards.push(wide(card("By priority", "", priorityTable(report.priorities))));
   return cards;
 }
@@ -46,9 +47,12 @@ function verdict(report) {
     if (violations.length > shown.length) shown.push(el("li", {}, `and ${whole(violations.length - shown.length)} more`));
     return el("div", { className: "verdict bad" }, "Invariants were violated", el("ul", {}, shown));
   }
-  const missing = pods.unplaced + pods.left_unplaced, pending = `${whole(missing)} ${missing === 1 ? "pod" : "pods"}`;
-  if (!report.complete) return el("div", { className: "verdict warn" }, `Stopped at the limit of virtual time: ${missing ? `${pending} had no node yet` : "every pod had a node"}; no node was overcommitted`);
-  if (missing) return el("div", { className: "verdict warn" }, `${pending} got no node; no node was overcommitted`);
+  const missing = pods.unplaced + pods.left_unplaced, sound = "no node was overcommitted";
+  if (!report.complete) {
+    const placed = missing ? `${counted(missing, "pod")} had no node yet` : "every pod had a node";
+    return el("div", { className: "verdict warn" }, `Stopped at the limit of virtual time: ${placed}; ${sound}`);
+  }
+  if (missing) return el("div", { className: "verdict warn" }, `${counted(missing, "pod")} got no node; ${sound}`);
   return el("div", { className: "verdict good" }, "Every pod was placed; no node was overcommitted");
 }
 
@@ -76,7 +80,8 @@ export function rates(report, more = {}) {
   const series = [{ label: "created", values: perSecond(flow.created) }, { label: "bound", values: perSecond(flow.bound) }];
   if (flow.preempted.some((count) => count)) series.push({ label: "preempted", values: perSecond(flow.preempted), colour: "bad" });
   const highest = Math.max(...series[1].values);
-  return chart(time, series, { total: report.simulated_s, label: `Line chart of pods created and bound per second; ${compactNumber(highest)} bound at most.`, ...more });
+  const label = `Line chart of pods created and bound per second; ${compactNumber(highest)} bound at most.`;
+  return chart(time, series, { total: report.simulated_s, label, ...more });
 }
 
 // The cumulative distributions of several runs on one time axis.
@@ -96,16 +101,18 @@ export function distribution(runs) {
       return at < 0 ? null : points[at][1];
     }) };
   });
-  const words = tables.map(({ label, latency }) => `${label}: half within ${seconds(latency.p50_s)}, 99 % within ${seconds(latency.p99_s)}, all within ${seconds(latency.max_s)}`);
-  return chart(x, series, { log: true, highest: 1.02, format: (share) => percent(share, 0), label: `Cumulative distribution of the time from creation to binding. ${words.join(". ")}.` });
+  const words = tables.map(({ label, latency: { p50_s: p50, p99_s: p99, max_s: max } }) =>
+    `${label}: half within ${seconds(p50)}, 99 % within ${seconds(p99)}, all within ${seconds(max)}`);
+  const label = `Cumulative distribution of the time from creation to binding. ${words.join(". ")}.`;
+  return chart(x, series, { log: true, highest: 1.02, format: (share) => percent(share, 0), label });
 }
 
 function resourceTable(resources) {
   const number = "number";
   const columns = [["Resource"], ["Capacity", number], ["Average", number], ["Peak", number], ["Final", number], ["Balance, busiest", number],
     ["Balance, average", number], ["Fragmentation, busiest", number], ["Fragmentation, final", number]];
-  return plainTable("Resources", columns, resources.map((each) => [each.name, amount(each.capacity, each.unit), percent(each.average), percent(each.peak),
-    percent(each.final), each.balance_busiest.variation.toFixed(3), each.balance_average.variation.toFixed(3),
+  return plainTable("Resources", columns, resources.map((each) => [each.name, amount(each.capacity, each.unit),
+    percent(each.average), percent(each.peak), percent(each.final), each.balance_busiest.variation.toFixed(3), each.balance_average.variation.toFixed(3),
     percent(each.fragmentation_busiest), percent(each.fragmentation_final)]));
 }
 
@@ -126,7 +133,8 @@ function realLoad(report, settings) {
     holder.replaceChildren(
       chart(load.time_s, [{ label: "mean use", values: series.mean }, { label: "mean + deviation", values: upper, dash: true, colour: "s0" },
         { label: "highest node", values: series.max, colour: "s2" }, { label: "requested", values: series.requested, dash: true, colour: "s5" }],
-      { format: share, total: report.simulated_s, label: `Line chart of real load over virtual time: ${name} ${percent(figures.mean)} on average with a deviation of ${percent(figures.deviation)} over nodes, ${percent(figures.max)} at most.` }),
+      { format: share, total: report.simulated_s, label: `Line chart of real load over virtual time: ${name} ${percent(figures.mean)} on average ` +
+        `with a deviation of ${percent(figures.deviation)} over nodes, ${percent(figures.max)} at most.` }),
       el("h3", {}, "Nodes that are loaded highly"),
       chart(load.time_s, [{ label: "above 80 %", values: series.over_80 }, { label: "above 100 %", values: series.over_100, colour: "bad" }],
         { format: share, total: report.simulated_s, height: 160, label: "Line chart of the share of nodes above 80 and 100 %." }));
@@ -134,7 +142,8 @@ function realLoad(report, settings) {
   const names = Object.keys(load.series), chosen = names.includes(settings.get("load")) ? settings.get("load") : names[0];
   show(chosen);
   const number = "number", minutes = (s) => whole(s / 60);
-  const table = plainTable("Real load", [["Resource"], ["Requested", number], ["Used", number], ["Deviation over nodes", number], ["Highest node", number],
+  const table = plainTable("Real load", [
+    ["Resource"], ["Requested", number], ["Used", number], ["Deviation over nodes", number], ["Highest node", number],
     ["Over 80 %, node-minutes", number], ["Over 90 %", number], ["Over 100 %", number]],
   load.resources.map((each) => [each.name, percent(each.requested), percent(each.mean), percent(each.deviation), percent(each.max),
     minutes(each.over_80_node_s), minutes(each.over_90_node_s), minutes(each.over_100_node_s)]));

@@ -60,7 +60,8 @@ export function keptDecisions(report) {
 
 // Pods without a node in the order of the queue: by priority, then by arrival. Those that left come last.
 export function inQueueOrder(report) {
-  return [...report.unplaced].sort((a, b) => (a.left_s === null ? 0 : 1) - (b.left_s === null ? 0 : 1) || b.priority - a.priority || a.arrived_s - b.arrived_s);
+  const hasLeft = (pod) => (pod.left_s === null ? 0 : 1);
+  return [...report.unplaced].sort((a, b) => hasLeft(a) - hasLeft(b) || b.priority - a.priority || a.arrived_s - b.arrived_s);
 }
 
 const PLUGINS = [
