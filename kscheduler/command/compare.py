@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 import msgspec
 
 from kscheduler.command.report_files import check_writable, save
-from kscheduler.compare.comparing import Comparison, compare
+from kscheduler.compare.comparing import Comparison, compare, silently
 from kscheduler.compare.options import CompareArguments
 from kscheduler.compare.reading import read_sides
 from kscheduler.compare.sides import Side
@@ -27,7 +27,7 @@ def compare_runs(arguments: CompareArguments) -> int:
     if arguments.html is not None:
         check_writable(arguments.html)
     try:
-        found = compare(a, b, arguments.limit, _silently if arguments.quiet else _shown)
+        found = compare(a, b, arguments.limit, silently if arguments.quiet else _shown)
     except KeyboardInterrupt:
         print("kscheduler: interrupted; nothing is compared", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -42,10 +42,6 @@ def compare_runs(arguments: CompareArguments) -> int:
 
 def to_json(comparison: Comparison) -> str:
     return msgspec.json.format(msgspec.json.encode(comparison), indent=2).decode() + "\n"
-
-
-def _silently(side: Side) -> AbstractContextManager[Progress | None]:
-    return nullcontext()
 
 
 def _shown(side: Side) -> AbstractContextManager[Progress | None]:
