@@ -15,7 +15,8 @@ import uvloop
 
 from kscheduler.command.flags import UiOptions
 from kscheduler.errors import ConfigError
-from kscheduler.ui.documents import Document, is_record, read_document
+from kscheduler.record.kinds import BEGINNING_BYTES, is_record
+from kscheduler.ui.documents import Document, read_document
 from kscheduler.ui.server import PageServer
 
 DECISIONS = 500  # pods of a record whose decisions the page shows
@@ -34,7 +35,12 @@ def ui(options: UiOptions) -> int:
 
 
 def _document(path: Path) -> Document:
-    return _simulated(path) if is_record(path) else read_document(path)
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(BEGINNING_BYTES)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return _simulated(path) if is_record(beginning) else read_document(path)
 
 
 def _simulated(path: Path) -> Document:

@@ -18,6 +18,7 @@ from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.input.decoding import json_decoder
 from kscheduler.input.input_files import read_input
+from kscheduler.record.kinds import is_record
 from kscheduler.simulator.configuration import check_simulated
 from kscheduler.simulator.inputs import build_scenario
 from kscheduler.simulator.options import SimulateArguments, settings_of
@@ -25,7 +26,6 @@ from kscheduler.simulator.scenario import Scenario
 from kscheduler.wasm.loading.plugins import GuestPlugins
 
 DEFAULT: Final = "default"  # in place of a file: the default configuration
-RECORD_MAGIC: Final = b"\x28\xb5\x2f\xfd"  # of zstd: how a record begins
 RECORD, REPORT, CONFIGURATION = "record", "report", "configuration"
 
 _decode_object = json_decoder(dict[str, Any])
@@ -73,7 +73,7 @@ def _kind(path: str) -> str:
         begin = _beginning(Path(path))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
-    if begin.startswith(RECORD_MAGIC):
+    if is_record(begin):
         return RECORD
     if not begin.lstrip().startswith(b"{"):
         return CONFIGURATION

@@ -32,7 +32,7 @@ from kscheduler.framework.interface import Handle, Plugin
 from kscheduler.input.decoding import json_decoder
 from kscheduler.observability.metrics import Metrics
 from kscheduler.record.entries import Change
-from kscheduler.record.reader import RecordReader
+from kscheduler.record.imports import open_record
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.simulator.object_changes import ObjectChange
 from kscheduler.simulator.real_run import few_collections
@@ -131,7 +131,7 @@ def _after_arrival(scenario: Scenario) -> list[ObjectChange]:
 def _reasons(path: str) -> dict[str, PodCondition]:
     """Return uid -> the last condition that says why the pod could not be scheduled."""
     found: dict[str, PodCondition] = {}
-    for entry in RecordReader(Path(path)):
+    for entry in open_record(Path(path)):
         if isinstance(entry, Change) and entry.resource == PODS.plural and b"PodScheduled" in bytes(entry.object):
             try:
                 pod = _decode_pod(entry.object)

@@ -12,7 +12,6 @@ from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import json_decoder
 
 MAX_BYTES = 1 << 30  # a browser cannot show more either
-RECORD_MAGIC = b"\x28\xb5\x2f\xfd"  # of zstd: how a record of `kscheduler record` begins
 
 
 class _Latency(msgspec.Struct):
@@ -87,15 +86,6 @@ class Document:
     name: str
     content: bytes
     is_comparison: bool = False
-
-
-def is_record(path: Path) -> bool:
-    """Return True if the file is a record of `kscheduler record`, and no report. Raises ConfigError if unreadable."""
-    try:
-        with path.open("rb") as file:
-            return file.read(len(RECORD_MAGIC)) == RECORD_MAGIC
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def read_document(path: Path) -> Document:

@@ -12,9 +12,8 @@ from typing import Protocol
 
 from kscheduler.errors import ConfigError
 from kscheduler.record.entries import Header, Readable
+from kscheduler.record.kinds import BEGINNING_BYTES, ZIP, is_msgpack_map
 from kscheduler.record.reader import RecordReader
-
-ZIP = b"PK\x03\x04"
 
 
 class AnyRecord(Protocol):
@@ -30,10 +29,10 @@ def open_record(path: Path) -> AnyRecord:
     """Open a record or a file of another program. Raises ConfigError, naming the file, if it is neither."""
     try:
         with path.open("rb") as file:
-            first = file.read(4)
+            first = file.read(BEGINNING_BYTES)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    if first == ZIP:
+    if first.startswith(ZIP):
         from kscheduler.record.imports.kai import KaiSnapshot
 
         return KaiSnapshot(path)
@@ -41,7 +40,7 @@ def open_record(path: Path) -> AnyRecord:
         from kscheduler.record.imports.simulator_lines import SimulatorLines
 
         return SimulatorLines(path)
-    if first and (0x80 <= first[0] <= 0x8F or first[0] in (0xDE, 0xDF)):  # a map in msgpack
+    if is_msgpack_map(first):
         from kscheduler.record.imports.simkube import SimKubeTrace
 
         return SimKubeTrace(path)
