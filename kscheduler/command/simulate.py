@@ -59,7 +59,7 @@ def run(arguments: SimulateArguments) -> tuple[Report, Outcome]:
     """Run a simulation and compute its report. Raises ConfigError for wrong input, before anything is simulated."""
     guests = GuestPlugins(cache_dir=None, reloads=False)
     config = _configuration(arguments, guests)
-    recorded = None if arguments.record is None else _recorded(arguments.record, config)
+    recorded = None if arguments.record is None else _recorded(arguments.record, config, arguments.max_pods)
     scenario = build_scenario(arguments) if recorded is None else with_nodes(recorded.scenario, arguments)
     kept = _kept_decisions(arguments, scenario)
     outcome, machine = _run(arguments, config, scenario, guests, kept)
@@ -94,10 +94,11 @@ def _text_in(record: str) -> str:
     return recorded_configuration(record)
 
 
-def _recorded(record: str, config: SchedulerConfig) -> Recorded:
+def _recorded(record: str, config: SchedulerConfig, max_pods: int) -> Recorded:
     from kscheduler.simulator.recorded import read_recorded
 
-    return read_recorded(record, frozenset(profile.scheduler_name for profile in config.profiles))
+    names = frozenset(profile.scheduler_name for profile in config.profiles)
+    return read_recorded(record, names, max_pods)
 
 
 def _kept_decisions(arguments: SimulateArguments, scenario: Scenario) -> KeptDecisions | None:

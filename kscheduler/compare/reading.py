@@ -163,11 +163,10 @@ class _Scenarios:
         record = self._arguments.record
         names = frozenset(profile.scheduler_name for profile in config.profiles) if record else frozenset()
         if names not in self._kept:
-            self._kept[names] = build_scenario(self._arguments) if record is None else _recorded(record, names)
+            self._kept[names] = build_scenario(self._arguments) if record is None else self._recorded(record, names)
         return self._kept[names]
 
+    def _recorded(self, record: str, schedulers: frozenset[str]) -> Scenario:
+        from kscheduler.simulator.recorded import read_recorded
 
-def _recorded(record: str, schedulers: frozenset[str]) -> Scenario:
-    from kscheduler.simulator.recorded import read_recorded
-
-    return read_recorded(record, schedulers).scenario
+        return read_recorded(record, schedulers, self._arguments.max_pods).scenario

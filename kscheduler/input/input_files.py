@@ -7,11 +7,13 @@ then. Those read once at start may be pipes (`--config <(envsubst < template)`),
 from __future__ import annotations
 
 import errno
+import io
 import os
 import select
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import BinaryIO
 
 PIPE_PATIENCE_S = 10.0  # without a byte: a program that makes a configuration has begun to write it by then
 MAX_PIPED_BYTES = 1 << 28  # where there is no other limit: a device never ends
@@ -37,6 +39,17 @@ def read_input(path: str | os.PathLike[str], max_bytes: int | None = None) -> by
         if stat.S_ISDIR(mode):
             raise _not_regular(path, mode)
         return _read_piped(descriptor, MAX_PIPED_BYTES if max_bytes is None else max_bytes)
+
+
+def open_input(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file, to be read piece by piece; what is in a pipe or device is read first, as `read_input` does.
+
+    Raises OSError, and TimeoutError after ten seconds in which no data arrives from a pipe.
+    """
+    with _opened(path) as descriptor:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return os.fdopen(os.dup(descriptor), "rb")
+    return io.BytesIO(read_input(path))
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:

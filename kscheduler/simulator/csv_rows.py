@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kscheduler.errors import ConfigError
-from kscheduler.input.input_files import read_input
+from kscheduler.input.input_files import open_input
 
 NumberT = TypeVar("NumberT", int, float)
 
@@ -58,7 +58,7 @@ class Row:
 def read_rows(path: str, columns: Sequence[str]) -> Iterator[Row]:
     """Yield the rows of a file. Raises ConfigError if the file is unreadable or lacks one of the columns."""
     try:
-        with io.TextIOWrapper(io.BytesIO(read_input(path)), encoding="utf-8-sig", newline="") as file:
+        with io.TextIOWrapper(open_input(path), encoding="utf-8-sig", newline="") as file:
             yield from _rows(path, csv.reader(file, strict=True), columns)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error

@@ -22,6 +22,7 @@ from kscheduler.client.protocol import NODES
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.cluster import FINISHED
 from kscheduler.simulator.options import SimulateArguments
+from kscheduler.simulator.pod_limit import check_pods
 from kscheduler.simulator.processes import parse_arrival, parse_duration
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.simulator.traces import GPU_NOTE, NODE_NOTE, Replay, read_arrivals, read_nodes
@@ -154,17 +155,20 @@ def _pods(arguments: SimulateArguments, spec: WorkloadSpec, sources: Sources) ->
     source = arguments.pods
     count = spec.pods.count if source is None else _count("--pods", source)
     if count is not None:
+        check_pods("--workload" if source is None else "--pods", count, arguments.max_pods)
         plan = replace(spec.pods, count=count)
         return Scenario(arrivals=generate_arrivals(plan, spec.seed), parameters=describe_pods(plan))
     assert source is not None
-    return _traced(arguments, source, sources) if _is_csv(source) else _listed(source, spec, sources)
+    if _is_csv(source):
+        return _traced(arguments, source, sources)
+    return _listed(source, spec, sources, arguments.max_pods)
 
 
 def _traced(arguments: SimulateArguments, source: str, sources: Sources) -> Scenario:
     for flag, value in (("--arrival", arguments.arrival), ("--duration", arguments.duration)):
         if value is not None:
             raise ConfigError(f"{flag}: a trace brings its own times; {source} is one")
-    replay = Replay(arguments.gpu_resource, arguments.speedup, arguments.arrivals_only)
+    replay = Replay(arguments.gpu_resource, arguments.speedup, arguments.arrivals_only, arguments.max_pods)
     arrivals = sources.traced_arrivals(source, replay)
     parameters = {"pods": f"{len(arrivals):,} from {os.path.basename(source)}"}
     if replay.speedup != 1:
@@ -174,8 +178,9 @@ def _traced(arguments: SimulateArguments, source: str, sources: Sources) -> Scen
     return Scenario(arrivals=arrivals, parameters=parameters, notes=[GPU_NOTE])
 
 
-def _listed(source: str, spec: WorkloadSpec, sources: Sources) -> Scenario:
+def _listed(source: str, spec: WorkloadSpec, sources: Sources, most: int) -> Scenario:
     manifests = sources.manifests(source)
+    check_pods(source, len(manifests.pods), most)
     arrivals = _arriving(manifests.pods, spec.pods, spec.seed)
     return Scenario(
         arrivals=arrivals,

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 
 from kscheduler.errors import ConfigError
+from kscheduler.simulator.pod_limit import DEFAULT_MAX_PODS
 from kscheduler.simulator.processes import ARRIVALS, DURATIONS
 from kscheduler.simulator.traces import DEFAULT_GPU_RESOURCE
 
@@ -32,6 +33,7 @@ class SimulateArguments:
     speedup: float = 1.0
     arrivals_only: bool = False
     gpu_resource: str = DEFAULT_GPU_RESOURCE
+    max_pods: int = DEFAULT_MAX_PODS
     config: str | None = None
     first_on_tie: bool = False
     bind_latency_s: float = DEFAULT_BIND_LATENCY_S
@@ -86,6 +88,13 @@ def add_input_arguments(group: argparse._ArgumentGroup) -> None:
         default=DEFAULT_GPU_RESOURCE,
         metavar="NAME",
         help=f"the extended resource for the GPUs of a trace (default {DEFAULT_GPU_RESOURCE})",
+    )
+    group.add_argument(
+        "--max-pods",
+        type=int,
+        default=DEFAULT_MAX_PODS,
+        metavar="N",
+        help=f"refuse an input with more pods; each takes 2 KB of memory (default {DEFAULT_MAX_PODS})",
     )
 
 
@@ -150,6 +159,7 @@ def read_arguments(namespace: argparse.Namespace) -> SimulateArguments:
 
 def check_arguments(arguments: SimulateArguments) -> None:
     """Raise ConfigError, naming the flag, for a value that is out of range, or that another flag excludes."""
+    _check("--max-pods", arguments.max_pods, 1)
     _check("--speedup", arguments.speedup, 0.0, above=True)
     _check_record(arguments)
     _check("--bind-latency", arguments.bind_latency_s, 0.0)

@@ -22,6 +22,7 @@ from kscheduler.record.entries import Change, Synced
 from kscheduler.record.imports import open_record
 from kscheduler.record.recorder import KINDS
 from kscheduler.simulator.object_changes import ObjectChange
+from kscheduler.simulator.pod_limit import DEFAULT_MAX_PODS, check_pods
 from kscheduler.simulator.run import Outcome
 from kscheduler.simulator.scenario import Arrival, Scenario
 
@@ -97,10 +98,10 @@ class _Story:
         ]
 
 
-def read_recorded(path: str, schedulers: Container[str]) -> Recorded:
+def read_recorded(path: str, schedulers: Container[str], max_pods: int = DEFAULT_MAX_PODS) -> Recorded:
     """Read a record as a scenario. `schedulers`: the schedulerNames of the pods that the simulation is to place.
 
-    Raises ConfigError, naming file and line, if the record cannot be read.
+    Raises ConfigError, naming file and line, if the record cannot be read, or has more than `max_pods` pods.
     """
     reader = open_record(Path(path))
     story = _Story(schedulers)
@@ -111,6 +112,7 @@ def read_recorded(path: str, schedulers: Container[str]) -> Recorded:
         elif isinstance(entry, Change):
             # A running scheduler has listed for a while when recording begins, and does not begin each file at zero.
             story.add(_decoded(path, entry, max(entry.at - began_s, 0.0) if story.has_begun else 0.0))
+            check_pods(path, len(story.lives), max_pods)
     if not story.has_begun:
         raise ConfigError(f"{path}: expected all that was there when recording began, the record ends before")
     arrivals = sorted(story.arrivals(), key=lambda arrival: arrival.at_s)

@@ -28,6 +28,7 @@ from kscheduler.api.objects import (
     SelectorRequirement,
 )
 from kscheduler.simulator.csv_rows import Row, read_rows
+from kscheduler.simulator.pod_limit import DEFAULT_MAX_PODS, check_pods
 from kscheduler.simulator.scenario import Arrival
 
 DEFAULT_GPU_RESOURCE = "alibabacloud.com/gpu-milli"
@@ -53,6 +54,7 @@ class Replay:
     gpu_resource: str = DEFAULT_GPU_RESOURCE
     speedup: float = 1.0  # all times are divided by this
     arrivals_only: bool = False  # ignore deletion times: pods stay
+    max_pods: int = DEFAULT_MAX_PODS
 
 
 def read_nodes(path: str, gpu_resource: str = DEFAULT_GPU_RESOURCE) -> list[Node]:
@@ -68,9 +70,10 @@ def read_arrivals(path: str, replay: Replay) -> list[Arrival]:
     """
     names: set[str] = set()
     specs: dict[tuple[int, int, int, str], PodSpec] = {}
-    recorded = [
-        (_span(row), _pod(row, _new_name(row, "name", names), replay, specs)) for row in read_rows(path, POD_COLUMNS)
-    ]
+    recorded: list[tuple[tuple[float, float | None], Pod]] = []
+    for row in read_rows(path, POD_COLUMNS):
+        check_pods(row.where, len(recorded) + 1, replay.max_pods)
+        recorded.append((_span(row), _pod(row, _new_name(row, "name", names), replay, specs)))
     return _play(recorded, replay)
 
 
