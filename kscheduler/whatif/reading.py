@@ -120,4 +120,5 @@ def _scenario(arguments: SimulateArguments, config: SchedulerConfig, sources: So
     from kscheduler.simulator.recorded import read_recorded  # records need an extra
 
     schedulers = frozenset(profile.scheduler_name for profile in config.profiles)
-    return with_nodes(read_recorded(arguments.record, schedulers, jobs_run_on=True).scenario, arguments)
+    recorded = read_recorded(arguments.record, schedulers, arguments.max_pods, jobs_run_on=True)
+    return with_nodes(recorded.scenario, arguments)
