@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kscheduler.command.report_files import check_writable, save
-from kscheduler.config.load import default_config, load_config, parse_config
 from kscheduler.config.types import SchedulerConfig
-from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.scheduler import Scheduler
-from kscheduler.simulator.configuration import check_simulated
+from kscheduler.simulator.configuration import simulated_config
 from kscheduler.simulator.inputs import build_scenario, with_nodes
 from kscheduler.simulator.options import SimulateArguments, read_arguments, settings_of
 from kscheduler.simulator.placements import to_csv
@@ -58,7 +56,7 @@ def simulate(namespace: argparse.Namespace) -> int:
 def run(arguments: SimulateArguments) -> tuple[Report, Outcome]:
     """Run a simulation and compute its report. Raises ConfigError for wrong input, before anything is simulated."""
     guests = GuestPlugins(cache_dir=None, reloads=False)
-    config = _configuration(arguments, guests)
+    config = simulated_config(arguments, guests)
     recorded = None if arguments.record is None else _recorded(arguments.record, config, arguments.max_pods)
     scenario = build_scenario(arguments) if recorded is None else with_nodes(recorded.scenario, arguments)
     kept = _kept_decisions(arguments, scenario)
@@ -69,29 +67,6 @@ def run(arguments: SimulateArguments) -> tuple[Report, Outcome]:
     if kept is not None:
         report = msgspec.structs.replace(report, decisions=kept.of_report(outcome.accounting.start_s or 0.0))
     return report, outcome
-
-
-def _configuration(arguments: SimulateArguments, guests: GuestPlugins) -> SchedulerConfig:
-    """Return the configuration of the file, else that stored in the record, else the default one.
-
-    Raises ConfigError.
-    """
-    path, find = arguments.config, partial(find_plugins, guests=guests)
-    if path is not None:
-        config = load_config(path, find_plugins=find)
-    elif arguments.record is not None and (text := _text_in(arguments.record)):
-        path = f"{arguments.record}: configuration"
-        config = parse_config(text, path, find_plugins=find)
-    else:
-        return default_config()
-    check_simulated(config, path, guests)
-    return config
-
-
-def _text_in(record: str) -> str:
-    from kscheduler.simulator.recorded import recorded_configuration
-
-    return recorded_configuration(record)
 
 
 def _recorded(record: str, config: SchedulerConfig, max_pods: int) -> Recorded:
@@ -134,7 +109,12 @@ def _parameters(arguments: SimulateArguments) -> dict[str, str]:
 def _configuration_name(arguments: SimulateArguments) -> str:
     if arguments.config:
         return os.path.basename(arguments.config)
-    return "the record's" if arguments.record and _text_in(arguments.record) else "default profile"
+    if arguments.record:
+        from kscheduler.simulator.recorded import recorded_configuration
+
+        if recorded_configuration(arguments.record):
+            return "the record's"
+    return "default profile"
 
 
 # --- files --------------------------------------------------------------------------------------------------------

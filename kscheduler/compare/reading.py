@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from kscheduler.compare.options import CompareArguments
 from kscheduler.compare.report_side import MAX_BYTES, read_report
 from kscheduler.compare.sides import Side, SimulatedSide
-from kscheduler.config.load import default_config, load_config, parse_config
+from kscheduler.config.load import default_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError, DecodeError
-from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.input.decoding import json_decoder
 from kscheduler.input.input_files import read_input
 from kscheduler.record.kinds import is_record
-from kscheduler.simulator.configuration import check_simulated
+from kscheduler.simulator.configuration import load_simulated, recorded_config
 from kscheduler.simulator.inputs import build_scenario
 from kscheduler.simulator.options import SimulateArguments, settings_of
 from kscheduler.simulator.scenario import Scenario
@@ -133,22 +131,12 @@ def _input(arguments: CompareArguments, kinds: list[str]) -> SimulateArguments:
 
 def _record(path: str, guests: GuestPlugins) -> Side:
     from kscheduler.compare.recorded_side import RecordedSide  # records need an extra
-    from kscheduler.simulator.recorded import recorded_configuration
 
-    text = recorded_configuration(path)
-    config = default_config()
-    if text:
-        config = parse_config(text, f"{path}: configuration", find_plugins=partial(find_plugins, guests=guests))
-        check_simulated(config, f"{path}: configuration", guests)
-    return RecordedSide(path, config, guests)
+    return RecordedSide(path, recorded_config(path, guests) or default_config(), guests)
 
 
 def _configuration(path: str, guests: GuestPlugins) -> SchedulerConfig:
-    if path == DEFAULT and not Path(path).exists():
-        return default_config()
-    config = load_config(path, find_plugins=partial(find_plugins, guests=guests))
-    check_simulated(config, path, guests)
-    return config
+    return default_config() if path == DEFAULT and not Path(path).exists() else load_simulated(path, guests)
 
 
 class _Scenarios:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
-from kscheduler.config.load import default_config, load_config, parse_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
-from kscheduler.framework.out_of_tree import find_plugins
-from kscheduler.simulator.configuration import check_simulated
+from kscheduler.simulator.configuration import load_simulated, simulated_config
 from kscheduler.simulator.inputs import Sources, build_scenario, with_nodes
 from kscheduler.simulator.options import SimulateArguments, settings_of
 from kscheduler.simulator.scenario import Scenario
@@ -34,7 +31,7 @@ class WhatIf:
         self._arguments = arguments
         self._guests = GuestPlugins(cache_dir=None, reloads=False)
         self._sources = Sources()
-        self.config = _configuration(simulate, self._guests)
+        self.config = simulated_config(simulate, self._guests)
         self.new_config = self._changed_config()
         self._names = frozenset(profile.scheduler_name for profile in self.config.profiles)
         self._scenario = _scenario(simulate, self.config, self._sources)
@@ -82,8 +79,7 @@ class WhatIf:
         path = self._arguments.new_config
         base = self.config
         if path is not None:
-            base = load_config(path, find_plugins=partial(find_plugins, guests=self._guests))
-            check_simulated(base, path, self._guests)
+            base = load_simulated(path, self._guests)
         changed = changed_config(base, self._arguments.configuration, self._guests)
         names, expected = ({profile.scheduler_name for profile in config.profiles} for config in (changed, self.config))
         if names != expected:
@@ -92,26 +88,6 @@ class WhatIf:
                 "pods name them"
             )
         return changed
-
-
-def _configuration(arguments: SimulateArguments, guests: GuestPlugins) -> SchedulerConfig:
-    """Return the configuration of the file, else that in the record, else the default one. Raises ConfigError."""
-    find = partial(find_plugins, guests=guests)
-    if arguments.config is not None:
-        source, config = arguments.config, load_config(arguments.config, find_plugins=find)
-    elif arguments.record is not None and (text := _text_in(arguments.record)):
-        source = f"{arguments.record}: configuration"
-        config = parse_config(text, source, find_plugins=find)
-    else:
-        return default_config()
-    check_simulated(config, source, guests)
-    return config
-
-
-def _text_in(record: str) -> str:
-    from kscheduler.simulator.recorded import recorded_configuration  # records need an extra
-
-    return recorded_configuration(record)
 
 
 def _scenario(arguments: SimulateArguments, config: SchedulerConfig, sources: Sources) -> Scenario:
