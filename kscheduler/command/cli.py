@@ -29,6 +29,7 @@ from kscheduler.command.flags import (
     UiOptions,
     ValidateOptions,
     VersionOptions,
+    WhatIfOptions,
     parse,
     report,
 )
@@ -70,6 +71,8 @@ def prepare(argv: Sequence[str] | None) -> Command:
         return lambda: sweep(options)
     if isinstance(options, CompareOptions):
         return lambda: compare(options)
+    if isinstance(options, WhatIfOptions):
+        return lambda: whatif(options)
     if isinstance(options, RecordOptions):
         return lambda: record(options)
     if isinstance(options, ReplayOptions):
@@ -177,6 +180,14 @@ def compare(options: CompareOptions) -> int:
 
     logs.configure(verbosity=logs.QUIET)
     return compare_runs(read_arguments(options.arguments))
+
+
+def whatif(options: WhatIfOptions) -> int:
+    from kscheduler.command.whatif import whatif as answer
+    from kscheduler.whatif.options import read_arguments
+
+    logs.configure(verbosity=logs.QUIET)
+    return answer(read_arguments(options.arguments))
 
 
 def record(options: RecordOptions) -> int:

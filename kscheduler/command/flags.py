@@ -178,6 +178,13 @@ class CompareOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class WhatIfOptions:
+    """The options of `kscheduler whatif`, as parsed; the what-if defines these flags and interprets them."""
+
+    arguments: argparse.Namespace
+
+
+@dataclass(frozen=True, slots=True)
 class RecordOptions:
     """The options of `kscheduler record --out FILE`."""
 
@@ -246,6 +253,7 @@ Options = (
     | SimulateOptions
     | SweepOptions
     | CompareOptions
+    | WhatIfOptions
     | RecordOptions
     | ReplayOptions
     | UiOptions
@@ -321,7 +329,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser(command: str = "") -> _Parser:
-    """Build the parser. The flags of `simulate` and `sweep` are imported and defined for that `command` alone."""
+    """Build the parser. Commands that simulate import and define their flags only if they are the `command`."""
     parser = _Parser(prog="kscheduler", description="A Kubernetes scheduler and a simulator of one.")
     parser.add_argument("--version", action="version", version=f"kscheduler {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -330,6 +338,8 @@ def _parser(command: str = "") -> _Parser:
     _add_simulate(simulate, command == "simulate")
     _add_sweep(commands, command)
     _add_compare(commands.add_parser("compare", help="say how two runs differ, and why"), command == "compare")
+    whatif = commands.add_parser("whatif", help="simulate with other nodes or settings; plan capacity")
+    _add_whatif(whatif, command == "whatif")
     _add_record(commands.add_parser("record", help="record a cluster's objects and their changes, for simulate"))
     _add_replay(commands.add_parser("replay", help="decide again what a record of a running scheduler decided"))
     _add_ui(commands.add_parser("ui", help="look at a report, or compare two, in a browser"))
@@ -494,6 +504,14 @@ def _add_compare(parser: argparse.ArgumentParser, wanted: bool) -> None:
 
         add_arguments(parser)
     parser.set_defaults(make=CompareOptions)
+
+
+def _add_whatif(parser: argparse.ArgumentParser, wanted: bool) -> None:
+    if wanted:
+        from kscheduler.whatif.options import add_arguments
+
+        add_arguments(parser)
+    parser.set_defaults(make=WhatIfOptions)
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:

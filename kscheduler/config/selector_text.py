@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from kscheduler.input.names import label_value_faults, qualified_name_faults
 
@@ -27,6 +28,21 @@ def selector_text_fault(text: str) -> str:
             return fault
         position = match.end()
     return ""
+
+
+def requirements(text: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield (key, operator, values) of each requirement of a valid text, with the operators of label selectors.
+
+    Greater and less are "Gt" and "Lt", which only node selectors have.
+    """
+    operators = {"=": "In", "==": "In", "!=": "NotIn", "in": "In", "notin": "NotIn", "<": "Lt", ">": "Gt"}
+    for match in _REQUIREMENT.finditer(text):
+        operator = match["operator"] or match["membership"]
+        if operator is None:
+            yield match["key"], "DoesNotExist" if match["negation"] else "Exists", []
+            continue
+        values = match["value"] if match["operator"] else match["values"]
+        yield match["key"], operators[operator], [value.strip() for value in values.split(",")]
 
 
 def _requirement_fault(match: re.Match[str]) -> str:

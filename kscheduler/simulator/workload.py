@@ -150,7 +150,7 @@ def generate_nodes(plan: NodePlan, seed: int) -> list[Node]:
     nodes = []
     for index, shape in enumerate(chosen):
         zone = plan.zones[index % len(plan.zones)] if plan.zones else ""
-        nodes.append(_node(f"node-{index:0{width}}", shape, zone))
+        nodes.append(node_of(f"node-{index:0{width}}", shape, zone))
     return nodes
 
 
@@ -187,7 +187,8 @@ def _choices(items: Sequence[T], weights: Sequence[float], source: random.Random
         yield from source.choices(items, cum_weights=sums, k=256)
 
 
-def _node(name: str, shape: NodeShape, zone: str) -> Node:
+def node_of(name: str, shape: NodeShape, zone: str) -> Node:
+    """Return a node of a shape; `zone`: its zone, "" for none."""
     labels = {HOSTNAME_LABEL: name, "node-shape": shape.name, **shape.labels}
     if zone:
         labels[ZONE_LABEL] = zone

@@ -1,0 +1,60 @@
+"""Implements `kscheduler whatif`: simulates a scenario as it is and a changed one, and prints the difference."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+
+from kscheduler.simulator.inputs import seed_of
+from kscheduler.whatif.answer import Answer, difference
+from kscheduler.whatif.capacity import Needed, Trial, fewest_nodes
+from kscheduler.whatif.options import WhatIfArguments
+from kscheduler.whatif.played_side import PlayedSide
+from kscheduler.whatif.reading import WhatIf
+from kscheduler.whatif.words import changes_in_words, to_text, trial_in_words
+
+EXIT_INTERRUPTED = 130
+
+
+def whatif(arguments: WhatIfArguments) -> int:
+    """Answer a what-if, print the answer and return the exit code.
+
+    Raises ConfigError for wrong input, NotMet if no number of nodes meets the objectives.
+    """
+    scenarios = WhatIf(arguments)
+    try:
+        answer = _answer(arguments, scenarios)
+    except KeyboardInterrupt:
+        print("kscheduler: interrupted; there is no answer", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    print(to_json(answer) if arguments.output == "json" else to_text(answer), end="")
+    return 0
+
+
+def _answer(arguments: WhatIfArguments, scenarios: WhatIf) -> Answer:
+    needed, after = _changed(arguments, scenarios)
+    seed = seed_of(arguments.simulate)
+    return difference(
+        scenarios.as_it_is(),
+        after,
+        list(changes_in_words(arguments, None if needed is None else needed.nodes)),
+        limit=arguments.limit,
+        needed=needed,
+        other_seed=(lambda: scenarios.as_it_is(seed=seed + 1)) if arguments.by_chance else None,
+    )
+
+
+def _changed(arguments: WhatIfArguments, scenarios: WhatIf) -> tuple[Needed | None, PlayedSide]:
+    if not arguments.find:
+        return None, scenarios.changed()
+
+    def show(trial: Trial) -> None:
+        if not arguments.quiet:
+            print(f"{arguments.sought}: {trial_in_words(trial)}", file=sys.stderr)
+
+    return fewest_nodes(arguments.sought, arguments.objectives, scenarios.changed, arguments.most, show)
+
+
+def to_json(answer: Answer) -> str:
+    return msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n"

@@ -1,0 +1,79 @@
+"""The answer to a what-if: how the scenario as it is and the changed one differ.
+
+The comparison itself is that of `kscheduler compare`: A is the scenario as it is, B the changed one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from kscheduler.compare.comparing import Comparison, PodCounts, compare
+from kscheduler.simulator.report import Reason
+from kscheduler.whatif.capacity import Needed
+from kscheduler.whatif.played_side import PlayedSide
+
+WAITS = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """The time from creation to binding of a share of all pods, in seconds; None if some of them wait on."""
+
+    share: str
+    before_s: float | None
+    after_s: float | None
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Everything that the text and the JSON show."""
+
+    changes: list[str]
+    needed: Needed | None  # None: no number of nodes was to be found
+    on_added_nodes: int  # pods that the changed scenario has on nodes that were not there before
+    by_chance: PodCounts | None  # how many pods land elsewhere if only the seed changes; None: that was not tried
+    waiting: list[Waiting]
+    pending: list[Reason]  # pods without a node in the changed scenario, by reason
+    comparison: Comparison
+
+
+def difference(
+    before: PlayedSide,
+    after: PlayedSide,
+    changes: Sequence[str],
+    *,
+    limit: int,
+    needed: Needed | None = None,
+    other_seed: Callable[[], PlayedSide] | None = None,
+) -> Answer:
+    """Return how the sides differ. At most `limit` pods that land elsewhere are listed and explained.
+
+    `other_seed` returns the scenario as it is with another seed, to show what chance alone would change.
+    """
+    comparison = compare(before, after, limit)
+    by_chance = None if other_seed is None else compare(before, other_seed(), 0).pods
+    return Answer(
+        changes=list(changes),
+        needed=needed,
+        on_added_nodes=_on_added_nodes(before, after),
+        by_chance=by_chance,
+        waiting=[
+            Waiting(name, _finite(before.waited_s(share)), _finite(after.waited_s(share)))
+            for name, share in WAITS.items()
+        ],
+        pending=after.run().report.reasons,
+        comparison=comparison,
+    )
+
+
+def _on_added_nodes(before: PlayedSide, after: PlayedSide) -> int:
+    was, now = before.run().pods, after.run().pods
+    if was is None or now is None:
+        return 0
+    known = {*was.node_names, ""}
+    return sum(now.node(row) not in known for row in now.rows.values())
+
+
+def _finite(seconds: float) -> float | None:
+    return None if math.isinf(seconds) else seconds

@@ -1,0 +1,181 @@
+"""The arguments of `kscheduler whatif`."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+
+from kscheduler.errors import ConfigError
+from kscheduler.simulator.options import (
+    SimulateArguments,
+    add_input_arguments,
+    add_scheduler_arguments,
+    check_arguments,
+)
+from kscheduler.whatif.capacity import DEFAULT_MOST, check_search
+from kscheduler.whatif.configuration import ConfigurationChanges, parse_value, parse_weight
+from kscheduler.whatif.node_changes import NodeChanges, parse_addition, parse_tainting
+from kscheduler.whatif.objective import EXAMPLE, Objective
+from kscheduler.whatif.selection import NodeSelection
+
+DEFAULT_LIMIT, MAX_LIMIT = 10, 10_000
+FIND = ("min-nodes",)
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfArguments:
+    """The arguments of `kscheduler whatif`. `simulate`: the input, and how the scheduler runs."""
+
+    simulate: SimulateArguments
+    nodes: NodeChanges
+    configuration: ConfigurationChanges
+    new_config: str | None = None  # configuration file of the changed scenario; None: that of the scenario as it is
+    find: str = ""  # "" or one of FIND
+    objectives: tuple[Objective, ...] = ()
+    most: int = DEFAULT_MOST
+    limit: int = DEFAULT_LIMIT
+    by_chance: bool = True
+    output: str = "text"  # or "json"
+    quiet: bool = False
+
+    @property
+    def sought(self) -> str:
+        """The shape whose number is to be found; "" if there is none."""
+        return next((addition.shape for addition in self.nodes.add if addition.count is None), "")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Simulate a record, or any input of `kscheduler simulate`, once as it is and once with other nodes or another "
+        "configuration, and show the difference; or find the fewest nodes that meet an objective. NODES is a node, a "
+        'shape (the label node-shape or the instance type), a label selector, or "all"; N:NODES is the first N of them.'
+    )
+    _add_nodes(parser.add_argument_group("other nodes"))
+    _add_configuration(parser.add_argument_group("another configuration"))
+    _add_search(parser.add_argument_group("capacity"))
+    _add_output(parser.add_argument_group("answer"))
+    add_input_arguments(parser.add_argument_group("the input: nodes and pods"))
+    scheduler = parser.add_argument_group("scheduler")
+    scheduler.add_argument("--config", metavar="FILE", help="a KubeSchedulerConfiguration; the record's without")
+    add_scheduler_arguments(scheduler)
+
+
+def _add_nodes(group: argparse._ArgumentGroup) -> None:
+    several = {"action": "append", "default": []}
+    group.add_argument(
+        "--add-nodes",
+        **several,  # type: ignore[arg-type]
+        metavar="N:SHAPE",
+        help="nodes like those of a shape or like a node of the input, or one of simulate's shapes; "
+        "SHAPE without a number: as many as --find finds",
+    )
+    group.add_argument("--remove-nodes", **several, metavar="NODES", help="their pods arrive as pending pods")  # type: ignore[arg-type]
+    group.add_argument("--cordon", **several, metavar="NODES", help="make them unschedulable")  # type: ignore[arg-type]
+    group.add_argument("--uncordon", **several, metavar="NODES", help="make them schedulable")  # type: ignore[arg-type]
+    group.add_argument(
+        "--taint",
+        **several,  # type: ignore[arg-type]
+        nargs=2,
+        metavar=("NODES", "TAINT"),
+        help="as for kubectl: KEY=VALUE:EFFECT, and KEY:EFFECT- to remove it",
+    )
+
+
+def _add_configuration(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--new-config", metavar="FILE", help="a KubeSchedulerConfiguration in place of the present one")
+    group.add_argument("--weight", action="append", default=[], metavar="PLUGIN=N", help="of a plugin at Score")
+    group.add_argument("--plugin", action="append", default=[], metavar="NAME", help="enable it")
+    group.add_argument("--no-plugin", action="append", default=[], metavar="NAME", help="disable it")
+    group.add_argument(
+        "--set", action="append", default=[], metavar="PATH=VALUE", help="any value, by a path as in a sweep's patches"
+    )
+
+
+def _add_search(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--find", choices=FIND, default="", help="the fewest nodes with which the objectives are met")
+    group.add_argument(
+        "--slo",
+        action="append",
+        default=[],
+        metavar="OBJECTIVE",
+        help=f"such as '{EXAMPLE}', 'pending max <= 5m', 'unplaced <= 0', 'allocated:cpu < 80%%'; several: all of them",
+    )
+    group.add_argument(
+        "--most", type=int, default=DEFAULT_MOST, metavar="N", help=f"nodes to add at most (default {DEFAULT_MOST:,})"
+    )
+
+
+def _add_output(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    group.add_argument(
+        "--limit",
+        type=int,
+        default=DEFAULT_LIMIT,
+        metavar="N",
+        help=f"pods that are listed and explained, the first that land elsewhere (default {DEFAULT_LIMIT})",
+    )
+    group.add_argument(
+        "--no-chance",
+        dest="by_chance",
+        action="store_false",
+        help="do not simulate a third time, to see how many pods land elsewhere with another seed",
+    )
+    group.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def read_arguments(namespace: argparse.Namespace) -> WhatIfArguments:
+    """Convert the parsed arguments. Raises ConfigError that names the flag, what was expected and what was given."""
+    others = frozenset(("output", "html", "placements", "quiet"))
+    names = [name for name in SimulateArguments.__slots__ if name not in others]
+    simulate = SimulateArguments(**{name: getattr(namespace, name) for name in names})
+    check_arguments(simulate)
+    arguments = WhatIfArguments(
+        simulate,
+        _nodes(namespace),
+        ConfigurationChanges(
+            weights=tuple(parse_weight("--weight", text) for text in namespace.weight),
+            enabled=tuple(namespace.plugin),
+            disabled=tuple(namespace.no_plugin),
+            values=tuple(parse_value("--set", text) for text in namespace.set),
+        ),
+        namespace.new_config,
+        namespace.find,
+        tuple(Objective.parse("--slo", text) for text in namespace.slo),
+        namespace.most,
+        namespace.limit,
+        namespace.by_chance and not simulate.first_on_tie,
+        namespace.output,
+        namespace.quiet,
+    )
+    _check(arguments)
+    return arguments
+
+
+def _nodes(namespace: argparse.Namespace) -> NodeChanges:
+    def selections(flag: str, texts: list[str]) -> tuple[NodeSelection, ...]:
+        return tuple(NodeSelection.parse(flag, text) for text in texts)
+
+    return NodeChanges(
+        remove=selections("--remove-nodes", namespace.remove_nodes),
+        add=tuple(parse_addition("--add-nodes", text) for text in namespace.add_nodes),
+        cordon=selections("--cordon", namespace.cordon),
+        uncordon=selections("--uncordon", namespace.uncordon),
+        taints=tuple(parse_tainting("--taint", nodes, taint) for nodes, taint in namespace.taint),
+    )
+
+
+def _check(arguments: WhatIfArguments) -> None:
+    if not 0 <= arguments.limit <= MAX_LIMIT:
+        raise ConfigError(f"--limit: expected 0 to {MAX_LIMIT:,}, got {arguments.limit}")
+    sought = [addition.shape for addition in arguments.nodes.add if addition.count is None]
+    if arguments.find:
+        check_search(arguments.objectives, sought, arguments.most)
+    elif sought:
+        raise ConfigError(
+            f'--add-nodes: expected a number and a shape, such as 20:{sought[0]}, got "{sought[0]}": '
+            "only --find finds the number"
+        )
+    elif arguments.objectives:
+        raise ConfigError("--slo: expected --find min-nodes beside it")
+    elif arguments.nodes.is_empty and arguments.configuration.is_empty and arguments.new_config is None:
+        raise ConfigError("expected something to change, such as --add-nodes 20:general-32 or --weight NodeAffinity=5")

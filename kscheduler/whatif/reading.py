@@ -1,0 +1,116 @@
+"""Reads the input of a what-if, and makes the two scenarios of it. Nothing is simulated yet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from kscheduler.config.load import default_config, load_config, parse_config
+from kscheduler.config.types import SchedulerConfig
+from kscheduler.errors import ConfigError
+from kscheduler.framework.out_of_tree import find_plugins
+from kscheduler.simulator.configuration import check_simulated
+from kscheduler.simulator.inputs import Sources, build_scenario, with_nodes
+from kscheduler.simulator.options import SimulateArguments, settings_of
+from kscheduler.simulator.scenario import Scenario
+from kscheduler.simulator.workload import DEFAULT_NODE_SHAPES
+from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.whatif.configuration import changed_config
+from kscheduler.whatif.node_changes import changed_scenario, nodes_of
+from kscheduler.whatif.options import WhatIfArguments
+from kscheduler.whatif.played_side import PlayedSide
+from kscheduler.whatif.shapes import Shapes
+
+AS_IT_IS, CHANGED = "as it is", "changed"
+
+
+class WhatIf:
+    """A scenario as it is, and what it is changed to."""
+
+    def __init__(self, arguments: WhatIfArguments) -> None:
+        """Read all inputs. Raises ConfigError for what is unreadable, unknown or invalid."""
+        simulate = arguments.simulate
+        self._arguments = arguments
+        self._guests = GuestPlugins(cache_dir=None, reloads=False)
+        self._sources = Sources()
+        self.config = _configuration(simulate, self._guests)
+        self.new_config = self._changed_config()
+        self._names = frozenset(profile.scheduler_name for profile in self.config.profiles)
+        self._scenario = _scenario(simulate, self.config, self._sources)
+        plan = None if simulate.workload is None else self._sources.workload(simulate.workload).nodes
+        known = nodes_of(self._scenario)
+        self._shapes = Shapes(known, DEFAULT_NODE_SHAPES if plan is None else plan.shapes)
+        self.changed_scenario(0)  # which checks what the flags name
+        if not known and not arguments.nodes.add:
+            raise ConfigError("expected an input with nodes, or --nodes, got none")
+
+    @property
+    def arrivals(self) -> int:
+        return len(self._scenario.arrivals)
+
+    def as_it_is(self, *, seed: int | None = None) -> PlayedSide:
+        """Return the scenario as it is; `seed`: another one than the arguments'."""
+        return self._side(AS_IT_IS, self._scenario, self.config, seed)
+
+    def changed(self, sought: int = 0) -> PlayedSide:
+        """Return the changed scenario. `sought`: how many nodes an addition without a number adds."""
+        return self._side(CHANGED, self.changed_scenario(sought), self.new_config, None)
+
+    def changed_scenario(self, sought: int) -> Scenario:
+        return changed_scenario(self._scenario, self._arguments.nodes, self._shapes, self._names, sought=sought)
+
+    def _side(self, name: str, scenario: Scenario, config: SchedulerConfig, seed: int | None) -> PlayedSide:
+        simulate = self._arguments.simulate
+        return PlayedSide(
+            name,
+            scenario,
+            config,
+            simulate if seed is None else replace(simulate, seed=seed),
+            self._guests,
+            parameters=settings_of(simulate),
+            sources=self._sources,
+        )
+
+    def _changed_config(self) -> SchedulerConfig:
+        path = self._arguments.new_config
+        base = self.config
+        if path is not None:
+            base = load_config(path, find_plugins=partial(find_plugins, guests=self._guests))
+            check_simulated(base, path, self._guests)
+        changed = changed_config(base, self._arguments.configuration, self._guests)
+        names, expected = ({profile.scheduler_name for profile in config.profiles} for config in (changed, self.config))
+        if names != expected:
+            raise ConfigError(
+                f"expected the profiles {', '.join(sorted(expected))}, as they are, got {', '.join(sorted(names))}: "
+                "pods name them"
+            )
+        return changed
+
+
+def _configuration(arguments: SimulateArguments, guests: GuestPlugins) -> SchedulerConfig:
+    """Return the configuration of the file, else that in the record, else the default one. Raises ConfigError."""
+    find = partial(find_plugins, guests=guests)
+    if arguments.config is not None:
+        source, config = arguments.config, load_config(arguments.config, find_plugins=find)
+    elif arguments.record is not None and (text := _text_in(arguments.record)):
+        source = f"{arguments.record}: configuration"
+        config = parse_config(text, source, find_plugins=find)
+    else:
+        return default_config()
+    check_simulated(config, source, guests)
+    return config
+
+
+def _text_in(record: str) -> str:
+    from kscheduler.simulator.recorded import recorded_configuration  # records need an extra
+
+    return recorded_configuration(record)
+
+
+def _scenario(arguments: SimulateArguments, config: SchedulerConfig, sources: Sources) -> Scenario:
+    if arguments.record is None:
+        return build_scenario(arguments, sources)
+    from kscheduler.simulator.recorded import read_recorded  # records need an extra
+
+    schedulers = frozenset(profile.scheduler_name for profile in config.profiles)
+    return with_nodes(read_recorded(arguments.record, schedulers).scenario, arguments)

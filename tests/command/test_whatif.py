@@ -1,0 +1,171 @@
+"""`kscheduler whatif` from its arguments to its answer, on records and on what `simulate` takes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kscheduler.command.cli import main
+from kscheduler.record.recorder import RecorderOptions
+from kscheduler.simulator.cluster import Cluster
+from kscheduler.simulator.cluster_client import ClusterClient
+from kscheduler.testing import make_node, make_pod
+from tests.record.recording import record
+from tests.replay.recorded_run import recorded
+
+GENERATED = ("--nodes", "4", "--pods", "60", "--seed", "3")
+
+
+def answer(capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, Any]:
+    assert main(["whatif", *flags, "-o", "json", "--quiet"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def refused(capsys: pytest.CaptureFixture[str], code: int, *flags: str) -> str:
+    assert main(["whatif", *flags, "--quiet"]) == code
+    return capsys.readouterr().err
+
+
+async def too_many(cluster: Cluster, client: ClusterClient) -> None:
+    """Six pods in a minute for two nodes with room for two each."""
+    for number in range(2):
+        cluster.create_node(make_node(f"n{number}").capacity(cpu="2", memory="8Gi").label("pool", "web").obj())
+    for number in range(6):
+        cluster.create_pod(make_pod(f"p{number}").req(cpu="1").obj())
+        await asyncio.sleep(10.0)
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> str:
+    """The record of a running scheduler."""
+    path = tmp_path / "run.zst"
+    recorded(path, too_many)
+    return str(path)
+
+
+def test_added_nodes_are_answered_as_a_difference(capsys: pytest.CaptureFixture[str], running: str) -> None:
+    found = answer(capsys, "--record", running, "--add-nodes", "1:n0")
+    assert found["changes"] == ["with 1 more nodes n0"]
+    pods = found["comparison"]["pods"]
+    assert (pods["common"], pods["only_placed_in_b"], pods["placed_in_neither"]) == (6, 2, 0)
+    assert found["by_chance"]["common"] == 6
+    assert [each["before_s"] for each in found["waiting"]][2:] == [None, None]
+    assert found["waiting"][3]["after_s"] < 1.0
+    assert found["pending"] == []
+
+
+def test_the_text_says_the_same(capsys: pytest.CaptureFixture[str], running: str) -> None:
+    assert main(["whatif", "--record", running, "--add-nodes", "1:n0", "--limit", "2"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("what if: with 1 more nodes n0\n\n2 pods are scheduled that were not, 0 no longer are\n")
+    assert "0 pods stay pending\n" in text
+    assert "max" in text
+    assert "for ever" in text
+    assert "A: as it is (simulated)\nB: changed (simulated)\n" in text
+
+
+def test_the_answer_is_the_same_every_time(capsys: pytest.CaptureFixture[str], running: str) -> None:
+    def figures() -> dict[str, Any]:
+        found = answer(capsys, "--record", running, "--cordon", "n1")
+        for side in ("a", "b"):
+            found["comparison"][side]["report"].pop("machine")
+        found["comparison"].pop("figures")  # of which the speeds differ
+        return found
+
+    assert figures() == figures()
+
+
+def test_a_record_of_objects_only_will_do(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    async def play(cluster: Cluster) -> None:
+        cluster.create_pod(make_pod("p").req(cpu="1").obj())
+        await asyncio.sleep(1.0)
+
+    def prepare(cluster: Cluster) -> None:
+        cluster.create_node(make_node("n0").capacity(cpu="1", memory="8Gi").obj())
+
+    path = tmp_path / "run.zst"
+    record(RecorderOptions(path), prepare, play)
+    found = answer(capsys, "--record", str(path), "--taint", "n0", "kept:NoSchedule")
+    assert found["comparison"]["pods"]["only_placed_in_a"] == 1
+    assert [reason["kind"] for reason in found["pending"]] == ["node(s) had untolerated taint(s)"]
+
+
+def test_the_fewest_nodes_are_found(capsys: pytest.CaptureFixture[str], running: str) -> None:
+    found = answer(
+        capsys, "--record", running, "--find", "min-nodes", "--add-nodes", "n0", "--slo", "pending p99 < 30s"
+    )
+    assert (found["needed"]["nodes"], [trial["nodes"] for trial in found["needed"]["trials"]]) == (1, [0, 1])
+    assert found["changes"] == ["with 1 more nodes n0"]
+
+
+def test_each_trial_is_shown_while_it_searches(capsys: pytest.CaptureFixture[str], running: str) -> None:
+    flags = ["--find", "min-nodes", "--add-nodes", "n0", "--slo", "pending p99 < 30s", "--limit", "0"]
+    assert main(["whatif", "--record", running, *flags]) == 0
+    shown = capsys.readouterr()
+    assert shown.err.startswith("n0: 0 more: pending p99 = for ever: not met\nn0: 1 more: pending p99 = ")
+    assert shown.out.startswith("1 more nodes n0 are needed for pending p99 < 30s\n  0 more: ")
+
+
+def test_another_configuration_is_answered(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    config = tmp_path / "packing.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
+        "- pluginConfig:\n  - {name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}\n"
+    )
+    path = "profiles[0].pluginConfig[name=NodeResourcesFit].args.scoringStrategy.type"
+    by_file = answer(capsys, *GENERATED, "--first-on-tie", "--new-config", str(config))
+    by_path = answer(capsys, *GENERATED, "--first-on-tie", "--set", f"{path}=MostAllocated")
+    assert by_file["comparison"]["pods"] == by_path["comparison"]["pods"]
+    assert by_file["comparison"]["pods"]["moved"] > 0
+    assert by_file["by_chance"] is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--add-nodes", "3:genral-32"), '--add-nodes: unknown shape "genral-32": did you mean "general-32"?'),
+        (("--weight", "NodeAfinity=3"), '--weight: unknown plugin "NodeAfinity": did you mean "NodeAffinity"?'),
+        (("--remove-nodes", "node-9"), '--remove-nodes: "node-9" is no node, shape or label of the 4 nodes'),
+        (("--slo", "pending p99 < 3", "--find", "min-nodes", "--add-nodes", "gpu-8"), "expected a duration"),
+        (("--new-config", "none.yaml"), "none.yaml: "),
+        (("--set", "profiles[0].schedulerName=other", "--cordon", "all"), "expected the profiles default-scheduler"),
+    ],
+)
+def test_wrong_input_is_refused_in_clear_words(
+    capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], message: str
+) -> None:
+    assert message in refused(capsys, 2, *GENERATED, *flags)
+
+
+def test_an_objective_that_is_never_met_is_a_failure_with_the_reason(
+    capsys: pytest.CaptureFixture[str], running: str
+) -> None:
+    flags = ("--find", "min-nodes", "--add-nodes", "n0", "--slo", "pending p50 < 1us", "--most", "1")
+    error = refused(capsys, 1, "--record", running, *flags)
+    assert (
+        'error: expected "pending p50 < 1us" to hold with at most 1 more nodes n0 (--most), got pending p50 = ' in error
+    )
+
+
+def test_a_truncated_record_is_played_as_far_as_it_goes(
+    capsys: pytest.CaptureFixture[str], running: str, tmp_path: Path
+) -> None:
+    whole = Path(running).read_bytes()
+    cut = tmp_path / "cut.zst"
+    cut.write_bytes(whole[: len(whole) - 30])
+    found = answer(capsys, "--record", str(cut), "--add-nodes", "1:n0", "--no-chance")
+    assert any(note.startswith("The record has no end") for note in found["comparison"]["a"]["report"]["notes"])
+    cut.write_bytes(whole[:100])
+    assert "cut.zst: " in refused(capsys, 2, "--record", str(cut), "--add-nodes", "1:n0")
+
+
+def test_a_tampered_record_is_refused(capsys: pytest.CaptureFixture[str], running: str) -> None:
+    content = bytearray(Path(running).read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    Path(running).write_bytes(content)
+    assert "run.zst: " in refused(capsys, 2, "--record", running, "--add-nodes", "1:n0")
