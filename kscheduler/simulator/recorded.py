@@ -28,16 +28,25 @@ from kscheduler.simulator.scenario import Arrival, Scenario
 _KINDS = {kind.plural: kind for kind in KINDS}
 _DECODERS: dict[str, Callable[[Any], Any]] = {kind.plural: json_decoder(kind.type) for kind in KINDS}
 NOTE = "Pods leave when they left in the record, even those that were preempted there."
+JOBS_NOTE = "Pods of Jobs run as long as they ran in the record; others leave when they left there."
 
 
 @dataclass(slots=True)
 class _Life:
-    """One pod in the record: its first and last recorded version, and when it came and left in seconds."""
+    """One pod in the record: its first and last recorded version, and when it came, was bound and left in seconds."""
 
     at_s: float
     first: Pod
     last: Pod
+    bound_s: float | None = None  # None: it was not bound while it was recorded
     leaves_at_s: float | None = None
+
+    def arrival(self, *, jobs_run_on: bool) -> Arrival:
+        """Return the pod's arrival. `jobs_run_on`: a pod of a Job runs as long as it ran in the record."""
+        pod = _as_created(self.first)
+        if jobs_run_on and self.bound_s is not None and self.leaves_at_s is not None and _is_of_job(pod):
+            return Arrival(self.at_s, pod, runs_s=self.leaves_at_s - self.bound_s)
+        return Arrival(self.at_s, pod, leaves_at_s=self.leaves_at_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +95,21 @@ class _Story:
             is_ours = pod.spec.scheduler_name in self.schedulers
             if pod.spec.node_name and not life.last.spec.node_name and is_ours:
                 self.placements[uid] = pod.spec.node_name
+                life.bound_s = change.at_s
             if _asked(pod, is_ours) != _asked(life.last, is_ours):
                 kept = replace(pod, spec=replace(pod.spec, node_name="")) if is_ours else pod
                 self.changes.append(ObjectChange(change.at_s, PODS, change.type, kept))
             life.last = pod
 
-    def arrivals(self) -> list[Arrival]:
-        return [
-            Arrival(life.at_s, _as_created(life.first), leaves_at_s=life.leaves_at_s) for life in self.lives.values()
-        ]
+    def arrivals(self, *, jobs_run_on: bool) -> list[Arrival]:
+        return [life.arrival(jobs_run_on=jobs_run_on) for life in self.lives.values()]
 
 
-def read_recorded(path: str, schedulers: Container[str]) -> Recorded:
+def read_recorded(path: str, schedulers: Container[str], *, jobs_run_on: bool = False) -> Recorded:
     """Read a record as a scenario. `schedulers`: the schedulerNames of the pods that the simulation is to place.
 
-    Raises ConfigError, naming file and line, if the record cannot be read.
+    `jobs_run_on`: a pod of a Job leaves when it has run as long as in the record, and not at the recorded time: so one
+    that is bound sooner makes room sooner. Raises ConfigError, naming file and line, if the record cannot be read.
     """
     reader = open_record(Path(path))
     story = _Story(schedulers)
@@ -113,8 +122,8 @@ def read_recorded(path: str, schedulers: Container[str]) -> Recorded:
             story.add(_decoded(path, entry, max(entry.at - began_s, 0.0) if story.has_begun else 0.0))
     if not story.has_begun:
         raise ConfigError(f"{path}: expected all that was there when recording began, the record ends before")
-    arrivals = sorted(story.arrivals(), key=lambda arrival: arrival.at_s)
-    notes = [NOTE]
+    arrivals = sorted(story.arrivals(jobs_run_on=jobs_run_on), key=lambda arrival: arrival.at_s)
+    notes = [JOBS_NOTE if jobs_run_on else NOTE]
     if reader.is_cut:
         notes.append("The record has no end: its recorder was killed, and its last second may be missing.")
     parameters = {"record": f"{len(arrivals):,} pods and {len(story.changes):,} other changes from {Path(path).name}"}
@@ -145,6 +154,11 @@ def _as_created(pod: Pod) -> Pod:
     if pod.spec.node_name:
         return replace(pod, metadata=metadata)
     return replace(pod, metadata=metadata, status=PodStatus())
+
+
+def _is_of_job(pod: Pod) -> bool:
+    """Return True if a Job, or another kind of job such as PyTorchJob, owns the pod: then the pod ends by itself."""
+    return any(owner.kind.endswith("Job") for owner in pod.metadata.owner_references or ())
 
 
 def _asked(pod: Pod, is_ours: bool) -> tuple[object, ...]:

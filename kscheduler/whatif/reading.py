@@ -113,4 +113,4 @@ def _scenario(arguments: SimulateArguments, config: SchedulerConfig, sources: So
     from kscheduler.simulator.recorded import read_recorded  # records need an extra
 
     schedulers = frozenset(profile.scheduler_name for profile in config.profiles)
-    return with_nodes(read_recorded(arguments.record, schedulers).scenario, arguments)
+    return with_nodes(read_recorded(arguments.record, schedulers, jobs_run_on=True).scenario, arguments)

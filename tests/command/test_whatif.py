@@ -111,6 +111,26 @@ def test_each_trial_is_shown_while_it_searches(capsys: pytest.CaptureFixture[str
     assert shown.out.startswith("1 more nodes n0 are needed for pending p99 < 30s\n  0 more: ")
 
 
+def test_a_job_that_is_bound_sooner_leaves_sooner(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Four jobs of 30 s, one after the other on one node: on two nodes the last one waits half as long."""
+
+    async def queued(cluster: Cluster, client: ClusterClient) -> None:
+        cluster.create_node(make_node("n0").capacity(cpu="1", memory="8Gi").obj())
+        for number in range(4):
+            cluster.create_pod(make_pod(f"p{number}").req(cpu="1").owner("Job", "job").obj())
+        for _ in range(4):
+            await asyncio.sleep(30.0)
+            ended = next(pod for pod in cluster.pods.values() if pod.spec.node_name)
+            cluster.delete_pod(ended.key)
+
+    path = tmp_path / "run.zst"
+    recorded(path, queued)
+    found = answer(capsys, "--record", str(path), "--add-nodes", "1:n0", "--no-chance")
+    longest = next(each for each in found["waiting"] if each["share"] == "max")
+    assert longest["before_s"] == pytest.approx(90.0, abs=5.0)
+    assert longest["after_s"] == pytest.approx(30.0, abs=5.0)
+
+
 def test_another_configuration_is_answered(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     config = tmp_path / "packing.yaml"
     config.write_text(

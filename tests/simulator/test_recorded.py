@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from kscheduler.api.objects import Pod, PodSchedulingGate
+from kscheduler.api.objects import OwnerReference, Pod, PodSchedulingGate
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.config.load import default_config
 from kscheduler.errors import ConfigError
@@ -20,7 +20,7 @@ from kscheduler.record.writer import RecordWriter
 from kscheduler.scheduler import Options
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.real_scheduler import RealScheduler, real_scheduler
-from kscheduler.simulator.recorded import NOTE, Recorded, read_recorded
+from kscheduler.simulator.recorded import JOBS_NOTE, NOTE, Recorded, read_recorded
 from kscheduler.simulator.run import Outcome, RunSettings, simulate_scenario
 from kscheduler.simulator.virtual_time import LoopClock
 from tests.record.recording import Play, record
@@ -173,6 +173,33 @@ def written(path: Path, *changes: Change, is_whole: bool = True) -> str:
         if is_whole:
             writer.write(End(1.0))
     return str(path)
+
+
+def test_pods_of_jobs_run_as_long_as_they_did_if_that_is_wanted(tmp_path: Path) -> None:
+    async def play(cluster: Cluster) -> None:
+        for name, owner in (("first", "Job"), ("second", "Job"), ("service", "ReplicaSet")):
+            made = pod(name, cpu="4")
+            owned = replace(made.metadata, owner_references=[OwnerReference("v1", owner, owner)])
+            cluster.create_pod(replace(made, metadata=owned))
+            await asyncio.sleep(1.0)
+        for name in ("first", "second", "service"):
+            await asyncio.sleep(10.0)
+            cluster.delete_pod(f"default/{name}")
+
+    played(tmp_path / "run.zst", play, "n0")
+    for jobs_run_on in (False, True):
+        recorded = read_recorded(str(tmp_path / "run.zst"), OURS, jobs_run_on=jobs_run_on)
+        lives = [(each.pod.metadata.name, each.runs_s, each.leaves_at_s) for each in recorded.scenario.arrivals]
+        if jobs_run_on:
+            assert [(name, round(runs_s or 0.0), leaves_at_s) for name, runs_s, leaves_at_s in lives] == [
+                ("first", 13, None),
+                ("second", 10, None),  # it waited until the first one left
+                ("service", 0, pytest.approx(33.0)),
+            ]
+            assert recorded.scenario.notes == [JOBS_NOTE]
+        else:
+            assert [each[1] for each in lives] == [None] * 3
+            assert [each[2] for each in lives] == pytest.approx([13.0, 23.0, 33.0])
 
 
 def test_what_was_listed_while_recording_began_is_there_from_the_start(tmp_path: Path) -> None:
