@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
 
+from kscheduler.compare.comparing import silently
+from kscheduler.compare.sides import Side
 from kscheduler.simulator.inputs import seed_of
+from kscheduler.simulator.progress import progress_on
+from kscheduler.simulator.run import Progress
 from kscheduler.whatif.answer import Answer, difference
 from kscheduler.whatif.capacity import Needed, Trial, fewest_nodes
 from kscheduler.whatif.options import WhatIfArguments
@@ -42,7 +47,15 @@ def _answer(arguments: WhatIfArguments, scenarios: WhatIf) -> Answer:
         limit=arguments.limit,
         needed=needed,
         other_seed=(lambda: scenarios.as_it_is(seed=seed + 1)) if arguments.by_chance else None,
+        shown=silently if arguments.quiet else _shown,
     )
+
+
+def _shown(side: Side) -> AbstractContextManager[Progress | None]:
+    if (isinstance(side, PlayedSide) and side.is_played) or not side.arrivals:
+        return nullcontext()
+    print(f"simulating {side.name}", file=sys.stderr)
+    return progress_on(side.arrivals)
 
 
 def _changed(arguments: WhatIfArguments, scenarios: WhatIf) -> tuple[Needed | None, PlayedSide]:
@@ -53,7 +66,9 @@ def _changed(arguments: WhatIfArguments, scenarios: WhatIf) -> tuple[Needed | No
         if not arguments.quiet:
             print(f"{arguments.sought}: {trial_in_words(trial)}", file=sys.stderr)
 
-    return fewest_nodes(arguments.sought, arguments.objectives, scenarios.changed, arguments.most, show)
+    return fewest_nodes(
+        arguments.sought, arguments.objectives, scenarios.changed, arguments.most, show, scenarios.estimated()
+    )
 
 
 def to_json(answer: Answer) -> str:

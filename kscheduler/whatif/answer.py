@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from kscheduler.compare.comparing import Comparison, PodCounts, compare
+from kscheduler.compare.comparing import Comparison, PodCounts, ShowsProgress, compare, silently
 from kscheduler.simulator.report import Reason
 from kscheduler.whatif.capacity import Needed
 from kscheduler.whatif.played_side import PlayedSide
@@ -46,13 +46,14 @@ def difference(
     limit: int,
     needed: Needed | None = None,
     other_seed: Callable[[], PlayedSide] | None = None,
+    shown: ShowsProgress = silently,
 ) -> Answer:
     """Return how the sides differ. At most `limit` pods that land elsewhere are listed and explained.
 
     `other_seed` returns the scenario as it is with another seed, to show what chance alone would change.
     """
-    comparison = compare(before, after, limit)
-    by_chance = None if other_seed is None else compare(before, other_seed(), 0).pods
+    comparison = compare(before, after, limit, shown)
+    by_chance = None if other_seed is None else compare(before, other_seed(), 0, shown).pods
     return Answer(
         changes=list(changes),
         needed=needed,

@@ -1,8 +1,9 @@
 """Finds the fewest added nodes with which all objectives are met.
 
-The number is doubled until they are met, then bisected: they are met with the number found and not with one node
-fewer, and both have been simulated. That more nodes do not make it worse is assumed, not known: a search over all
-numbers would find a smaller one where that does not hold. If half of the added nodes never get a pod, more of them
+The search begins at an estimate, goes up or down from there by growing steps until they are met by one number and not
+by a smaller one, and bisects: they are met with the number found and not with one node fewer, and both have been
+simulated. That more nodes do not make it worse is assumed, not known: a search over all numbers would find a smaller
+one where that does not hold. If half of the added nodes never get a pod, more of them
 would not either, and the search ends.
 """
 
@@ -13,6 +14,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from kscheduler.errors import ConfigError, KSchedulerError
+from kscheduler.simulator.units import seconds
+from kscheduler.whatif.early_end import EarlyEnd, NeverMet
 from kscheduler.whatif.objective import Objective
 from kscheduler.whatif.played_side import PlayedSide
 from kscheduler.whatif.shapes import ADDED
@@ -28,7 +31,7 @@ class Trial(msgspec.Struct, frozen=True):
     """One simulation of the search."""
 
     nodes: int  # that were added
-    figures: list[str]  # one for each objective, in words
+    figures: list[str]  # one for each objective, in words; only what ended it early, if that was so
     met: bool
 
 
@@ -47,26 +50,36 @@ def fewest_nodes(
     side_with: Callable[[int], PlayedSide],
     most: int,
     on_trial: Callable[[Trial], object],
+    start: int = 0,
 ) -> tuple[Needed, PlayedSide]:
-    """Return the fewest nodes, and the side with them. Raises NotMet if more than `most` would be needed."""
+    """Return the fewest nodes, and the side with them. `start`: an estimate.
+
+    Raises NotMet if more than `most` would be needed.
+    """
     trials: list[Trial] = []
 
     def tried(nodes: int) -> tuple[bool, PlayedSide]:
         side = side_with(nodes)
-        is_met = all(objective.is_met(side) for objective in objectives)
-        trials.append(Trial(nodes, [objective.shown(side) for objective in objectives], is_met))
+        trials.append(_trial(nodes, side, objectives))
         on_trial(trials[-1])
-        return is_met, side
+        return trials[-1].met, side
 
-    # 1. The first power of two with which they are met.
-    low, high = -1, 0  # not met with `low`
+    # 1. A number with which they are met, and a smaller one, or -1, with which they are not.
+    low, high, step = -1, min(start, most), 1
     is_met, side = tried(high)
+    while is_met and high > 0 and low < 0:
+        lower = max(high - step, 0)
+        is_met_there, found = tried(lower)
+        if is_met_there:
+            high, side, step = lower, found, 2 * step
+        else:
+            low = lower
     while not is_met:
         if high == most or _half_is_unused(side, high):
             raise NotMet(_not_met(shape, trials[-1], objectives, side, most))
-        low, high = high, min(max(2 * high, 1), most)
+        low, high, step = high, min(high + step, most), 2 * step
         is_met, side = tried(high)
-    # 2. Between it and the one before.
+    # 2. Between the two.
     while high - low > 1:
         middle = (low + high) // 2
         is_met, found = tried(middle)
@@ -77,14 +90,26 @@ def fewest_nodes(
     return Needed(shape, high, [objective.text for objective in objectives], trials), side
 
 
+def _trial(nodes: int, side: PlayedSide, objectives: Sequence[Objective]) -> Trial:
+    schedulers = {profile.scheduler_name for profile in side.config.profiles}
+    try:
+        side.run(EarlyEnd(objectives, side.scenario.arrivals, schedulers))
+    except NeverMet as missed:
+        return Trial(nodes, [f"{missed.objective.metric} above {seconds(missed.objective.value)}"], False)
+    is_met = all(objective.is_met(side) for objective in objectives)
+    return Trial(nodes, [objective.shown(side) for objective in objectives], is_met)
+
+
 def _half_is_unused(side: PlayedSide, added: int) -> bool:
-    return added > 1 and 2 * side.unused(ADDED) >= added
+    return side.is_played and added > 1 and 2 * side.unused(ADDED) >= added
 
 
 def _not_met(shape: str, last: Trial, objectives: Sequence[Objective], side: PlayedSide, most: int) -> str:
-    missed = next(each for each in objectives if not each.is_met(side))
-    expected = f'expected "{missed.text}" to hold with at most {most:,} more nodes {shape} (--most)'
-    got = f"got {missed.shown(side)} with {last.nodes:,}"
+    wanted = " and ".join(objective.text for objective in objectives)
+    expected = f'expected "{wanted}" to hold with at most {most:,} more nodes ({shape}, --most)'
+    got = f"got {', '.join(last.figures)} with {last.nodes:,}"
+    if not side.is_played:
+        return f"{expected}, {got}"
     if _half_is_unused(side, last.nodes):
         got += f", of which {side.unused(ADDED):,} never get a pod"
     reasons = side.run().report.reasons

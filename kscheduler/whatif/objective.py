@@ -9,6 +9,7 @@ A pod that never gets a node has waited for ever: a percentile cannot be met by 
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable
@@ -42,7 +43,8 @@ class Objective:
     operator: str
     value: float
     figure: Callable[[PlayedSide], float | None]
-    is_time: bool
+    is_time: bool = False
+    share: float | None = None  # of the pods whose longest waiting time is the figure; None: it is another figure
 
     @classmethod
     def parse(cls, flag: str, text: str) -> Objective:
@@ -57,12 +59,19 @@ class Objective:
         is_time = pending is not None
         figure = _named(flag, metric.replace(" ", "-")) if pending is None else _pending(pending)
         value = _duration(flag, text, found["value"]) if is_time else _number(flag, text, metric, found["value"])
-        return cls(" ".join(text.split()), metric, found["operator"], value, figure, is_time)
+        share = None if pending is None else _share(pending)
+        return cls(" ".join(text.split()), metric, found["operator"], value, figure, is_time, share)
 
     def is_met(self, played: PlayedSide) -> bool:
         """Return True if the figure is as wanted; False, too, if the simulation has no such figure."""
         figure = self.figure(played)
         return figure is not None and _OPERATORS[self.operator](figure, self.value)
+
+    def may_miss(self, pods: int) -> int | None:
+        """Return how many of the pods may wait for longer than the value; None if that is not what is to be met."""
+        if self.share is None or self.operator not in ("<", "<="):
+            return None
+        return pods - max(1, math.ceil(round(self.share * pods, 9))) if pods else 0
 
     def shown(self, played: PlayedSide) -> str:
         """Return the figure in words, such as "pending p99 = 41 s"."""
@@ -80,10 +89,17 @@ class Objective:
 
 
 def _pending(found: re.Match[str]) -> Callable[[PlayedSide], float | None]:
-    if found["other"] == "mean":
+    share = _share(found)
+    if share is None:
         return lambda played: played.mean_wait_s
-    share = 1.0 if found["other"] else float(found["percentile"]) / 100
     return lambda played: played.waited_s(share)
+
+
+def _share(found: re.Match[str]) -> float | None:
+    """Return the share that a percentile is of; None for the mean."""
+    if found["other"]:
+        return 1.0 if found["other"] == "max" else None
+    return float(found["percentile"]) / 100
 
 
 def _named(flag: str, name: str) -> Callable[[PlayedSide], float | None]:

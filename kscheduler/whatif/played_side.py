@@ -10,6 +10,7 @@ from kscheduler.errors import InternalError
 from kscheduler.simulator.real_run import few_collections, run_real_scheduler
 from kscheduler.simulator.report import build_report
 from kscheduler.simulator.run import Ending, Outcome, Progress
+from kscheduler.simulator.scenario import Scenario
 from kscheduler.simulator.statistics import mean, percentile, rounded
 from kscheduler.sweep.metrics import figures_of
 
@@ -27,6 +28,14 @@ class PlayedSide(SimulatedSide):
     _waits_s: list[float]  # sorted
     _unused: list[str]  # names of nodes that never had a pod
     figures: dict[str, float]  # by the names that a sweep has for them
+
+    @property
+    def scenario(self) -> Scenario:
+        return self._scenario
+
+    @property
+    def is_played(self) -> bool:
+        return self._run is not None
 
     def run(self, progress: Progress | None = None) -> Run:
         """Return the result of the simulation. Raises InternalError if one of its invariants was violated."""

@@ -16,12 +16,13 @@ from kscheduler.simulator.scenario import Scenario
 from kscheduler.simulator.workload import DEFAULT_NODE_SHAPES
 from kscheduler.wasm.loading.plugins import GuestPlugins
 from kscheduler.whatif.configuration import changed_config
+from kscheduler.whatif.demand import estimated_nodes
 from kscheduler.whatif.node_changes import changed_scenario, nodes_of
 from kscheduler.whatif.options import WhatIfArguments
 from kscheduler.whatif.played_side import PlayedSide
 from kscheduler.whatif.shapes import Shapes
 
-AS_IT_IS, CHANGED = "as it is", "changed"
+AS_IT_IS, OTHER_SEED, CHANGED = "as it is", "as it is, with another seed", "changed"
 
 
 class WhatIf:
@@ -50,7 +51,7 @@ class WhatIf:
 
     def as_it_is(self, *, seed: int | None = None) -> PlayedSide:
         """Return the scenario as it is; `seed`: another one than the arguments'."""
-        return self._side(AS_IT_IS, self._scenario, self.config, seed)
+        return self._side(AS_IT_IS if seed is None else OTHER_SEED, self._scenario, self.config, seed)
 
     def changed(self, sought: int = 0) -> PlayedSide:
         """Return the changed scenario. `sought`: how many nodes an addition without a number adds."""
@@ -58,6 +59,12 @@ class WhatIf:
 
     def changed_scenario(self, sought: int) -> Scenario:
         return changed_scenario(self._scenario, self._arguments.nodes, self._shapes, self._names, sought=sought)
+
+    def estimated(self) -> int:
+        """Return how many nodes of the shape whose number is to be found the pods need by what they request."""
+        scenario = self.changed_scenario(0)
+        further = next(self._shapes.make(self._arguments.sought, 1))
+        return estimated_nodes(scenario.arrivals, nodes_of(scenario), further)
 
     def _side(self, name: str, scenario: Scenario, config: SchedulerConfig, seed: int | None) -> PlayedSide:
         simulate = self._arguments.simulate

@@ -23,7 +23,7 @@ def changes_in_words(arguments: WhatIfArguments, needed: int | None) -> Iterator
         yield f"without the nodes {selection.text}"
     for addition in nodes.add:
         count = needed if addition.count is None else addition.count
-        yield f"with {count or 0:,} more nodes {addition.shape}"
+        yield f"with {nodes_in_words(count or 0, addition.shape)}"
     yield from (f"with {selection.text} cordoned" for selection in nodes.cordon)
     yield from (f"with {selection.text} uncordoned" for selection in nodes.uncordon)
     for each in nodes.taints:
@@ -36,6 +36,10 @@ def changes_in_words(arguments: WhatIfArguments, needed: int | None) -> Iterator
     yield from (f"without plugin {name}" for name in configuration.disabled)
     yield from (f"with weight {weight} of {plugin}" for plugin, weight in configuration.weights)
     yield from (f"with {path} = {value}" for path, value in configuration.values)
+
+
+def nodes_in_words(count: int, shape: str) -> str:
+    return f"{count:,} more {'node' if count == 1 else 'nodes'} ({shape})"
 
 
 def trial_in_words(trial: Trial) -> str:
@@ -58,7 +62,8 @@ def to_text(answer: Answer) -> str:
 def _needed(needed: Needed | None) -> Iterator[str]:
     if needed is None:
         return
-    yield f"{needed.nodes:,} more nodes {needed.shape} are needed for {' and '.join(needed.objectives)}"
+    verb = "is" if needed.nodes == 1 else "are"
+    yield f"{nodes_in_words(needed.nodes, needed.shape)} {verb} needed for {' and '.join(needed.objectives)}"
     yield from (f"  {trial_in_words(trial)}" for trial in sorted(needed.trials, key=lambda trial: trial.nodes))
 
 

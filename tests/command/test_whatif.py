@@ -50,7 +50,7 @@ def running(tmp_path: Path) -> str:
 
 def test_added_nodes_are_answered_as_a_difference(capsys: pytest.CaptureFixture[str], running: str) -> None:
     found = answer(capsys, "--record", running, "--add-nodes", "1:n0")
-    assert found["changes"] == ["with 1 more nodes n0"]
+    assert found["changes"] == ["with 1 more node (n0)"]
     pods = found["comparison"]["pods"]
     assert (pods["common"], pods["only_placed_in_b"], pods["placed_in_neither"]) == (6, 2, 0)
     assert found["by_chance"]["common"] == 6
@@ -62,7 +62,7 @@ def test_added_nodes_are_answered_as_a_difference(capsys: pytest.CaptureFixture[
 def test_the_text_says_the_same(capsys: pytest.CaptureFixture[str], running: str) -> None:
     assert main(["whatif", "--record", running, "--add-nodes", "1:n0", "--limit", "2"]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("what if: with 1 more nodes n0\n\n2 pods are scheduled that were not, 0 no longer are\n")
+    assert text.startswith("what if: with 1 more node (n0)\n\n2 pods are scheduled that were not, 0 no longer are\n")
     assert "0 pods stay pending\n" in text
     assert "max" in text
     assert "for ever" in text
@@ -99,16 +99,16 @@ def test_the_fewest_nodes_are_found(capsys: pytest.CaptureFixture[str], running:
     found = answer(
         capsys, "--record", running, "--find", "min-nodes", "--add-nodes", "n0", "--slo", "pending p99 < 30s"
     )
-    assert (found["needed"]["nodes"], [trial["nodes"] for trial in found["needed"]["trials"]]) == (1, [0, 1])
-    assert found["changes"] == ["with 1 more nodes n0"]
+    assert (found["needed"]["nodes"], [trial["nodes"] for trial in found["needed"]["trials"]]) == (1, [1, 0])
+    assert found["changes"] == ["with 1 more node (n0)"]
 
 
 def test_each_trial_is_shown_while_it_searches(capsys: pytest.CaptureFixture[str], running: str) -> None:
     flags = ["--find", "min-nodes", "--add-nodes", "n0", "--slo", "pending p99 < 30s", "--limit", "0"]
     assert main(["whatif", "--record", running, *flags]) == 0
     shown = capsys.readouterr()
-    assert shown.err.startswith("n0: 0 more: pending p99 = for ever: not met\nn0: 1 more: pending p99 = ")
-    assert shown.out.startswith("1 more nodes n0 are needed for pending p99 < 30s\n  0 more: ")
+    assert shown.err.startswith("n0: 1 more: pending p99 = 2.5 ms: met\nn0: 0 more: pending p99 = for ever: not met\n")
+    assert shown.out.startswith("1 more node (n0) is needed for pending p99 < 30s\n  0 more: ")
 
 
 def test_a_job_that_is_bound_sooner_leaves_sooner(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -168,7 +168,8 @@ def test_an_objective_that_is_never_met_is_a_failure_with_the_reason(
     flags = ("--find", "min-nodes", "--add-nodes", "n0", "--slo", "pending p50 < 1us", "--most", "1")
     error = refused(capsys, 1, "--record", running, *flags)
     assert (
-        'error: expected "pending p50 < 1us" to hold with at most 1 more nodes n0 (--most), got pending p50 = ' in error
+        'error: expected "pending p50 < 1us" to hold with at most 1 more nodes (n0, --most), got pending p50 = '
+        in error
     )
 
 
