@@ -16,6 +16,7 @@ import msgspec
 from kscheduler.errors import ConfigError, KSchedulerError
 from kscheduler.simulator.units import seconds
 from kscheduler.whatif.early_end import EarlyEnd, NeverMet
+from kscheduler.whatif.node_changes import MAX_ADDED
 from kscheduler.whatif.objective import Objective
 from kscheduler.whatif.played_side import PlayedSide
 from kscheduler.whatif.shapes import ADDED
@@ -127,5 +128,5 @@ def check_search(objectives: Sequence[Objective], shapes: Sequence[str], most: i
             "--find min-nodes: expected one shape without a number, such as --add-nodes general-32, got "
             + (", ".join(shapes) or "none")
         )
-    if not 1 <= most <= 1_000_000:
-        raise ConfigError(f"--most: expected 1 to 1,000,000 nodes, got {most}")
+    if not 1 <= most <= MAX_ADDED:
+        raise ConfigError(f"--most: expected 1 to {MAX_ADDED:,} nodes, got {most}")

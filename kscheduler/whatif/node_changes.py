@@ -22,6 +22,7 @@ from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.whatif.selection import NodeSelection
 from kscheduler.whatif.shapes import Shapes
 
+MAX_ADDED = 100_000  # nodes of one flag: many times what a cluster can have
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _TAINT = re.compile(r"(?P<key>[^=:\s]+)(?:=(?P<value>[^=:\s]*))?:(?P<effect>[A-Za-z]+)(?P<removes>-)?")
 _STAYS_WITH_NODE = ("DaemonSet", "Node")  # kinds of owners whose pods exist for one node
@@ -75,8 +76,10 @@ def parse_addition(flag: str, text: str) -> Addition:
     number, colon, shape = text.partition(":")
     if not colon:
         return Addition(text, None)
-    if not number.isdecimal() or not number.isascii() or len(number) > 7 or not shape:
+    if not number.isdecimal() or not number.isascii() or not shape:
         raise ConfigError(f'{flag}: expected a number and a shape, such as 20:general-32, got "{text}"')
+    if len(number) > len(str(MAX_ADDED)) or int(number) > MAX_ADDED:
+        raise ConfigError(f'{flag}: expected at most {MAX_ADDED:,} nodes, got "{text}"')
     return Addition(shape, int(number))
 
 

@@ -1,4 +1,4 @@
-"""Small scenarios for what-ifs, and their sides."""
+"""Small scenarios for what-ifs, their sides, and arguments."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kscheduler.api.objects import Node
 from kscheduler.client.protocol import NODES, EventType
+from kscheduler.command.flags import WhatIfOptions, parse
 from kscheduler.config.load import default_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.simulator.inputs import Sources
@@ -14,6 +15,7 @@ from kscheduler.simulator.options import SimulateArguments
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.testing import make_node
 from kscheduler.wasm.loading.plugins import GuestPlugins
+from kscheduler.whatif.options import WhatIfArguments, read_arguments
 from kscheduler.whatif.played_side import PlayedSide
 from tests.simulator.objects import pod
 
@@ -46,3 +48,9 @@ def side(scenario: Scenario, config: SchedulerConfig | None = None, name: str = 
 
 def names(nodes: Iterable[Node]) -> list[str]:
     return [node.metadata.name for node in nodes]
+
+
+def read(*flags: str) -> WhatIfArguments:
+    options = parse(["whatif", *flags])
+    assert isinstance(options, WhatIfOptions)
+    return read_arguments(options.arguments)

@@ -122,7 +122,7 @@ def test_the_scenario_itself_stays_as_it_is() -> None:
     assert scenario == two_nodes()
 
 
-@pytest.mark.parametrize("text", ["x:small", "-1:small", "3:", "12345678:small", "\u0663:small"])
+@pytest.mark.parametrize("text", ["x:small", "-1:small", "3:", "\u0663:small"])
 def test_a_malformed_addition_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"--add-nodes: expected a number and a shape, such as 20:general-32, got"):
         parse_addition("--add-nodes", text)

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.command.flags import WhatIfOptions, parse
 from kscheduler.errors import ConfigError
 from kscheduler.whatif.node_changes import Addition
-from kscheduler.whatif.options import WhatIfArguments, read_arguments
-
-
-def read(*flags: str) -> WhatIfArguments:
-    options = parse(["whatif", *flags])
-    assert isinstance(options, WhatIfOptions)
-    return read_arguments(options.arguments)
+from tests.whatif.scenarios import read
 
 
 def test_flags_are_read() -> None:
@@ -61,6 +54,8 @@ SLO = ("--slo", "unplaced <= 0")
     [
         ((), "expected something to change, such as --add-nodes 20:general-32"),
         (("--add-nodes", "general-32"), "--add-nodes: expected a number and a shape, such as 20:general-32"),
+        (("--add-nodes", "100001:small"), '--add-nodes: expected at most 100,000 nodes, got "100001:small"'),
+        (("--add-nodes", f"{9**99}:small"), "--add-nodes: expected at most 100,000 nodes"),
         (SLO, "--slo: expected --find min-nodes beside it"),
         (("--find", "min-nodes", "--add-nodes", "small"), "--find: expected an objective, such as --slo"),
         (("--find", "min-nodes", *SLO), "--find min-nodes: expected one shape without a number, .* got none"),
@@ -71,7 +66,7 @@ SLO = ("--slo", "unplaced <= 0")
         (("--find", "max-pods"), "argument --find: invalid choice: 'max-pods'"),
         (
             ("--find", "min-nodes", *SLO, "--add-nodes", "a", "--most", "0"),
-            "--most: expected 1 to 1,000,000 nodes, got 0",
+            "--most: expected 1 to 100,000 nodes, got 0",
         ),
         (("--cordon", "n0", "--limit", "-1"), "--limit: expected 0 to 10,000, got -1"),
         (("--cordon", "n0", "--record", "a", "--pods", "3"), "--record: expected no other source of nodes"),
