@@ -6,7 +6,8 @@ The comparison itself is that of `kscheduler compare`: A is the scenario as it i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -31,6 +32,8 @@ class Answer(msgspec.Struct, frozen=True):
 
     changes: list[str]
     needed: Needed | None  # None: no number of nodes was to be found
+    scheduled: list[str]  # the first pods that have a node in the changed scenario only
+    no_longer_scheduled: list[str]  # the first pods that have one in the scenario as it is only
     on_added_nodes: int  # pods that the changed scenario has on nodes that were not there before
     by_chance: PodCounts | None  # how many pods land elsewhere if only the seed changes; None: that was not tried
     waiting: list[Waiting]
@@ -57,6 +60,8 @@ def difference(
     return Answer(
         changes=list(changes),
         needed=needed,
+        scheduled=list(islice(_placed_only(after, before), limit)),
+        no_longer_scheduled=list(islice(_placed_only(before, after), limit)),
         on_added_nodes=_on_added_nodes(before, after),
         by_chance=by_chance,
         waiting=[
@@ -66,6 +71,17 @@ def difference(
         pending=after.run().report.reasons,
         comparison=comparison,
     )
+
+
+def _placed_only(here: PlayedSide, there: PlayedSide) -> Iterator[str]:
+    """Yield the pods that have a node here and none there, in order of creation."""
+    in_one, in_other = here.run().pods, there.run().pods
+    if in_one is None or in_other is None:
+        return
+    for pod, row in in_one.rows.items():
+        other = in_other.rows.get(pod)
+        if other is not None and in_one.is_placed(row) and not in_other.is_placed(other):
+            yield pod
 
 
 def _on_added_nodes(before: PlayedSide, after: PlayedSide) -> int:

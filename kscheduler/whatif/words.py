@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from kscheduler.compare.comparing import PodCounts
 from kscheduler.compare.text import to_text as comparison_text
@@ -13,6 +13,7 @@ from kscheduler.whatif.capacity import Needed, Trial
 from kscheduler.whatif.options import WhatIfArguments
 
 TOP_REASONS = 8
+EXAMPLES = 3
 _WIDEST = 110
 
 
@@ -69,11 +70,16 @@ def _needed(needed: Needed | None) -> Iterator[str]:
 
 def _pods(answer: Answer) -> Iterator[str]:
     pods = answer.comparison.pods
-    yield f"{pods.only_placed_in_b:,} pods are scheduled that were not, {pods.only_placed_in_a:,} no longer are"
+    yield f"{pods.only_placed_in_b:,} pods are scheduled that were not{_examples(answer.scheduled)}"
+    yield f"{pods.only_placed_in_a:,} pods no longer are{_examples(answer.no_longer_scheduled)}"
     yield f"{pods.placed_in_neither:,} pods stay pending"
     yield f"{pods.moved:,} land on another node, {pods.same_node:,} on the same one{_chance(answer.by_chance)}"
     if answer.on_added_nodes:
         yield f"{answer.on_added_nodes:,} are on added nodes"
+
+
+def _examples(pods: Sequence[str]) -> str:
+    return f" (e.g. {', '.join(pods[:EXAMPLES])})" if pods else ""
 
 
 def _chance(pods: PodCounts | None) -> str:

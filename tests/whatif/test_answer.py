@@ -25,6 +25,7 @@ def test_a_node_more_schedules_pods_that_were_pending() -> None:
     answer = answered(two_nodes(), with_one_more(two_nodes()))
     pods = answer.comparison.pods
     assert (pods.only_placed_in_b, pods.only_placed_in_a, pods.placed_in_neither) == (2, 0, 1)
+    assert (answer.scheduled, answer.no_longer_scheduled) == (["default/p8", "default/p9"], [])
     assert answer.on_added_nodes == 4
     assert [(reason.pods, reason.kind) for reason in answer.pending] == [(1, "Insufficient cpu")]
     assert answer.waiting[2] == Waiting("p99", None, None)  # the huge pod waits in both
