@@ -7,11 +7,13 @@ from contextlib import AbstractContextManager, nullcontext
 
 import msgspec
 
+from kscheduler.command.report_files import check_writable, save
 from kscheduler.compare.comparing import silently
 from kscheduler.compare.sides import Side
 from kscheduler.simulator.inputs import seed_of
 from kscheduler.simulator.progress import progress_on
 from kscheduler.simulator.run import Progress
+from kscheduler.ui.page_file import to_html
 from kscheduler.whatif.answer import Answer, difference
 from kscheduler.whatif.capacity import Needed, Trial, fewest_nodes
 from kscheduler.whatif.options import WhatIfArguments
@@ -28,11 +30,15 @@ def whatif(arguments: WhatIfArguments) -> int:
     Raises ConfigError for wrong input, NotMet if no number of nodes meets the objectives.
     """
     scenarios = WhatIf(arguments)
+    if arguments.html is not None:
+        check_writable(arguments.html)
     try:
         answer = _answer(arguments, scenarios)
     except KeyboardInterrupt:
         print("kscheduler: interrupted; there is no answer", file=sys.stderr)
         return EXIT_INTERRUPTED
+    if arguments.html is not None:
+        save(arguments.html, to_html(msgspec.json.encode(answer.comparison)))
     print(to_json(answer) if arguments.output == "json" else to_text(answer), end="")
     return 0
 

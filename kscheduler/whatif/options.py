@@ -36,6 +36,7 @@ class WhatIfArguments:
     limit: int = DEFAULT_LIMIT
     by_chance: bool = True
     output: str = "text"  # or "json"
+    html: str | None = None  # a file for the page with the comparison
     quiet: bool = False
 
     @property
@@ -107,6 +108,7 @@ def _add_search(group: argparse._ArgumentGroup) -> None:
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    group.add_argument("--html", metavar="FILE", help="write the comparison with the scenario as it is as a page, too")
     group.add_argument(
         "--limit",
         type=int,
@@ -125,8 +127,9 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
 
 def read_arguments(namespace: argparse.Namespace) -> WhatIfArguments:
     """Convert the parsed arguments. Raises ConfigError that names the flag, what was expected and what was given."""
-    others = frozenset(("output", "html", "placements", "quiet"))
-    names = [name for name in SimulateArguments.__slots__ if name not in others]
+    # `output`, `html` and `quiet` are of this command; other arguments of the report of `simulate` have no flags here.
+    ours = ("output", "html", "quiet")
+    names = [name for name in SimulateArguments.__slots__ if name not in ours and hasattr(namespace, name)]
     simulate = SimulateArguments(**{name: getattr(namespace, name) for name in names})
     check_arguments(simulate)
     arguments = WhatIfArguments(
@@ -145,6 +148,7 @@ def read_arguments(namespace: argparse.Namespace) -> WhatIfArguments:
         namespace.limit,
         namespace.by_chance and not simulate.first_on_tie,
         namespace.output,
+        namespace.html,
         namespace.quiet,
     )
     _check(arguments)

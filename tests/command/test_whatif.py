@@ -69,6 +69,14 @@ def test_the_text_says_the_same(capsys: pytest.CaptureFixture[str], running: str
     assert "A: as it is (simulated)\nB: changed (simulated)\n" in text
 
 
+def test_the_comparison_is_a_page_too(capsys: pytest.CaptureFixture[str], running: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    answer(capsys, "--record", running, "--add-nodes", "1:n0", "--no-chance", "--html", str(page))
+    assert b"added-n0-0" in page.read_bytes()
+    nowhere = str(tmp_path / "none" / "page.html")
+    assert "page.html: " in refused(capsys, 2, "--record", running, "--add-nodes", "1:n0", "--html", nowhere)
+
+
 def test_the_answer_is_the_same_every_time(capsys: pytest.CaptureFixture[str], running: str) -> None:
     def figures() -> dict[str, Any]:
         found = answer(capsys, "--record", running, "--cordon", "n1")
