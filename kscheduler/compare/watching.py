@@ -19,8 +19,8 @@ from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.scheduler import Options, Scheduler
+from kscheduler.simulator.chosen_pods import ChosenPodsLog
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.snapshot.pod_info import PodInfo
 
 MOMENT_S = 1e-6  # times are as exact as this
 MAX_ATTEMPTS = 8  # kept of one pod: the first half of them, and the latest
@@ -59,11 +59,11 @@ class Attempts:
         return min(made, key=lambda each: abs(each.at_s - at_s), default=None)
 
 
-class WatchingLog(DecisionLog):
+class WatchingLog(ChosenPodsLog):
     """Keeps attempts at watched pods, in place of the log of all decisions."""
 
     def __init__(self, kept: Attempts, table: NodeTable, clock: Clock) -> None:
-        super().__init__(DecisionLogOptions(top_nodes=0), table, clock, clock.now)
+        super().__init__(kept.watched, DecisionLogOptions(top_nodes=0), table, clock)
         self._kept = kept
 
     def decided(
@@ -92,19 +92,6 @@ class WatchingLog(DecisionLog):
         self, placed: Sequence[QueuedPodInfo], node_names: Sequence[str], feasible: Sequence[int], now: float
     ) -> None:
         self._kept.number += len(placed)
-
-    def wants_details(self, now: float) -> bool:
-        return False
-
-    def first_asked_for(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
-        watched = self._kept.watched
-        return next((index for index, queued in enumerate(batch) if queued.pod_info.key in watched), len(batch))
-
-    def is_asked_for(self, pod: PodInfo, now: float) -> bool:
-        return pod.key in self._kept.watched
-
-    def took(self, seconds: float, now: float, *, is_asked_for: bool = False) -> None:
-        pass
 
     def bound(self, uid: str, now: float) -> None:
         pass

@@ -6,7 +6,7 @@ same with and without them, but for the decisions themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from kscheduler.clock import Clock
@@ -19,10 +19,10 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.runtime import Framework
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.scheduler import Options, Scheduler
+from kscheduler.simulator.chosen_pods import ChosenPodsLog
 from kscheduler.simulator.report import Decisions, DecisionsOfPod
 from kscheduler.simulator.scenario import Scenario
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.snapshot.pod_info import PodInfo
 
 MAX_BYTES = 64 * 1024 * 1024  # of all decisions kept; a page of so many is still shown in a few seconds
 
@@ -58,13 +58,12 @@ class KeptDecisions:
         return Decisions(found, ring.evicted)
 
 
-class SampleLog(DecisionLog):
-    """Records the decisions about some pods only, but all of them in full, however long that takes."""
+class SampleLog(ChosenPodsLog):
+    """Records the decisions about some pods only, but all of them in full."""
 
     def __init__(self, pods: frozenset[str], max_bytes: int, table: NodeTable, clock: Clock) -> None:
         options = DecisionLogOptions(max_records=PER_POD * len(pods), max_bytes=max_bytes)
-        super().__init__(options, table, clock, lambda: 0.0)  # details take no time, so the budget is never used up
-        self._pods = pods
+        super().__init__(pods, options, table, clock)
 
     def decided(
         self,
@@ -76,26 +75,8 @@ class SampleLog(DecisionLog):
         *,
         looks_back: bool = True,
     ) -> None:
-        if queued.pod_info.key in self._pods:
+        if self.is_asked_for(queued.pod_info, now):
             super().decided(queued, framework, state, found, now, looks_back=looks_back)
-
-    def placed(
-        self, placed: Sequence[QueuedPodInfo], node_names: Sequence[str], feasible: Sequence[int], now: float
-    ) -> None:
-        """Record nothing: no pod of the sample gets into the compiled lane."""
-
-    def wants_details(self, now: float) -> bool:
-        return False
-
-    def first_asked_for(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
-        pods = self._pods
-        return next((index for index, queued in enumerate(batch) if queued.pod_info.key in pods), len(batch))
-
-    def is_asked_for(self, pod: PodInfo, now: float) -> bool:
-        return pod.key in self._pods
-
-    def took(self, seconds: float, now: float, *, is_asked_for: bool = False) -> None:
-        """Charge nothing."""
 
 
 class SamplingScheduler(Scheduler):

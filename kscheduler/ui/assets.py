@@ -6,6 +6,7 @@ file's SHA-256.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 
@@ -49,6 +50,8 @@ LIVE_MODULES = (
 )
 LIVE_STYLE = "live/style.css"
 LIVE_FILES = (INDEX, *STYLES, LIVE_STYLE, CHARTS, *(name for name in MODULES if name != "main.js"), *LIVE_MODULES)
+_INSTEAD = "This page needs JavaScript; `kscheduler explain` and /metrics do not."
+_NOSCRIPT = re.compile(r'<noscript><p class="noscript">[^<]*</p>')
 
 
 @cache
@@ -62,5 +65,8 @@ def live_asset(name: str) -> str:
     text = asset(name)
     if name != INDEX:
         return text
+    text = _NOSCRIPT.sub(
+        '<noscript><p class="noscript">This page needs JavaScript. `kscheduler explain` does not.</p>', text
+    )
     text = text.replace('<script type="module" src="main.js">', f'<script type="module" src="{LIVE}">')
     return text.replace("</head>", f'<link rel="stylesheet" href="{LIVE_STYLE}">\n</head>', 1)

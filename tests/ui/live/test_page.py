@@ -80,6 +80,8 @@ async def test_the_index_starts_the_live_page_and_no_module_is_missing(client: C
     assert '"main.js"' not in index
     assert "live/style.css" in index
     assert "main.js" not in LIVE_FILES
+    assert "kscheduler explain" in index
+    assert "report." not in index
 
 
 def test_no_live_module_parses_text_as_html_and_the_page_stays_small() -> None:

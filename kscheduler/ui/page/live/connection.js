@@ -23,7 +23,7 @@ export function useToken(text) {
 
 export const hasToken = () => token !== "";
 
-// An answer other than 200: its status and what the scheduler said.
+// An answer other than 200: its status, its message, and when to try again.
 export class Refusal extends Error {
   constructor(status, message, retry_s) {
     super(message);
@@ -35,8 +35,9 @@ async function request(path, signal) {
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
   const response = await fetch(path, { headers, signal, cache: "no-store", credentials: "same-origin" });
   if (response.ok) return response;
-  const said = await response.json().catch(() => ({}));
-  throw new Refusal(response.status, said.message || `The scheduler answered ${response.status}.`, Number(response.headers.get("Retry-After")) || 0);
+  const answer = await response.json().catch(() => ({}));
+  const words = answer.message || `The scheduler answered ${response.status}.`;
+  throw new Refusal(response.status, words, Number(response.headers.get("Retry-After")) || 0);
 }
 
 export async function ask(path, parameters) {

@@ -3,21 +3,22 @@
 import { removeCharts } from "../chart.js";
 import { card, el, wide } from "../dom.js";
 import { hasToken, useToken, watch } from "./connection.js";
-import { liveDecisions } from "./decisions.js";
-import { liveNodes } from "./nodes.js";
-import { liveOverview } from "./overview.js";
-import { livePod } from "./pod.js";
-import { liveQueue } from "./queue.js";
+import { LiveDecisions } from "./decisions.js";
+import { LiveNodes } from "./nodes.js";
+import { LiveOverview } from "./overview.js";
+import { LivePod } from "./pod.js";
+import { LiveQueue } from "./queue.js";
 import { route } from "../route.js";
 import { beginShell, currentView } from "../shell.js";
 
 const VIEWS = [
-  ["overview", "Overview", liveOverview],
-  ["queue", "Queue", liveQueue],
-  ["pod", "Why pending", livePod],
-  ["decisions", "Decisions", liveDecisions],
-  ["nodes", "Nodes", liveNodes],
+  ["overview", "Overview", LiveOverview],
+  ["queue", "Queue", LiveQueue],
+  ["pod", "Why pending", LivePod],
+  ["decisions", "Decisions", LiveDecisions],
+  ["nodes", "Nodes", LiveNodes],
 ];
+const HIDDEN_MS = 60_000;
 const main = document.querySelector("main");
 const connection = el("span", { role: "status" });
 const forget = el("button", { type: "button", className: "link", hidden: true, onclick: () => { useToken(""); show(); } }, "Forget the token");
@@ -25,26 +26,35 @@ const bar = el("p", { className: "connection" }, connection, forget);
 let end = () => {};
 
 function show() {
-  end();
-  end = () => {};
-  removeCharts();
-  const [name, , make] = currentView();
+  leave();
+  const [name, , View] = currentView();
   main.dataset.view = name;
   forget.hidden = !hasToken();
   if (!hasToken()) return askForToken("");
-  const refused = (refusal) => (refusal.status === 401 ? askForToken(refusal.message) : say(refusal.message));
-  const view = make(route().settings, { state, refused });
+  const view = new View(route().settings, { state, refused });
   main.replaceChildren(...view.elements);
-  const on = (event, document) => {
-    try {
-      view.on[event]?.(document);
-    } catch (error) {
-      end();
-      say(String(error));
-      console.error(error);
-    }
-  };
-  end = view.end || watch(view.view, { on, state, refused });
+  end = view.watches ? watch(view.watches, { on: (event, document) => pass(view, event, document), state, refused }) : () => view.end();
+}
+
+function pass(view, event, document) {
+  try {
+    view.on[event]?.(document);
+  } catch (error) {
+    leave();
+    say(String(error));
+    console.error(error);
+  }
+}
+
+function leave() {
+  end();
+  end = () => {};
+  removeCharts();
+}
+
+function refused(refusal) {
+  if (refusal.status === 401) askForToken(refusal.message);
+  else say(refusal.message);
 }
 
 function state(words) {
@@ -58,9 +68,7 @@ function say(words) {
 }
 
 function askForToken(words) {
-  end();
-  end = () => {};
-  removeCharts();
+  leave();
   useToken("");
   forget.hidden = true;
   state("Not connected");
@@ -71,6 +79,20 @@ function askForToken(words) {
     words ? el("p", { role: "alert", className: "verdict warn" }, words) : null, form,
     el("p", { className: "fine" }, "One that lasts an hour: ", el("code", {}, "kubectl create token ACCOUNT --namespace NAMESPACE")))));
   input.focus();
+}
+
+// A tab that nobody sees costs the scheduler nothing after a while.
+let hiding = null, isPaused = false;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(hiding);
+  if (document.hidden) hiding = setTimeout(pause, HIDDEN_MS);
+  else if (isPaused) { isPaused = false; show(); }
+});
+
+function pause() {
+  leave();
+  isPaused = true;
+  state("Paused while this tab is hidden");
 }
 
 document.getElementById("headline").textContent = "The running scheduler";

@@ -1,78 +1,109 @@
 // One pod: why it waits, or why it is where it is, with the scores by plugin and the second choice.
 
 import { decisionCards, OUTCOMES } from "../decision.js";
-import { card, el, facts, plainTable, wide } from "../dom.js";
+import { card, controls, el, facts, link, paragraph, plainTable, shortName, wide } from "../dom.js";
 import { amount, whole } from "../format.js";
 import { ask, Refusal } from "./connection.js";
+import { standby } from "./overview.js";
 import { address } from "../route.js";
 
 const REFRESH_MS = 5000;
 
-export function livePod(settings, { state, refused }) {
-  const pod = settings.get("pod") || "", status = el("p", { role: "status" }, pod ? "Asking the scheduler …" : "Type the name of a pod as namespace/name, or choose one in the queue.");
-  const search = el("input", { type: "search", value: pod, placeholder: "namespace/name", "data-filter": true,
-    onchange: (event) => { location.hash = address("pod", { pod: event.target.value.trim() }); } });
-  const chooser = wide(card("Why is this pod pending?", "", el("div", { className: "controls" }, el("label", { className: "field grow" }, el("span", {}, "Pod"), search)), status));
-  const answer = el("div", { className: "wide parts" });
-  let ended = false, timer = null, before = "";
-
-  async function load() {
-    let again = true;
-    try {
-      const found = await ask("api/pod", { pod });
-      if (ended) return;
-      state("");
-      status.textContent = `Pod ${pod} ${found.summary}.`.replace(/\.+$/, ".");
-      const now = JSON.stringify({ ...found, record: null });
-      if (now !== before) answer.replaceChildren(...explained(found));
-      before = now;
-      again = found.state !== "gone";
-    } catch (error) {
-      if (ended) return;
-      if (error instanceof Refusal && error.status === 401) return refused(error);
-      status.textContent = error instanceof Refusal ? error.message : "The scheduler does not answer.";
-      state(error instanceof Refusal && error.status < 500 ? "" : "Trying again");
-      again = !(error instanceof Refusal) || error.status === 429 || error.status >= 500;
-    }
-    if (again) timer = setTimeout(load, REFRESH_MS);
+export class LivePod {
+  constructor(settings, { state, refused }) {
+    Object.assign(this, { state, refused, pod: settings.get("pod") || "", timer: null, before: "", hasEnded: false });
+    this.status = el("p", { role: "status" }, this.pod ? "Asking the scheduler …" : "Type the name of a pod, or choose one in the queue.");
+    this.answer = el("div", { className: "wide parts" });
+    const search = el("input", { type: "search", value: this.pod, placeholder: "namespace/name", "data-filter": true,
+      onchange: () => { location.hash = address("pod", { pod: search.value.trim() }); } });
+    this.elements = [wide(card("Why is this pod pending?", "", controls(el("label", { className: "field grow" }, el("span", {}, "Pod"), search)), this.status)), this.answer];
+    if (this.pod) this.load();
+    else state("");
   }
 
-  if (pod) load();
-  else state("");
-  return { elements: [chooser, answer], end: () => { ended = true; clearTimeout(timer); } };
+  end() {
+    this.hasEnded = true;
+    clearTimeout(this.timer);
+  }
+
+  // Asks again as long as the answer may change.
+  async load() {
+    let again;
+    try {
+      const found = await ask("api/pod", { pod: this.pod });
+      again = found.state !== "gone";
+      if (!this.hasEnded) this.show(found);
+    } catch (error) {
+      const isRefusal = error instanceof Refusal;
+      again = !isRefusal || error.status === 429 || error.status >= 500;
+      if (this.hasEnded) return;
+      if (isRefusal && error.status === 401) return this.refused(error);
+      this.status.textContent = isRefusal ? error.message : "The scheduler does not answer.";
+      this.state(again ? "Trying again" : "");
+    }
+    if (again && !this.hasEnded) this.timer = setTimeout(() => this.load(), REFRESH_MS);
+  }
+
+  show(found) {
+    this.state("");
+    this.status.textContent = `Pod ${this.pod} ${found.summary.replace(/\.+$/, "")}.`;
+    const now = JSON.stringify({ ...found, record: null });
+    if (now !== this.before) this.answer.replaceChildren(...explained(found, this.pod));
+    this.before = now;
+  }
 }
 
-function explained(found) {
-  const { queue, replica } = found, [latest, ...earlier] = found.decisions;
-  const cards = [];
-  if (!replica.leads) cards.push(el("p", { className: "verdict warn" }, replica.leader ? `This replica stands by and decides nothing: ${replica.leader} leads.` : "This replica stands by; nobody leads at the moment."));
-  const known = [["State", found.state], ["Priority", whole(found.pod.priority)], ["Scheduler", found.pod.schedulerName || "–"]];
-  if (found.pod.nodeName) known.push(["Node", found.pod.nodeName]);
-  if (found.pod.nominatedNodeName) known.push(["Nominated node", found.pod.nominatedNodeName]);
-  if (found.waitsForPermitOf.length) known.push(["Waits for a permit of", found.waitsForPermitOf.join(", ")]);
-  if (queue) {
-    known.push(["In the queue", `${queue.pool}, since ${clock(queue.since)}`], ["Attempts", whole(queue.attempts)]);
-    if (queue.backoffUntil) known.push(["Backs off until", clock(queue.backoffUntil)]);
-    if (queue.gatedBy) known.push(["Held back by", queue.gatedBy]);
-    else if (queue.rejectingPlugins.length) known.push(["Rejected by", queue.rejectingPlugins.join(", ")]);
-    if (queue.triedAgainBy) known.push(["Tried again by", clock(queue.triedAgainBy)]);
-    if (queue.wokenBy.length) known.push(["Woken by", queue.wokenBy.map((each) => `${each.resource === "*" ? "anything" : each.resource} (${each.actions.join(", ")})`).join("; ")]);
-  }
-  cards.push(card("The pod", "", facts(known)));
-  if (latest) cards.push(...decisionCards(latest, { pod: `${found.pod.namespace}/${found.pod.name}`, when: clock }));
-  if (latest?.nominatedNode || latest?.postFilter) cards.push(card("Would preemption help?", "", latest.nominatedNode ? el("p", {}, "It makes room on ", el("bdi", {}, latest.nominatedNode), ".") : null, latest.postFilter ? el("p", {}, latest.postFilter) : null));
-  if (queue && found.nearest?.length && !latest?.node) cards.push(wide(card("Nearest nodes", "By free resources at this moment, whatever else a filter asks for.", plainTable("Nearest nodes", [["Node"], ["Would fit with"]],
-    found.nearest.map((each) => [el("a", { href: address("nodes", { node: each.node }) }, el("bdi", {}, each.node)), lacking(each.lacks)])))));
-  if (earlier.length) cards.push(wide(card("Earlier attempts", "", plainTable("Earlier attempts", [["Attempt", "number"], ["At"], ["Outcome"], ["Node"], ["Message", "message"]],
+function explained(found, pod) {
+  const [latest, ...earlier] = found.decisions;
+  const cards = [...standby(found.replica), card("The pod", "", facts(factsOf(found)))];
+  if (latest) cards.push(...decisionCards(latest, { pod, when: clock }));
+  if (latest?.nominatedNode || latest?.postFilter) cards.push(preemption(latest));
+  if (found.queue && found.nearest?.length && !latest?.node) cards.push(wide(nearest(found.nearest)));
+  if (earlier.length) cards.push(wide(card("Earlier attempts", "", plainTable("Earlier attempts",
+    [["Attempt", "number"], ["At"], ["Outcome"], ["Node"], ["Message", "message"]],
     earlier.map((each) => [whole(each.attempt), clock(each.time), OUTCOMES[each.outcome] || each.outcome, each.node || "–", each.message])))));
   return cards;
 }
 
 const clock = (time) => new Date(time).toLocaleTimeString("en-GB");
 
-export const amountOf = (resource, value) => (resource === "cpu" ? amount(value / 1000, "cores") : resource === "memory" || resource === "ephemeral-storage" ? amount(value, "bytes") : amount(value, resource === "pods" ? "pods" : "units"));
+function factsOf({ state, pod, waitsForPermitOf, queue }) {
+  const known = [["State", state], ["Priority", whole(pod.priority)], ["Scheduler", pod.schedulerName || "–"]];
+  if (pod.nodeName) known.push(["Node", pod.nodeName]);
+  if (pod.nominatedNodeName) known.push(["Nominated node", pod.nominatedNodeName]);
+  if (waitsForPermitOf.length) known.push(["Waits for a permit of", waitsForPermitOf.join(", ")]);
+  return queue ? [...known, ...factsOfQueue(queue)] : known;
+}
+
+function factsOfQueue(queue) {
+  const known = [["In the queue", `${queue.pool}, since ${clock(queue.since)}`], ["Attempts", whole(queue.attempts)]];
+  if (queue.backoffUntil) known.push(["Backs off until", clock(queue.backoffUntil)]);
+  if (queue.gatedBy) known.push(["Held back by", queue.gatedBy]);
+  else if (queue.rejectingPlugins.length) known.push(["Rejected by", queue.rejectingPlugins.join(", ")]);
+  if (queue.triedAgainBy) known.push(["Tried again by", clock(queue.triedAgainBy)]);
+  const event = ({ resource, actions }) => `${resource === "*" ? "anything" : resource} (${actions.join(", ")})`;
+  if (queue.wokenBy.length) known.push(["Woken by", queue.wokenBy.map(event).join("; ")]);
+  return known;
+}
+
+function preemption({ nominatedNode, postFilter }) {
+  return card("Would preemption help?", "", nominatedNode ? paragraph("It makes room on ", el("bdi", {}, nominatedNode), ".") : null,
+    postFilter ? paragraph(postFilter) : null);
+}
+
+function nearest(nodes) {
+  const rows = nodes.map((each) => [link(address("nodes", { node: each.node }), shortName(each.node)), lacking(each.lacks)]);
+  return card("Nearest nodes", "By free resources at this moment, whatever else a filter asks for.", plainTable("Nearest nodes", [["Node"], ["Would fit with"]], rows));
+}
 
 function lacking(lacks) {
-  const parts = Object.entries(lacks).map(([name, value]) => (name === "pods" ? "room for one more pod" : `${amountOf(name, value)} more ${name} free`));
-  return parts.join(", ") || "nothing more: it has room, and other filters reject it";
+  const part = ([name, value]) => (name === "pods" ? "room for one more pod" : `${amountOf(name, value)} more ${name} free`);
+  return Object.entries(lacks).map(part).join(", ") || "nothing more: it has room, and other filters reject it";
+}
+
+// An amount in the units of the scheduler: milli-cores and bytes.
+export function amountOf(resource, value) {
+  if (resource === "cpu") return amount(value / 1000, "cores");
+  if (resource === "memory" || resource === "ephemeral-storage") return amount(value, "bytes");
+  return amount(value, resource === "pods" ? "pods" : "units");
 }
