@@ -272,7 +272,8 @@ def parse(argv: Sequence[str] | None = None) -> Options:
     arguments = sys.argv[1:] if argv is None else list(argv)
     if arguments[:1] == ["sweep"] and arguments[1:2] in (["collect"], ["index"]):
         arguments[:2] = [f"sweep-{arguments[1]}"]
-    namespace = _parser(arguments[0] if arguments else "").parse_args(arguments)
+    words = argparse.Namespace(words=tuple(arguments))  # as they were typed
+    namespace = _parser(arguments[0] if arguments else "").parse_args(arguments, words)
     make: Callable[[argparse.Namespace], Options] = namespace.make
     return make(namespace)
 
@@ -435,7 +436,7 @@ def _add_replay(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_ui(parser: argparse.ArgumentParser) -> None:
-    kinds = "a report of simulate --output, a comparison of compare --output json, or a record, which is simulated"
+    kinds = "a report of simulate --output, what compare or whatif print as JSON, or a record, which is simulated"
     parser.add_argument("file", metavar="FILE", help=kinds)
     parser.add_argument("other", metavar="FILE2", nargs="?", help="another one, to compare")
     parser.add_argument("--port", type=_port, default=0, metavar="PORT", help="on 127.0.0.1 (default 0: a free one)")

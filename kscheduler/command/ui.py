@@ -1,4 +1,4 @@
-"""Implements `kscheduler ui FILE [FILE]`: serves reports and comparisons, and records by simulating them, on a page."""
+"""Implements `kscheduler ui FILE [FILE]`: serves reports, comparisons and what-ifs, and records by simulating them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import uvloop
 from kscheduler.command.flags import UiOptions
 from kscheduler.errors import ConfigError
 from kscheduler.record.kinds import BEGINNING_BYTES, is_record
-from kscheduler.ui.documents import Document, read_document
+from kscheduler.ui.documents import Document, DocumentKind, read_document
 from kscheduler.ui.server import PageServer
 
 DECISIONS = 500  # pods of a record whose decisions the page shows
@@ -25,11 +25,13 @@ DECISIONS = 500  # pods of a record whose decisions the page shows
 def ui(options: UiOptions) -> int:
     """Serve the page until Ctrl-C or SIGTERM, and return the exit code.
 
-    Raises ConfigError if a file is no report, comparison or record, or the port cannot be used.
+    Raises ConfigError if a file is none of these, or the port cannot be used.
     """
     documents = [_document(Path(file)) for file in options.files]
-    if len(documents) > 1 and (compared := [each.name for each in documents if each.is_comparison]):
-        raise ConfigError(f"{compared[0]}: expected a report or a record, as two are given; this is a comparison")
+    two_runs = [each for each in documents if each.kind is not DocumentKind.REPORT]
+    if len(documents) > 1 and two_runs:
+        name, kind = two_runs[0].name, two_runs[0].kind
+        raise ConfigError(f"{name}: expected a report or a record, as two are given; this is a {kind}")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_serve(documents, options))
 

@@ -29,16 +29,16 @@ def whatif(arguments: WhatIfArguments) -> int:
 
     Raises ConfigError for wrong input, NotMet if no number of nodes meets the objectives.
     """
-    scenarios = WhatIf(arguments)
     if arguments.html is not None:
         check_writable(arguments.html)
+    scenarios = WhatIf(arguments)
     try:
         answer = _answer(arguments, scenarios)
     except KeyboardInterrupt:
         print("kscheduler: interrupted; there is no answer", file=sys.stderr)
         return EXIT_INTERRUPTED
     if arguments.html is not None:
-        save(arguments.html, to_html(msgspec.json.encode(answer.comparison)))
+        save(arguments.html, to_html(msgspec.json.encode(answer)))
     print(to_json(answer) if arguments.output == "json" else to_text(answer), end="")
     return 0
 
@@ -51,6 +51,7 @@ def _answer(arguments: WhatIfArguments, scenarios: WhatIf) -> Answer:
         after,
         list(changes_in_words(arguments, None if needed is None else needed.nodes)),
         limit=arguments.limit,
+        command=arguments.command,
         needed=needed,
         other_seed=(lambda: scenarios.as_it_is(seed=seed + 1)) if arguments.by_chance else None,
         shown=silently if arguments.quiet else _shown,

@@ -33,6 +33,10 @@ MODULES = (
     "notes.js",
     "reasons.js",
     "compare.js",
+    "command.js",
+    "trials.js",
+    "whatif.js",
+    "compose.js",
     "shell.js",
     "main.js",
 )

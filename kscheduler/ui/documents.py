@@ -1,8 +1,12 @@
-"""Reads reports and comparisons from files, so far as to say what is wrong with one before the page shows it."""
+"""Reads reports, comparisons and what-ifs from files, so far as to say what is wrong with one before it is shown."""
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,8 @@ import msgspec
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import json_decoder
 
+EXPECTED = "a report of `kscheduler simulate --output`, a comparison, a what-if, or a record of `kscheduler record`"
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # which a terminal could obey
 MAX_BYTES = 1 << 30  # a browser cannot show more either
 
 
@@ -70,28 +76,103 @@ class _Comparison(msgspec.Struct):
     paired: dict[str, Any] | None
 
 
-class _Kind(msgspec.Struct):
-    differences: msgspec.Raw = msgspec.Raw()  # comparisons only have this field
+class _Goal(msgspec.Struct):
+    text: str
+    value: float
+    unit: str
 
 
-_decode_kind = json_decoder(_Kind)
-_decode_report = json_decoder(_Report)
-_decode_comparison = json_decoder(_Comparison)
+class _Trial(msgspec.Struct):
+    nodes: int
+    figures: list[str]
+    met: bool
+    values: list[float | None]
+
+
+class _Needed(msgspec.Struct):
+    shape: str
+    nodes: int
+    objectives: list[_Goal]
+    trials: list[_Trial]
+
+
+class _Waiting(msgspec.Struct):
+    share: str
+    before_s: float | None
+    after_s: float | None
+
+
+class _WhatIf(msgspec.Struct):
+    """The fields without which the page cannot show what `kscheduler whatif --output json` writes."""
+
+    command: str
+    changes: list[str]
+    needed: _Needed | None
+    scheduled: list[str]
+    no_longer_scheduled: list[str]
+    on_added_nodes: int
+    by_chance: dict[str, Any] | None
+    waiting: list[_Waiting]
+    pending: list[dict[str, Any]]
+    comparison: _Comparison
+
+    def __post_init__(self) -> None:
+        """Raise ValueError unless the command, which people copy into a shell, is one command for it and no more."""
+        if not self.command.startswith("kscheduler whatif ") or not _is_one_command(self.command):
+            raise ValueError("`command`: expected a `kscheduler whatif` command, quoted for a shell")
+
+
+def _is_one_command(text: str) -> bool:
+    if _CONTROL.search(text):
+        return False
+    try:
+        return shlex.join(shlex.split(text)) == text
+    except ValueError:  # a quotation mark without its partner
+        return False
+
+
+class DocumentKind(StrEnum):
+    """What a document is, in words."""
+
+    REPORT = "report"
+    COMPARISON = "comparison"
+    WHAT_IF = "what-if"
+
+
+class _Beginning(msgspec.Struct):
+    """The fields that only one kind of document has."""
+
+    differences: msgspec.Raw = msgspec.Raw()  # of a comparison
+    comparison: msgspec.Raw = msgspec.Raw()  # of a what-if
+
+    @property
+    def kind(self) -> DocumentKind:
+        if bytes(self.comparison):
+            return DocumentKind.WHAT_IF
+        return DocumentKind.COMPARISON if bytes(self.differences) else DocumentKind.REPORT
+
+
+_decode_beginning = json_decoder(_Beginning)
+_DECODERS: dict[DocumentKind, Callable[[bytes], object]] = {
+    DocumentKind.REPORT: json_decoder(_Report),
+    DocumentKind.COMPARISON: json_decoder(_Comparison),
+    DocumentKind.WHAT_IF: json_decoder(_WhatIf),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A report or a comparison as the page gets it: its JSON, and the name under which it is shown."""
+    """A document as the page gets it: its JSON, and the name under which it is shown."""
 
     name: str
     content: bytes
-    is_comparison: bool = False
+    kind: DocumentKind = DocumentKind.REPORT
 
 
 def read_document(path: Path) -> Document:
-    """Read a report that `kscheduler simulate --output` wrote, or a comparison of `kscheduler compare --output json`.
+    """Read a report of `kscheduler simulate --output`, or what `compare` or `whatif` print with `--output json`.
 
-    Raises ConfigError, naming the file and the first fault, if it is neither.
+    Raises ConfigError, naming the file and the first fault, if it is none of them.
     """
     try:
         size = path.stat().st_size
@@ -101,12 +182,8 @@ def read_document(path: Path) -> Document:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
     try:
-        is_comparison = bool(bytes(_decode_kind(content).differences))
-        if is_comparison:
-            _decode_comparison(content)
-        else:
-            _decode_report(content)
+        kind = _decode_beginning(content).kind
+        _DECODERS[kind](content)
     except DecodeError as error:
-        expected = "a report of `kscheduler simulate --output`, a comparison, or a record of `kscheduler record`"
-        raise ConfigError(f"{path}: expected {expected}: {error}") from error
-    return Document(path.name, content, is_comparison)
+        raise ConfigError(f"{path}: expected {EXPECTED}: {error}") from error
+    return Document(path.name, content, kind)

@@ -28,8 +28,9 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """Everything that the text and the JSON show."""
+    """Everything that the text, the JSON and the page show."""
 
+    command: str  # that gives this answer
     changes: list[str]
     needed: Needed | None  # None: no number of nodes was to be found
     scheduled: list[str]  # the first pods that have a node in the changed scenario only
@@ -47,6 +48,7 @@ def difference(
     changes: Sequence[str],
     *,
     limit: int,
+    command: str = "",
     needed: Needed | None = None,
     other_seed: Callable[[], PlayedSide] | None = None,
     shown: ShowsProgress = silently,
@@ -58,6 +60,7 @@ def difference(
     comparison = compare(before, after, limit, shown)
     by_chance = None if other_seed is None else compare(before, other_seed(), 0, shown).pods
     return Answer(
+        command=command,
         changes=list(changes),
         needed=needed,
         scheduled=list(islice(_placed_only(after, before), limit)),

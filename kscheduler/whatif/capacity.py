@@ -9,6 +9,7 @@ would not either, and the search ends.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -28,12 +29,21 @@ class NotMet(KSchedulerError):
     """No number of nodes within the bound meets the objectives."""
 
 
+class Goal(msgspec.Struct, frozen=True):
+    """An objective, as the answer holds it."""
+
+    text: str
+    value: float  # the limit
+    unit: str  # of the value and of the trials' figures: "seconds", "share" or "" for a number
+
+
 class Trial(msgspec.Struct, frozen=True):
     """One simulation of the search."""
 
     nodes: int  # that were added
     figures: list[str]  # one for each objective, in words; only what ended it early, if that was so
     met: bool
+    values: list[float | None] = []  # the figures; None: for ever, or not known; empty if it was ended early
 
 
 class Needed(msgspec.Struct, frozen=True):
@@ -41,7 +51,7 @@ class Needed(msgspec.Struct, frozen=True):
 
     shape: str
     nodes: int
-    objectives: list[str]
+    objectives: list[Goal]
     trials: list[Trial]
 
 
@@ -88,7 +98,7 @@ def fewest_nodes(
             high, side = middle, found
         else:
             low = middle
-    return Needed(shape, high, [objective.text for objective in objectives], trials), side
+    return Needed(shape, high, [Goal(each.text, each.value, each.unit) for each in objectives], trials), side
 
 
 def _trial(nodes: int, side: PlayedSide, objectives: Sequence[Objective]) -> Trial:
@@ -98,7 +108,12 @@ def _trial(nodes: int, side: PlayedSide, objectives: Sequence[Objective]) -> Tri
     except NeverMet as missed:
         return Trial(nodes, [f"{missed.objective.metric} above {seconds(missed.objective.value)}"], False)
     is_met = all(objective.is_met(side) for objective in objectives)
-    return Trial(nodes, [objective.shown(side) for objective in objectives], is_met)
+    values = [_finite(objective.figure(side)) for objective in objectives]
+    return Trial(nodes, [objective.shown(side) for objective in objectives], is_met, values)
+
+
+def _finite(figure: float | None) -> float | None:
+    return None if figure is None or math.isinf(figure) else figure
 
 
 def _half_is_unused(side: PlayedSide, added: int) -> bool:

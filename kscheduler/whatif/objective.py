@@ -62,6 +62,11 @@ class Objective:
         share = None if pending is None else _share(pending)
         return cls(" ".join(text.split()), metric, found["operator"], value, figure, is_time, share)
 
+    @property
+    def unit(self) -> str:
+        """The unit of the value and the figure: "seconds", "share", or "" for a number."""
+        return "seconds" if self.is_time else "share" if self.metric.startswith(SHARES) else ""
+
     def is_met(self, played: PlayedSide) -> bool:
         """Return True if the figure is as wanted; False, too, if the simulation has no such figure."""
         figure = self.figure(played)
@@ -85,7 +90,7 @@ class Objective:
             return "for ever"
         if self.is_time:
             return seconds(figure)
-        return percent(figure, 2) if self.metric.startswith(SHARES) else f"{figure:,.6g}"
+        return percent(figure, 2) if self.unit == "share" else f"{figure:,.6g}"
 
 
 def _pending(found: re.Match[str]) -> Callable[[PlayedSide], float | None]:

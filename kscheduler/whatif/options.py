@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from dataclasses import dataclass
 
 from kscheduler.errors import ConfigError
@@ -36,8 +37,9 @@ class WhatIfArguments:
     limit: int = DEFAULT_LIMIT
     by_chance: bool = True
     output: str = "text"  # or "json"
-    html: str | None = None  # a file for the page with the comparison
+    html: str | None = None  # a file for the page
     quiet: bool = False
+    command: str = ""  # as it was typed, to repeat it
 
     @property
     def sought(self) -> str:
@@ -108,7 +110,7 @@ def _add_search(group: argparse._ArgumentGroup) -> None:
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument("-o", "--output", choices=("text", "json"), default="text")
-    group.add_argument("--html", metavar="FILE", help="write the comparison with the scenario as it is as a page, too")
+    group.add_argument("--html", metavar="FILE", help="write the answer as one HTML page, too")
     group.add_argument(
         "--limit",
         type=int,
@@ -150,6 +152,7 @@ def read_arguments(namespace: argparse.Namespace) -> WhatIfArguments:
         namespace.output,
         namespace.html,
         namespace.quiet,
+        shlex.join(["kscheduler", *namespace.words]),
     )
     _check(arguments)
     return arguments

@@ -64,7 +64,8 @@ def _needed(needed: Needed | None) -> Iterator[str]:
     if needed is None:
         return
     verb = "is" if needed.nodes == 1 else "are"
-    yield f"{nodes_in_words(needed.nodes, needed.shape)} {verb} needed for {' and '.join(needed.objectives)}"
+    objectives = " and ".join(each.text for each in needed.objectives)
+    yield f"{nodes_in_words(needed.nodes, needed.shape)} {verb} needed for {objectives}"
     yield from (f"  {trial_in_words(trial)}" for trial in sorted(needed.trials, key=lambda trial: trial.nodes))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from kscheduler.record.recorder import RecorderOptions
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient
 from kscheduler.testing import make_node, make_pod
+from kscheduler.ui.documents import DocumentKind, read_document
 from tests.record.recording import record
 from tests.replay.recorded_run import recorded
 
@@ -69,10 +71,11 @@ def test_the_text_says_the_same(capsys: pytest.CaptureFixture[str], running: str
     assert "A: as it is (simulated)\nB: changed (simulated)\n" in text
 
 
-def test_the_comparison_is_a_page_too(capsys: pytest.CaptureFixture[str], running: str, tmp_path: Path) -> None:
+def test_the_answer_is_a_page_too(capsys: pytest.CaptureFixture[str], running: str, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     answer(capsys, "--record", running, "--add-nodes", "1:n0", "--no-chance", "--html", str(page))
     assert b"added-n0-0" in page.read_bytes()
+    assert b'"changes":["with 1 more node (n0)"]' in page.read_bytes()
     nowhere = str(tmp_path / "none" / "page.html")
     assert "page.html: " in refused(capsys, 2, "--record", running, "--add-nodes", "1:n0", "--html", nowhere)
 
@@ -101,6 +104,19 @@ def test_a_record_of_objects_only_will_do(capsys: pytest.CaptureFixture[str], tm
     found = answer(capsys, "--record", str(path), "--taint", "n0", "kept:NoSchedule")
     assert found["comparison"]["pods"]["only_placed_in_a"] == 1
     assert [reason["kind"] for reason in found["pending"]] == ["node(s) had untolerated taint(s)"]
+
+
+def test_the_page_takes_what_is_printed_as_json(
+    capsys: pytest.CaptureFixture[str], running: str, tmp_path: Path
+) -> None:
+    flags = ["--record", running, "--find", "min-nodes", "--add-nodes", "n0", "--slo", "pending p99 < 30s"]
+    found = answer(capsys, *flags)
+    path = tmp_path / "answer.json"
+    path.write_text(json.dumps(found))
+    assert read_document(path).kind is DocumentKind.WHAT_IF
+    assert shlex.split(found["command"])[2:-3] == flags
+    assert found["needed"]["objectives"] == [{"text": "pending p99 < 30s", "value": 30.0, "unit": "seconds"}]
+    assert [trial["values"] for trial in found["needed"]["trials"]] == [[0.0025], [None]]
 
 
 def test_the_fewest_nodes_are_found(capsys: pytest.CaptureFixture[str], running: str) -> None:

@@ -19,7 +19,7 @@ import pytest
 from kscheduler.simulator.report import to_compact_json
 from kscheduler.ui.page_file import to_html
 from tests.support.skips import package, program
-from tests.ui.reports import busy, comparison, large, loaded, with_decisions, write_record
+from tests.ui.reports import busy, comparison, large, loaded, what_if, with_decisions, write_record
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -39,12 +39,14 @@ FLAGS = [
 def addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The addresses of self-contained pages.
 
-    They are about a busy run, one with decisions, a large cluster, one whose pods declare their use, and a comparison.
+    They are about a busy run, one with decisions, a large cluster, one whose pods declare their use, a comparison and
+    a what-if.
     """
     folder = tmp_path_factory.mktemp("pages")
     reports = {"busy": busy(), "decided": with_decisions(), "large": large(), "loaded": loaded()}
     documents = {name: to_compact_json(report) for name, report in reports.items()}
     documents["compared"] = msgspec.json.encode(comparison())
+    documents["what-if"] = msgspec.json.encode(what_if())
     found = {}
     for name, document in documents.items():
         path = folder / f"{name}.html"
@@ -55,7 +57,7 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Files for `kscheduler ui`: two reports, one of an earlier version, a comparison, and a record."""
+    """Files for `kscheduler ui`: two reports, one of an earlier version, a comparison, a what-if, and a record."""
     folder = tmp_path_factory.mktemp("files")
     first, second = msgspec.to_builtins(busy()), msgspec.to_builtins(busy())
     second["placements"]["node"][0] = 4
@@ -64,6 +66,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for name, report in {"a": first, "b": second, "old": old}.items():
         (folder / f"{name}.json").write_bytes(msgspec.json.encode(report))
     (folder / "compared.json").write_bytes(msgspec.json.encode(comparison()))
+    (folder / "what-if.json").write_bytes(msgspec.json.encode(what_if()))
     write_record(folder / "c.zst")
     return {path.stem: str(path) for path in folder.iterdir()}
 

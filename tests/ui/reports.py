@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,52 @@ def comparison() -> dict[str, Any]:
         ],
         "pending": {"bounds_s": [], "a": [], "b": []},
         "paired": {"pods": 20, "mean_s": 1.5, "standard_error_s": 0.5, "sooner": 1, "later": 4, "equal": 15},
+    }
+
+
+def what_if() -> dict[str, Any]:
+    """Return what `kscheduler whatif --output json` writes of a search for the fewest nodes, with hostile names."""
+    compared = comparison()
+    compared["a"]["name"], compared["b"]["name"] = "as it is", "changed"
+    compared["differences"][1] |= {"node_a": ""}
+    compared["differences"][2] |= {"node_b": ""}
+    trials: list[tuple[int, list[str], bool, list[float | None]]] = [
+        (9, ["pending p99 = 2.5 ms", "placed = 99.00 %"], True, [0.0025, 0.99]),
+        (1, ["pending p99 above 30 s"], False, []),
+        (4, ["pending p99 = for ever", "placed = 90.00 %"], False, [None, 0.9]),
+        (7, ["pending p99 = 41 s", "placed = 99.00 %"], False, [41.0, 0.99]),
+        (8, ["pending p99 = 12 s", "placed = 99.00 %"], True, [12.0, 0.99]),
+    ]
+    waiting: list[tuple[str, float | None, float | None]] = [("p50", 1.0, 0.5), ("p99", None, 2.0), ("max", None, None)]
+    reasons = [
+        {"kind": SCRIPT, "reason": "Unschedulable", "pods": 3, "still_waiting": 3, "examples": [f"default/{SCRIPT}"]}
+    ]
+    return {
+        "command": shlex.join(["kscheduler", "whatif", "--record", SCRIPT, "--add-nodes", LONG]),
+        "changes": [
+            f"with 8 more nodes ({SCRIPT})",
+            f"without plugin {RIGHT_TO_LEFT}",
+            f"with the configuration {LONG}",
+        ],
+        "needed": {
+            "shape": SCRIPT,
+            "nodes": 8,
+            "objectives": [
+                {"text": "pending p99 < 30s", "value": 30.0, "unit": "seconds"},
+                {"text": "placed >= 95%", "value": 0.95, "unit": "share"},
+            ],
+            "trials": [
+                {"nodes": nodes, "figures": figures, "met": met, "values": values}
+                for nodes, figures, met, values in trials
+            ],
+        },
+        "scheduled": [f"default/{SCRIPT}", f"default/{LONG}"],
+        "no_longer_scheduled": [f"default/{RIGHT_TO_LEFT}"],
+        "on_added_nodes": 4,
+        "by_chance": {**compared["pods"], "moved": 2},
+        "waiting": [{"share": share, "before_s": before, "after_s": after} for share, before, after in waiting],
+        "pending": reasons,
+        "comparison": compared,
     }
 
 

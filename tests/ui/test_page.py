@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -26,6 +27,12 @@ VIEWS = {
     "timeline": "In this interval",
     "notes": "What is and is not modelled",
 }
+OTHER_VIEWS = {
+    "busy": {"whatif": "Ask what if"},
+    "decided": {"whatif": "Ask what if"},
+    "compared": {"compare": "Why pods landed elsewhere", "whatif": "Ask what if"},
+    "what-if": {"whatif": "How many nodes are needed", "compare": "Figures side by side"},
+}
 
 
 @pytest.fixture
@@ -41,15 +48,14 @@ def opened(page: Page, address: str, fragment: str = "") -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1300, 400])
-@pytest.mark.parametrize("name", ["busy", "decided", "compared"])
+@pytest.mark.parametrize("name", list(OTHER_VIEWS))
 def test_each_view_shows_the_report_and_fits_the_window(
     page: Page, addresses: dict[str, str], name: str, width: int, scheme: str
 ) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     opened(page, addresses[name])
-    views = {**VIEWS, "compare": "Why pods landed elsewhere"} if name == "compared" else VIEWS
-    for view, heading in views.items():
+    for view, heading in {**VIEWS, **OTHER_VIEWS[name]}.items():
         page.evaluate("view => { location.hash = `#/${view}`; }", view)
         page.wait_for_selector(f'main[data-view="{view}"]')
         assert heading in page.locator("main h2").all_inner_texts()
@@ -61,10 +67,10 @@ def test_each_view_shows_the_report_and_fits_the_window(
             assert len(charts.nth(at).get_attribute("aria-label") or "") > 30
 
 
-@pytest.mark.parametrize("name", ["busy", "decided", "compared"])
+@pytest.mark.parametrize("name", list(OTHER_VIEWS))
 def test_everything_that_can_be_used_has_a_name(page: Page, addresses: dict[str, str], name: str) -> None:
     opened(page, addresses[name])
-    for view in VIEWS:
+    for view in [*VIEWS, *OTHER_VIEWS[name]]:
         page.evaluate("view => { location.hash = `#/${view}`; }", view)
         page.wait_for_selector(f'main[data-view="{view}"]')
         tree = page.locator("body").aria_snapshot()
@@ -96,6 +102,74 @@ def test_hostile_names_are_text(page: Page, address: str) -> None:
         opened(page, address, f"#/why?pod={quote(f'default/{name}')}")
         assert page.locator("main .facts dd").first.text_content() == f"default/{name}"
     assert page.locator("main script, main img").count() == 0
+
+
+def test_an_answer_to_a_what_if_has_hostile_names_as_text(page: Page, addresses: dict[str, str]) -> None:
+    opened(page, addresses["what-if"])
+    assert page.locator("main").get_attribute("data-view") == "whatif"
+    assert page.locator(".notes li").first.text_content() == f"with 8 more nodes ({SCRIPT})"
+    pods = page.get_by_role("grid", name="Pods that are scheduled now")
+    assert pods.locator(".vspace .vrow").all_inner_texts() == [f"default/{SCRIPT}", f"default/{LONG}"]
+    assert shlex.split(page.get_by_role("region", name="Command").inner_text())[3] == SCRIPT
+    assert page.get_by_role("row", name="1 pending p99 above 30 s not met").is_visible()
+    assert page.get_by_role("row", name="8 pending p99 = 12 s").inner_text().endswith("met: the fewest")
+    assert page.get_by_role("row", name="p99 for ever 2 s").is_visible()
+    label = page.get_by_role("img", name="Chart of pending p99 < 30s").get_attribute("aria-label")
+    assert label is not None
+    assert label.endswith("4: no figure, not met; 7: 41 s, not met; 8: 12 s, met; 9: 2.5 ms, met.")
+    assert page.locator("main script, main img").count() == 0
+
+
+def test_a_pod_that_is_no_longer_scheduled_opens_why(page: Page, addresses: dict[str, str]) -> None:
+    opened(page, addresses["what-if"])
+    page.get_by_role("grid", name="Pods that no longer are").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_selector('main[data-view="why"]')
+    assert "report=1" in page.url
+    assert page.locator("main .facts dd").first.text_content() == f"default/{RIGHT_TO_LEFT}"
+    page.keyboard.press("1")
+    page.wait_for_selector('main[data-view="whatif"]')
+    page.keyboard.press("0")
+    page.wait_for_selector('main[data-view="notes"]')
+
+
+def test_pods_of_a_what_if_are_listed_by_where_they_land(page: Page, addresses: dict[str, str]) -> None:
+    opened(page, addresses["what-if"], "#/whatif?kind=lost")
+    rows = page.get_by_role("grid", name="Pods that landed elsewhere, with reasons").locator(".vspace .vrow")
+    assert "default/p2" in rows.inner_text()
+    page.get_by_label("Which").select_option("scheduled now")
+    assert "default/p1" in rows.inner_text()
+    assert "kind=won" in page.url
+
+
+def test_a_what_if_is_composed_and_copied(page: Page, addresses: dict[str, str]) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    opened(page, addresses["busy"], "#/whatif")
+    command = page.get_by_role("region", name="Command")
+    assert command.count() == 0
+    assert page.get_by_text("Fill in below what is to be different.").is_visible()
+    page.get_by_label("Flags of the input").fill("--record monday.zst")
+    page.get_by_label("More nodes").fill("20")
+    assert page.get_by_text("More nodes: expected their shape, such as general-32.").is_visible()
+    page.get_by_label("Their shape").fill(f"it's {SCRIPT}")
+    page.get_by_label("Tainted nodes").fill("all")
+    page.get_by_label("Taint", exact=True).fill("kept:No")
+    assert page.get_by_text("Taint: expected KEY=VALUE:EFFECT").is_visible()
+    page.get_by_label("Taint", exact=True).fill("kept:NoSchedule")
+    page.get_by_label("Plugin", exact=True).fill("NodeResourcesFit")
+    page.get_by_label("Its weight").fill("5")
+    expected = ["kscheduler", "whatif", "--record", "monday.zst", "--add-nodes", f"20:it's {SCRIPT}"]
+    expected += ["--taint", "all", "kept:NoSchedule", "--weight", "NodeResourcesFit=5"]
+    assert shlex.split(command.inner_text()) == expected
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_text("Copied.").wait_for()
+    assert shlex.split(page.evaluate("navigator.clipboard.readText()")) == expected
+    page.reload()
+    page.wait_for_selector("main[data-view]")
+    assert shlex.split(command.inner_text()) == expected  # the address holds all fields
+    page.get_by_label("Objective").fill("pending p99 < 30s")
+    assert "--find min-nodes --slo 'pending p99 < 30s' --add-nodes" in command.inner_text()
 
 
 def test_a_row_opens_why_its_pod_is_pending(page: Page, address: str) -> None:
@@ -289,6 +363,14 @@ def test_a_report_of_an_earlier_version_and_a_record_are_shown(page: Page, files
         page.locator(".detail .vspace .vrow").click()
         page.wait_for_selector('main[data-view="decision"]')
         assert page.get_by_text("Only this node fitted, so no plugin scored it.").is_visible()
+        assert "report=1" in page.url
+
+
+def test_a_what_if_is_served(page: Page, files: dict[str, str]) -> None:
+    with served(files["what-if"]) as url:
+        opened(page, url)
+        assert page.get_by_role("heading", name="How many nodes are needed").is_visible()
+        page.get_by_label("Report", exact=True).select_option("1")
         assert "report=1" in page.url
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import msgspec
@@ -15,10 +16,10 @@ from kscheduler.command.flags import UiOptions, parse
 from kscheduler.command.ui import ui
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.report import to_json
-from kscheduler.ui.documents import Document, read_document
+from kscheduler.ui.documents import Document, DocumentKind, read_document
 from kscheduler.ui.server import HEADERS, PageServer
 from tests.simulator.reports import small
-from tests.ui.reports import comparison
+from tests.ui.reports import comparison, what_if
 
 
 @pytest.fixture(scope="module")
@@ -116,13 +117,45 @@ def test_a_file_that_is_no_report_is_refused(tmp_path: Path, content: bytes, fau
     assert fault in str(error.value)
 
 
-def test_a_comparison_is_not_compared_again(tmp_path: Path) -> None:
-    first, second = tmp_path / "report.json", tmp_path / "compared.json"
+@pytest.mark.parametrize(("kind", "make"), [(DocumentKind.COMPARISON, comparison), (DocumentKind.WHAT_IF, what_if)])
+def test_what_holds_two_runs_is_not_compared_again(
+    tmp_path: Path, kind: DocumentKind, make: Callable[[], dict[str, Any]]
+) -> None:
+    first, second = tmp_path / "report.json", tmp_path / "two.json"
     first.write_bytes(to_json(small()))
-    second.write_bytes(msgspec.json.encode(comparison()))
-    assert read_document(second).is_comparison
-    with pytest.raises(ConfigError, match=r"compared\.json: expected a report or a record, as two are given"):
+    second.write_bytes(msgspec.json.encode(make()))
+    assert read_document(second).kind is kind
+    expected = rf"two\.json: expected a report or a record, as two are given; this is a {kind}"
+    with pytest.raises(ConfigError, match=expected):
         ui(UiOptions((str(first), str(second))))
+
+
+COMMAND = "expected a `kscheduler whatif` command, quoted for a shell"
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"command": None}, "Expected `str`, got `null` - at `$.command`"),
+        ({"command": "kscheduler whatif --cordon n0; rm -r ."}, COMMAND),
+        ({"command": "kscheduler whatif --cordon $(id)"}, COMMAND),
+        ({"command": "kscheduler whatif --cordon 'n0"}, COMMAND),
+        ({"command": "kscheduler whatif --cordon '\x1b[201~'"}, COMMAND),
+        ({"command": "kscheduler run"}, COMMAND),
+        ({"changes": "more nodes"}, "Expected `array`, got `str` - at `$.changes`"),
+        ({"comparison": {}}, "missing required field `a` - at `$.comparison`"),
+        ({"needed": {"shape": "small"}}, "missing required field `nodes` - at `$.needed`"),
+        ({"waiting": [{"share": "p99"}]}, "missing required field `before_s` - at `$.waiting[0]`"),
+    ],
+)
+def test_a_faulty_what_if_is_refused_with_the_first_fault(
+    tmp_path: Path, changes: dict[str, object], fault: str
+) -> None:
+    path = tmp_path / "answer.json"
+    path.write_bytes(msgspec.json.encode({**what_if(), **changes}))
+    with pytest.raises(ConfigError, match=r"answer\.json: expected a report .*, a what-if, ") as error:
+        read_document(path)
+    assert fault in str(error.value)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 // Charts over time and distributions, drawn by uPlot in the colours of the theme.
 
 import { colour, el } from "./dom.js";
-import { compactNumber, moment, percent, seconds, timeTicks, timeUnit } from "./format.js";
+import { compactNumber, countTicks, moment, percent, seconds, timeTicks, timeUnit, whole } from "./format.js";
 
 const SERIES = ["s0", "s1", "s2", "s3", "s4", "s5"];
 const plots = new Set();
@@ -12,8 +12,9 @@ export function removeCharts() {
   plots.clear();
 }
 
-// series: [{label, values, fill, dash, colour}]; options: {label, height, format, highest, log, whole, total, span, onpick, drawn, ready}
+// series: [{label, values, fill, dash, colour, points, format}]; options: {label, height, format, axisFormat, highest, within, log, counted, logY, whole, total, span, onpick, drawn, ready}
 // span: () => [low, high] of a time axis that moves; then its ticks are times as they are, and not in one unit.
+// counted: what x counts, where it is no time; within: [low, high] of the y axis, which logY makes logarithmic.
 export function chart(x, series, options) {
   const holder = el("div", { className: "chart", role: "img", "aria-label": options.label });
   if (!x.length) {
@@ -38,38 +39,54 @@ export function chart(x, series, options) {
 
 function settings(width, x, series, options) {
   const format = options.format || compactNumber;
-  const total = options.total ?? x[x.length - 1];
   const axis = { stroke: colour("soft"), grid: { stroke: colour("grid"), width: 1 }, ticks: { stroke: colour("line"), width: 1, size: 4 }, font: "12px system-ui, sans-serif" };
-  const [size, unit] = timeUnit(total);
-  const xAxis = options.log
-    ? { ...axis, size: 34, splits: (plot, _, low, high) => logTicks(low, high, plot.width / 80), filter: (_, ticks) => ticks, values: (_, values) => values.map(seconds) }
-    : { ...axis, size: 34, splits: (plot, _, low, high) => timeTicks(low, high, Math.max(2, Math.min(10, plot.width / 90))),
-        values: (_, values) => values.map((each) => (options.span ? seconds(each) : `${Number((each / size).toPrecision(6))} ${unit}`)) };
+  const across = acrossOf(x, options);
   return {
     width,
     height: options.height || 230,
     hooks: options.drawn ? { draw: [options.drawn] } : {},
-    scales: { x: { time: false, distr: options.log ? 3 : 1, range: options.log ? () => [x[0], x[x.length - 1]] : options.span }, y: { range: (_, low, high) => [Math.min(0, low), options.highest || high * 1.05 || 1] } },
-    axes: [xAxis, { ...axis, size: 58, incrs: options.whole ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 1e7] : undefined, values: (_, values) => values.map(format) }],
+    scales: { x: across.scale, y: { distr: options.logY ? 3 : 1, range: (_, low, high) => options.within || [Math.min(0, low), options.highest || high * 1.05 || 1] } },
+    axes: [{ ...axis, size: 34, ...across.axis }, { ...axis, size: options.logY ? 70 : 58, ...(options.logY ? logAxis((plot) => plot.height / 40) : {}),
+      incrs: options.whole ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 1e7] : undefined, values: (_, values) => values.map(options.axisFormat || format) }],
     cursor: { y: false, points: { size: 6 }, drag: { x: !options.onpick, y: false, setScale: !options.onpick } },
     legend: { live: true },
     series: [
-      { label: options.log ? "within" : "time", value: (_, value) => (value === null ? "" : options.log || options.span ? seconds(value) : moment(value, total)) },
-      ...series.map((each, at) => {
-        const ink = colour(each.colour || SERIES[at % SERIES.length]);
-        return {
-          label: each.label,
-          stroke: ink,
-          width: each.dash ? 1.25 : 1.75,
-          dash: each.dash ? [5, 4] : undefined,
-          fill: each.fill ? ink.replace("rgb(", "rgba(").replace(")", ", 0.14)") : undefined,
-          paths: uPlot.paths.stepped({ align: 1 }),
-          points: { show: false },
-          value: (_, value, __, at) => (at === null || at === undefined ? "" : value === null || value === undefined ? "–" : format(value)),
-        };
-      }),
+      { label: across.label, value: (_, value) => (value === null ? "" : across.value(value)) },
+      ...series.map((each, at) => plotted(each, SERIES[at % SERIES.length], format)),
     ],
   };
+}
+
+function plotted(each, usual, format) {
+  const ink = colour(each.colour || usual), shown = each.format || format;
+  return {
+    label: each.label,
+    stroke: ink,
+    width: each.dash ? 1.25 : 1.75,
+    dash: each.dash ? [5, 4] : undefined,
+    fill: each.fill ? ink.replace("rgb(", "rgba(").replace(")", ", 0.14)") : undefined,
+    paths: each.points ? () => null : uPlot.paths.stepped({ align: 1 }),
+    points: each.points ? { show: true, size: 9, width: 2, stroke: ink, fill: each.points === "hollow" ? colour("surface") : ink } : { show: false },
+    value: (_, value, __, at) => (at === null || at === undefined ? "" : value === null || value === undefined ? "–" : shown(value)),
+  };
+}
+
+const logAxis = (count) => ({ splits: (plot, _, low, high) => logTicks(low, high, count(plot)), filter: (_, ticks) => ticks });
+
+// The x axis: a logarithmic one of times, one of counts, or virtual time.
+function acrossOf(x, { log, counted, span, total = x[x.length - 1] }) {
+  if (log)
+    return { label: "within", value: seconds, scale: { time: false, distr: 3, range: () => [x[0], x[x.length - 1]] },
+      axis: { ...logAxis((plot) => plot.width / 80), values: (_, values) => values.map(seconds) } };
+  if (counted) {
+    const [low, high] = [x[0], x[x.length - 1]], margin = Math.max(1, (high - low) * 0.06);
+    return { label: counted, value: whole, scale: { time: false, range: () => [low - margin, high + margin] },
+      axis: { splits: (plot) => countTicks(low, high, Math.max(2, plot.width / 60)), values: (_, values) => values.map(whole) } };
+  }
+  const [size, unit] = timeUnit(total);
+  return { label: "time", value: (value) => (span ? seconds(value) : moment(value, total)), scale: { time: false, range: span },
+    axis: { splits: (plot, _, low, high) => timeTicks(low, high, Math.max(2, Math.min(10, plot.width / 90))),
+      values: (_, values) => values.map((each) => (span ? seconds(each) : `${Number((each / size).toPrecision(6))} ${unit}`)) } };
 }
 
 function logTicks(low, high, count) {

@@ -4,22 +4,30 @@ import { chart, shares } from "./chart.js";
 import { card, controls, paragraph, plainTable, searchField, select, wide } from "./dom.js";
 import { counted, percent, seconds, whole } from "./format.js";
 import { distribution } from "./overview.js";
-import { reasonCards } from "./reasons.js";
+import { KINDS, reasonCards } from "./reasons.js";
 import { remember } from "./route.js";
 import { virtualTable } from "./table.js";
 
 // comparison: what `kscheduler compare` found out, null if two reports are compared here.
 export function compareView(reports, settings, comparison) {
   const [a, b] = reports.map((each) => each.report);
-  const resources = Object.keys(a.series.used).filter((name) => name in b.series.used && name !== "pods");
   return [
     ...(comparison ? reasonCards(comparison, settings) : [wide(sideBySide(reports))]),
-    wide(card("From created to bound", "The share of placed pods that were bound within a time.",
-      distribution([{ label: "A", latency: a.latency }, { label: "B", latency: b.latency }]))),
-    wide(card("Pods that wait for a node", "", overlaid(a, b, (report) => report.series.pending, { whole: true }))),
-    ...resources.map((name) => card(`Utilisation: ${name}`, "", overlaid(a, b, (report) => report.series.used[name],
-      { format: shares(a.series.used[name], b.series.used[name]) }))),
+    ...bothOverTime(a, b),
     ...(comparison ? [] : [wide(elsewhere(a, b, settings))]),
+  ];
+}
+
+// Charts of two reports: waiting times, waiting pods and utilisation, with these labels.
+export function bothOverTime(a, b, labels = ["A", "B"]) {
+  const resources = Object.keys(a.series.used).filter((name) => name in b.series.used && name !== "pods");
+  const used = resources.map((name) => card(`Utilisation: ${name}`, "", overlaid(a, b, labels, (report) => report.series.used[name],
+    { format: shares(a.series.used[name], b.series.used[name]) })));
+  return [
+    wide(card("From created to bound", "The share of placed pods that were bound within a time.",
+      distribution([{ label: labels[0], latency: a.latency }, { label: labels[1], latency: b.latency }]))),
+    wide(card("Pods that wait for a node", "", overlaid(a, b, labels, (report) => report.series.pending, { whole: true }))),
+    ...(resources.length === 1 ? used.map(wide) : used),
   ];
 }
 
@@ -28,7 +36,7 @@ function sideBySide([a, b]) {
   return card("Figures side by side", `A: ${a.name}. B: ${b.name}.`, plainTable("Figures of both reports", columns, figures(a.report, b.report)));
 }
 
-function overlaid(a, b, valuesOf, options) {
+function overlaid(a, b, labels, valuesOf, options) {
   const x = [...new Set([...a.series.time_s, ...b.series.time_s])].sort((p, q) => p - q);
   const onto = (report) => {
     const times = report.series.time_s, values = valuesOf(report);
@@ -38,7 +46,7 @@ function overlaid(a, b, valuesOf, options) {
       return at < 0 || time > times[times.length - 1] ? null : values[at];
     });
   };
-  const both = [{ label: "A", values: onto(a) }, { label: "B", values: onto(b) }];
+  const both = [{ label: labels[0], values: onto(a) }, { label: labels[1], values: onto(b) }];
   return chart(x, both, { label: "Line chart of both runs over virtual time.", ...options });
 }
 
@@ -72,7 +80,6 @@ function elsewhere(a, b, settings) {
   const title = "Pods that landed elsewhere";
   if (!a.placements || !b.placements) return card(title, "", paragraph("One of the reports does not hold where each pod was placed."));
   const { rows, same } = moves(a, b);
-  const kinds = { "": "all", moved: "on another node", lost: "only placed in A", won: "only placed in B" };
   const wanted = { q: settings.get("q") || "", kind: settings.get("kind") || "" };
   const table = virtualTable({
     label: title, rows: [], empty: rows.length ? "No pod matches the filter." : "None: every pod is on the same node.",
@@ -92,7 +99,7 @@ function elsewhere(a, b, settings) {
   const hint = `${counted(same, "pod")} on the same node in both, ${whole(rows.length)} not. Equal scores are decided by chance unless both runs have the same seed.`;
   return card(title, hint,
     controls(searchField("pod or node", wanted.q, (value) => set("q", value)),
-      select("Which", Object.entries(kinds), wanted.kind, (value) => set("kind", value))), table);
+      select("Which", Object.entries(KINDS), wanted.kind, (value) => set("kind", value))), table);
 }
 
 // The pods that are on another node, or on a node in one report only, and how many are on the same one.

@@ -26,6 +26,12 @@ export function wide(element) {
   return element;
 }
 
+// A figure in large type: what it is, its value, and a few words more.
+export const tile = (name, value, more, bad = false) => el("div", { className: bad ? "tile bad" : "tile", role: "listitem" },
+  el("div", { className: "name" }, name), el("div", { className: "value" }, value), el("div", { className: "more" }, more));
+
+export const tileList = (label, tiles) => el("div", { className: "tiles wide", role: "list", "aria-label": label }, tiles);
+
 // A small table. `columns`: [title, className]; each row is a list of texts or elements.
 export function plainTable(label, columns, rows) {
   const head = columns.map(([title, name]) => el("th", { scope: "col", className: name || "" }, title));
@@ -50,6 +56,12 @@ export const controls = (...children) => el("div", { className: "controls" }, ch
 export function searchField(placeholder, value, type) {
   const input = el("input", { type: "search", value, placeholder, "data-filter": true, oninput: () => type(input.value) });
   return el("label", { className: "field" }, el("span", {}, "Filter"), input);
+}
+
+// A field for text; `more`: further properties of the input.
+export function textField(label, value, type, more = {}) {
+  const input = el("input", { type: "text", value, spellcheck: "false", autocomplete: "off", ...more, oninput: () => type(input.value) });
+  return el("label", { className: "field" }, el("span", {}, label), input);
 }
 
 // Terms with their texts: [[term, text]].

@@ -51,6 +51,14 @@ export function timeTicks(low, high, count) {
   return ticks;
 }
 
+// Whole numbers at distances of 1, 2, 5, 10 and so on.
+export function countTicks(low, high, count) {
+  const rough = Math.max(1, (high - low) / count), power = Math.pow(10, Math.floor(Math.log10(rough)));
+  const step = power * [1, 2, 5, 10].find((m) => m * power >= rough * 0.999), ticks = [];
+  for (let i = Math.ceil(low / step); i * step <= high; i++) ticks.push(i * step);
+  return ticks;
+}
+
 export function timeUnit(high) {
   return high >= 3 * 86400 ? [86400, "d"] : high >= 3 * 3600 ? [3600, "h"] : high >= 180 ? [60, "min"] : high >= 0.5 ? [1, "s"] : [1e-3, "ms"];
 }

@@ -2,6 +2,7 @@
 
 import { removeCharts } from "./chart.js";
 import { compareView } from "./compare.js";
+import { composeView } from "./compose.js";
 import { decisionView } from "./decision.js";
 import { el } from "./dom.js";
 import { counted, seconds, whole } from "./format.js";
@@ -12,6 +13,7 @@ import { pendingPods, preemptedPods, whyPending } from "./pending.js";
 import { remember, route } from "./route.js";
 import { beginShell, currentView } from "./shell.js";
 import { timelineView } from "./timeline.js";
+import { whatIfView } from "./whatif.js";
 
 const VIEWS = [
   ["overview", "Overview", overview],
@@ -24,10 +26,16 @@ const VIEWS = [
   ["notes", "Notes", notesView],
 ];
 const main = document.querySelector("main");
-let reports = [], comparison = null;
+let reports = [];
+let comparison = null;
+let whatIf = null;
 
-// A document is a report, or a comparison by `kscheduler compare`, which holds two.
+// A document is a report, a comparison by `kscheduler compare`, which holds two, or an answer by `kscheduler whatif`, which holds one.
 function reportsIn(name, found) {
+  if (found.comparison) {
+    whatIf = found;
+    return reportsIn(name, found.comparison);
+  }
   if (!found.differences) return [{ name, report: found }];
   comparison = found;
   return [found.a, found.b];
@@ -36,13 +44,13 @@ function reportsIn(name, found) {
 async function load() {
   const inline = document.getElementById("data");
   if (inline) return reportsIn("", JSON.parse(inline.textContent));
-  const answer = async (path) => {
+  const get = async (path) => {
     const response = await fetch(path);
     if (!response.ok) throw new Error(`${path}: the server answered ${response.status}`);
     return response.json();
   };
-  const names = await answer("reports.json");
-  const found = await Promise.all(names.map(async (name, at) => reportsIn(name, await answer(`reports/${at}.json`))));
+  const names = await get("reports.json");
+  const found = await Promise.all(names.map(async (name, at) => reportsIn(name, await get(`reports/${at}.json`))));
   return found.flat();
 }
 
@@ -52,9 +60,11 @@ function shown() {
 }
 
 function views() {
-  if (reports.length < 2) return VIEWS;
+  const ask = ["whatif", "What if", composeView];
+  if (reports.length < 2) return [...VIEWS, ask];
   const both = ["compare", "Compare", (_, settings) => compareView(reports, settings, comparison)];
-  return comparison ? [both, ...VIEWS] : [...VIEWS, both];
+  if (whatIf) return [["whatif", "What if", (_, settings) => whatIfView(whatIf, settings)], both, ...VIEWS];
+  return comparison ? [both, ...VIEWS, ask] : [...VIEWS, both, ask];
 }
 
 function show() {

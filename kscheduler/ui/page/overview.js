@@ -1,7 +1,7 @@
 // The overview: headline figures, and pods, use, fragmentation and latency over virtual time.
 
 import { chart, shares } from "./chart.js";
-import { card, el, plainTable, segments, wide } from "./dom.js";
+import { card, el, plainTable, segments, tile, tileList, wide } from "./dom.js";
 import { amount, compactNumber, counted, percent, seconds, whole } from "./format.js";
 import { remember } from "./route.js";
 
@@ -10,7 +10,7 @@ const TOP_VIOLATIONS = 10;
 export function overview(report, settings) {
   const { series, latency, resources } = report;
   const total = report.simulated_s;
-  const cards = [wide(el("div", {}, verdict(report))), tiles(report)];
+  const cards = [wide(el("div", {}, verdict(report))), tileList("Summary", summary(report))];
   const uses = resources.map((each) => `${each.name} ${percent(each.average)} on average, ${percent(each.peak)} at most`).join("; ");
   cards.push(wide(card("Utilisation", "Requested by the pods on nodes, as a share of what all nodes offer.",
     chart(series.time_s, Object.entries(series.used).map(([label, values]) => ({ label, values })),
@@ -56,21 +56,20 @@ function verdict(report) {
   return el("div", { className: "verdict good" }, "Every pod was placed; no node was overcommitted");
 }
 
-function tiles(report) {
+function summary(report) {
   const { pods, latency, machine } = report, asked = pods.total - pods.existing;
-  const list = el("div", { className: "tiles wide", role: "list", "aria-label": "Summary" });
-  const tile = (name, value, more, bad = false) => list.append(el("div", { className: bad ? "tile bad" : "tile", role: "listitem" },
-    el("div", { className: "name" }, name), el("div", { className: "value" }, value), el("div", { className: "more" }, more)));
   const missing = pods.unplaced + pods.left_unplaced;
-  tile("Pods placed", whole(pods.placed), `${percent(asked ? pods.placed / asked : 1, 2)} of ${whole(asked)}`);
-  tile("Without a node", whole(missing), `${whole(pods.unplaced)} waiting, ${whole(pods.left_unplaced)} left early`, missing > 0);
-  tile("Created to bound", seconds(latency.p50_s), `median; p99 ${seconds(latency.p99_s)}, max ${seconds(latency.max_s)}`);
-  for (const each of report.resources.filter((one) => one.name !== "pods").slice(0, 3))
-    tile(`${each.name} requested`, percent(each.peak), `at most; ${percent(each.average)} on average`);
-  if (report.preempted?.length) tile("Preempted", whole(report.preempted.length), "pods that made room for others");
-  tile("Nodes empty", whole(report.nodes.empty_when_busiest), `when busiest; ${whole(report.nodes.never_used)} never used`);
-  if (machine) tile("Decisions", `${whole(machine.decisions_per_s)} /s`, `on this machine; ${machine.wall_s.toFixed(1)} s in all`);
-  return list;
+  const found = [
+    tile("Pods placed", whole(pods.placed), `${percent(asked ? pods.placed / asked : 1, 2)} of ${whole(asked)}`),
+    tile("Without a node", whole(missing), `${whole(pods.unplaced)} waiting, ${whole(pods.left_unplaced)} left early`, missing > 0),
+    tile("Created to bound", seconds(latency.p50_s), `median; p99 ${seconds(latency.p99_s)}, max ${seconds(latency.max_s)}`),
+    ...report.resources.filter((one) => one.name !== "pods").slice(0, 3).map((each) =>
+      tile(`${each.name} requested`, percent(each.peak), `at most; ${percent(each.average)} on average`)),
+  ];
+  if (report.preempted?.length) found.push(tile("Preempted", whole(report.preempted.length), "pods that made room for others"));
+  found.push(tile("Nodes empty", whole(report.nodes.empty_when_busiest), `when busiest; ${whole(report.nodes.never_used)} never used`));
+  if (machine) found.push(tile("Decisions", `${whole(machine.decisions_per_s)} /s`, `on this machine; ${machine.wall_s.toFixed(1)} s in all`));
+  return found;
 }
 
 export function rates(report, more = {}) {

@@ -5,6 +5,9 @@ import { moment, percent, seconds, signed, whole } from "./format.js";
 import { remember } from "./route.js";
 import { virtualTable } from "./table.js";
 
+// Where a pod landed, in words.
+export const KINDS = { "": "all", moved: "on another node", lost: "only placed in A", won: "only placed in B" };
+
 export function reasonCards(comparison, settings) {
   const { figures, notes, parameters } = comparison, cards = [wide(differences(comparison, settings))];
   if (figures.length) {
@@ -21,10 +24,11 @@ export function reasonCards(comparison, settings) {
 
 // --- pods ---
 
-function differences(comparison, settings) {
+// The pods that landed elsewhere. `titles`: of the nodes of both runs; `kinds`: the words for where a pod landed.
+export function differences(comparison, settings, titles = ["In A", "In B"], kinds = KINDS) {
   const { differences: rows, not_listed: notListed } = comparison;
   const total = Math.max(comparison.a.report.simulated_s, comparison.b.report.simulated_s);
-  const wanted = { q: settings.get("q") || "", cause: settings.get("cause") || "" };
+  const wanted = { q: settings.get("q") || "", cause: settings.get("cause") || "", kind: settings.get("kind") || "" };
   const detail = el("div");
   const table = virtualTable({
     label: "Pods that landed elsewhere, with reasons", rows: [], height: 380, open: (each) => show(each),
@@ -32,8 +36,8 @@ function differences(comparison, settings) {
     columns: [
       { title: "At", width: "8.5rem", className: "number", text: (each) => (each.at_s === null ? "–" : moment(each.at_s, total)) },
       { title: "Pod", width: "minmax(9rem, 2fr)", main: true, text: (each) => each.pod },
-      { title: "In A", width: "minmax(6rem, 1fr)", text: (each) => nodeWords(each.node_a) },
-      { title: "In B", width: "minmax(6rem, 1fr)", text: (each) => nodeWords(each.node_b) },
+      { title: titles[0], width: "minmax(6rem, 1fr)", text: (each) => nodeWords(each.node_a) },
+      { title: titles[1], width: "minmax(6rem, 1fr)", text: (each) => nodeWords(each.node_b) },
       { title: "Why", width: "minmax(14rem, 4fr)", long: true, text: (each) => each.because },
     ],
   });
@@ -44,7 +48,7 @@ function differences(comparison, settings) {
   }
   function filter() {
     const text = wanted.q.toLowerCase();
-    table.show(rows.filter((each) => (!wanted.cause || causeOf(each.why) === wanted.cause) &&
+    table.show(rows.filter((each) => (!wanted.cause || causeOf(each.why) === wanted.cause) && (!wanted.kind || landingOf(each) === wanted.kind) &&
       (!text || `${each.pod} ${each.node_a} ${each.node_b} ${each.because}`.toLowerCase().includes(text))));
   }
   const set = (name, value) => { wanted[name] = value; remember(name, value); filter(); };
@@ -53,9 +57,12 @@ function differences(comparison, settings) {
   return card("Why pods landed elsewhere",
     `${howMany(comparison.pods)} The first ones are listed, in the order of decisions: the first may be the root of those that follow.`,
     controls(searchField("pod, node or reason", wanted.q, (value) => set("q", value)),
+      select("Which", Object.entries(kinds), wanted.kind, (value) => set("kind", value)),
       select("Cause", [["", "all causes"], ...causes(rows)], wanted.cause, (value) => set("cause", value))),
     table, notListed ? el("p", { className: "fine" }, `and ${whole(notListed)} more`) : null, detail);
 }
+
+const landingOf = (each) => (!each.node_b ? "lost" : !each.node_a ? "won" : "moved");
 
 const nodeWords = (node) => (node === "?" ? "a node" : node || "no node");
 

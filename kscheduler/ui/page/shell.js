@@ -55,6 +55,8 @@ function nextTheme() {
   showCurrent();
 }
 
+const viewAt = (digit) => (Number(digit) + 9) % 10; // 0 is the tenth
+
 function key(event) {
   const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) && event.target.type !== "range" && event.target.type !== "checkbox";
   if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -69,7 +71,7 @@ function key(event) {
   else if (event.key === "[") slider?.step(-1);
   else if (event.key === "]") slider?.step(1);
   else if (event.key === " " && slider && event.target.tagName !== "BUTTON") slider.toggle();
-  else if (/^[1-9]$/.test(event.key) && views[event.key - 1]) location.hash = address(views[event.key - 1][0]);
+  else if (/^[0-9]$/.test(event.key) && views[viewAt(event.key)]) location.hash = address(views[viewAt(event.key)][0]);
   else return;
   event.preventDefault();
 }

@@ -1,7 +1,7 @@
 // The scheduler's figures of the last minutes.
 
 import { chart, shares } from "../chart.js";
-import { card, el, wide } from "../dom.js";
+import { card, el, tile, tileList, wide } from "../dom.js";
 import { compactNumber, percent, seconds, whole } from "../format.js";
 
 const SPAN_S = 600, STEP_S = 60, SHOWN_RESOURCES = 2;
@@ -11,7 +11,7 @@ export class LiveOverview {
     this.points = [];
     this.plots = [];
     this.drawn = null; // the resources that the charts were made for
-    this.tiles = el("div", { className: "tiles wide", role: "list", "aria-label": "Figures" });
+    this.tiles = tileList("Figures", []);
     this.notice = wide(el("div", { role: "status" }));
     this.charts = el("div", { className: "wide live-charts" });
     this.elements = [this.notice, this.tiles, this.charts];
@@ -67,8 +67,6 @@ export function standby({ leads, leader, identity }) {
 }
 
 function tilesOf(point) {
-  const tile = (name, value, more, bad = false) => el("div", { className: bad ? "tile bad" : "tile", role: "listitem" },
-    el("div", { className: "name" }, name), el("div", { className: "value" }, value), el("div", { className: "more" }, more));
   const each = (value) => (value === null ? "–" : `${compactNumber(Number(value.toPrecision(3)))} /s`);
   const pending = point.active + point.backoff + point.unschedulable + point.gated;
   const pools = `${whole(point.active)} active, ${whole(point.backoff)} backing off, ${whole(point.unschedulable)} unschedulable, ${whole(point.gated)} gated`;

@@ -1,0 +1,31 @@
+// A shell command that is shown, and copied by a button. The page itself runs nothing.
+
+import { el } from "./dom.js";
+
+export function shellCommand(label, text = "") {
+  const shown = el("pre", { className: "command", tabindex: 0, role: "region", "aria-label": label }, text);
+  const status = el("span", { className: "fine", role: "status" });
+  const button = el("button", { type: "button", className: "button", onclick: copy }, "Copy");
+  async function copy() {
+    try {
+      await navigator.clipboard.writeText(shown.textContent);
+      status.textContent = "Copied.";
+    } catch { // A browser may refuse it to a page from a file.
+      getSelection().selectAllChildren(shown);
+      status.textContent = "Selected; copy it with Ctrl-C.";
+    }
+  }
+  const element = el("div", {}, shown, el("div", { className: "copy" }, button, status));
+  // Shows another command; "": there is none to copy.
+  element.show = (command) => {
+    shown.textContent = command;
+    shown.hidden = button.hidden = !command;
+    status.textContent = "";
+  };
+  return element;
+}
+
+const PLAIN = /^[\w@%+=:,./-]+$/;
+
+// Words as a POSIX shell reads them.
+export const shellWords = (words) => words.map((word) => (PLAIN.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(" ");
