@@ -14,7 +14,7 @@ export function removeCharts() {
 
 // series: [{label, values, fill, dash, colour, points, format}]; options: {label, height, format, axisFormat, highest, within, log, counted, logY, whole, total, span, onpick, drawn, ready}
 // span: () => [low, high] of a time axis that moves; then its ticks are times as they are, and not in one unit.
-// counted: what x counts, where it is no time; within: [low, high] of the y axis, which logY makes logarithmic.
+// points: "filled" or "hollow" ones and no line. counted: what x counts, where it is no time; within: [low, high] of the y axis, which logY makes logarithmic.
 export function chart(x, series, options) {
   const holder = el("div", { className: "chart", role: "img", "aria-label": options.label });
   if (!x.length) {
@@ -59,14 +59,15 @@ function settings(width, x, series, options) {
 
 function plotted(each, usual, format) {
   const ink = colour(each.colour || usual), shown = each.format || format;
+  const inside = each.points === "filled" ? ink : colour("surface");
   return {
     label: each.label,
     stroke: ink,
     width: each.dash ? 1.25 : 1.75,
     dash: each.dash ? [5, 4] : undefined,
-    fill: each.fill ? ink.replace("rgb(", "rgba(").replace(")", ", 0.14)") : undefined,
+    fill: each.points ? inside : each.fill ? ink.replace("rgb(", "rgba(").replace(")", ", 0.14)") : undefined,
     paths: each.points ? () => null : uPlot.paths.stepped({ align: 1 }),
-    points: each.points ? { show: true, size: 9, width: 2, stroke: ink, fill: each.points === "hollow" ? colour("surface") : ink } : { show: false },
+    points: each.points ? { show: true, size: 9, width: 2, stroke: ink, fill: inside } : { show: false },
     value: (_, value, __, at) => (at === null || at === undefined ? "" : value === null || value === undefined ? "–" : shown(value)),
   };
 }

@@ -3,7 +3,7 @@
 import { el } from "./dom.js";
 
 export function shellCommand(label, text = "") {
-  const shown = el("pre", { className: "command", tabindex: 0, role: "region", "aria-label": label }, text);
+  const shown = el("pre", { className: "command", tabindex: 0, role: "region", "aria-label": label });
   const status = el("span", { className: "fine", role: "status" });
   const button = el("button", { type: "button", className: "button", onclick: copy }, "Copy");
   async function copy() {
@@ -18,10 +18,11 @@ export function shellCommand(label, text = "") {
   const element = el("div", {}, shown, el("div", { className: "copy" }, button, status));
   // Shows another command; "": there is none to copy.
   element.show = (command) => {
-    shown.textContent = command;
+    shown.replaceChildren(...command.split(" ").flatMap((word, at) => [at ? " " : "", el("span", {}, word)])); // a line ends between words
     shown.hidden = button.hidden = !command;
     status.textContent = "";
   };
+  element.show(text);
   return element;
 }
 

@@ -58,7 +58,7 @@ function shapesOf({ node_history: history }) {
 function inputOf({ parameters }) {
   const source = (name) => / from ([^]+)$/.exec(parameters[name] || "")?.[1];
   const number = (name) => /^([\d,]+) generated$/.exec(parameters[name] || "")?.[1].replaceAll(",", "");
-  const known = parameters.record ? [["--record", source("record")]] : [
+  const known = parameters.record ? [["--record", source("record")], ["--nodes", source("nodes") ?? number("nodes")]] : [
     ["--nodes", source("nodes") ?? number("nodes")], ["--pods", source("pods") ?? number("pods")], ["--workload", parameters.workload],
     ["--arrival", parameters.arrival], ["--duration", parameters.duration], ["--speedup", parameters.speedup]];
   const flags = [...known, ["--seed", parameters.seed]].filter(([, value]) => value).flat();

@@ -65,9 +65,9 @@ function waits(waiting) {
 }
 
 function utilisation(before, after) {
-  const columns = [["Resource"], ["Average, as it is", "number"], ["changed", "number"], ["Peak, as it is", "number"], ["changed", "number"]];
-  return plainTable("Utilisation", columns, pairedResources(before, after).map(([one, other]) =>
-    [one.name, percent(one.average), percent(other.average), percent(one.peak), percent(other.peak)]));
+  const rows = pairedResources(before, after).flatMap(([one, other]) => [
+    [`${one.name}, average`, percent(one.average), percent(other.average)], [`${one.name}, peak`, percent(one.peak), percent(other.peak)]]);
+  return plainTable("Utilisation", [["Resource"], ...SIDES.map((side) => [side, "number"])], rows);
 }
 
 // --- pods ---
