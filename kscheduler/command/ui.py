@@ -25,7 +25,7 @@ DECISIONS = 500  # pods of a record whose decisions the page shows
 def ui(options: UiOptions) -> int:
     """Serve the page until Ctrl-C or SIGTERM, and return the exit code.
 
-    Raises ConfigError if a file is none of these, or the port cannot be used.
+    Raises ConfigError if a file is neither a document for the page nor a record, or the port cannot be used.
     """
     documents = [_document(Path(file)) for file in options.files]
     two_runs = [each for each in documents if each.kind is not DocumentKind.REPORT]

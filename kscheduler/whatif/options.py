@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kscheduler.errors import ConfigError
@@ -152,10 +153,15 @@ def read_arguments(namespace: argparse.Namespace) -> WhatIfArguments:
         namespace.output,
         namespace.html,
         namespace.quiet,
-        shlex.join(["kscheduler", *namespace.words]),
+        _typed(namespace.words),
     )
     _check(arguments)
     return arguments
+
+
+def _typed(words: Iterable[str]) -> str:
+    """Return the command line; bytes of it that are no UTF-8 are escaped, as JSON cannot hold them."""
+    return shlex.join(["kscheduler", *words]).encode(errors="backslashreplace").decode()
 
 
 def _nodes(namespace: argparse.Namespace) -> NodeChanges:

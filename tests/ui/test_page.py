@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
 
+from kscheduler.ui.page_file import to_html
 from tests.ui.conftest import served
 from tests.ui.reports import HOSTILE, LONG, RIGHT_TO_LEFT, SCRIPT
 
@@ -170,6 +173,41 @@ def test_a_what_if_is_composed_and_copied(page: Page, addresses: dict[str, str])
     assert shlex.split(command.inner_text()) == expected  # the address holds all fields
     page.get_by_label("Objective").fill("pending p99 < 30s")
     assert "--find min-nodes --slo 'pending p99 < 30s' --add-nodes" in command.inner_text()
+
+
+@pytest.mark.parametrize("flags", ["--nodes 3; id", "--nodes $(id)", "--nodes `id`", "--nodes 3\nid", '"a', "'a"])
+def test_an_address_brings_no_shell_code_into_a_command(page: Page, addresses: dict[str, str], flags: str) -> None:
+    opened(page, addresses["busy"], f"#/whatif?cordon=n0&input={quote(flags)}")
+    assert page.get_by_text("Flags of the input: expected words").is_visible()
+    assert page.get_by_role("region", name="Command").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "flags"),
+    [
+        (
+            {"nodes": "1,200 generated", "pods": "50 generated", "arrival": "now", "duration": "forever", "seed": "7"},
+            "--nodes 1200 --pods 50 --arrival now --duration forever --seed 7",
+        ),
+        (
+            {"record": "9 pods and 3 other changes from it's.zst", "equal scores": "the first node"},
+            "--record 'it'\\''s.zst' --first-on-tie",
+        ),
+        (
+            {"nodes": "3 from a.yaml", "pods": "9 from b.csv", "departures": "ignored", "workload": "c.yaml"},
+            "--nodes a.yaml --pods b.csv --workload c.yaml --arrivals-only",
+        ),
+    ],
+)
+def test_flags_of_the_input_are_those_of_the_report(
+    page: Page, files: dict[str, str], tmp_path: Path, parameters: dict[str, str], flags: str
+) -> None:
+    path = tmp_path / "page.html"
+    report = {**json.loads(Path(files["a"]).read_bytes()), "parameters": parameters}
+    path.write_bytes(to_html(json.dumps(report).encode()))
+    opened(page, path.as_uri(), "#/whatif?cordon=n0")
+    command = page.get_by_role("region", name="Command").inner_text()
+    assert command == f"kscheduler whatif {flags} --cordon n0"
 
 
 def test_a_row_opens_why_its_pod_is_pending(page: Page, address: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from kscheduler.errors import ConfigError
@@ -28,6 +30,12 @@ def test_flags_are_read() -> None:
     assert (configuration.enabled, configuration.disabled) == (("A",), ("B",))
     assert (configuration.weights, configuration.values) == ((("NodeAffinity", 5),), (("podMaxBackoffSeconds", 7),))
     assert (arguments.limit, arguments.output, arguments.by_chance, arguments.quiet) == (3, "json", False, True)
+
+
+def test_the_command_is_kept_as_it_was_typed() -> None:
+    flags = ("--record", "it's monday.zst", "--cordon", "pool in (a, b)", "--new-config", "\udcff.yaml")
+    command = read(*flags).command
+    assert shlex.split(command) == ["kscheduler", "whatif", *flags[:-1], "\\udcff.yaml"]
 
 
 def test_a_search_is_read() -> None:

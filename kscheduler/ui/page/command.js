@@ -26,6 +26,10 @@ export function shellCommand(label, text = "") {
   return element;
 }
 
+// Whether a shell reads a text as plain and single-quoted words only. An address, which others may have composed, must not
+// bring more into a command.
+export const isQuoted = (text) => /^(?:[\w@%+=:,./ -]|'[^'\x00-\x1f\x7f]*'|\\')*$/.test(text);
+
 const PLAIN = /^[\w@%+=:,./-]+$/;
 
 // Words as a POSIX shell reads them.

@@ -1,6 +1,6 @@
 // Composes a `kscheduler whatif` command about the input of a report, to be copied: the page itself runs nothing.
 
-import { shellCommand, shellWords } from "./command.js";
+import { isQuoted, shellCommand, shellWords } from "./command.js";
 import { card, controls, el, textField, wide } from "./dom.js";
 import { remember } from "./route.js";
 
@@ -70,9 +70,10 @@ function inputOf({ parameters }) {
 // The flags of the fields, and what is wrong with them.
 function flagsOf(wanted) {
   const words = [], wrong = [];
-  const value = Object.fromEntries(Object.entries(wanted).map(([name, text]) => [name, text.trim()]));
+  const value = Object.fromEntries(Object.entries(wanted).map(([name, text]) => [name, text.replace(/[\x00-\x1f\x7f]/g, " ").trim()]));
   const check = (fits, fault) => { if (!fits) wrong.push(fault); };
   const counts = (text) => /^[1-9]\d{0,9}$/.test(text);
+  check(isQuoted(wanted.input), "Flags of the input: expected words without what a shell would interpret, or in single quotes.");
   if (value.slo) {
     check(value.shape, "An objective needs the shape of the nodes to add.");
     check(/[<>]/.test(value.slo), "Expected an objective such as pending p99 < 30s.");
