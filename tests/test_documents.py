@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = ("ARCHITECTURE.md", "CONTRIBUTING.md", "GLOSSARY.md", "RATIONALE.md", "README.md", "LIVE_METRICS.md")
+DOCUMENTS = (
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "GLOSSARY.md",
+    "RATIONALE.md",
+    "README.md",
+    "LIVE_METRICS.md",
+    "SIMULATION.md",
+)
 SOURCES = [
     path.relative_to(ROOT).as_posix()
     for top in ("kscheduler", "plugins", "perf", "tests")
