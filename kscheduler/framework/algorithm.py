@@ -715,7 +715,7 @@ class Algorithm:
         """
         now = self._stopwatch()
         status = "Unschedulable" if rejected else "Success"
-        self._observer.extension_point(point, status, self._profile, now - started)
+        self._observer.points[point, status, self._profile].observe(now - started)
         return now
 
 

@@ -248,21 +248,23 @@ class CompiledLane:
         """Report metrics of a pod that the compiled lane could not decide, after this many seconds."""
         profile = pod.pod.spec.scheduler_name
         self._classes.asked.clear()
-        self._observer.batch_attempts(profile, "hint_not_used" if pod.signature in self._classes.ready else "no_hint")
-        self._observer.node_hint(profile, "no_hint", seconds)
+        result = "hint_not_used" if pod.signature in self._classes.ready else "no_hint"
+        self._observer.batch_attempts[profile, result].value += 1
+        self._observer.node_hints["no_hint", profile].observe(seconds)
 
     def _report_points(self, profile: str, count: int, scored: int, looking_s: float, placing_s: float) -> None:
         """Report metrics of `count` pods of a profile, of which `scored` were scored; times are seconds per pod."""
-        report = self._observer.extension_point
-        report("PreFilter", "Success", profile, looking_s, count)
-        report("Filter", "Success", profile, placing_s / 2, count)
+        observer = self._observer
+        points = observer.points
+        points["PreFilter", "Success", profile].observe_many(looking_s, count)
+        points["Filter", "Success", profile].observe_many(placing_s / 2, count)
         if scored:
-            report("PreScore", "Success", profile, 0.0, scored)
-            report("Score", "Success", profile, placing_s / 2, scored)
+            points["PreScore", "Success", profile].observe_many(0.0, scored)
+            points["Score", "Success", profile].observe_many(placing_s / 2, scored)
         without = min(self._classes.asked.pop(profile, 0), count)  # the first pods of their signatures
         if without:
-            self._observer.batch_attempts(profile, "no_hint", without)
+            observer.batch_attempts[profile, "no_hint"].value += without
         if count > without:
-            self._observer.batch_attempts(profile, "hint_used", count - without)
-        self._observer.node_hint(profile, "hint", looking_s + placing_s, count)
+            observer.batch_attempts[profile, "hint_used"].value += count - without
+        observer.node_hints["hint", profile].observe_many(looking_s + placing_s, count)
         self._profiles[profile].algorithm.pass_over(count)

@@ -89,10 +89,14 @@ class Measurements:
     def __init__(self, metrics: Metrics | None = None) -> None:
         """Record into `metrics`; if None, into metrics that are never exposed."""
         self.metrics = Metrics(process=False) if metrics is None else metrics
-        # Children of families that are observed for each pod, by their label values.
-        self._points: dict[tuple[str, str, str], Histogram] = {}  # (point, status, profile) -> duration
-        self._hints: dict[tuple[str, str], Histogram] = {}  # (hinted, profile) -> duration
-        self._attempts: dict[tuple[str, str], Counter] = {}  # (profile, result) -> pods
+        # (extension point, status, profile) -> duration of all its plugins for a pod
+        self.points = Children(self.metrics.framework_extension_point_duration_seconds)
+        # (hinted, profile) -> duration of placing a pod. `hinted`: "hint" if stored results for equal pods were used,
+        # "no_hint" if there were none.
+        self.node_hints = Children(self.metrics.get_node_hint_duration_seconds)
+        # (profile, result) -> pods of known pod classes (equal specs). `result`: "hint_used" if placed by the stored
+        # filter results and scores of the class, "no_hint" or "hint_not_used" if without them.
+        self.batch_attempts = Children(self.metrics.batch_attempts_total)
         # (event,) -> duration of its handling, for the event handlers to observe
         self.event_durations = Children(self.metrics.event_handling_duration_seconds)
         # (queue, event) -> pods that entered a queue: active, backoff or unschedulable. `event`: the label of the cause
@@ -102,14 +106,6 @@ class Measurements:
 
     # --- the framework reports ---
 
-    def extension_point(self, point: str, status: str, profile: str, seconds: float, times: int = 1) -> None:
-        """Record that all plugins of an extension point ran for `times` pods, and took `seconds` for each pod."""
-        key = (point, status, profile)
-        histogram = self._points.get(key)
-        if histogram is None:
-            histogram = self._points[key] = self.metrics.framework_extension_point_duration_seconds.labels(*key)
-        histogram.observe_many(seconds, times)
-
     def plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
         """Record one plugin's run at an extension point; done for a random sample of scheduling cycles only."""
         self.metrics.plugin_execution_duration_seconds.labels(plugin, point, status).observe(seconds)
@@ -118,18 +114,6 @@ class Measurements:
         """Return the counter of a plugin's runs at an extension point; called once, when the framework is built."""
         return self.metrics.plugin_evaluation_total.labels(plugin, point, profile)
 
-    def batch_attempts(self, profile: str, result: str, times: int = 1) -> None:
-        """Count pods of known pod classes (equal specs) by `result`.
-
-        hint_used: placed by the stored filter results and scores of the class; no_hint, hint_not_used: placed without
-        them.
-        """
-        key = (profile, result)
-        counter = self._attempts.get(key)
-        if counter is None:
-            counter = self._attempts[key] = self.metrics.batch_attempts_total.labels(*key)
-        counter.value += times
-
     def batch_flushed(self, profile: str, reason: str) -> None:
         """Count that stored results of a pod class (pods that plugins decide equally) were dropped, by `reason`.
 
@@ -137,17 +121,6 @@ class Measurements:
         more.
         """
         self.metrics.batch_cache_flushed_total.labels(profile, reason).inc()
-
-    def node_hint(self, profile: str, hinted: str, seconds: float, times: int = 1) -> None:
-        """Record the seconds that placing each of `times` pods took.
-
-        `hinted`: hint if stored results for equal pods were used, no_hint if there were none.
-        """
-        key = (hinted, profile)
-        histogram = self._hints.get(key)
-        if histogram is None:
-            histogram = self._hints[key] = self.metrics.get_node_hint_duration_seconds.labels(*key)
-        histogram.observe_many(seconds, times)
 
     def results_stored(self, profile: str, seconds: float) -> None:
         """Record the seconds taken to run the plugins for a new class of equal pods and to store their results."""

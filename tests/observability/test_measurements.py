@@ -48,7 +48,7 @@ def test_extension_points_are_timed_by_point_status_and_profile() -> None:
     metrics = Metrics()
     measurements = Measurements(metrics)
     for seconds in (0.1, 0.2):
-        measurements.extension_point("Filter", "Success", "a", seconds)
+        measurements.points["Filter", "Success", "a"].observe(seconds)
     child = metrics.framework_extension_point_duration_seconds.labels("Filter", "Success", "a")
     assert child.count == 2
 
