@@ -191,9 +191,13 @@ def whatif(options: WhatIfOptions) -> int:
 
 
 def record(options: RecordOptions) -> int:
+    logs.configure(verbosity=logs.QUIET)
+    if options.server:
+        from kscheduler.command.record_download import download
+
+        return download(options, SystemClock())
     from kscheduler.command.record import record as record_cluster
 
-    logs.configure(verbosity=logs.QUIET)
     return record_cluster(options, SystemClock())
 
 

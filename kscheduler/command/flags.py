@@ -177,6 +177,9 @@ class CompareOptions:
     arguments: argparse.Namespace
 
 
+RECORD_PATH = "/record"  # of a scheduler's endpoint: where its record is
+
+
 @dataclass(frozen=True, slots=True)
 class WhatIfOptions:
     """The options of `kscheduler whatif`, as parsed; the what-if defines these flags and interprets them."""
@@ -186,14 +189,20 @@ class WhatIfOptions:
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """The options of `kscheduler record --out FILE`."""
+    """The options of `kscheduler record --out FILE`. Those below `server` are for downloading from a scheduler."""
 
     out: str
-    kubeconfig: str = ""  # "": that of the environment, or the pod's service account
+    kubeconfig: str = ""  # "": that of the environment, or the pod's service account; with `server`, its token is sent
     config: str = ""  # configuration file of the scheduler whose decisions are recorded; "": not known
     duration_s: float | None = None  # None: record until stopped
     part_bytes: int = 0  # size at which another file is begun; 0: no limit
     keep_parts: int = 0  # how many of the newest files are kept; 0: all
+    server: str = ""  # the scheduler whose own record is downloaded; "": the cluster is recorded
+    follows: bool = False  # go on with what is added to the record, until stopped
+    lease: str = DEFAULT_LEASE
+    token_file: str = ""
+    certificate_authority: str = ""
+    insecure_skip_tls_verify: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,7 +411,12 @@ def _add_plugin_cache(to: argparse._ActionsContainer) -> None:
 
 def _add_record(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", required=True, metavar="FILE", help="a further part if it exists: FILE.2, FILE.3...")
-    parser.add_argument("--kubeconfig", default="", metavar="FILE", help="of a user who may list and watch")
+    parser.add_argument(
+        "--kubeconfig",
+        default="",
+        metavar="FILE",
+        help="of a user who may list and watch; with --from, show the scheduler its user's token",
+    )
     parser.add_argument("--config", default="", metavar="FILE", help="the scheduler's, kept with the record")
     parser.add_argument(
         "--duration", type=_positive_duration, default=None, metavar="DURATION", help="default: until Ctrl-C"
@@ -411,16 +425,42 @@ def _add_record(parser: argparse.ArgumentParser) -> None:
         "--part-size", type=_bytes, default=0, metavar="QUANTITY", help="begin another part when one is larger"
     )
     parser.add_argument("--keep-parts", type=_count, default=0, metavar="N", help="remove all but the last N")
+    group = parser.add_argument_group("download the record of kscheduler run --record")
+    group.add_argument(
+        "--from",
+        dest="server",
+        type=_url,
+        default=None,
+        metavar="URL",
+        help="from this scheduler; given again, the command goes on where it ended",
+    )
+    group.add_argument("--follow", dest="follows", action="store_true", help="go on with what is added, until Ctrl-C")
+    _add_endpoint(group)
     parser.set_defaults(make=_record_options)
+
+
+_OF_CLUSTER = {"config": "--config", "part_size": "--part-size", "keep_parts": "--keep-parts"}
+_OF_SCHEDULER = {
+    "follows": "--follow",
+    "token_file": "--token-file",
+    "certificate_authority": "--certificate-authority",
+    "insecure_skip_tls_verify": "--insecure-skip-tls-verify",
+}
 
 
 def _record_options(namespace: argparse.Namespace) -> RecordOptions:
     duration = namespace.duration
+    for name, flag in (_OF_CLUSTER if namespace.server else _OF_SCHEDULER).items():
+        if getattr(namespace, name):
+            raise ConfigError(f"{flag}: expected {'no --from with it' if namespace.server else 'only with --from'}")
+    if namespace.server and duration is not None and not namespace.follows:
+        raise ConfigError("--duration: expected with --follow: without it, --from downloads what there is, and ends")
     return _from_flags(
         RecordOptions,
         namespace,
         duration_s=None if duration is None else duration.seconds,
         part_bytes=namespace.part_size,
+        server=namespace.server or "",
     )
 
 
@@ -456,20 +496,25 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
         "--server", type=_url, default=DEFAULT_SERVER, metavar="URL", help=f"the scheduler (default {DEFAULT_SERVER})"
     )
     parser.add_argument("--kubeconfig", default="", metavar="FILE", help="show the scheduler its user's token")
-    parser.add_argument(
+    _add_endpoint(parser)
+    parser.add_argument("--nodes", choices=("top", "all"), default="top", help="all: also what each node said")
+    _add_top_nodes(parser, "--top", "best nodes shown with their scores")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    parser.set_defaults(make=_explain_options)
+
+
+def _add_endpoint(to: argparse._ActionsContainer) -> None:
+    """Add the flags that say how a scheduler's endpoint is asked, besides its URL and --kubeconfig."""
+    to.add_argument(
         "--lease",
         type=_lease,
         default=DEFAULT_LEASE,
         metavar="NAMESPACE/NAME",
         help=f"read with the kubeconfig to name the leader, if nobody answers (default {DEFAULT_LEASE})",
     )
-    parser.add_argument("--token-file", default="", metavar="FILE", help="show the scheduler this token")
-    parser.add_argument("--certificate-authority", default="", metavar="FILE", help="that vouches for the scheduler")
-    parser.add_argument("--insecure-skip-tls-verify", action="store_true", help="as is done on this machine anyway")
-    parser.add_argument("--nodes", choices=("top", "all"), default="top", help="all: also what each node said")
-    _add_top_nodes(parser, "--top", "best nodes shown with their scores")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
-    parser.set_defaults(make=_explain_options)
+    to.add_argument("--token-file", default="", metavar="FILE", help="show the scheduler this token")
+    to.add_argument("--certificate-authority", default="", metavar="FILE", help="that vouches for the scheduler")
+    to.add_argument("--insecure-skip-tls-verify", action="store_true", help="as is done on this machine anyway")
 
 
 def _explain_options(namespace: argparse.Namespace) -> ExplainOptions:

@@ -26,7 +26,7 @@ from kscheduler.client.leaderelection import ElectionConfig, LeaderElector
 from kscheduler.client.request_observer import RequestObserver
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.clock import Clock
-from kscheduler.command.flags import RunOptions, apply_run_options, report
+from kscheduler.command.flags import RECORD_PATH, RunOptions, apply_run_options, report
 from kscheduler.command.memory import Collections
 from kscheduler.command.owner_file import write_for_owner
 from kscheduler.command.replica import Endpoint, Replica
@@ -51,8 +51,11 @@ if TYPE_CHECKING:
     from kscheduler.explain.explainer import Explainer
     from kscheduler.serving.live.loop_thread import LoopThread
     from kscheduler.serving.routing.webhook import RoutingWebhook
+    from kscheduler.serving.server import Server
 
 log = logging.getLogger(__name__)
+
+NO_RECORD = "this scheduler does not record itself: it was started without --record"
 
 
 def run(options: RunOptions, clock: Clock) -> int:
@@ -344,7 +347,24 @@ def build_server(
         )
     if explainer is not None:
         server.add_handler(EXPLAIN_PATH, ExplainEndpoint(explainer).answer)
+    add_record(server, watched[0])
     return [trust, endpoint]
+
+
+def add_record(server: Server, scheduler: Scheduler) -> None:
+    """Have the server offer the scheduler's record, or answer that there is none."""
+    if type(scheduler) is Scheduler:
+        from kscheduler.serving.absent import absent
+
+        server.add_handler(RECORD_PATH, absent(NO_RECORD), reads_scheduler=False)
+        return
+    from kscheduler.record.endpoint import RecordEndpoint
+    from kscheduler.replay.recording import RecordedScheduler
+
+    assert isinstance(scheduler, RecordedScheduler)
+    recorded = RecordEndpoint(scheduler.writer, scheduler.started)
+    server.add_handler(RECORD_PATH, recorded.answer_list, reads_scheduler=False)
+    server.add_handler(f"{RECORD_PATH}/{{number}}", recorded.answer_part, reads_scheduler=False)
 
 
 def page_thread() -> LoopThread:

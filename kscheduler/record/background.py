@@ -10,6 +10,7 @@ import queue
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from kscheduler.errors import ConfigError
 from kscheduler.record.entries import Entry
@@ -21,16 +22,28 @@ MAX_WAITING = 512  # pieces; a disk that is so far behind will not catch up
 LEVEL = 1  # compression level of zstd: a fifth more bytes than level 6, in a third of the time
 
 
+class KeptPart(NamedTuple):
+    """A file of a record, as far as it can be read."""
+
+    number: int
+    path: Path
+    bytes: int  # up to its last flush
+    is_complete: bool  # nothing will be added
+
+
 class BackgroundWriter:
     """Writes the files of a record. Each method takes microseconds; `failure` says why the record has ended early."""
 
     def __init__(self, path: Path, *, keep_parts: int = 0) -> None:
         """Create the file. `keep_parts`: how many of the newest files are kept; 0: all. Raises ConfigError."""
         self._path = path
-        self._keep_parts = keep_parts
-        self.number, first = next_part(path)  # of the file that is written now
+        self.keep_parts = keep_parts
+        self.first, first = next_part(path)  # number of the first file
+        self.number = self.first  # of the file that entries are added to now
         self.parts = [first]  # kept files, oldest first
         self.failure = ""
+        self._numbers = {first: self.number}  # kept file -> its number
+        self._closed: dict[Path, int] = {}  # kept file that is closed -> its size
         self._writer = RecordWriter(first, level=LEVEL)
         self._lines: list[bytes] = []
         self._held = 0  # bytes in `_lines`
@@ -42,6 +55,23 @@ class BackgroundWriter:
     def size(self) -> int:
         """The bytes of the file that is written now, as far as it was written."""
         return self._writer.bytes
+
+    def kept(self) -> list[KeptPart]:
+        """Return the kept files, oldest first. Any thread may call this at any time."""
+        # The thread closes a file, then replaces the writer, then adds the new file to the parts. So, reading the other
+        # way round, each part is either the writer's or closed; one that is neither was removed meanwhile.
+        parts = tuple(self.parts)
+        writer = self._writer
+        found = []
+        for path in parts:
+            number, size = self._numbers.get(path), self._closed.get(path)
+            if number is None:
+                continue
+            if path == writer.path:
+                found.append(KeptPart(number, path, writer.flushed, writer.is_closed))
+            elif size is not None:
+                found.append(KeptPart(number, path, size, True))
+        return found
 
     def write(self, entry: Entry) -> None:
         """Add an entry to the record."""
@@ -71,7 +101,8 @@ class BackgroundWriter:
         """Close the file and begin the next one; entries that follow go there."""
         self._hand_over()
         self.number, path = next_part(self._path, self.number)
-        self._work.put(lambda: self._change_file(path))
+        number = self.number
+        self._work.put(lambda: self._change_file(number, path))
 
     def close(self) -> None:
         """Write all entries, close the file and wait for that."""
@@ -112,14 +143,18 @@ class BackgroundWriter:
             self._writer.flush()
         return True
 
-    def _change_file(self, path: Path) -> bool:
+    def _change_file(self, number: int, path: Path) -> bool:
         if self.failure:
             return True
         self._writer.close()
+        self._closed[self._writer.path] = self._writer.bytes
         self._writer = RecordWriter(path, level=LEVEL)
+        self._numbers[path] = number
         self.parts.append(path)
-        while 0 < self._keep_parts < len(self.parts):
-            self.parts.pop(0).unlink(missing_ok=True)
+        while 0 < self.keep_parts < len(self.parts):
+            removed = self.parts.pop(0)
+            removed.unlink(missing_ok=True)
+            del self._numbers[removed], self._closed[removed]
         return True
 
     def _close(self) -> bool:

@@ -20,6 +20,9 @@ from kscheduler.record.entries import FORMAT, AnyEntry, End, Header, Mark, Reada
 
 MAX_LINE_BYTES = 32 << 20  # far more than the 1.5 MiB that etcd allows an object
 
+# Compressed bytes that are decompressed at once. A block takes 4 bytes at least and becomes 128 KiB at most.
+PIECE_BYTES = MAX_LINE_BYTES >> 17 << 2
+
 
 class _First(msgspec.Struct, frozen=True):
     """The fields that the header has in every format, past or future."""
@@ -50,7 +53,11 @@ class RecordReader:
         self._lines = io.BufferedReader(_Decompressed(file))
         self._digest = hashlib.sha256()
         self._number = 0  # number of the last line read
-        self.header = self._header()
+        try:
+            self.header = self._header()
+        except ConfigError:
+            self._lines.close()
+            raise
 
     def _header(self) -> Header:
         line = self._line()
@@ -131,17 +138,29 @@ class RecordReader:
 
 
 class _Decompressed(io.RawIOBase):
-    """The decompressed content of a zstd file; it ends where a truncated file ends."""
+    """The decompressed content of a zstd file; it ends where a truncated file ends.
+
+    The library's own stream reader would drop what it has not handed out yet when a truncated file ends.
+    """
 
     def __init__(self, file: io.BufferedReader) -> None:
         self._file = file
-        self._reader = zstandard.ZstdDecompressor().stream_reader(self._file, read_across_frames=True)
+        self._decompressor = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
+        self._held = memoryview(b"")  # decompressed, and not handed out yet
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        return self._reader.readinto(buffer)
+        while not self._held:
+            piece = self._file.read(PIECE_BYTES)
+            if not piece:
+                return 0
+            self._held = memoryview(self._decompressor.decompress(piece))
+        count = min(len(buffer), len(self._held))
+        buffer[:count] = self._held[:count]
+        self._held = self._held[count:]
+        return count
 
     def close(self) -> None:
         self._file.close()

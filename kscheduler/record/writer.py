@@ -36,6 +36,7 @@ class RecordWriter:
         self._digest = hashlib.sha256()
         self._is_marked = True
         self.bytes = 0  # size of the file so far
+        self.flushed = 0  # of these, how many are in the file for certain and end a block that a reader can decompress
 
     def __enter__(self) -> RecordWriter:
         return self
@@ -66,6 +67,11 @@ class RecordWriter:
         self._is_marked = True
         self._put(self._compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
         self._file.flush()
+        self.flushed = self.bytes
+
+    @property
+    def is_closed(self) -> bool:
+        return self._file.closed
 
     def close(self) -> None:
         """Write buffered entries, and close the file even if that fails. Raises ConfigError."""
@@ -76,6 +82,7 @@ class RecordWriter:
             self._put(self._compressor.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
         finally:
             self._file.close()
+        self.flushed = self.bytes
 
     def _put(self, content: bytes) -> None:
         try:

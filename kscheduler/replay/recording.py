@@ -345,6 +345,7 @@ class RecordedScheduler(Scheduler):
         self._input_clock = input_clock = InputClock(clock)
         self._start_us = input_clock.microseconds()
         input_clock.wall_us = input_clock.wall_microseconds() - self._start_us
+        self.started = (self._start_us + input_clock.wall_us) / 1e6  # Unix time; equal in all files of the record
         self._seed = rng.getrandbits(64)
         self._configuration = to_yaml(config)
         self.writer = writer = BackgroundWriter(recording.path, keep_parts=recording.keep_parts)
@@ -480,8 +481,7 @@ class RecordedScheduler(Scheduler):
                 self._inputs.change(resource, "ADDED", obj)
 
     def _write_header(self) -> None:
-        started = (self._start_us + self._input_clock.wall_us) / 1e6
-        self._write(Header(FORMAT, __version__, started, self.writer.number, self._configuration))
+        self._write(Header(FORMAT, __version__, self.started, self.writer.number, self._configuration))
 
     def _write(self, entry: Entry) -> None:
         self.writer.write(entry)

@@ -26,7 +26,16 @@ __all__ = ["Listen", "Server", "status_response"]
 RELOAD_S = 60.0  # seconds between checks of certificate files
 MAX_BODY = 64 * 1024
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache, private"}
-_REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: "MethodNotAllowed"}
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    410: "Gone",
+    416: "BadRequest",
+    429: "TooManyRequests",
+}
 
 
 class Server(Listener):
@@ -56,8 +65,12 @@ class Server(Listener):
         self.add_handler("/metrics", self._answer_metrics)
         self.add_handler("/configz", self._answer_config)
 
-    def add_handler(self, path: str, handler: Handler) -> None:
-        """Have authorized GET requests of `path` answered by `handler`. Must be called before `start`."""
+    def add_handler(self, path: str, handler: Handler, *, reads_scheduler: bool = True) -> None:
+        """Have authorized GET requests of `path` answered by `handler`. Must be called before `start`.
+
+        With `reads_scheduler` the handler runs on the scheduler's event loop, otherwise on the server's own, if that is
+        another one.
+        """
         self.app.router.add_get(path, handler)
 
     async def start(self) -> None:

@@ -2,69 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kscheduler.client.protocol import User
 from kscheduler.command.cli import main
 from kscheduler.command.explain import pod_key
 from kscheduler.explain.endpoint import PATH, ExplainEndpoint
 from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions, ExplainOptions
-from kscheduler.observability.metrics import Metrics
 from kscheduler.scheduler import Options
-from kscheduler.serving.authorization import ALLOWED, Decision
 from kscheduler.serving.certificates import server_context
-from kscheduler.serving.health import Health
-from kscheduler.serving.server import Listen, Server
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.testing import make_node, make_pod
-from tests.serving.named_by_token import NamedByToken
+from tests.command.serving import Serving
 from tests.support.world import World
 
 pytestmark = pytest.mark.usefixtures("logging_restored")
-
-
-class TheGood:
-    async def authorize(self, user: User, verb: str, path: str) -> Decision:
-        return ALLOWED if user.name == "good" else Decision(403, "forbidden: that is not yours")
-
-
-class Serving:
-    """A server on a thread of its own, over TLS with a certificate it made itself."""
-
-    def __init__(self, explainer: Explainer, directory: Path) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
-        tls = server_context("", "", str(directory))
-        metrics = Metrics(process=False)
-        self._server = Server(
-            Listen("127.0.0.1", 0, tls),
-            metrics=metrics,
-            health=Health(),
-            authenticator=NamedByToken(),
-            authorizer=TheGood(),
-        )
-        self._server.add_handler(PATH, ExplainEndpoint(explainer).answer)
-        self._run(self._server.start())
-        self.url = f"https://127.0.0.1:{self._server.port}"
-
-    def _run(self, work: Any) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def stop(self) -> None:
-        self._run(self._server.stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
 
 def played() -> Explainer:
@@ -88,7 +45,7 @@ def played() -> Explainer:
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    server = Serving(played(), tmp_path_factory.mktemp("certificates"))
+    server = Serving({PATH: ExplainEndpoint(played()).answer}, tmp_path_factory.mktemp("certificates"))
     yield server
     server.stop()
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kscheduler import __version__
-from kscheduler.command.flags import RunOptions, parse
+from kscheduler.command.flags import RECORD_PATH, RunOptions, parse
 from kscheduler.command.replica import EVENTS_DRAIN_S, SETTLE_S
 from kscheduler.config.load import load_config, parse_config
 from kscheduler.config.routing import load_routing
@@ -307,6 +307,23 @@ def test_nobody_reads_explanations_by_default(objects: list[Object]) -> None:
     assert reader["rules"] == [{"nonResourceURLs": [EXPLAIN_PATH], "verbs": ["get"]}]
     bindings: list[Any] = [each["roleRef"]["name"] for each in objects if "roleRef" in each]
     assert "kscheduler-explain-reader" not in bindings
+
+
+def test_nobody_reads_records_by_default(objects: list[Object]) -> None:
+    reader = find(objects, "ClusterRole", "kscheduler-record-reader")
+    assert reader["rules"] == [{"nonResourceURLs": [RECORD_PATH, f"{RECORD_PATH}/*"], "verbs": ["get"]}]
+    bindings: list[Any] = [each["roleRef"]["name"] for each in objects if "roleRef" in each]
+    assert "kscheduler-record-reader" not in bindings
+
+
+def test_the_component_for_records_writes_to_a_volume_of_the_pod() -> None:
+    spec = pod_template(render("base", "record"))["spec"]
+    [container] = spec["containers"]
+    options = parse(container["args"])
+    assert isinstance(options, RunOptions)
+    assert 0 < options.record_part_bytes * options.record_keep_parts <= 1 << 30
+    [mount] = [each for each in container["volumeMounts"] if each["mountPath"] == str(Path(options.record).parent)]
+    assert {"name": mount["name"], "emptyDir": {}} in spec["volumes"]
 
 
 def test_the_component_for_annotations_adds_their_flag_and_the_right_to_patch_pods(container: Object) -> None:

@@ -72,6 +72,18 @@ def test_of_a_record_cut_off_anywhere_a_whole_beginning_is_read(path: Path) -> N
     assert seen == {0, 1, 2, 3}
 
 
+def test_of_a_record_that_is_still_written_everything_is_read_up_to_its_last_flush(tmp_path: Path) -> None:
+    path = tmp_path / "run.zst"
+    writer = RecordWriter(path)
+    writer.write(Header(1, "0.1.0", 1_700_000_000.0))
+    for number in range(5_000):  # far more than the library decompresses at once
+        writer.write(change(number))
+    writer.flush()
+    objects, is_cut = read(path)
+    writer.close()
+    assert (len(objects), is_cut) == (5_000, True)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

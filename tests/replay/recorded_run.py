@@ -45,6 +45,7 @@ def recorded(
     keep_parts: int = 0,
     options: Options | None = None,
     stopwatch: Callable[[], float] | None = None,
+    clock_type: type[LoopClock] = LoopClock,
 ) -> RecordedScheduler:
     """Run a scheduler on a cluster while `play` changes it, and for a minute after that; return the scheduler.
 
@@ -52,7 +53,7 @@ def recorded(
     """
 
     async def run() -> RecordedScheduler:
-        clock = LoopClock(asyncio.get_running_loop())
+        clock = clock_type(asyncio.get_running_loop())
         cluster = Cluster(clock)
         client = cluster.client(latency=LATENCY)
         scheduler = RecordedScheduler(

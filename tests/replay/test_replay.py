@@ -22,6 +22,7 @@ from kscheduler.scheduler import Options
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient
 from kscheduler.simulator.faults import FaultKind, Verb
+from kscheduler.simulator.virtual_time import LoopClock
 from kscheduler.simulator.volume_controller import VolumeController
 from kscheduler.testing import make_node, make_pod
 from tests.framework.plugins.volumebinding.objects import make_claim, make_class, pod_with
@@ -197,6 +198,23 @@ def test_a_record_of_several_files_is_replayed_from_the_first(tmp_path: Path) ->
     found = replayed(path)
     assert found.is_equal
     assert found.decisions == len(decisions(path)) > 200
+
+
+class SetForward(LoopClock):
+    """A wall clock that is set forward by three seconds after a while."""
+
+    def wall(self) -> float:
+        return super().wall() + (3.0 if self.now() > 5.0 else 0.0)
+
+
+def test_files_belong_to_one_record_though_the_wall_clock_was_set(tmp_path: Path) -> None:
+    path = tmp_path / "run.zst"
+    scheduler = recorded(path, busy, part_bytes=4096, clock_type=SetForward)
+    assert len(scheduler.parts) > 2
+    found = replayed(path)
+    assert found.is_equal
+    assert found.decisions > 200
+    assert not found.is_cut
 
 
 def test_a_later_file_alone_is_refused_in_clear_words(tmp_path: Path) -> None:

@@ -25,7 +25,10 @@ class ServerWithPage(Server):
     page: LivePage  # set before `start`
     main: asyncio.AbstractEventLoop  # the scheduler's, set before the first handler is added
 
-    def add_handler(self, path: str, handler: Handler) -> None:
+    def add_handler(self, path: str, handler: Handler, *, reads_scheduler: bool = True) -> None:
+        if not reads_scheduler:
+            super().add_handler(path, handler)
+            return
         main = asyncio.get_running_loop()
 
         async def answered(request: web.Request) -> web.StreamResponse:

@@ -64,6 +64,7 @@ class Endpoint:
         self.handlers: list[int] = []
         self.server.add_handler("/mine", self._mine)
         self.server.add_handler("/secret", self._mine)
+        self.server.add_handler("/independent", self._mine, reads_scheduler=False)
 
     async def _mine(self, request: web.Request) -> web.StreamResponse:
         self.handlers.append(threading.get_ident())
@@ -113,6 +114,14 @@ async def test_other_endpoints_are_answered_on_the_schedulers_loop(
     assert "scheduler_" in await (await client.get(f"{endpoint.url}/metrics")).text()
     assert set(endpoint.handlers) == {here}
     assert set(endpoint.guard.threads) == {here}
+
+
+async def test_a_handler_that_does_not_read_the_scheduler_runs_beside_it(
+    endpoint: Endpoint, client: aiohttp.ClientSession
+) -> None:
+    assert await (await client.get(f"{endpoint.url}/independent")).text() == "mine"
+    assert threading.get_ident() not in endpoint.handlers
+    assert set(endpoint.guard.threads) == {threading.get_ident()}
 
 
 async def test_their_refusals_are_as_without_the_page(endpoint: Endpoint, client: aiohttp.ClientSession) -> None:
