@@ -97,7 +97,7 @@ def _run(
 
         build = partial(SamplingScheduler, kept=kept)
     shown = contextlib.nullcontext() if arguments.quiet else progress_on(len(scenario.arrivals))
-    with few_collections(), shown as progress:
+    with few_collections(scenario), shown as progress:
         return run_real_scheduler(arguments, config, scenario, guests, progress, build=build)
 
 

@@ -61,7 +61,7 @@ class RecordedSide:
         self._start_s = 0.0
 
     def run(self, progress: Progress | None = None) -> Run:
-        with few_collections():
+        with few_collections(self._scenario):
             outcome = simulate_scenario(self._scenario, lambda *_: _Idle(), _NOBODY_SCHEDULES, progress)
             self._start_s = outcome.accounting.start_s or 0.0
             return Run(_excused(build_report(self._scenario, outcome, {})), outcomes_of(outcome))
@@ -87,7 +87,7 @@ class RecordedSide:
             return _Watching(judges[0])
 
         limit = None if until_s is None else until_s + self._start_s
-        with few_collections():
+        with few_collections(self._scenario):
             simulate_scenario(self._scenario, make, replace(_NOBODY_SCHEDULES, max_time_s=limit))
             judges.pop().judge_waiting()
         return kept

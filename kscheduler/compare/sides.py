@@ -72,7 +72,7 @@ class SimulatedSide:
         self._start_s: float | None = None
 
     def run(self, progress: Progress | None = None) -> Run:
-        with few_collections():
+        with few_collections(self._scenario):
             outcome, machine = run_real_scheduler(
                 self._arguments, self.config, self._scenario, self._guests, progress, self._sources
             )
@@ -86,7 +86,7 @@ class SimulatedSide:
             raise InternalError("attempts were asked for before the run")
         kept = Attempts(watched, self._start_s)
         limit = _earliest(self._arguments.max_time_s, None if until_s is None else until_s + self._start_s)
-        with few_collections():
+        with few_collections(self._scenario):
             run_real_scheduler(
                 replace(self._arguments, max_time_s=limit),
                 self.config,

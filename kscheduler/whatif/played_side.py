@@ -40,7 +40,7 @@ class PlayedSide(SimulatedSide):
     def run(self, progress: Progress | None = None) -> Run:
         """Return the result of the simulation. Raises InternalError if one of its invariants was violated."""
         if self._run is None:
-            with few_collections():
+            with few_collections(self._scenario):
                 outcome, machine = run_real_scheduler(
                     self._arguments, self.config, self._scenario, self._guests, progress, self._sources
                 )
