@@ -185,9 +185,10 @@ async def test_a_page_that_was_never_started_can_be_stopped() -> None:
 
 
 async def test_a_call_across_is_cancelled_with_its_caller() -> None:
-    ended = asyncio.Event()
+    began, ended = asyncio.Event(), asyncio.Event()
 
     async def waits() -> None:
+        began.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -196,10 +197,11 @@ async def test_a_call_across_is_cancelled_with_its_caller() -> None:
     thread = LoopThread("caller")
     thread.start()
     call = across(asyncio.get_running_loop(), waits)
+    has_begun = across(asyncio.get_running_loop(), began.wait)
 
     async def give_up() -> None:
         task = asyncio.ensure_future(call())
-        await asyncio.sleep(0)
+        await has_begun()  # one that has not begun when it is cancelled has nothing to end
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
