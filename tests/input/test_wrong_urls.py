@@ -140,6 +140,7 @@ def url_flags(parser: argparse.ArgumentParser, path: str = "") -> Iterator[str]:
 FLAGS: dict[str, Callable[[str, str], tuple[str, ...]]] = {  # -> arguments; a file with a cluster is no kubeconfig
     "run --master": lambda url, cluster: ("run", "--master", url, "--kubeconfig", cluster, "--secure-port=0"),
     "explain --server": lambda url, _: ("explain", "p", "--server", url),
+    "record --from": lambda url, cluster: ("record", "--from", url, "--out", f"{cluster}.zst"),
     "plugin inspect file": lambda url, _: ("plugin", "inspect", url),
     "plugin test file": lambda url, cluster: ("plugin", "test", url, "--cluster", cluster, "--pod", cluster),
 }
