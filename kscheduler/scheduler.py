@@ -29,7 +29,7 @@ from kscheduler.client.turns import Turns
 from kscheduler.client.volume_writer import VolumeWriter
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
-from kscheduler.config.feature_gates import FEATURE_GATES
+from kscheduler.config.releases import Release
 from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.cycle.binding_tasks import BackgroundTasks, BindingTasks, PreBindSteps, QuickSteps
 from kscheduler.cycle.bindings import Bindings
@@ -120,7 +120,7 @@ def check_supported(config: SchedulerConfig, guests: GuestPlugins | None = None)
     """Raise ConfigError, as a Scheduler would, for a valid configuration that names something unsupported."""
     build_extenders(config, Measurements(), lambda: 0.0)
     telemetry_settings(config)
-    handle = Handle(table=NodeTable(), rng=random.Random(0))
+    handle = Handle(table=NodeTable(), rng=random.Random(0), release=config.release)
     for profile in without_ignored_resources(config).profiles:
         build(profile, handle, guests)
 
@@ -155,7 +155,7 @@ class Scheduler:
         `extender_endpoint` and `metric_source` make the clients of extenders and metrics; a simulation has its own.
         """
         self.measurements = Measurements(metrics)
-        self.measurements.features(FEATURE_GATES)
+        self.measurements.features(config.release.features)
         extenders = build_extenders(config, self.measurements, stopwatch, extender_endpoint)
         config = without_ignored_resources(config)
         self._clock = clock
@@ -261,7 +261,7 @@ class Scheduler:
         self, config: SchedulerConfig, stopwatch: Callable[[], float], options: Options
     ) -> dict[str, Framework]:
         profiles: dict[str, Framework] = {}
-        self._handle = handle = self._build_handle(profiles, stopwatch)
+        self._handle = handle = self._build_handle(profiles, config.release, stopwatch)
         for profile in config.profiles:
             percentage = profile.percentage_of_nodes_to_score
             profiles[profile.scheduler_name] = Framework(
@@ -275,10 +275,13 @@ class Scheduler:
             )
         return profiles
 
-    def _build_handle(self, profiles: Mapping[str, Framework], stopwatch: Callable[[], float]) -> Handle:
+    def _build_handle(
+        self, profiles: Mapping[str, Framework], release: Release, stopwatch: Callable[[], float]
+    ) -> Handle:
         return Handle(
             table=self.cache.table,
             rng=self._rng,
+            release=release,
             bind=self.binder.bind_pod,
             namespaces=self.namespaces,
             owners=self.owners,

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from msgspec import inspect
 
 from kscheduler.config.duration import Duration
+from kscheduler.config.releases import Release
 from kscheduler.errors import ConfigError, DecodeError, InternalError
 from kscheduler.input.decoding import convert
 from kscheduler.input.redaction import Secret, hide_urls
@@ -120,7 +121,7 @@ def _walk_struct(info: inspect.StructType, value: Any, path: str, faults: Faults
     if not isinstance(value, dict):
         faults.wrong.append(f"{path or 'document'}: expected a mapping, got {_shown(info, value)}")
         return None
-    types = {member.encode_name: member.type for member in info.fields}
+    types = {member.encode_name: member.type for member in info.fields if not _is_outside(member.type)}
     cleaned = {}
     for key, item in value.items():
         child = f"{path}.{key}" if path else str(key)
@@ -129,6 +130,11 @@ def _walk_struct(info: inspect.StructType, value: Any, path: str, faults: Faults
         elif item is not None:
             cleaned[key] = _walk(types[key], item, child, faults, depth + 1)
     return cleaned
+
+
+def _is_outside(info: inspect.Type) -> bool:
+    """Return whether a field is set by the program and is no part of documents."""
+    return isinstance(info, inspect.DataclassType) and info.cls is Release
 
 
 def _walk_list(item_type: inspect.Type, value: Any, path: str, faults: Faults, depth: int) -> Any:

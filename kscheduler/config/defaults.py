@@ -11,6 +11,7 @@ import msgspec
 
 from kscheduler.config.duration import Duration
 from kscheduler.config.plugin_args import ALL_ARGS
+from kscheduler.config.releases import Release
 from kscheduler.config.trimaran import TrimaranArgs, default_trimaran_args
 from kscheduler.config.types import (
     DEFAULT_RESOURCES,
@@ -43,49 +44,30 @@ CLIENT_CONNECTION: dict[str, Any] = {
 }
 EXTENDER: dict[str, Any] = {"http_timeout": Duration.of_seconds(5)}
 
-# kube-scheduler 1.36 with its default feature gates; the order decides who filters first.
-DEFAULT_PLUGINS: tuple[Plugin, ...] = tuple(
-    Plugin(name=name, weight=weight)
-    for name, weight in (
-        ("SchedulingGates", 0),
-        ("PrioritySort", 0),
-        ("NodeUnschedulable", 0),
-        ("NodeName", 0),
-        ("TaintToleration", 3),
-        ("NodeAffinity", 2),
-        ("NodePorts", 0),
-        ("NodeResourcesFit", 1),
-        ("VolumeRestrictions", 0),
-        ("NodeVolumeLimits", 0),
-        ("VolumeBinding", 0),
-        ("VolumeZone", 0),
-        ("PodTopologySpread", 2),
-        ("InterPodAffinity", 2),
-        ("DynamicResources", 2),
-        ("DefaultPreemption", 0),
-        ("NodeResourcesBalancedAllocation", 1),
-        ("ImageLocality", 1),
-        ("DefaultBinder", 0),
-        ("NodeDeclaredFeatures", 0),
-    )
-)
-
 
 def apply_defaults(config: SchedulerConfig) -> SchedulerConfig:
-    """Return the configuration with every default written out. Applying it again changes nothing."""
+    """Return the configuration with every default of its release written out. Applying it again changes nothing."""
     profiles = config.profiles or (Profile(scheduler_name=DEFAULT_SCHEDULER_NAME),)
     return msgspec.structs.replace(
         config,
         leader_election=_fill_zero(config.leader_election, LEADER_ELECTION),
         client_connection=_fill_zero(config.client_connection, CLIENT_CONNECTION),
-        profiles=tuple(_default_profile(profile) for profile in profiles),
+        profiles=tuple(_default_profile(profile, config.release) for profile in profiles),
         extenders=tuple(_fill_zero(extender, EXTENDER) for extender in config.extenders),
     )
 
 
-def _default_profile(profile: Profile) -> Profile:
+def default_plugins(release: Release) -> tuple[Plugin, ...]:
+    """Return multiPoint of the default profile with the release's default feature gates.
+
+    Its order decides which plugin filters first.
+    """
+    return tuple(Plugin(name=name, weight=weight) for name, weight in release.plugins)
+
+
+def _default_profile(profile: Profile, release: Release) -> Profile:
     """Complete multiPoint and the arguments of a profile; the lists of other extension points stay as they are."""
-    multi_point = merge_plugin_set(DEFAULT_PLUGINS, profile.plugins.multi_point)
+    multi_point = merge_plugin_set(default_plugins(release), profile.plugins.multi_point)
     plugins = msgspec.structs.replace(profile.plugins, multi_point=multi_point)
     configured = {entry.name for entry in profile.plugin_config}
     given = tuple(_default_entry(entry) for entry in profile.plugin_config)

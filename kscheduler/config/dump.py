@@ -23,6 +23,7 @@ def to_v1(config: SchedulerConfig, *, with_secrets: bool = False) -> dict[str, A
     Without secrets they can still be read as a configuration, but the `<hidden>` values do not work as credentials.
     """
     document: dict[str, Any] = msgspec.to_builtins(config, enc_hook=_encode_all if with_secrets else _encode)
+    del document["release"]
     for profile, source in zip(document["profiles"], config.profiles, strict=True):
         profile["plugins"] = {point: sets for point, sets in profile["plugins"].items() if any(sets.values())}
         profile["pluginConfig"] = [_plugin_config(entry, with_secrets) for entry in source.plugin_config]

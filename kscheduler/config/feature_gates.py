@@ -1,4 +1,4 @@
-"""The feature gates that kube-scheduler 1.36's scheduling code reads, and whether kscheduler implements them.
+"""The feature gates that kube-scheduler's scheduling code reads, by release, and whether kscheduler implements them.
 
 Names and stages are those of `kubernetes_feature_enabled` on kube-scheduler's /metrics. `is_on` differs from
 kube-scheduler's default for dynamic resource allocation, because pods that need it are refused here.
@@ -14,14 +14,14 @@ ALPHA: Final = "ALPHA"
 
 
 class FeatureGate(NamedTuple):
-    """A feature gate, its stage in Kubernetes 1.36, and whether its behaviour is implemented and enabled."""
+    """A feature gate, its stage in one release of Kubernetes, and whether its behaviour is implemented and enabled."""
 
     name: str
     stage: str
     is_on: bool
 
 
-FEATURE_GATES: Final = (
+FEATURES_1_36: Final = (
     FeatureGate("DRAAdminAccess", GA, False),
     FeatureGate("DRAConsumableCapacity", BETA, False),
     FeatureGate("DRADeviceBindingConditions", BETA, False),
@@ -57,4 +57,48 @@ FEATURE_GATES: Final = (
     FeatureGate("VolumeAttributesClass", GA, True),
     FeatureGate("VolumeLimitScaling", ALPHA, False),
     FeatureGate("WorkloadAwarePreemption", ALPHA, False),
+)
+
+FEATURES_1_37: Final = (
+    FeatureGate("CompositePodGroup", ALPHA, False),
+    FeatureGate("DRAAdminAccess", GA, False),
+    FeatureGate("DRAConsumableCapacity", BETA, False),
+    FeatureGate("DRADerivedAttributes", ALPHA, False),
+    FeatureGate("DRADeviceBindingConditions", BETA, False),
+    FeatureGate("DRADeviceCompatibilityGroups", ALPHA, False),
+    FeatureGate("DRADeviceTaintRules", GA, False),
+    FeatureGate("DRADeviceTaints", GA, False),
+    FeatureGate("DRAExtendedResource", GA, False),
+    FeatureGate("DRAFractionalCapacityRange", BETA, False),
+    FeatureGate("DRAListTypeAttributes", ALPHA, False),
+    FeatureGate("DRANodeAllocatableResources", ALPHA, False),
+    FeatureGate("DRAOptionalNodeOperations", ALPHA, False),
+    FeatureGate("DRAPartitionableDevices", BETA, False),
+    FeatureGate("DRAPartitionableDevicesType", ALPHA, False),
+    FeatureGate("DRAPrioritizedList", GA, False),
+    FeatureGate("DRAResourceClaimDeviceStatus", GA, False),
+    FeatureGate("DRASchedulerFilterTimeout", BETA, False),
+    FeatureGate("DRAWorkloadResourceClaims", BETA, False),
+    FeatureGate("DynamicResourceAllocation", GA, False),
+    FeatureGate("GenericWorkload", BETA, False),
+    FeatureGate("InPlacePodLevelResourcesVerticalScaling", BETA, True),
+    FeatureGate("InPlacePodVerticalScaling", GA, True),
+    FeatureGate("InPlacePodVerticalScalingSchedulerPreemption", ALPHA, False),
+    FeatureGate("InterPodAffinityHostnameFastPath", ALPHA, False),
+    FeatureGate("MatchLabelKeysInPodTopologySpread", BETA, True),
+    FeatureGate("NodeDeclaredFeatures", GA, True),
+    FeatureGate("NodeInclusionPolicyInPodTopologySpread", GA, True),
+    FeatureGate("NominatedNodeNameForExpectation", BETA, True),
+    FeatureGate("OpportunisticBatching", BETA, True),
+    FeatureGate("PodGroupPreemptionPolicy", ALPHA, False),
+    FeatureGate("PodLevelResources", BETA, True),
+    FeatureGate("SchedulerAsyncAPICalls", BETA, False),
+    FeatureGate("SchedulerAsyncPreemption", BETA, True),
+    FeatureGate("SchedulerPopFromBackoffQ", BETA, True),
+    FeatureGate("SchedulerPreQueueingHints", ALPHA, False),
+    FeatureGate("StorageCapacityScoring", BETA, True),
+    FeatureGate("TaintTolerationComparisonOperators", ALPHA, False),
+    FeatureGate("TopologyAwareWorkloadScheduling", ALPHA, False),
+    FeatureGate("VolumeAttributesClass", GA, True),
+    FeatureGate("VolumeLimitScaling", BETA, True),
 )

@@ -24,6 +24,7 @@ from kscheduler.config.document import parse_document, read_document
 from kscheduler.config.extension_points import PointMap
 from kscheduler.config.plugin_args import ALL_ARGS
 from kscheduler.config.profiles import check_profiles
+from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.config.types import (
     API_GROUP,
     API_VERSION,
@@ -40,30 +41,38 @@ from kscheduler.errors import ConfigError, InternalError
 FindPlugins = Callable[[SchedulerConfig], PointMap]
 
 
-def load_config(path: str, *, find_plugins: FindPlugins | None = None) -> SchedulerConfig:
-    """Return the configuration of a YAML or JSON file, with defaults and validated.
+def load_config(
+    path: str, *, find_plugins: FindPlugins | None = None, release: Release = DEFAULT_RELEASE
+) -> SchedulerConfig:
+    """Return the configuration of a YAML or JSON file, with the defaults of a release, and validated.
 
     Without `find_plugins` profiles may only use kube-scheduler's plugins. ConfigError names the file and, in
     kube-scheduler's notation, every field that is wrong.
     """
-    return _checked(read_document(path), path, find_plugins)
+    return _checked(read_document(path), path, find_plugins, release)
 
 
 def parse_config(
-    text: str, source: str = "configuration", *, find_plugins: FindPlugins | None = None
+    text: str,
+    source: str = "configuration",
+    *,
+    find_plugins: FindPlugins | None = None,
+    release: Release = DEFAULT_RELEASE,
 ) -> SchedulerConfig:
     """Parse a configuration as `load_config` does, but from a text; `source` names its origin in messages."""
-    return _checked(parse_document(text.encode(), source), source, find_plugins)
+    return _checked(parse_document(text.encode(), source), source, find_plugins, release)
 
 
-def default_config() -> SchedulerConfig:
-    """Return the configuration that an empty file stands for."""
-    return apply_defaults(SchedulerConfig())
+def default_config(release: Release = DEFAULT_RELEASE) -> SchedulerConfig:
+    """Return the configuration that an empty file stands for in a release."""
+    return apply_defaults(SchedulerConfig(release=release))
 
 
-def _checked(document: dict[str, Any], source: str, find_plugins: FindPlugins | None) -> SchedulerConfig:
+def _checked(
+    document: dict[str, Any], source: str, find_plugins: FindPlugins | None, release: Release
+) -> SchedulerConfig:
     try:
-        config = apply_defaults(decode_config(document))
+        config = apply_defaults(msgspec.structs.replace(decode_config(document), release=release))
         check_config(config, find_plugins)
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from error

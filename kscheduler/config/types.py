@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from kscheduler.config.duration import Duration
+from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.errors import ConfigError
 from kscheduler.input.redaction import Secret, SecretURL
 
@@ -299,3 +300,4 @@ class SchedulerConfig(ConfigStruct, frozen=True):
     delay_cache_until_active: bool = False
     profiles: tuple[Profile, ...] = ()
     extenders: tuple[Extender, ...] = ()
+    release: Release = DEFAULT_RELEASE  # what its defaults are from, and what is emulated; in no document

@@ -27,6 +27,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from kscheduler._fast import Scores, Verdicts
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
+from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.errors import InternalError
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
@@ -504,6 +505,7 @@ class Handle:
     telemetry: Telemetry = field(default_factory=Telemetry)  # live metrics, and policies over them
     # Try a pod that is rejected in this cycle again in so many seconds, without regard to backoff; 0: after the cycle.
     retry: Callable[[PodInfo, float], None] = _retry_nothing
+    release: Release = DEFAULT_RELEASE  # of Kubernetes, whose kube-scheduler is emulated
     ties: TieBits = field(init=False, repr=False)  # for choosing among equal nodes; from `rng`
 
     def __post_init__(self) -> None:

@@ -27,6 +27,7 @@ from kscheduler.client.protocol import Client, Resource
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.clock import Clock
 from kscheduler.config.dump import to_yaml
+from kscheduler.config.releases import Release
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.cycle.bindings import Bindings
 from kscheduler.cycle.refused_pods import RefusedPods
@@ -387,8 +388,10 @@ class RecordedScheduler(Scheduler):
 
     # --- parts of the scheduler -----------------------------------------------------------------------------------
 
-    def _build_handle(self, profiles: Mapping[str, Framework], stopwatch: Callable[[], float]) -> Handle:
-        return at_edge(super()._build_handle(profiles, stopwatch), self._edge, self._seed)
+    def _build_handle(
+        self, profiles: Mapping[str, Framework], release: Release, stopwatch: Callable[[], float]
+    ) -> Handle:
+        return at_edge(super()._build_handle(profiles, release, stopwatch), self._edge, self._seed)
 
     def _build_evictions(self, client: Client) -> Evictions:
         return EdgeEvictions(super()._build_evictions(client), self._edge)

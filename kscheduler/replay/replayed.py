@@ -22,6 +22,7 @@ from kscheduler.client.informer import Handler, Informer
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import Client, Resource
 from kscheduler.client.retry_pauses import RetryPauses
+from kscheduler.config.releases import Release
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.cycle.binding_tasks import PreBindSteps
 from kscheduler.cycle.bindings import Bindings
@@ -311,8 +312,10 @@ class ReplayedScheduler(Scheduler):
 
     # --- parts of the scheduler -----------------------------------------------------------------------------------
 
-    def _build_handle(self, profiles: Mapping[str, Framework], stopwatch: Callable[[], float]) -> Handle:
-        return at_edge(super()._build_handle(profiles, stopwatch), self._edge, self._seed)
+    def _build_handle(
+        self, profiles: Mapping[str, Framework], release: Release, stopwatch: Callable[[], float]
+    ) -> Handle:
+        return at_edge(super()._build_handle(profiles, release, stopwatch), self._edge, self._seed)
 
     def _build_evictions(self, client: Client) -> Evictions:
         return _NoEvictions(super()._build_evictions(client), self._edge)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.config.defaults import DEFAULT_PLUGINS, apply_defaults
+from kscheduler.config.defaults import apply_defaults, default_plugins
 from kscheduler.config.dump import to_v1
 from kscheduler.config.load import default_config
+from kscheduler.config.releases import DEFAULT_RELEASE
 from kscheduler.config.types import (
     PLUGIN_ARGS,
     NodeResourcesBalancedAllocationArgs,
@@ -60,7 +61,7 @@ def test_defaults_applied_twice_change_nothing_more() -> None:
 def test_a_default_plugin_named_again_keeps_its_place_and_takes_the_new_weight() -> None:
     config = read("profiles: [{plugins: {multiPoint: {enabled: [{name: NodeAffinity, weight: 7}]}}}]")
     enabled = config.profiles[0].plugins.multi_point.enabled
-    assert [plugin.name for plugin in enabled] == [plugin.name for plugin in DEFAULT_PLUGINS]
+    assert [plugin.name for plugin in enabled] == [plugin.name for plugin in default_plugins(DEFAULT_RELEASE)]
     assert next(plugin.weight for plugin in enabled if plugin.name == "NodeAffinity") == 7
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kscheduler.config.defaults import DEFAULT_PLUGINS
+from kscheduler.config.defaults import default_plugins
 from kscheduler.config.extension_points import KUBE_PLUGINS, ExtensionPoint, PointMap
 from kscheduler.config.load import default_config
 from kscheduler.config.profiles import effective_plugins, unimplemented_plugins
+from kscheduler.config.releases import DEFAULT_RELEASE
 from tests.config.documents import read, refusal
 
 FIRST = [
@@ -91,7 +92,7 @@ def test_plugins_not_implemented_are_left_out_and_can_be_listed() -> None:
         "NodeResourcesFit",
     ]
     missing = unimplemented_plugins(default_config(), KNOWN)
-    assert missing == sorted({plugin.name for plugin in DEFAULT_PLUGINS} - KNOWN.keys())
+    assert missing == sorted({plugin.name for plugin in default_plugins(DEFAULT_RELEASE)} - KNOWN.keys())
 
 
 def test_nothing_is_listed_as_missing_that_the_profile_disables() -> None:
@@ -100,7 +101,7 @@ def test_nothing_is_listed_as_missing_that_the_profile_disables() -> None:
 
 
 def test_every_default_plugin_is_in_the_table_of_points() -> None:
-    assert {plugin.name for plugin in DEFAULT_PLUGINS} <= KUBE_PLUGINS.keys()
+    assert {plugin.name for plugin in default_plugins(DEFAULT_RELEASE)} <= KUBE_PLUGINS.keys()
 
 
 def test_plugins_named_at_the_point_and_in_multipoint_come_first_in_the_points_order() -> None:
