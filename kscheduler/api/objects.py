@@ -334,6 +334,26 @@ class ContainerStatus(APIStruct, frozen=True):
     allocated_resources: QuantityMap | None = None
 
 
+class PodResourceClaimStatus(APIStruct, frozen=True):
+    """The claim that was made for an entry of the pod's spec from a template; None if none is needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class ContainerExtendedResourceRequest(APIStruct, frozen=True):
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
+class PodExtendedResourceClaimStatus(APIStruct, frozen=True):
+    """The claim that the scheduler made for extended resources that are backed by devices."""
+
+    request_mappings: list[ContainerExtendedResourceRequest] | None = None
+    resource_claim_name: str = ""
+
+
 class PodStatus(APIStruct, frozen=True):
     phase: str = "Pending"
     nominated_node_name: str = ""
@@ -343,6 +363,8 @@ class PodStatus(APIStruct, frozen=True):
     allocated_resources: QuantityMap | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
+    resource_claim_statuses: list[PodResourceClaimStatus] | None = None
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
 
 class Pod(NamespacedObject, frozen=True):
