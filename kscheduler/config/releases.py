@@ -21,6 +21,16 @@ class Release:
     version: str  # such as "1.36"
     features: tuple[FeatureGate, ...]  # sorted by name
     plugins: tuple[tuple[str, int], ...]  # the default profile's multiPoint: (name, weight), 0 if it does not score
+    # ImageLocality: the images of a pod's volumes count in what its images can be worth at most.
+    counts_image_volumes: bool
+    # InterPodAffinity: the namespace selectors of a pod to be placed are matched with empty labels, too.
+    matches_selectors_without_labels: bool
+    # InterPodAffinity's hints: a pod that goes, or its labels change, must have been excluded by all terms, not by any.
+    wakes_by_all_excluding_terms: bool
+    # NodeDeclaredFeatures: mounts with bindMountOptions need a feature of the node.
+    infers_bind_mount_options: bool
+    # Of a pod that is resized in place, requested, allocated and actuated amounts are added up separately.
+    sums_resizes_apart: bool
 
     def has(self, gate: str) -> bool:
         """Return whether a feature gate is on. A gate that the release does not have is off."""
@@ -58,6 +68,11 @@ RELEASE_1_36 = Release(
         ("DefaultBinder", 0),
         ("NodeDeclaredFeatures", 0),
     ),
+    counts_image_volumes=False,
+    matches_selectors_without_labels=True,
+    wakes_by_all_excluding_terms=True,
+    infers_bind_mount_options=False,
+    sums_resizes_apart=False,
 )
 RELEASE_1_37 = Release(
     version="1.37",
@@ -69,6 +84,11 @@ RELEASE_1_37 = Release(
         ("NodeUnschedulable", 0),
         *RELEASE_1_36.plugins[4:],
     ),
+    counts_image_volumes=True,
+    matches_selectors_without_labels=False,
+    wakes_by_all_excluding_terms=False,
+    infers_bind_mount_options=True,
+    sums_resizes_apart=True,
 )
 
 RELEASES: Mapping[str, Release] = {release.version: release for release in (RELEASE_1_36, RELEASE_1_37)}  # oldest first

@@ -57,7 +57,8 @@ class InterPodAffinity:
         self._ignores_others = args.ignore_preferred_terms_of_existing_pods
         self._index = AffinityIndex(handle.table, handle.namespaces)
         self._joining = Joining(handle.table, self._index)
-        self._hints = Hints(handle.namespaces, self._index.shunning_keys)
+        self._release = handle.release
+        self._hints = Hints(handle.namespaces, self._index.shunning_keys, handle.release)
 
     # --- filter ---
 
@@ -103,7 +104,8 @@ class InterPodAffinity:
         return STATUSES[detail]
 
     def _own(self, pod: PodInfo) -> OwnTerms:
-        return own_terms(pod.affinity, self._namespaces)
+        quirk = self._release.matches_selectors_without_labels
+        return own_terms(pod.affinity, self._namespaces, matches_selectors_without_labels=quirk)
 
     # --- score ---
 
