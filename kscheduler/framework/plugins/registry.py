@@ -51,6 +51,7 @@ from kscheduler.framework.plugins.trimaran.load_variation_risk_balancing import 
 from kscheduler.framework.plugins.trimaran.target_load_packing import TargetLoadPacking
 from kscheduler.framework.plugins.unsupported import Unsupported
 from kscheduler.framework.plugins.volumebinding.plugin import VolumeBinding
+from kscheduler.framework.plugins.volumebinding.scoring import DEFAULT_SHAPE, ScoringVolumeBinding
 from kscheduler.framework.plugins.volumerestrictions import VolumeRestrictions
 from kscheduler.framework.plugins.volumezone import VolumeZone
 from kscheduler.input.decoding import convert
@@ -106,6 +107,14 @@ def _spread(profile: Profile, handle: Handle) -> Plugin:
     )
 
 
+def _volume_binding(profile: Profile, handle: Handle) -> Plugin:
+    args = profile.args("VolumeBinding", VolumeBindingArgs)
+    if not handle.release.has("StorageCapacityScoring"):
+        return VolumeBinding(handle, args.bind_timeout_seconds)
+    shape = [(point.utilization, point.score) for point in args.shape or ()] or DEFAULT_SHAPE
+    return ScoringVolumeBinding(handle, args.bind_timeout_seconds, shape)
+
+
 def _check_number(profile: Profile, plugin: str, field: str, number: int) -> None:
     if number > MAX_SCORED_RESOURCES:
         raise _wrong(profile, plugin, f"{field}: expected at most {MAX_SCORED_RESOURCES} resources, got {number}")
@@ -126,9 +135,7 @@ IN_TREE: Mapping[str, Factory] = {
     "NodeResourcesFit": _fit,
     "VolumeRestrictions": lambda profile, handle: VolumeRestrictions(handle),
     "NodeVolumeLimits": lambda profile, handle: NodeVolumeLimits(handle),
-    "VolumeBinding": lambda profile, handle: VolumeBinding(
-        handle, profile.args("VolumeBinding", VolumeBindingArgs).bind_timeout_seconds
-    ),
+    "VolumeBinding": _volume_binding,
     "VolumeZone": lambda profile, handle: VolumeZone(handle),
     "PodTopologySpread": _spread,
     "NodeResourcesBalancedAllocation": _balanced,
@@ -140,7 +147,7 @@ IN_TREE: Mapping[str, Factory] = {
         handle, profile.args("DefaultPreemption", DefaultPreemptionArgs)
     ),
     "DefaultBinder": lambda profile, handle: DefaultBinder(handle),
-    "NodeDeclaredFeatures": lambda profile, handle: NodeDeclaredFeatures(),
+    "NodeDeclaredFeatures": lambda profile, handle: NodeDeclaredFeatures(handle),
     "MetricPolicy": lambda profile, handle: MetricPolicy(handle),
     "TargetLoadPacking": lambda profile, handle: TargetLoadPacking(
         handle, profile.args("TargetLoadPacking", TargetLoadPackingArgs)

@@ -194,14 +194,14 @@ def test_a_pod_that_leaves_a_port_that_is_wanted() -> None:
 
 
 def test_a_node_that_declares_other_features() -> None:
-    features = NodeDeclaredFeatures()
+    features = NodeDeclaredFeatures(HANDLE)
     assert nodes(features, None, N)
     assert nodes(features, N, N.declared_feature("A"))
     assert not nodes(features, N.declared_feature("A"), N.declared_feature("A").label(zone="a"))
 
 
 def test_a_pod_that_needs_other_features_now() -> None:
-    features = NodeDeclaredFeatures()
+    features = NodeDeclaredFeatures(HANDLE)
     needy = needing_user_namespaces(P)
     assert pods(features, needy, P)
     assert not pods(features, P, P.host_network())  # needs none either way
