@@ -152,6 +152,20 @@ class Question:
         return uses
 
     @property
+    def sole_choice(self) -> Choice | None:
+        """The choice of the pod's only claim without a volume, if there are volumes to choose from; else None."""
+        if len(self._choices) != 1 or self._started or self._choices[0].is_empty:
+            return None
+        return self._choices[0]
+
+    @property
+    def sole_offer(self) -> Offer | None:
+        """The offer for the pod's only claim without a volume, if there is no volume to choose from; else None."""
+        if len(self.claims.delayed) != 1 or any(not choice.is_empty for choice in self._choices):
+            return None
+        return self._offer_of[self.claims.delayed[0].key]
+
+    @property
     def may_use_capacity(self) -> bool:
         """True if `capacity_use` may return anything for some node."""
         return any(not choice.is_empty for choice in self._choices) or any(

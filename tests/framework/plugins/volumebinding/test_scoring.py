@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kscheduler._fast import Scores, Verdicts
 from kscheduler.api.objects import LabelSelector
@@ -156,6 +157,23 @@ def test_existing_volumes_count_instead_of_capacities() -> None:
     known.set_claim(make_claim("d", size="50Gi"))
     assert made.scores(pod_with("c")) == {"a": 0, "b": 75}
     assert made.scores(pod_with("c", "d")) == {"a": 0, "b": 75}
+
+
+def test_local_volumes_score_by_the_smallest_that_fits_on_each_node() -> None:
+    made = bench()
+    publish(made, none="50Gi")
+    unnamed = make_node("unnamed").obj()
+    made.node(replace(unnamed, metadata=replace(unnamed.metadata, labels={"zone": "none"})))
+    known = made.handle.volumes
+    for name, size, host in (("v1", "10Gi", "a"), ("v2", "20Gi", "a"), ("v3", "25Gi", "b"), ("v4", "100Gi", "gone")):
+        known.set_volume(make_volume(name, "wait", size, on={HOSTNAME: [host]}))
+    known.set_claim(make_claim("c", size="5Gi"))
+    # On the two others a volume is provisioned from what is free in their zone.
+    assert made.scores(pod_with("c")) == {"a": 50, "b": 80, "none": 90, "unnamed": 90}
+    known.remove_volume("v1")
+    assert made.scores(pod_with("c")) == {"a": 75, "b": 80, "none": 90, "unnamed": 90}
+    known.set_volume(make_volume("anywhere", "wait", "8Gi"))
+    assert made.scores(pod_with("c")) == {"a": 38, "b": 38, "none": 38, "unnamed": 38}
 
 
 def test_a_claim_that_is_being_provisioned_counts_on_its_node() -> None:
