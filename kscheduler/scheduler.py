@@ -443,6 +443,7 @@ class Scheduler:
             past_bindings=self._past_bindings,
             pods=self._known_pods,
             on_gone=self.statuses.forget,
+            sums_resizes_apart=self._handle.release.sums_resizes_apart,
             around=self._events,
         )
         return Watches(

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from kscheduler.api.node_change import NodeChange
 from kscheduler.api.objects import Pod
-from kscheduler.api.resources import pod_resources
+from kscheduler.api.resources import is_resize_infeasible, pod_resources
 from kscheduler.snapshot.pod_info import PodInfo
 
 
@@ -264,16 +264,17 @@ def node_events(change: NodeChange) -> list[ClusterEvent]:
     return [_NODE_UPDATES[action] for has_changed, action in changed if has_changed]
 
 
-def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
+def pod_events(old: Pod, new: Pod, *, sums_resizes_apart: bool = False) -> list[ClusterEvent]:
     """Return the cluster events between two versions of a pod, at least one: a change of any other field is "Update".
 
+    `sums_resizes_apart`: how pods that are resized in place count; see `api.resources.pod_resources`.
     Generated resource claims are not compared, since nothing reads them yet.
     """
     resource = EventResource.ASSIGNED_POD if new.spec.node_name else EventResource.UNSCHEDULABLE_POD
     changed: list[Action] = []
     if _differ(old.metadata.labels, new.metadata.labels):
         changed.append(Action.UPDATE_POD_LABEL)
-    if _is_scaled_down(old, new):
+    if _is_scaled_down(old, new, sums_resizes_apart):
         changed.append(Action.UPDATE_POD_SCALE_DOWN)
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         changed.append(Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
@@ -288,16 +289,20 @@ def _differ(old: object, new: object) -> bool:
     return (old or None) != (new or None)
 
 
-def _is_scaled_down(old: Pod, new: Pod) -> bool:
+def _is_scaled_down(old: Pod, new: Pod, sums_resizes_apart: bool) -> bool:
     """Return True if the new version requests less of any resource, or no longer requests it.
 
     Quantities are parsed only if a field that holds requests has changed.
     """
     if _sources_of_requests(old) == _sources_of_requests(new):
-        return False
+        # Once a resize is found to be infeasible, what was requested no longer counts.
+        was, now = old.status.conditions, new.status.conditions
+        if not new.status.container_statuses or was == now or is_resize_infeasible(old) == is_resize_infeasible(new):
+            return False
     if _names_requested(old) - _names_requested(new):
         return True
-    before, after = pod_resources(old).total, pod_resources(new).total
+    before = pod_resources(old, sums_resizes_apart=sums_resizes_apart).total
+    after = pod_resources(new, sums_resizes_apart=sums_resizes_apart).total
     return (
         before.cpu_milli > after.cpu_milli
         or before.memory > after.memory
@@ -323,4 +328,6 @@ def _sources_of_requests(pod: Pod) -> tuple[object, ...]:
         spec.resources,
         status.container_statuses,
         status.init_container_statuses,
+        status.resources,
+        status.allocated_resources,
     )

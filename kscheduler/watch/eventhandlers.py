@@ -71,7 +71,9 @@ class PodEvents:
         on_gone: Callable[[str], None],
         past_bindings: PastBindings | None = None,
         stopwatch: Callable[[], float] = _stands_still,
+        sums_resizes_apart: bool = False,
     ) -> None:
+        """Build the handler. `sums_resizes_apart`: how pods that are resized count; see `api.resources`."""
         self._cache = cache
         self._cached = cache.uids()
         self._queue = queue
@@ -83,6 +85,7 @@ class PodEvents:
         self._on_gone = on_gone
         self._past_bindings = past_bindings
         self._stopwatch = stopwatch
+        self._sums_resizes_apart = sums_resizes_apart
         self._durations = measurements.event_durations
 
     def on_add(self, pod: Pod) -> None:
@@ -151,7 +154,7 @@ class PodEvents:
     def _bound(self, pod: Pod, was_bound: Pod | None) -> None:
         """Handle a pod with a node: our own confirmed binding, another scheduler's pod, or a static pod."""
         try:
-            info = PodInfo(pod)
+            info = PodInfo(pod, self._sums_resizes_apart)
         except DecodeError as error:
             self._leave_out(pod, error)
             return
@@ -165,7 +168,7 @@ class PodEvents:
                 # Another scheduler was faster: the room assumed for the pod is free, as if it had been deleted there.
                 self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, promised.pod.pod, None, now)
         else:
-            for event in pod_events(was_bound, pod):
+            for event in pod_events(was_bound, pod, sums_resizes_apart=self._sums_resizes_apart):
                 self._queue.move_all_to_active_or_backoff(event, was_bound, pod, now)
         if self._queue.uids:  # else nobody's turn can have come
             self._wake()
@@ -182,7 +185,7 @@ class PodEvents:
 
     def _pending(self, pod: Pod) -> None:
         try:
-            info = PodInfo(pod)
+            info = PodInfo(pod, self._sums_resizes_apart)
         except DecodeError as error:
             self._leave_out(pod, error)
             return
@@ -198,7 +201,7 @@ class PodEvents:
     def _still_pending(self, old: Pod, new: Pod) -> None:
         """Handle an update of an unbound pod; for a pod in flight it counts only if the pod returns to the queue."""
         try:
-            info = PodInfo(new)
+            info = PodInfo(new, self._sums_resizes_apart)
         except DecodeError as error:
             self._leave_out(new, error)
             return

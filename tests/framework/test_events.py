@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.api.node_change import NodeChange
 from kscheduler.api.objects import (
     Container,
+    ContainerStatus,
     Labels,
     Node,
     NodeCondition,
@@ -12,6 +14,7 @@ from kscheduler.api.objects import (
     NodeStatus,
     ObjectMeta,
     Pod,
+    PodCondition,
     PodSchedulingGate,
     PodSpec,
     PodStatus,
@@ -20,6 +23,7 @@ from kscheduler.api.objects import (
     Taint,
     Toleration,
 )
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37
 from kscheduler.framework.events import (
     ASSIGNED_POD_DELETE,
     FORCE_ACTIVATE,
@@ -35,6 +39,7 @@ from kscheduler.framework.events import (
     node_events,
     pod_events,
 )
+from kscheduler.testing import make_pod
 
 
 def event(resource: EventResource | str, action: Action) -> ClusterEvent:
@@ -231,3 +236,49 @@ def test_asking_for_less_of_anything_is_scaling_down(
 ) -> None:
     events = pod_events(pod(requests=before), pod(requests=after))
     assert ("UnschedulablePodUpdatePodScaleDown" in labels_of(events)) is is_scaled_down
+
+
+def resized(*cpus: str, infeasible: bool = False) -> Pod:
+    """A pod on a node, of two containers that ask for one core each, and have these cpus in use."""
+    made = make_pod("p").node("n").req(cpu="1").container(cpu="1").obj()
+    statuses = [
+        ContainerStatus(f"c{number}", ResourceRequirements(requests={"cpu": cpu}), {"cpu": "1"})
+        for number, cpu in enumerate(cpus)
+    ]
+    conditions = [PodCondition("PodResizePending", reason="Infeasible" if infeasible else "Deferred")]
+    return replace(made, status=replace(made.status, container_statuses=statuses, conditions=conditions))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "in_1_36", "in_1_37"),
+    [
+        (resized("1", "3"), resized("1", "2"), True, True),
+        # One grows by as much as the other shrinks; 1.36 counts each at its largest.
+        (resized("500m", "3"), resized("2", "1500m"), True, False),
+        (resized("1500m", "100m"), resized("1", "100m"), True, False),
+        # What was requested no longer counts; used are 800 thousandths, but granted two cores.
+        (resized("300m", "500m"), resized("300m", "500m", infeasible=True), False, False),
+    ],
+)
+def test_a_resized_pod_is_scaled_down_by_the_sums_of_the_release(
+    before: Pod, after: Pod, in_1_36: bool, in_1_37: bool
+) -> None:
+    for release, is_scaled_down in ((RELEASE_1_36, in_1_36), (RELEASE_1_37, in_1_37)):
+        events = labels_of(pod_events(before, after, sums_resizes_apart=release.sums_resizes_apart))
+        assert ("AssignedPodUpdatePodScaleDown" in events) is is_scaled_down, release.version
+
+
+def test_a_resize_that_is_found_to_be_infeasible_scales_down() -> None:
+    before = resized("100m", "100m")
+    before = replace(before, spec=replace(before.spec, containers=[*make_pod("x").req(cpu="8").obj().spec.containers]))
+    after = replace(before, status=resized("100m", "100m", infeasible=True).status)
+    for apart in (False, True):
+        assert "AssignedPodUpdatePodScaleDown" in labels_of(pod_events(before, after, sums_resizes_apart=apart))
+        assert "AssignedPodUpdatePodScaleDown" not in labels_of(pod_events(after, before, sums_resizes_apart=apart))
+
+
+def test_a_pod_whose_own_status_shrinks_is_scaled_down() -> None:
+    made = make_pod("p").node("n").pod_level_req(cpu="1").obj()
+    status = replace(made.status, resources=ResourceRequirements(requests={"cpu": "4"}))
+    before, after = replace(made, status=status), made
+    assert "AssignedPodUpdatePodScaleDown" in labels_of(pod_events(before, after))

@@ -63,7 +63,7 @@ class Fit:
         self._weights = [(handle.table.resources.column(name), weight) for name, weight in resources]
         self._ignored = ignored
         self._ignored_groups = ignored_groups
-        self._hints = Hints(self._is_ignored)
+        self._hints = Hints(self._is_ignored, sums_resizes_apart=handle.release.sums_resizes_apart)
 
     # --- filter ---
 
