@@ -96,6 +96,7 @@ def pod_resources(pod: Pod, *, sums_resizes_apart: bool = False) -> PodResources
         and spec.overhead is None
         and spec.resources is None
         and not status.container_statuses
+        and status.resources is None
     ):
         resources = containers[0].resources
         return _of_one_container(tuple(resources.requests.items()) if resources and resources.requests else ())

@@ -286,6 +286,12 @@ INIT = make_pod("p").req(cpu=1).init_container(cpu=2)
             (10000, 4000),
         ),
         (
+            "the pod's own status without its containers'",
+            make_pod("p").req(cpu=1),
+            {"resources": {"requests": {"cpu": 4}}, "allocatedResources": {"cpu": 3}},
+            (1000, 4000),
+        ),
+        (
             "not if it only has one of both",
             TWO,
             {"containerStatuses": [of("c0", 9, 9)], "resources": {"requests": {"cpu": 4}}},
