@@ -376,6 +376,7 @@ class Scheduler:
             stopwatch=stopwatch,
             clock=self._clock.now,
             lane_of=(lambda pod: self.extenders.lane_of(pod.pod)) if self.extenders.deciders else None,
+            release=config.release,
         )
 
     def _registered(self, framework: Framework) -> dict[str, Sequence[ClusterEvent | Registration]]:

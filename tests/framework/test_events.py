@@ -25,7 +25,6 @@ from kscheduler.framework.events import (
     FORCE_ACTIVATE,
     NODE_ADD,
     UNSCHEDULABLE_TIMEOUT,
-    UNSCHEDULED_POD_ADD,
     Action,
     ClusterEvent,
     EventResource,
@@ -52,7 +51,7 @@ def labels_of(events: list[ClusterEvent]) -> list[str]:
     ("happened", "label"),
     [
         (ASSIGNED_POD_DELETE, "AssignedPodDelete"),
-        (UNSCHEDULED_POD_ADD, "UnschedulablePodAdd"),
+        (event(EventResource.UNSCHEDULABLE_POD, Action.ADD), "UnschedulablePodAdd"),
         (NODE_ADD, "NodeAdd"),
         (event(EventResource.NODE, Action.UPDATE_NODE_TAINT), "NodeUpdateNodeTaint"),
         (event(EventResource.NODE, Action.UPDATE_NODE_DECLARED_FEATURE), "NodeUpdateNodeDeclaredFeature"),
@@ -97,7 +96,7 @@ def test_a_general_registration_takes_a_specific_event_but_not_the_other_way_rou
 def test_pods_stand_for_assigned_and_unscheduled_ones() -> None:
     registered = event(EventResource.POD, Action.ADD | Action.DELETE)
     assert matches(registered, ASSIGNED_POD_DELETE)
-    assert matches(registered, UNSCHEDULED_POD_ADD)
+    assert matches(registered, event(EventResource.UNSCHEDULABLE_POD, Action.ADD))
     assert not matches(registered, event(EventResource.POD_GROUP, Action.ADD))
 
 

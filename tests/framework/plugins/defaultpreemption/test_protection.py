@@ -12,12 +12,12 @@ from tests.framework.plugins.defaultpreemption.fakes import budget
 FOO = {"app": "foo"}
 
 
-def violating(pods: list[PodBuilder], *budgets: PodDisruptionBudget) -> list[str]:
+def violating(pods: list[PodBuilder], *budgets: PodDisruptionBudget, stops: bool = False) -> list[str]:
     known = DisruptionBudgets()
     for each in budgets:
         known.set(each)
     victims = [PodInfo(pod.obj()) for pod in pods]
-    hit, others = split(victims, known)
+    hit, others = split(victims, known, stops_at_overdrawn=stops)
     order = [victim.key for victim in victims]
     assert sorted([*hit, *others], key=lambda victim: order.index(victim.key)) == victims
     for group in (hit, others):
