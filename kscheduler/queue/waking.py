@@ -279,23 +279,25 @@ class Waker:
                 continue  # it was updated or moved; it may even have returned
             if qpi.waits_from >= before:
                 break
-            qpi.was_flushed = True
+            self._mark_flushed(qpi, tick)
             yield qpi, Strategy.AFTER_BACKOFF
         if self.gated_from() < before:
-            yield from self._overdue_gated(before, tick)
+            yield from self._overdue_gated(before, tick, number)
 
-    def _overdue_gated(self, before: float, tick: float) -> Iterator[Found | None]:
+    def _overdue_gated(self, before: float, tick: float, number: int) -> Iterator[Found | None]:
         """Yield the gated pods that wait too long, and None for each other one: there may be many of them."""
-        waits_again = self._rules.release.wakes_gated_by_wildcard
         for qpi in list(self._timed_gated()):
-            if qpi.pool is not Pool.GATED or qpi.waits_from >= before:
+            if qpi.waits_since > number or qpi.pool is not Pool.GATED or qpi.waits_from >= before:
                 yield None
                 continue
-            qpi.was_flushed = True
-            if waits_again:
-                qpi.flushed_at = tick - TICK_DRIFT_S
+            self._mark_flushed(qpi, tick)
             yield qpi, Strategy.AFTER_BACKOFF
         self._pods.look_for_gated()
+
+    def _mark_flushed(self, qpi: QueuedPodInfo, tick: float) -> None:
+        qpi.was_flushed = True
+        if self._rules.release.wakes_gated_by_wildcard:
+            qpi.flushed_at = tick - TICK_DRIFT_S  # if it is gated now, it waits from here
 
     def check(self) -> None:
         for wake in self._wakes:

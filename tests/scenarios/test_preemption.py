@@ -16,6 +16,8 @@ from kscheduler.api.objects import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
+from kscheduler.config.load import default_config
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Status
 from kscheduler.simulator.cluster_client import Latency
@@ -194,6 +196,31 @@ async def test_a_disruption_budget_is_respected_where_another_node_will_do() -> 
         world.add_pod(critical("second"))
         await world.until(world.all_bound, within_s=3)
         assert not exists(world, "db")
+
+
+@pytest.mark.parametrize(
+    ("release", "text"),
+    [
+        (RELEASE_1_36, ""),
+        (RELEASE_1_37, " preemption: found a potential placement for pod on node n1, preempting 1 victims"),
+    ],
+)
+def test_a_pod_that_preempts_is_told_where_in_1_37(release: Release, text: str) -> None:
+    async def scenario() -> None:
+        async with World(config=default_config(release)) as world:
+            world.run_kubelets()
+            world.add_node("n1")
+            await fill(world, low("a").grace_period(5))
+            world.add_pod(critical())
+            await world.until(lambda: world.condition("critical") is not None, within_s=3)
+            condition = world.condition("critical")
+            assert condition is not None
+            assert condition.message == f"0/1 nodes are available: 1 Insufficient cpu.{text}"
+            await world.until(world.all_bound, within_s=15)
+            (event,) = world.events("critical", "FailedScheduling")
+            assert event.note == condition.message
+
+    run_virtual(scenario())
 
 
 @in_virtual_time
