@@ -334,10 +334,13 @@ class Prepares:
 
 
 @pytest.mark.parametrize(("point", "plugin"), [("permit", Holds()), ("preBind", Prepares())], ids=["Permit", "PreBind"])
-def test_a_victim_whose_binding_is_under_way_goes_back_to_the_queue_and_lives(point: str, plugin: Holds) -> None:
+@pytest.mark.parametrize("release", [RELEASE_1_36, RELEASE_1_37])
+def test_a_victim_whose_binding_is_under_way_goes_back_to_the_queue_and_lives(
+    release: Release, point: str, plugin: Holds
+) -> None:
     @in_virtual_time
     async def scenario() -> None:
-        async with World(plugins={point: [plugin]}) as world:
+        async with World(plugins={point: [plugin]}, config=default_config(release)) as world:
             world.add_node("n1")
             world.add_pod(low("held").label(hold="yes"))
             await world.until(lambda: world.scheduler.cache.is_assumed(world.pod("held").metadata.uid))
