@@ -376,6 +376,7 @@ class Scheduler:
             stopwatch=stopwatch,
             clock=self._clock.now,
             lane_of=(lambda pod: self.extenders.lane_of(pod.pod)) if self.extenders.deciders else None,
+            release=config.release,
         )
 
     def _registered(self, framework: Framework) -> dict[str, Sequence[ClusterEvent | Registration]]:
@@ -443,7 +444,6 @@ class Scheduler:
             past_bindings=self._past_bindings,
             pods=self._known_pods,
             on_gone=self.statuses.forget,
-            sums_resizes_apart=self._handle.release.sums_resizes_apart,
             around=self._events,
         )
         return Watches(

@@ -32,6 +32,20 @@ class Release:
     # Of a pod that is resized in place, requested, allocated and actuated amounts are added up separately.
     sums_resizes_apart: bool
 
+    # Preemption.
+    reports_preemption: bool  # a pod's condition and Event name the node and the number of victims of its preemption
+    stops_at_overdrawn_budget: bool  # a victim that overdraws a PodDisruptionBudget uses up none of the later ones
+    activates_after_waiting_victim: bool  # a preemptor is activated if its last victim was only waiting to be bound
+
+    # The queue.
+    splits_pod_events: bool  # AssignedPod, UnscheduledPod, TargetPod (the waiting pod itself); else UnschedulablePod
+    has_scale_up_event: bool  # UpdatePodScaleUp: a pod requests more than before
+    adds_taint_event: bool  # a plugin that registers for Node Add, and not for taints, gets UpdateNodeTaint as well
+    adds_unknown_pods: bool  # an update of a pod that is in no pool is reported as its addition
+    wakes_gated_by_wildcard: bool  # wildcard events, such as timeouts, run PreEnqueue of gated pods again
+    nominates_gated: bool  # a gated pod keeps the room of the nominated node in its status from the beginning
+    unschedulable_pool: str  # the name of the pool in the dump of the queue
+
     def has(self, gate: str) -> bool:
         """Return whether a feature gate is on. A gate that the release does not have is off."""
         return any(feature.name == gate and feature.is_on for feature in self.features)
@@ -73,6 +87,16 @@ RELEASE_1_36 = Release(
     wakes_by_all_excluding_terms=True,
     infers_bind_mount_options=False,
     sums_resizes_apart=False,
+    reports_preemption=False,
+    stops_at_overdrawn_budget=False,
+    activates_after_waiting_victim=False,
+    splits_pod_events=False,
+    has_scale_up_event=False,
+    adds_taint_event=True,
+    adds_unknown_pods=False,
+    wakes_gated_by_wildcard=False,
+    nominates_gated=False,
+    unschedulable_pool="unschedulablePods",
 )
 RELEASE_1_37 = Release(
     version="1.37",
@@ -89,6 +113,16 @@ RELEASE_1_37 = Release(
     wakes_by_all_excluding_terms=False,
     infers_bind_mount_options=True,
     sums_resizes_apart=True,
+    reports_preemption=True,
+    stops_at_overdrawn_budget=True,
+    activates_after_waiting_victim=True,
+    splits_pod_events=True,
+    has_scale_up_event=True,
+    adds_taint_event=False,
+    adds_unknown_pods=True,
+    wakes_gated_by_wildcard=True,
+    nominates_gated=True,
+    unschedulable_pool="unschedulableEntities",
 )
 
 RELEASES: Mapping[str, Release] = {release.version: release for release in (RELEASE_1_36, RELEASE_1_37)}  # oldest first

@@ -73,7 +73,6 @@ class Listeners:
     past_bindings: PastBindings
     pods: dict[str, Pod]  # key -> unfinished pod; written by its informer alone
     on_gone: Callable[[str], None]  # the pod with this uid needs no PodScheduled condition any more
-    sums_resizes_apart: bool  # how pods that are resized in place count: see `api.resources`
     # Returns the handler that an informer calls in place of the one of its kind, which that calls in turn.
     around: Callable[[Resource[Any], Handler[Any]], Handler[Any]] = lambda resource, handler: handler
 
@@ -175,7 +174,6 @@ class Watches:
             on_gone=to.on_gone,
             past_bindings=to.past_bindings,
             stopwatch=self._stopwatch,
-            sums_resizes_apart=to.sums_resizes_apart,
         )
 
     def _node_events(self) -> NodeEvents:

@@ -75,7 +75,7 @@ class NodeDeclaredFeatures:
 
     def events_to_register(self) -> Sequence[Registration]:
         of_nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE)
-        of_pods = ClusterEvent(EventResource.POD, Action.UPDATE)
+        of_pods = ClusterEvent(EventResource.TARGET_POD, Action.UPDATE)
         return (
             Registration(of_nodes, is_schedulable_after_node_change, ONE_GROUP),
             Registration(of_pods, self.is_schedulable_after_pod_update, ONE_GROUP),

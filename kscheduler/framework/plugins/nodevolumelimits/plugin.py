@@ -14,7 +14,14 @@ from kscheduler._fast import FEASIBLE, Verdicts
 from kscheduler.framework.claim_hints import BY_CLAIMS, after_claim
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import ONE_GROUP, Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.events import (
+    ASSIGNED_POD_DELETE,
+    ONE_GROUP,
+    Action,
+    ClusterEvent,
+    EventResource,
+    Registration,
+)
 from kscheduler.framework.faults import CycleFault, running
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.nodevolumelimits import hints
@@ -154,7 +161,7 @@ class NodeVolumeLimits:
         return (
             ClusterEvent(EventResource.CSI_NODE, Action.ADD),
             Registration(ClusterEvent(EventResource.CSI_NODE, Action.UPDATE), hints.after_csi_node_updated, ONE_GROUP),
-            Registration(ClusterEvent(EventResource.POD, Action.DELETE), hints.after_pod_deleted, ONE_GROUP),
+            Registration(ASSIGNED_POD_DELETE, hints.after_pod_deleted, ONE_GROUP),
             Registration(
                 ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, Action.ADD),
                 after_claim,
