@@ -136,7 +136,7 @@ def show(options: ShowOptions) -> int:
         known = known_plugins(config, guests)
         for profile in config.profiles:
             print(f"---\n# plugins of profile {profile.scheduler_name} that run, in order (weight)")
-            for point, entries in effective_plugins(profile, known).items():
+            for point, entries in effective_plugins(profile, known, config.release).items():
                 weighted = point is ExtensionPoint.SCORE
                 names = [f"{name} ({weight})" if weighted else name for name, weight in entries]
                 print(f"{point.value}: [{', '.join(names)}]")

@@ -8,8 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from kscheduler.config.extension_points import (
+    PLUGINS_1_36,
+    PLUGINS_1_37,
+    POINTS_1_36,
+    POINTS_1_37,
+    ExtensionPoint,
+    PointMap,
+)
 from kscheduler.config.feature_gates import FEATURES_1_36, FEATURES_1_37, FeatureGate
 from kscheduler.errors import ConfigError
 
@@ -21,10 +29,23 @@ class Release:
     version: str  # such as "1.36"
     features: tuple[FeatureGate, ...]  # sorted by name
     plugins: tuple[tuple[str, int], ...]  # the default profile's multiPoint: (name, weight), 0 if it does not score
+    extension_points: tuple[ExtensionPoint, ...]  # that a profile can configure
+    points: PointMap = field(compare=False, repr=False)  # kube-scheduler's plugins -> the points that they implement
+    queue_counts_entities: bool = False  # metrics and dumps of the queue count pods and pod groups as entities
 
     def has(self, gate: str) -> bool:
         """Return whether a feature gate is on. A gate that the release does not have is off."""
         return any(feature.name == gate and feature.is_on for feature in self.features)
+
+    @property
+    def set_gates(self) -> dict[str, bool]:
+        """The feature gates that are not as the release has them by default."""
+        defaults = RELEASES[self.version].features
+        return {
+            each.name: each.is_on
+            for each, by_default in zip(self.features, defaults, strict=True)
+            if each != by_default
+        }
 
     def with_gates(self, gates: Mapping[str, bool]) -> Release:
         """Return the release with some feature gates set; names that it does not have are ignored."""
@@ -36,6 +57,8 @@ class Release:
 RELEASE_1_36 = Release(
     version="1.36",
     features=FEATURES_1_36,
+    extension_points=POINTS_1_36,
+    points=PLUGINS_1_36,
     plugins=(
         ("SchedulingGates", 0),
         ("PrioritySort", 0),
@@ -62,6 +85,9 @@ RELEASE_1_36 = Release(
 RELEASE_1_37 = Release(
     version="1.37",
     features=FEATURES_1_37,
+    extension_points=POINTS_1_37,
+    points=PLUGINS_1_37,
+    queue_counts_entities=True,
     plugins=(
         ("SchedulingGates", 0),
         ("PrioritySort", 0),
