@@ -110,9 +110,9 @@ def _configuration_name(arguments: SimulateArguments) -> str:
     if arguments.config:
         return os.path.basename(arguments.config)
     if arguments.record:
-        from kscheduler.simulator.recorded import recorded_configuration
+        from kscheduler.simulator.recorded import recorded_header
 
-        if recorded_configuration(arguments.record):
+        if recorded_header(arguments.record).configuration:
             return "the record's"
     return "default profile"
 

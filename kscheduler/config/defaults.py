@@ -61,6 +61,25 @@ def apply_defaults(config: SchedulerConfig) -> SchedulerConfig:
     )
 
 
+def without_defaults(config: SchedulerConfig) -> SchedulerConfig:
+    """Return the configuration without those defaults that only some releases have.
+
+    The default plugins may stay: `apply_defaults` puts them in the order of its release.
+    """
+    profiles = tuple(
+        msgspec.structs.replace(profile, plugin_config=tuple(map(_without_shape, profile.plugin_config)))
+        for profile in config.profiles
+    )
+    return msgspec.structs.replace(config, profiles=profiles)
+
+
+def _without_shape(entry: PluginConfig) -> PluginConfig:
+    args = entry.args
+    if isinstance(args, VolumeBindingArgs) and args.shape == CAPACITY_SHAPE:
+        return PluginConfig(name=entry.name, args=msgspec.structs.replace(args, shape=None))
+    return entry
+
+
 def default_plugins(release: Release) -> tuple[Plugin, ...]:
     """Return multiPoint of the default profile with the release's default feature gates.
 

@@ -16,10 +16,12 @@ COMPONENT: Final = "kube"  # the only component whose version can be set here
 _VERSION = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)*)(.*)", re.DOTALL)
 
 
-def add_emulated_version(to: argparse._ActionsContainer, default: str = DEFAULT_RELEASE.version) -> None:
+def add_emulated_version(
+    to: argparse._ActionsContainer, default: str = DEFAULT_RELEASE.version, *, flag: str = FLAG
+) -> None:
     """Add the flag; its value is a `Release`, or None if it is not given. `default` is for the help text."""
     to.add_argument(
-        FLAG,
+        flag,
         action=_EmulatedVersion,
         default=None,
         metavar="VERSION",

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from kscheduler.config.decode import Faults, aggregate, decode, describe, describe_kind, strict_error
-from kscheduler.config.defaults import apply_defaults
+from kscheduler.config.defaults import apply_defaults, without_defaults
 from kscheduler.config.document import parse_document, read_document
 from kscheduler.config.extension_points import ExtensionPoint, PointMap
 from kscheduler.config.plugin_args import ALL_ARGS
@@ -66,6 +66,23 @@ def parse_config(
 def default_config(release: Release = DEFAULT_RELEASE) -> SchedulerConfig:
     """Return the configuration that an empty file stands for in a release."""
     return apply_defaults(SchedulerConfig(release=release))
+
+
+def in_release(
+    config: SchedulerConfig, release: Release, source: str, find_plugins: FindPlugins | None = None
+) -> SchedulerConfig:
+    """Return a configuration as it is in another release: defaults of its own release become those of the other.
+
+    Raises ConfigError, naming `source`, if it is not valid there.
+    """
+    if release == config.release:
+        return config
+    try:
+        changed = apply_defaults(msgspec.structs.replace(without_defaults(config), release=release))
+        check_config(changed, find_plugins)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from error
+    return changed
 
 
 def _checked(

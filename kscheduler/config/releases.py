@@ -114,13 +114,17 @@ def release_for(git_version: str) -> Release:
     `git_version`: as in the apiserver's /version, such as "v1.36.3" or "v1.37.1-gke.100". Raises ConfigError if it is
     no version.
     """
-    found = re.match(r"v?(\d+)\.(\d+)", git_version)
-    if found is None:
-        raise ConfigError(f'expected a version of an apiserver such as "v1.36.3", got "{git_version}"')
-    served = int(found[1]), int(found[2])
     chosen = next(iter(RELEASES.values()))
     for release in RELEASES.values():
-        major, minor = release.version.split(".")
-        if (int(major), int(minor)) <= served:
+        if not is_newer(release, git_version):
             chosen = release
     return chosen
+
+
+def is_newer(release: Release, git_version: str) -> bool:
+    """Return whether a release is newer than an apiserver of that version. Raises ConfigError if it is no version."""
+    found = re.match(r"v?(\d{1,9})\.(\d{1,9})", git_version)
+    if found is None:
+        raise ConfigError(f'expected a version of an apiserver such as "v1.36.3", got "{git_version}"')
+    major, minor = release.version.split(".")
+    return (int(major), int(minor)) > (int(found[1]), int(found[2]))

@@ -85,9 +85,9 @@ def _base(entry: ConfigEntry, trace: TraceEntry) -> dict[str, Any]:
 
 
 def _text_in(record: str) -> str:
-    from kscheduler.simulator.recorded import recorded_configuration  # records need an extra
+    from kscheduler.simulator.recorded import recorded_header  # records need an extra
 
-    return recorded_configuration(record)
+    return recorded_header(record).configuration
 
 
 def _empty() -> dict[str, Any]:

@@ -76,10 +76,12 @@ class WhatIf:
         )
 
     def _changed_config(self) -> SchedulerConfig:
-        path = self._arguments.new_config
-        base = self.config
+        path, base = self._arguments.new_config, self.config
+        release = self._arguments.new_release or base.release
         if path is not None:
-            base = load_simulated(path, self._guests)
+            base = load_simulated(path, self._guests, release)
+        elif release != base.release:
+            base = simulated_config(replace(self._arguments.simulate, emulated_version=release), self._guests)
         changed = changed_config(base, self._arguments.configuration, self._guests)
         names, expected = ({profile.scheduler_name for profile in config.profiles} for config in (changed, self.config))
         if names != expected:
