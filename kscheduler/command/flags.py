@@ -199,7 +199,6 @@ class RecordOptions:
     out: str
     kubeconfig: str = ""  # "": that of the environment, or the pod's service account; with `server`, its token is sent
     config: str = ""  # configuration file of the scheduler whose decisions are recorded; "": not known
-    emulated_version: Release | None = None  # of the cluster's scheduler; None: that of the apiserver
     duration_s: float | None = None  # None: record until stopped
     part_bytes: int = 0  # size at which another file is begun; 0: no limit
     keep_parts: int = 0  # how many of the newest files are kept; 0: all
@@ -209,6 +208,7 @@ class RecordOptions:
     token_file: str = ""
     certificate_authority: str = ""
     insecure_skip_tls_verify: bool = False
+    emulated_version: Release | None = None  # of the cluster's scheduler; None: that of the apiserver
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +218,9 @@ class ReplayOptions:
     record: str
     config: str = ""  # configuration file; "": the configuration in the record
     nodes: str = ""  # file with nodes that are added to the recorded ones
-    emulated_version: Release | None = None  # None: the release in the record
     output: str = "text"
     shown: int = 1  # how many differences are printed
+    emulated_version: Release | None = None  # None: the release in the record
 
 
 @dataclass(frozen=True, slots=True)

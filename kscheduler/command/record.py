@@ -59,9 +59,9 @@ async def _record(options: RecordOptions, emulations: Emulations, clock: Clock) 
         settings = RecorderOptions(
             Path(options.out),
             to_yaml(config) if options.config else "",
-            config.release.version,
             options.part_bytes,
             options.keep_parts,
+            config.release.version,
         )
         recorder = Recorder(client, clock, random.Random(), settings)
         for number in (signal.SIGINT, signal.SIGTERM):

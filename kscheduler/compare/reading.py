@@ -36,14 +36,14 @@ def read_sides(arguments: CompareArguments) -> tuple[Side, Side]:
     paths = (arguments.a, arguments.b)
     kinds = [_kind(path) for path in paths]
     guests = GuestPlugins(cache_dir=None, reloads=False)
-    simulate = _input(arguments, kinds)
-    release = simulated_release(simulate)
+    release = simulated_release(_with_record(arguments, kinds))
     configs = {
         path: _configuration(path, guests, release)
         for path, kind in dict(zip(paths, kinds, strict=True)).items()
         if kind == CONFIGURATION
     }
     # 2. What are configurations simulated on?
+    simulate = _input(arguments, kinds)
     scenarios = _Scenarios(simulate)
     # 3. Read the others.
     sides: list[Side] = []
@@ -53,7 +53,8 @@ def read_sides(arguments: CompareArguments) -> tuple[Side, Side]:
         elif kind == RECORD:
             sides.append(_record(path, guests, simulate.emulated_version or release_in(path)))
         else:
-            config, parameters = configs[path], {"configuration": name, **settings_of(simulate)}
+            config = configs[path]
+            parameters = {"configuration": name, **settings_of(simulate, config.release)}
             sides.append(SimulatedSide(name, scenarios.of(config), config, simulate, guests, parameters=parameters))
     return sides[0], sides[1]
 
@@ -90,6 +91,13 @@ def _kind(path: str) -> str:
     raise ConfigError(f"{path}: expected {_EXPECTED}, got another JSON object")
 
 
+def _with_record(arguments: CompareArguments, kinds: list[str]) -> SimulateArguments:
+    """Return the arguments of the simulation; the input is a record that is compared, if there is no other."""
+    if arguments.has_input or RECORD not in kinds:
+        return arguments.simulate
+    return replace(arguments.simulate, record=(arguments.a, arguments.b)[kinds.index(RECORD)])
+
+
 _EXPECTED = "a record, a report of `kscheduler simulate --output`, or a KubeSchedulerConfiguration"
 
 
@@ -124,10 +132,8 @@ def _input(arguments: CompareArguments, kinds: list[str]) -> SimulateArguments:
                 f"expected no input beside a {kinds[0]} and a {kinds[1]}: only configurations are simulated on one"
             )
         return simulate
-    if arguments.has_input:
-        return simulate
-    if RECORD in kinds:
-        return replace(simulate, record=(arguments.a, arguments.b)[kinds.index(RECORD)])
+    if arguments.has_input or RECORD in kinds:
+        return _with_record(arguments, kinds)
     raise ConfigError("expected an input to simulate configurations on: --record, --workload, --nodes or --pods")
 
 

@@ -32,6 +32,9 @@ class Release:
     extension_points: tuple[ExtensionPoint, ...]  # that a profile can configure
     points: PointMap = field(compare=False, repr=False)  # kube-scheduler's plugins -> the points that they implement
     queue_counts_entities: bool = False  # metrics and dumps of the queue count pods and pod groups as entities
+    has_informer_metrics: bool = False
+    # Metric -> what its help text begins with, where this is not the stability that the metric was declared with.
+    metric_stages: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def has(self, gate: str) -> bool:
         """Return whether a feature gate is on. A gate that the release does not have is off."""
@@ -88,6 +91,13 @@ RELEASE_1_37 = Release(
     extension_points=POINTS_1_37,
     points=PLUGINS_1_37,
     queue_counts_entities=True,
+    has_informer_metrics=True,
+    metric_stages={
+        "scheduler_scheduling_algorithm_duration_seconds": "[BETA]",
+        "scheduler_plugin_execution_duration_seconds": "[BETA]",
+        "scheduler_preemption_goroutines_duration_seconds": "(Deprecated since 1.37.0) [ALPHA]",
+        "scheduler_preemption_goroutines_execution_total": "(Deprecated since 1.37.0) [ALPHA]",
+    },
     plugins=(
         ("SchedulingGates", 0),
         ("PrioritySort", 0),

@@ -40,9 +40,9 @@ class RecorderOptions:
 
     path: Path
     configuration: str = ""
-    emulated_version: str = ""  # release of the scheduler, such as "1.37"; "": not known
     part_bytes: int = 0  # size at which another file is begun; 0: no limit
     keep_parts: int = 0  # how many of the newest files are kept; 0: all
+    emulated_version: str = ""  # release of the scheduler, such as "1.37"; "": not known
 
 
 class Recorder:

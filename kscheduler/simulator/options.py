@@ -173,9 +173,10 @@ def check_arguments(arguments: SimulateArguments) -> None:
         _check("--max-time", arguments.max_time_s, 0.0, above=True)
 
 
-def settings_of(arguments: SimulateArguments) -> dict[str, str]:
+def settings_of(arguments: SimulateArguments, release: Release) -> dict[str, str]:
     """Return the arguments that affect the result, besides the input and the configuration, for the report."""
     return {
+        "emulated release": release.version,
         "equal scores": "the first node" if arguments.first_on_tie else "a random node",
         "apiserver latency": f"{arguments.bind_latency_s:g} s a write",
         "bindings in flight": f"{arguments.bind_concurrency:,} at most",

@@ -71,7 +71,7 @@ class WhatIf:
             config,
             simulate if seed is None else replace(simulate, seed=seed),
             self._guests,
-            parameters=settings_of(simulate),
+            parameters=settings_of(simulate, config.release),
             sources=self._sources,
         )
 
