@@ -94,7 +94,7 @@ def validate(options: ValidateOptions) -> int:
     from kscheduler.config.document import read_document
     from kscheduler.config.load import load_config
     from kscheduler.config.profiles import unimplemented_plugins
-    from kscheduler.config.releases import DEFAULT_RELEASE
+    from kscheduler.config.releases import DEFAULT_RELEASE, release_of
     from kscheduler.config.routing import KIND as ROUTING
     from kscheduler.config.routing import load_routing
     from kscheduler.framework.out_of_tree import find_plugins
@@ -107,7 +107,7 @@ def validate(options: ValidateOptions) -> int:
         print(f"{options.file}: valid, rules: {', '.join(rule.name for rule in routing.rules)}")
         return 0
     guests = GuestPlugins()
-    release = options.emulated_version or DEFAULT_RELEASE
+    release = release_of(options.emulated_version or DEFAULT_RELEASE.version)
     config = load_config(options.file, find_plugins=partial(find_plugins, guests=guests), release=release)
     refuse_unsupported(config, options.file, guests)
     print(f"{options.file}: valid, profiles: {', '.join(profile.scheduler_name for profile in config.profiles)}")
@@ -127,13 +127,13 @@ def show(options: ShowOptions) -> int:
     from kscheduler.config.extension_points import ExtensionPoint
     from kscheduler.config.load import load_config
     from kscheduler.config.profiles import effective_plugins
-    from kscheduler.config.releases import DEFAULT_RELEASE
+    from kscheduler.config.releases import DEFAULT_RELEASE, release_of
     from kscheduler.framework.out_of_tree import find_plugins
     from kscheduler.framework.plugins.registry import known_plugins
     from kscheduler.wasm.loading.plugins import GuestPlugins
 
     guests = GuestPlugins()
-    release = options.emulated_version or DEFAULT_RELEASE
+    release = release_of(options.emulated_version or DEFAULT_RELEASE.version)
     config = load_config(options.file, find_plugins=partial(find_plugins, guests=guests), release=release)
     print(to_yaml(config, with_secrets=options.secrets), end="")
     if options.expanded:

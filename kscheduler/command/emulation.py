@@ -17,7 +17,7 @@ from kscheduler.client.retry_pauses import Backoff
 from kscheduler.clock import Clock
 from kscheduler.config.emulated_version import FLAG
 from kscheduler.config.gate_settings import with_settings
-from kscheduler.config.releases import RELEASES, Release, is_newer, release_for
+from kscheduler.config.releases import RELEASES, Release, is_newer, release_for, release_of
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import DEFINITE, APIError, ConfigError, DecodeError
 
@@ -172,6 +172,6 @@ def git_version(document: Mapping[str, Any]) -> str:
     return found[:100]
 
 
-def releases_of(given: Release | None) -> tuple[Release, ...]:
-    """Return the releases that can be chosen: the one that a flag names, else all."""
-    return tuple(RELEASES.values()) if given is None else (given,)
+def releases_of(given: str | None) -> tuple[Release, ...]:
+    """Return the releases that can be chosen: the one of the version that a flag gives, else all."""
+    return tuple(RELEASES.values()) if given is None else (release_of(given),)

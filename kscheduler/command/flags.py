@@ -25,7 +25,6 @@ from kscheduler.api.quantity import parse_units
 from kscheduler.config.duration import Duration
 from kscheduler.config.emulated_version import add_emulated_version
 from kscheduler.config.feature_gates import SWITCHABLE
-from kscheduler.config.releases import Release
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.explain.options import (
@@ -125,7 +124,7 @@ class RunOptions:
     vmodule: tuple[ModuleVerbosity, ...] = ()  # the first pattern that matches a module sets its verbosity
     metric_limits: MetricLimits = field(default_factory=MetricLimits)
     feature_gates: dict[str, bool] = field(default_factory=dict)
-    emulated_version: Release | None = None  # None: chosen by the apiserver's version
+    emulated_version: str | None = None  # None: chosen by the apiserver's version
     tie_break: str = "seeded"  # or "first"
     replace_ended_holder: bool = False  # take the Lease from a holder whose Pod ended before it expires
     seed: int = 0
@@ -147,7 +146,7 @@ class ValidateOptions:
     """The options of `kscheduler config validate FILE`."""
 
     file: str
-    emulated_version: Release | None = None  # None: the default one
+    emulated_version: str | None = None  # None: the default one
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +156,7 @@ class ShowOptions:
     file: str
     expanded: bool = False  # also print the plugins of each extension point, in order and with weights
     secrets: bool = False  # print secrets as they are in the file
-    emulated_version: Release | None = None  # None: the default one
+    emulated_version: str | None = None  # None: the default one
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +207,7 @@ class RecordOptions:
     token_file: str = ""
     certificate_authority: str = ""
     insecure_skip_tls_verify: bool = False
-    emulated_version: Release | None = None  # of the cluster's scheduler; None: that of the apiserver
+    emulated_version: str | None = None  # of the cluster's scheduler; None: that of the apiserver
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +219,7 @@ class ReplayOptions:
     nodes: str = ""  # file with nodes that are added to the recorded ones
     output: str = "text"
     shown: int = 1  # how many differences are printed
-    emulated_version: Release | None = None  # None: the release in the record
+    emulated_version: str | None = None  # None: the release in the record
 
 
 @dataclass(frozen=True, slots=True)

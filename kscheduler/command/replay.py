@@ -14,7 +14,7 @@ from kscheduler.api.manifest import load_manifests
 from kscheduler.api.objects import Node
 from kscheduler.command.flags import ReplayOptions
 from kscheduler.config.load import default_config, in_release, load_config, parse_config
-from kscheduler.config.releases import Release
+from kscheduler.config.releases import Release, release_of
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
@@ -36,7 +36,7 @@ def replay(options: ReplayOptions) -> tuple[str, int]:
     path, guests = Path(options.record), GuestPlugins(cache_dir=None, reloads=False)
     header = RecordReader(path).header
     own = recorded_release(header, options.record)
-    release = options.emulated_version or own
+    release = own if options.emulated_version is None else release_of(options.emulated_version)
     config = _configuration(options, header.configuration, guests, own, release)
     if header.format == OBJECTS_ONLY:
         return _judge(options, path, config)

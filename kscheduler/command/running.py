@@ -97,7 +97,7 @@ def emulations(options: RunOptions, guests: GuestPlugins | None = None) -> Emula
 
     With --write-config-to no apiserver will be asked, and it is read for one release only.
     """
-    given = options.emulated_version or (DEFAULT_RELEASE if options.write_config_to else None)
+    given = options.emulated_version or (DEFAULT_RELEASE.version if options.write_config_to else None)
     return Emulations(partial(configuration, options, guests), options.feature_gates, releases_of(given))
 
 
@@ -179,8 +179,8 @@ async def serve(
         if options.emulated_version is None:
             choice = await choose(found, client, clock, random.Random(identity))
         else:
-            choice = Choice(found.first, f"{FLAG}={options.emulated_version.version}")
-            checking = asyncio.ensure_future(warn_if_newer(options.emulated_version, client))
+            choice = Choice(found.first, f"{FLAG}={options.emulated_version}")
+            checking = asyncio.ensure_future(warn_if_newer(found.first.config.release, client))
         choice.log()
         warn(choice.emulation, guests)
         config = choice.emulation.config

@@ -18,7 +18,7 @@ from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import json_decoder
 from kscheduler.input.input_files import read_input
 from kscheduler.record.kinds import is_record
-from kscheduler.simulator.configuration import load_simulated, recorded_config, release_in, simulated_release
+from kscheduler.simulator.configuration import load_simulated, recorded_config, simulated_release
 from kscheduler.simulator.inputs import build_scenario
 from kscheduler.simulator.options import SimulateArguments, settings_of
 from kscheduler.simulator.scenario import Scenario
@@ -51,7 +51,7 @@ def read_sides(arguments: CompareArguments) -> tuple[Side, Side]:
         if kind == REPORT:
             sides.append(read_report(Path(path), _content(path)))
         elif kind == RECORD:
-            sides.append(_record(path, guests, simulate.emulated_version or release_in(path)))
+            sides.append(_record(path, guests, simulated_release(replace(simulate, record=path))))
         else:
             config = configs[path]
             parameters = {"configuration": name, **settings_of(simulate, config.release)}

@@ -19,7 +19,7 @@ _VERSION = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)*)(.*)", re.DOTALL)
 def add_emulated_version(
     to: argparse._ActionsContainer, default: str = DEFAULT_RELEASE.version, *, flag: str = FLAG
 ) -> None:
-    """Add the flag; its value is a `Release`, or None if it is not given. `default` is for the help text."""
+    """Add the flag; its value is a version such as "1.37", or None if it is not given. `default`: for the help text."""
     to.add_argument(
         flag,
         action=_EmulatedVersion,
@@ -74,8 +74,8 @@ class _EmulatedVersion(argparse.Action):
                 release = parse_emulated_version(text)
             except ConfigError as error:
                 raise argparse.ArgumentError(self, str(error)) from error
-            before: Release | None = getattr(namespace, self.dest)
+            before = getattr(namespace, self.dest)
             if before is not None:
-                pair = f"{COMPONENT}={before.version} and {COMPONENT}={release.version}"
+                pair = f"{COMPONENT}={before} and {COMPONENT}={release.version}"
                 raise argparse.ArgumentError(self, f"duplicate version flag, {pair}")
-            setattr(namespace, self.dest, release)
+            setattr(namespace, self.dest, release.version)

@@ -6,11 +6,10 @@ from functools import partial
 
 from kscheduler.config.load import default_config, in_release, load_config, parse_config
 from kscheduler.config.metric_source_validation import KINDS, kind_of
-from kscheduler.config.releases import DEFAULT_RELEASE, Release
+from kscheduler.config.releases import DEFAULT_RELEASE, Release, release_of
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
-from kscheduler.record.emulation import recorded_release
 from kscheduler.scheduler import check_supported
 from kscheduler.simulator.options import SimulateArguments
 from kscheduler.telemetry.settings import telemetry_settings
@@ -29,13 +28,14 @@ def simulated_config(arguments: SimulateArguments, guests: GuestPlugins) -> Sche
 def simulated_release(arguments: SimulateArguments) -> Release:
     """Return the release of --emulated-version, or else that of the record, or else the default one."""
     if arguments.emulated_version is not None:
-        return arguments.emulated_version
+        return release_of(arguments.emulated_version)
     return DEFAULT_RELEASE if arguments.record is None else release_in(arguments.record)
 
 
 def release_in(record: str) -> Release:
     """Return the release that the scheduler of a record emulated. Raises ConfigError if it is not known here."""
-    from kscheduler.simulator.recorded import recorded_header  # records need an extra
+    from kscheduler.record.emulation import recorded_release  # records need an extra
+    from kscheduler.simulator.recorded import recorded_header
 
     return recorded_release(recorded_header(record), record)
 
@@ -57,7 +57,7 @@ def recorded_config(record: str, guests: GuestPlugins, release: Release) -> Sche
     header, source = recorded_header(record), f"{record}: configuration"
     if not header.configuration:
         return None
-    find, own = partial(find_plugins, guests=guests), recorded_release(header, record)
+    find, own = partial(find_plugins, guests=guests), release_in(record)
     config = parse_config(header.configuration, source, find_plugins=find, release=own)
     config = in_release(config, release, source, find)
     check_simulated(config, source, guests)

@@ -37,7 +37,7 @@ class SimulateArguments:
     gpu_resource: str = DEFAULT_GPU_RESOURCE
     max_pods: int = DEFAULT_MAX_PODS
     config: str | None = None
-    emulated_version: Release | None = None
+    emulated_version: str | None = None  # such as "1.37"
     first_on_tie: bool = False
     bind_latency_s: float = DEFAULT_BIND_LATENCY_S
     bind_concurrency: int = DEFAULT_BIND_CONCURRENCY

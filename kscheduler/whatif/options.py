@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kscheduler.config.emulated_version import add_emulated_version
-from kscheduler.config.releases import Release
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.options import (
     SimulateArguments,
@@ -34,7 +33,7 @@ class WhatIfArguments:
     nodes: NodeChanges
     configuration: ConfigurationChanges
     new_config: str | None = None  # configuration file of the changed scenario; None: that of the scenario as it is
-    new_release: Release | None = None  # emulated in the changed scenario; None: that of the scenario as it is
+    new_emulated_version: str | None = None  # of the changed scenario; None: that of the scenario as it is
     find: str = ""  # "" or one of FIND
     objectives: tuple[Objective, ...] = ()
     most: int = DEFAULT_MOST
@@ -47,7 +46,7 @@ class WhatIfArguments:
 
     @property
     def changes_nothing(self) -> bool:
-        files = self.new_config is None and self.new_release is None
+        files = self.new_config is None and self.new_emulated_version is None
         return files and self.nodes.is_empty and self.configuration.is_empty
 
     @property

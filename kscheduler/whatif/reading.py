@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kscheduler.config.releases import release_of
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.configuration import load_simulated, simulated_config
@@ -76,12 +77,12 @@ class WhatIf:
         )
 
     def _changed_config(self) -> SchedulerConfig:
-        path, base = self._arguments.new_config, self.config
-        release = self._arguments.new_release or base.release
+        path, version, base = self._arguments.new_config, self._arguments.new_emulated_version, self.config
         if path is not None:
+            release = base.release if version is None else release_of(version)
             base = load_simulated(path, self._guests, release)
-        elif release != base.release:
-            base = simulated_config(replace(self._arguments.simulate, emulated_version=release), self._guests)
+        elif version is not None:
+            base = simulated_config(replace(self._arguments.simulate, emulated_version=version), self._guests)
         changed = changed_config(base, self._arguments.configuration, self._guests)
         names, expected = ({profile.scheduler_name for profile in config.profiles} for config in (changed, self.config))
         if names != expected:

@@ -163,14 +163,14 @@ def test_gates_are_part_of_the_release() -> None:
 
 
 def test_a_release_that_is_given_is_the_only_one() -> None:
-    assert releases_of(RELEASE_1_37) == (RELEASE_1_37,)
+    assert releases_of("1.37") == (RELEASE_1_37,)
     assert releases_of(None) == ALL
-    found = emulations(RunOptions(emulated_version=RELEASE_1_37))
+    found = emulations(RunOptions(emulated_version="1.37"))
     assert found.first.config == default_config(RELEASE_1_37)
 
 
-@pytest.mark.parametrize(("given", "expected"), [(None, "1.36"), (RELEASE_1_37, "1.37")])
-def test_the_written_configuration_is_of_the_given_or_the_default_release(given: Release | None, expected: str) -> None:
+@pytest.mark.parametrize(("given", "expected"), [(None, "1.36"), ("1.37", "1.37")])
+def test_the_written_configuration_is_of_the_given_or_the_default_release(given: str | None, expected: str) -> None:
     options = RunOptions(write_config_to="file", emulated_version=given)
     assert emulations(options).first.config.release.version == expected
 

@@ -158,9 +158,8 @@ def test_a_job_that_is_bound_sooner_leaves_sooner(capsys: pytest.CaptureFixture[
 def test_another_release_is_answered(capsys: pytest.CaptureFixture[str], running: str) -> None:
     found = answer(capsys, "--record", running, "--new-emulated-version", "1.37")
     assert found["changes"] == ["with the kube-scheduler of release 1.37"]
-    sides = found["comparison"]["sides"]
-    assert [side["parameters"]["emulated release"] for side in sides] == ["1.36", "1.37"]
-    assert found["comparison"]["pods"]["elsewhere"] == 0
+    assert found["comparison"]["parameters"] == [["emulated release", "1.36", "1.37"]]
+    assert found["comparison"]["pods"]["different"] == 0
 
 
 def test_another_configuration_is_answered(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
