@@ -159,7 +159,7 @@ def test_another_release_is_answered(capsys: pytest.CaptureFixture[str], running
     found = answer(capsys, "--record", running, "--new-emulated-version", "1.37")
     assert found["changes"] == ["with the kube-scheduler of release 1.37"]
     assert found["comparison"]["parameters"] == [["emulated release", "1.36", "1.37"]]
-    assert found["comparison"]["pods"]["different"] == 0
+    assert found["comparison"]["pods"]["moved"] == 0
 
 
 def test_another_configuration_is_answered(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
