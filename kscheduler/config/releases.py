@@ -8,8 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from kscheduler.config.extension_points import (
+    PLUGINS_1_36,
+    PLUGINS_1_37,
+    POINTS_1_36,
+    POINTS_1_37,
+    ExtensionPoint,
+    PointMap,
+)
 from kscheduler.config.feature_gates import FEATURES_1_36, FEATURES_1_37, FeatureGate
 from kscheduler.errors import ConfigError
 
@@ -21,6 +29,10 @@ class Release:
     version: str  # such as "1.36"
     features: tuple[FeatureGate, ...]  # sorted by name
     plugins: tuple[tuple[str, int], ...]  # the default profile's multiPoint: (name, weight), 0 if it does not score
+    extension_points: tuple[ExtensionPoint, ...]  # that a profile can configure
+    points: PointMap = field(compare=False, repr=False)  # kube-scheduler's plugins -> the points that they implement
+
+    # Plugins.
     # ImageLocality: the images of a pod's volumes count in what its images can be worth at most.
     counts_image_volumes: bool
     # InterPodAffinity: the namespace selectors of a pod to be placed are matched with empty labels, too.
@@ -44,11 +56,26 @@ class Release:
     adds_unknown_pods: bool  # an update of a pod that is in no pool is reported as its addition
     wakes_gated_by_wildcard: bool  # wildcard events, such as timeouts, run PreEnqueue of gated pods again
     nominates_gated: bool  # a gated pod keeps the room of the nominated node in its status from the beginning
-    unschedulable_pool: str  # the name of the pool in the dump of the queue
+
+    # Documents and metrics.
+    queue_counts_entities: bool = False  # metrics and dumps of the queue count pods and pod groups as entities
+    has_informer_metrics: bool = False
+    # Metric -> what its help text begins with, where this is not the stability that the metric was declared with.
+    metric_stages: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def has(self, gate: str) -> bool:
         """Return whether a feature gate is on. A gate that the release does not have is off."""
         return any(feature.name == gate and feature.is_on for feature in self.features)
+
+    @property
+    def set_gates(self) -> dict[str, bool]:
+        """The feature gates that are not as the release has them by default."""
+        defaults = RELEASES[self.version].features
+        return {
+            each.name: each.is_on
+            for each, by_default in zip(self.features, defaults, strict=True)
+            if each != by_default
+        }
 
     def with_gates(self, gates: Mapping[str, bool]) -> Release:
         """Return the release with some feature gates set; names that it does not have are ignored."""
@@ -60,6 +87,8 @@ class Release:
 RELEASE_1_36 = Release(
     version="1.36",
     features=FEATURES_1_36,
+    extension_points=POINTS_1_36,
+    points=PLUGINS_1_36,
     plugins=(
         ("SchedulingGates", 0),
         ("PrioritySort", 0),
@@ -96,11 +125,20 @@ RELEASE_1_36 = Release(
     adds_unknown_pods=False,
     wakes_gated_by_wildcard=False,
     nominates_gated=False,
-    unschedulable_pool="unschedulablePods",
 )
 RELEASE_1_37 = Release(
     version="1.37",
     features=FEATURES_1_37,
+    extension_points=POINTS_1_37,
+    points=PLUGINS_1_37,
+    queue_counts_entities=True,
+    has_informer_metrics=True,
+    metric_stages={
+        "scheduler_scheduling_algorithm_duration_seconds": "[BETA]",
+        "scheduler_plugin_execution_duration_seconds": "[BETA]",
+        "scheduler_preemption_goroutines_duration_seconds": "(Deprecated since 1.37.0) [ALPHA]",
+        "scheduler_preemption_goroutines_execution_total": "(Deprecated since 1.37.0) [ALPHA]",
+    },
     plugins=(
         ("SchedulingGates", 0),
         ("PrioritySort", 0),
@@ -122,7 +160,6 @@ RELEASE_1_37 = Release(
     adds_unknown_pods=True,
     wakes_gated_by_wildcard=True,
     nominates_gated=True,
-    unschedulable_pool="unschedulableEntities",
 )
 
 RELEASES: Mapping[str, Release] = {release.version: release for release in (RELEASE_1_36, RELEASE_1_37)}  # oldest first
@@ -142,13 +179,17 @@ def release_for(git_version: str) -> Release:
     `git_version`: as in the apiserver's /version, such as "v1.36.3" or "v1.37.1-gke.100". Raises ConfigError if it is
     no version.
     """
-    found = re.match(r"v?(\d+)\.(\d+)", git_version)
-    if found is None:
-        raise ConfigError(f'expected a version of an apiserver such as "v1.36.3", got "{git_version}"')
-    served = int(found[1]), int(found[2])
     chosen = next(iter(RELEASES.values()))
     for release in RELEASES.values():
-        major, minor = release.version.split(".")
-        if (int(major), int(minor)) <= served:
+        if not is_newer(release, git_version):
             chosen = release
     return chosen
+
+
+def is_newer(release: Release, git_version: str) -> bool:
+    """Return whether a release is newer than an apiserver of that version. Raises ConfigError if it is no version."""
+    found = re.match(r"v?(\d{1,9})\.(\d{1,9})", git_version)
+    if found is None:
+        raise ConfigError(f'expected a version of an apiserver such as "v1.36.3", got "{git_version}"')
+    major, minor = release.version.split(".")
+    return (int(major), int(minor)) > (int(found[1]), int(found[2]))

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 
 from kscheduler._fast import MAX_SCORED_RESOURCES
 from kscheduler.api import objects as api
-from kscheduler.config.extension_points import KNOWN_PLUGINS, PointMap
+from kscheduler.config.extension_points import OWN_PLUGINS, PointMap
 from kscheduler.config.profiles import effective_plugins
+from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.config.trimaran import LoadVariationRiskBalancingArgs, TargetLoadPackingArgs
 from kscheduler.config.types import (
     DefaultPreemptionArgs,
@@ -163,8 +164,14 @@ def known_plugins(config: SchedulerConfig | None = None, guests: GuestClasses | 
 
     With a configuration, also the out-of-tree plugins that its profiles enable.
     """
-    in_tree = {name: KNOWN_PLUGINS[name] for name in IN_TREE}
-    return in_tree if config is None else {**in_tree, **find_plugins(config, guests)}
+    if config is None:
+        return _in_tree(DEFAULT_RELEASE)
+    return {**_in_tree(config.release), **find_plugins(config, guests)}
+
+
+def _in_tree(release: Release) -> PointMap:
+    points = {**release.points, **OWN_PLUGINS}
+    return {name: points[name] for name in IN_TREE if name in points}
 
 
 def build(profile: Profile, handle: Handle, guests: GuestClasses | None = None) -> dict[str, list[tuple[Plugin, int]]]:
@@ -176,8 +183,8 @@ def build(profile: Profile, handle: Handle, guests: GuestClasses | None = None) 
     made: dict[str, Plugin] = {}
     points: dict[str, list[tuple[Plugin, int]]] = {}
     further = load_plugins(profile, f'profile "{profile.scheduler_name}"', guests)
-    known = {**known_plugins(), **{name: loaded.points for name, loaded in further.items()}}
-    for point, entries in effective_plugins(profile, known).items():
+    known = {**_in_tree(handle.release), **{name: loaded.points for name, loaded in further.items()}}
+    for point, entries in effective_plugins(profile, known, handle.release).items():
         method = EXTENSION_POINTS.get(point.value)
         if method is None:
             continue
