@@ -54,7 +54,9 @@ class Release:
     has_scale_up_event: bool  # UpdatePodScaleUp: a pod requests more than before
     adds_taint_event: bool  # a plugin that registers for Node Add, and not for taints, gets UpdateNodeTaint as well
     adds_unknown_pods: bool  # an update of a pod that is in no pool is reported as its addition
-    wakes_gated_by_wildcard: bool  # wildcard events, such as timeouts, run PreEnqueue of gated pods again
+    # Wildcard events, such as timeouts, run PreEnqueue of gated pods again, and a pod that stays gated counts as not
+    # flushed; else a timeout marks gated pods as flushed, and does no more.
+    wakes_gated_by_wildcard: bool
     nominates_gated: bool  # a gated pod keeps the room of the nominated node in its status from the beginning
 
     # Documents and metrics.

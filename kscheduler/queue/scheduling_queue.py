@@ -454,7 +454,7 @@ class SchedulingQueue:
         """Return the earliest time, not before `now`, at which `flush` has something to do; None if there is none."""
         if self._waker:
             return now
-        waits_from = self._waker.gated_from()
+        waits_from = self._waker.gated_from() if self._unschedulable.gated else math.inf
         longest_waiting = next(iter(self._unschedulable.rejected.values()), None)
         if longest_waiting is not None:
             waits_from = min(waits_from, longest_waiting.timestamp)

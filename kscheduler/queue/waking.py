@@ -268,10 +268,13 @@ class Waker:
             yield from self._pods.gated_by(profile, gate)
 
     def gated_from(self) -> float:
-        """Return a moment before which no gated pod began to wait for a timeout; infinite if none waits for one."""
+        """Return a moment before which no gated pod began to wait for a timeout; infinite if none waits for one.
+
+        Call it only if there are gated pods.
+        """
         if not self._rules.release.wakes_gated_by_wildcard:
             return min((qpi.waits_from for qpi in self._timed_gated()), default=math.inf)
-        return self._pods.gated_from if self._pods.gated else math.inf
+        return self._pods.gated_from
 
     def _overdue(self, before: float, tick: float, number: int) -> Iterator[Found | None]:
         for qpi in list(self._pods.rejected.values()):  # longest waiting first
@@ -281,7 +284,7 @@ class Waker:
                 break
             self._mark_flushed(qpi, tick)
             yield qpi, Strategy.AFTER_BACKOFF
-        if self.gated_from() < before:
+        if self._pods.gated and self.gated_from() < before:
             yield from self._overdue_gated(before, tick, number)
 
     def _overdue_gated(self, before: float, tick: float, number: int) -> Iterator[Found | None]:

@@ -89,7 +89,6 @@ REGISTERED_1_36 = {
     "DefaultPreemption": "PodDelete",
     "NodeDeclaredFeatures": "NodeAdd|UpdateNodeDeclaredFeature PodUpdate NodeUpdateNodeTaint",
 }
-# InterPodAffinity's are those of its own tests.
 REGISTERED_1_37 = {
     "SchedulingGates": "TargetPodUpdatePodSchedulingGatesEliminated",
     "NodeUnschedulable": "NodeAdd|UpdateNodeTaint TargetPodUpdatePodToleration",
@@ -101,6 +100,7 @@ REGISTERED_1_37 = {
     "NodeAdd|UpdateNodeAllocatable",
     "PodTopologySpread": "AssignedPodAdd|Delete|UpdatePodLabel TargetPodUpdatePodLabel|UpdatePodToleration "
     f"{SPREAD_NODES}",
+    "InterPodAffinity": "AssignedPodAdd|Delete|UpdatePodLabel TargetPodUpdatePodLabel NodeAdd|UpdateNodeLabel",
     "VolumeRestrictions": "AssignedPodDelete NodeAdd PersistentVolumeClaimAdd",
     "DefaultPreemption": "AssignedPodDelete",
     "NodeDeclaredFeatures": "NodeAdd|UpdateNodeDeclaredFeature TargetPodUpdate",

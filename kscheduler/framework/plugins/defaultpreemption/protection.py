@@ -69,9 +69,10 @@ class Protection:
             return bytes(marks)
         left: dict[Budget, int] = {}
         for position, kind in enumerate(here.kinds[first:], first):
-            name = here.pods[position].pod.metadata.name
-            covering = [budget for budget in self._covering[kind] if name not in budget.disrupted]
-            marks[position] = _overdraws(covering, left, self._stops_at_overdrawn)
+            if self._covering[kind]:
+                name = here.pods[position].pod.metadata.name
+                covering = [budget for budget in self._covering[kind] if name not in budget.disrupted]
+                marks[position] = _overdraws(covering, left, self._stops_at_overdrawn)
         return bytes(marks)
 
     def _covers(self, kind: int) -> tuple[Budget, ...]:

@@ -185,9 +185,12 @@ class InterPodAffinity:
     # --- queue ---
 
     def events_to_register(self) -> Sequence[Registration]:
-        of_pods = ClusterEvent(EventResource.POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE)
+        of_pods = (
+            ClusterEvent(EventResource.ASSIGNED_POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE),
+            ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_LABEL),
+        )
         of_nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
         return (
-            Registration(of_pods, self._hints.after_pod, self._hints.for_pods),
+            *(Registration(event, self._hints.after_pod, self._hints.for_pods) for event in of_pods),
             Registration(of_nodes, self._hints.after_node, self._hints.for_nodes),
         )
