@@ -57,14 +57,14 @@ def scores(pod: Pod, known: Volumes, labels: Labels, shape: Shape) -> set[int]:
             requested[name] = requested.get(name, 0) + _size(claim)
             there[name] = there.get(name, 0) + _capacity(volume)
         return {_mean([_on_line(shape, requested[name], there[name]) for name in requested])}
-    choices: list[list[tuple[PersistentVolumeClaim, CSIStorageCapacity] | None]] = [
-        [(claim, each) for each in _rooms(claim, known, labels)] or [None] for claim in to_provision
+    rooms: list[Sequence[CSIStorageCapacity | None]] = [
+        _rooms(claim, known, labels) or [None] for claim in to_provision
     ]
     found = set()
-    for chosen in itertools.product(*choices):
+    for chosen in itertools.product(*rooms):
         free: dict[str, tuple[int, int]] = {}
-        for claim, capacity in (each for each in chosen if each is not None):
-            if capacity.capacity is not None:
+        for claim, capacity in zip(to_provision, chosen, strict=True):
+            if capacity is not None and capacity.capacity is not None:
                 so_far = free.get(class_of(claim), (0, 0))[0]
                 free[class_of(claim)] = so_far + _size(claim), parse_units(capacity.capacity, "")
         found.add(_mean([_on_line(shape, *each) for each in free.values()]))
