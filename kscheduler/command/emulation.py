@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -86,7 +87,7 @@ class Emulations:
     def choose(self, served: str) -> Choice:
         """Choose the newest release that is not newer than the apiserver, and for which the configuration is good.
 
-        `served`: the apiserver's gitVersion. Raises ConfigError if there is none.
+        `served`: the apiserver's version, as `served_version` returns it. Raises ConfigError if there is none.
         """
         wanted = release_for(served)
         reason = f"the apiserver is {served}"
@@ -140,7 +141,7 @@ async def _served(
     backoff = Backoff(rng, initial_s=FIRST_PAUSE_S, maximum_s=LONGEST_PAUSE_S)
     while True:
         try:
-            return git_version(await client.version())
+            return served_version(await client.version())
         except APIError as error:
             pause_s = backoff.next_s(error.retry_after_s)
             if isinstance(error, DEFINITE) or clock.now() + pause_s > end_s:
@@ -151,7 +152,7 @@ async def _served(
 async def warn_if_newer(release: Release, client: VersionSource) -> None:
     """Log a warning if the release is newer than the apiserver, which kube-scheduler does not support."""
     try:
-        served = git_version(await client.version())
+        served = served_version(await client.version())
         newer = is_newer(release, served)
     except (APIError, DecodeError, ConfigError) as error:
         log.info("the apiserver did not tell its version", extra={"err": str(error)})
@@ -164,12 +165,31 @@ async def warn_if_newer(release: Release, client: VersionSource) -> None:
         )
 
 
-def git_version(document: Mapping[str, Any]) -> str:
-    """Return the version in the answer of an apiserver's /version. Raises ConfigError if there is none."""
-    found = document.get("gitVersion")
-    if not isinstance(found, str):
-        raise ConfigError(f"/version: expected a gitVersion, got {found!r}")
-    return found[:100]
+def served_version(document: Mapping[str, Any]) -> str:
+    """Return the version in the answer of an apiserver's /version. Raises ConfigError if there is none.
+
+    It begins with the release that is served: that of --emulated-version of the apiserver, if it has the flag, or else
+    that of its program. Builds of one's own may have a gitVersion without it.
+    """
+    git_version = document.get("gitVersion")
+    if not isinstance(git_version, str):
+        raise ConfigError(f"/version: expected a gitVersion, got {git_version!r:.100}")
+    git_version = git_version[:100]
+    built, emulated = _minor_version(document, "major", "minor"), _minor_version(document, *_EMULATION)
+    if emulated and emulated != built:
+        return f"{emulated}, emulated by {git_version}"
+    if built and not re.match(rf"v?{re.escape(built)}\b", git_version):
+        return f"{built}, {git_version}"
+    return git_version
+
+
+_EMULATION = "emulationMajor", "emulationMinor"
+
+
+def _minor_version(document: Mapping[str, Any], *keys: str) -> str:
+    """Return the numbers under these keys, such as "1.37"; "" if one is absent. Providers write minors like "37+"."""
+    found = [re.match(r"\d{1,9}", document[key]) for key in keys if isinstance(document.get(key), str)]
+    return ".".join(each[0] for each in found if each) if len(found) == len(keys) and all(found) else ""
 
 
 def releases_of(given: str | None) -> tuple[Release, ...]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import signal
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import uvloop
 
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
     from kscheduler.serving.server import Server
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LESS_THAN_IT_SEEMS = "a flag does less than it seems to"
 NO_RECORD = "this scheduler does not record itself: it was started without --record"
@@ -177,7 +180,10 @@ async def serve(
     checking: asyncio.Future[None] | None = None
     try:
         if options.emulated_version is None:
-            choice = await choose(found, client, clock, random.Random(identity))
+            chosen = await until_signal(choose(found, client, clock, random.Random(identity)))
+            if chosen is None:
+                return
+            choice = chosen
         else:
             choice = Choice(found.first, f"{FLAG}={options.emulated_version}")
             checking = asyncio.ensure_future(warn_if_newer(found.first.config.release, client))
@@ -258,6 +264,22 @@ async def serve(
             await cancel_and_wait(checking)
         for one in {client, reviewers.authentication, reviewers.authorization}:
             await one.close()
+
+
+async def until_signal(work: Coroutine[Any, Any, T]) -> T | None:
+    """Return the result of `work`; None if a signal to stop comes before. A `Replica` handles signals after that."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    signals = (signal.SIGTERM, signal.SIGINT)
+    for number in signals:
+        loop.add_signal_handler(number, stop.set)
+    task, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        await cancel_and_wait(task, stopping)
+        for number in signals:
+            loop.remove_signal_handler(number)
 
 
 def scheduler_maker(options: RunOptions) -> Callable[..., Scheduler]:

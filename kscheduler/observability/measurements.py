@@ -51,6 +51,8 @@ class ObservedRelease(Protocol):
     """A release of Kubernetes, as far as it decides which metrics there are."""
 
     @property
+    def version(self) -> str: ...
+    @property
     def features(self) -> Iterable[tuple[str, str, bool]]:
         """Return (name, stage, whether it is on) of feature gates."""
         ...
@@ -320,6 +322,7 @@ class Measurements:
         """Show the metrics of a release, and the gauges of its feature gates. To be called before the `show_` ones."""
         self._counts_entities = release.queue_counts_entities
         self._has_informer_metrics = release.has_informer_metrics
+        self.metrics.emulate(release.version)
         self.metrics.set_stages(release.metric_stages)
         for name, stage, is_on in release.features:
             self.metrics.kubernetes_feature_enabled.labels(name, stage).set(int(is_on))

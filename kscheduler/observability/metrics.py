@@ -218,6 +218,11 @@ class Metrics:
                 family.allow(allowed[family.name])
         self._disabled = disabled
 
+    def emulate(self, version: str) -> None:
+        """Show in version_info which release of Kubernetes is emulated, such as "1.37"."""
+        major, _, minor = version.partition(".")
+        self.version_info.labels("kube", __version__, version, f"{major}.{int(minor) - 1}").set(1)
+
     def set_stages(self, stages: Mapping[str, str]) -> None:
         """Have the help texts of metrics begin with other words: metric -> words in place of such as "[ALPHA]"."""
         for family in self.families:
@@ -453,6 +458,11 @@ class Metrics:
             "kubernetes_feature_enabled",
             "[BETA] Whether kscheduler behaves as kube-scheduler does with this feature gate on: 1 yes, 0 no.",
             ("name", "stage"),
+        )
+        self.version_info = self._gauges(
+            "version_info",
+            "[ALPHA] Always 1; binary is the version of kscheduler, emulation the release that is emulated.",
+            ("component", "binary", "emulation", "min_compat"),
         )
         self.kubernetes_build_info = self._gauges(
             "kubernetes_build_info",

@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 
 from kscheduler.client.kube import KubeClient
-from kscheduler.command.emulation import ASK_FOR_S, Choice, Emulations, choose, releases_of, warn_if_newer
+from kscheduler.command.emulation import (
+    ASK_FOR_S,
+    Choice,
+    Emulations,
+    choose,
+    releases_of,
+    served_version,
+    warn_if_newer,
+)
 from kscheduler.command.flags import RunOptions
 from kscheduler.command.running import emulations
 from kscheduler.config.load import default_config, parse_config
@@ -119,6 +127,28 @@ async def test_an_answer_without_a_version_is_not_waited_for(answer: str | Excep
 async def test_a_version_may_be_missing(document: dict[str, Any]) -> None:
     server = Apiserver(ManualClock(), [document])
     assert (await chosen(server)).emulation.config.release is RELEASE_1_36
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({"gitVersion": "v1.37.2", "major": "1", "minor": "37"}, "v1.37.2"),
+        ({"gitVersion": "v1.37.1-gke.9", "major": "1", "minor": "37+"}, "v1.37.1-gke.9"),
+        (
+            {"gitVersion": "v1.37.2", "major": "1", "minor": "37", "emulationMajor": "1", "emulationMinor": "37"},
+            "v1.37.2",
+        ),
+        (
+            {"gitVersion": "v1.37.2", "major": "1", "minor": "37", "emulationMajor": "1", "emulationMinor": "36"},
+            "1.36, emulated by v1.37.2",
+        ),
+        ({"gitVersion": "v0.0.0-master+x", "major": "1", "minor": "37"}, "1.37, v0.0.0-master+x"),
+        ({"gitVersion": "v1.36.3", "major": "", "minor": ""}, "v1.36.3"),
+        ({"gitVersion": "v1.36.3", "major": 1, "minor": None}, "v1.36.3"),
+    ],
+)
+def test_the_version_that_counts_is_what_the_apiserver_serves(document: dict[str, Any], expected: str) -> None:
+    assert served_version(document) == expected
 
 
 # --- a configuration that is not good for all releases ------------------------------------------------------------

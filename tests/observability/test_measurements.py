@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+from kscheduler import __version__
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.observability.measurements import Measurements, RestClientMeasurements
 from kscheduler.observability.metrics import Metrics
@@ -153,7 +154,10 @@ def test_the_stability_of_a_metric_is_that_of_the_release(metric: str, before: s
         assert f"# HELP {metric} {stage}" in shown(release)
 
 
-def test_the_gates_of_the_release_are_shown() -> None:
+def test_the_release_and_its_gates_are_shown() -> None:
+    for release, oldest in ((RELEASE_1_36, "1.35"), (RELEASE_1_37, "1.36")):
+        labels = f'binary="{__version__}",component="kube",emulation="{release.version}",min_compat="{oldest}"'
+        assert f"version_info{{{labels}}} 1.0" in shown(release)
     gate = 'kubernetes_feature_enabled{name="StorageCapacityScoring",stage='
     assert f'{gate}"ALPHA"}} 0.0' in shown(RELEASE_1_36)
     assert f'{gate}"BETA"}} 1.0' in shown(RELEASE_1_37)

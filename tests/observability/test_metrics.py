@@ -58,6 +58,7 @@ KUBE: dict[str, tuple[str, tuple[str, ...], tuple[float, float, int] | None]] = 
     "scheduler_queued_entities": ("gauge", ("queue", "type"), None),
     "scheduler_queue_incoming_entities_total": ("counter", ("queue", "event", "type"), None),
     "informer_store_resource_version": ("gauge", ("name", "group", "version", "resource"), None),
+    "version_info": ("gauge", ("component", "binary", "emulation", "min_compat"), None),
     "informer_queued_items": ("gauge", ("name", "group", "version", "resource"), None),
     "scheduler_permit_wait_duration_seconds": ("histogram", ("result",), (0.001, 2, 15)),
     "scheduler_cache_size": ("gauge", ("type",), None),
