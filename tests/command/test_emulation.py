@@ -28,7 +28,7 @@ from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, RELEASES, Rel
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import APIError, ConfigError, DecodeError, Forbidden, Unreachable
 from tests.client.fake_apiserver import FakeAPIServer
-from tests.command.test_running import kubeconfig
+from tests.command.kubeconfigs import kubeconfig
 from tests.config.documents import HEAD
 from tests.support.clocks import ManualClock, RealClock
 

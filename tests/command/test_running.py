@@ -7,7 +7,6 @@ import signal
 from pathlib import Path
 
 import pytest
-import yaml
 
 from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import User
@@ -17,19 +16,8 @@ from kscheduler.command.running import connect_reviewers, until_signal
 from kscheduler.errors import APIError, ConfigError
 from kscheduler.serving.options import AuthenticationOptions, AuthorizationOptions
 from tests.client.fake_apiserver import FakeAPIServer
+from tests.command.kubeconfigs import kubeconfig
 from tests.support.clocks import RealClock
-
-
-def kubeconfig(directory: Path, name: str, url: str) -> str:
-    path = directory / f"{name}.kubeconfig"
-    document = {
-        "clusters": [{"name": "c", "cluster": {"server": url}}],
-        "users": [{"name": "u", "user": {"token": f"token-of-{name}"}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    }
-    path.write_text(yaml.safe_dump(document))
-    return str(path)
 
 
 async def test_each_review_is_asked_for_with_the_credentials_of_its_flag(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from kscheduler.framework.plugins.volumebinding.scoring import DEFAULT_SHAPE, Sc
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_node, make_pod
 from tests.framework.plugins.volumebinding.both_forms import Judge
+from tests.framework.plugins.volumebinding.clusters import judges
 from tests.framework.plugins.volumebinding.objects import (
     HOSTNAME,
     make_capacity,
@@ -28,7 +29,6 @@ from tests.framework.plugins.volumebinding.objects import (
     pod_with,
 )
 from tests.framework.plugins.volumebinding.oracle import scores as scores_by_rules
-from tests.framework.plugins.volumebinding.test_forms import judges
 from tests.support.framework_bench import Bench
 
 CSI = "csi.example.com"
