@@ -78,7 +78,7 @@ func (w *world) build(loaded *config.KubeSchedulerConfiguration, cluster *cluste
 	// 1. The scheduler, with informers that are never started: their stores are filled here. The caches of assumed
 	// volumes look into these stores, too.
 	client := fake.NewClientset()
-	factory := scheduler.NewInformerFactory(client, 0)
+	factory := newInformerFactory(client)
 	made, err := scheduler.New(w.ctx, client, factory, nil, noRecorder,
 		scheduler.WithProfiles(watched(loaded.Profiles)...),
 		scheduler.WithFrameworkOutOfTreeRegistry(w.witness.registry()),
@@ -122,16 +122,16 @@ func (w *world) build(loaded *config.KubeSchedulerConfiguration, cluster *cluste
 func (w *world) addTwin(wanted *config.KubeSchedulerProfile, factory informers.SharedInformerFactory) error {
 	original := w.scheduler.Profiles[wanted.SchedulerName]
 	made := map[string]fwk.Plugin{}
-	built, err := frameworkruntime.NewFramework(w.ctx, recording(made), wanted,
+	options := append(snapshotOptions(w.snapshot),
 		frameworkruntime.WithComponentConfigVersion("kubescheduler.config.k8s.io/v1"),
 		frameworkruntime.WithClientSet(original.ClientSet()),
 		frameworkruntime.WithInformerFactory(factory),
 		frameworkruntime.WithSharedDRAManager(original.SharedDRAManager()),
 		frameworkruntime.WithSharedCSIManager(original.SharedCSIManager()),
 		frameworkruntime.WithPodGroupManager(original.PodGroupManager()),
-		frameworkruntime.WithSnapshotSharedLister(w.snapshot),
 		frameworkruntime.WithPodNominator(w.scheduler.SchedulingQueue),
 		frameworkruntime.WithParallelism(1))
+	built, err := frameworkruntime.NewFramework(w.ctx, recording(made), wanted, options...)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,8 @@ func (w *world) queueOrder(pods []*v1.Pod) []int {
 	queued := make([]*framework.QueuedPodInfo, len(pods))
 	order := make([]int, len(pods))
 	for i, pod := range pods {
-		queued[i] = &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod}, Timestamp: pod.CreationTimestamp.Time}
+		queued[i] = &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod}}
+		queued[i].Timestamp = pod.CreationTimestamp.Time
 		order[i] = i
 	}
 	sort.SliceStable(order, func(i, j int) bool { return less(queued[order[i]], queued[order[j]]) })
