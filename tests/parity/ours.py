@@ -18,6 +18,7 @@ from kscheduler.api.decode import convert_object
 from kscheduler.api.objects import LabelSelector
 from kscheduler.cache.cache import Cache
 from kscheduler.config.load import parse_config
+from kscheduler.config.releases import release_of
 from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.errors import InternalError
 from kscheduler.framework.algorithm import Decision as Placed
@@ -71,8 +72,10 @@ class World:
         nominations = Nominations()
         for pod in case.cluster.get("nominated", ()):
             nominations.nominate(read_pod(pod), None)
-        self.handle = Handle(table=self.cache.table, rng=random.Random(0), nominations=nominations)
-        config = read_config(json.dumps(case.config))
+        config = read_config(json.dumps(case.config), case.release)
+        self.handle = Handle(
+            table=self.cache.table, rng=random.Random(0), nominations=nominations, release=config.release
+        )
         self._profiles = {
             profile.scheduler_name: _Profile(profile, config.percentage_of_nodes_to_score, self.handle, form)
             for profile in config.profiles
@@ -137,8 +140,8 @@ def _fill_owners(handle: Handle, cluster: Mapping[str, Sequence[Object]]) -> Non
 
 
 @functools.lru_cache(maxsize=2)  # both forms have the same
-def read_config(text: str) -> SchedulerConfig:
-    return parse_config(text)
+def read_config(text: str, release: str) -> SchedulerConfig:
+    return parse_config(text, release=release_of(release))
 
 
 class _Profile:
