@@ -20,6 +20,7 @@ import (
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 )
@@ -131,7 +132,7 @@ func (w *world) addTwin(wanted *config.KubeSchedulerProfile, factory informers.S
 		frameworkruntime.WithPodGroupManager(original.PodGroupManager()),
 		frameworkruntime.WithPodNominator(w.scheduler.SchedulingQueue),
 		frameworkruntime.WithParallelism(1))
-	built, err := frameworkruntime.NewFramework(w.ctx, recording(made), wanted, options...)
+	built, err := frameworkruntime.NewFramework(w.ctx, recording(made, original), wanted, options...)
 	if err != nil {
 		return err
 	}
@@ -139,8 +140,9 @@ func (w *world) addTwin(wanted *config.KubeSchedulerProfile, factory informers.S
 	return nil
 }
 
-// recording is the in-tree registry, of which every plugin that is made is also put into a map.
-func recording(made map[string]fwk.Plugin) frameworkruntime.Registry {
+// recording is the in-tree registry, of which every plugin that is made is also put into a map. Plugins that can be made
+// only once over the same informers are those of the original.
+func recording(made map[string]fwk.Plugin, original framework.Framework) frameworkruntime.Registry {
 	registry := frameworkruntime.Registry{}
 	for name, factory := range plugins.NewInTreeRegistry() {
 		registry[name] = func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
@@ -149,6 +151,14 @@ func recording(made map[string]fwk.Plugin) frameworkruntime.Registry {
 				made[name] = plugin
 			}
 			return plugin, err
+		}
+	}
+	for _, plugin := range original.EnqueueExtensions() {
+		if plugin.Name() == dynamicresources.Name {
+			registry[dynamicresources.Name] = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+				made[dynamicresources.Name] = plugin
+				return plugin, nil
+			}
 		}
 	}
 	return registry
