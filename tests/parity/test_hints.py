@@ -130,6 +130,7 @@ class OurQueue:
 
     def __init__(self, case: HintCase) -> None:
         handle = World(case, BY_TABLE).handle
+        self._release = handle.release
         profile = read_config(json.dumps(case.config), case.release).profiles[0]
         framework = Framework(
             profile.scheduler_name, build(profile, handle), handle, observer=Measurements(), stopwatch=lambda: 0.0
@@ -141,13 +142,14 @@ class OurQueue:
             lambda queued: framework.sort_key(queued.pod_info.priority, queued.timestamp),
             framework.run_pre_enqueue,
             registered={profile.scheduler_name: registered},
+            release=handle.release,
         )
 
     def happen(self, change: Change) -> list[Happened]:
         if change.own is not None:
             assert change.new is not None
             return [self._update(change.own, read_pod(change.new))]
-        old, new, events = read(change)
+        old, new, events = read(change, self._release)
         return [
             Happened(event.label, {plugin: self._woken(plugin, event, old, new) for plugin in self.plugins})
             for event in events
@@ -166,7 +168,7 @@ class OurQueue:
             self._reject(pod, plugin)
             self._queue.update(pod.pod, new, 0.0)
             woken[plugin] = [position] if self._take_woken([new]) else []
-        return Happened(" ".join(event.label for event in pod_events(pod.pod, new.pod)), woken)
+        return Happened(" ".join(event.label for event in pod_events(pod.pod, new.pod, self._release)), woken)
 
     def _reject(self, pod: PodInfo, plugin: str) -> None:
         self._queue.add(pod, 0.0)
