@@ -69,10 +69,10 @@ class World:
 
     def __init__(self, case: Case, form: str) -> None:
         self.cache = Cache()
+        config = read_config(json.dumps(case.config), case.release)
         nominations = Nominations()
         for pod in case.cluster.get("nominated", ()):
-            nominations.nominate(read_pod(pod), None)
-        config = read_config(json.dumps(case.config), case.release)
+            nominations.nominate(read_pod(pod, config.release), None)
         self.handle = Handle(
             table=self.cache.table, rng=random.Random(0), nominations=nominations, release=config.release
         )
@@ -89,7 +89,7 @@ class World:
             profile.framework.algorithm._next_start_row = 0  # the detour has looked at nodes
 
     def decide(self, document: Object) -> Decision:
-        pod = read_pod(document)
+        pod = read_pod(document, self.handle.release)
         return self._profiles[pod.pod.spec.scheduler_name].decide(pod, self.cache.table)
 
     def queue_order(self, documents: Sequence[Object]) -> list[int]:
@@ -105,7 +105,7 @@ class World:
 
     def assume(self, document: Object, node_name: str) -> None:
         """Put the pod that was decided about last on the node, with the volumes it was found to get there."""
-        pod = read_pod(document)
+        pod = read_pod(document, self.handle.release)
         self.cache.assume(pod, node_name)
         self._profiles[pod.pod.spec.scheduler_name].reserve(pod, node_name)
 

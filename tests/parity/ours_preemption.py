@@ -54,12 +54,12 @@ class PreemptionWorld:
     """A cluster with the framework of its profile; `form` says how dry runs are made."""
 
     def __init__(self, case: Case, form: str) -> None:
+        config = read_config(json.dumps(case.config), case.release)
         self._cache = Cache()
         self._evictions = _NotedEvictions()
         self._nominations = Nominations()
         for pod in case.cluster.get("nominated", ()):
-            self._nominations.nominate(read_pod(pod), None)
-        config = read_config(json.dumps(case.config), case.release)
+            self._nominations.nominate(read_pod(pod, config.release), None)
         profiles: dict[str, ProfileHandle] = {}
         self._handle = Handle(
             table=self._cache.table,
@@ -101,15 +101,16 @@ class PreemptionWorld:
             for node in case.cluster["nodes"]:
                 self._cache.set_node(read_node(node))
             for pod in case.cluster["pods"]:
-                self._cache.set_pod(read_pod(pod))
+                self._cache.set_pod(read_pod(pod, self._handle.release))
         else:
             fill(self._cache, case, lambda document: self.preempt(document, Preempted()))
         inform(self._handle.volumes, case.cluster, detours)
 
     def preempt(self, document: Object, theirs: Preempted) -> Preempted:
         """`theirs` says in which order nodes are tried, which is by chance."""
-        pod = read_pod(document)
-        self._nominations.nominate(read_pod(self._current.get(pod.uid, document)), None)
+        pod = read_pod(document, self._handle.release)
+        current = self._current.get(pod.uid, document)
+        self._nominations.nominate(read_pod(current, self._handle.release), None)
         found = self._watched.begin([tried.node for tried in theirs.tried])
         self._evictions.begin_notes()
         outcome = self._framework.schedule_pod(CycleState(), pod)

@@ -50,7 +50,7 @@ class LaneWorld(World):
 
     def place(self, document: Object) -> tuple[str, int] | None:
         """Return the node that the lane chooses for one pod and how many fit; nothing stays counted."""
-        pod = read_pod(document)
+        pod = read_pod(document, self.handle.release)
         if self._frameworks[pod.pod.spec.scheduler_name].run_pre_enqueue(pod) is not None:
             return None  # it never comes so far
         found = self.lane.place([pod])

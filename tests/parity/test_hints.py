@@ -137,7 +137,7 @@ class OurQueue:
         )
         registered = framework.events_by_plugin()
         self.plugins = sorted(registered.keys() - UNKNOWN_TO_US)
-        self._pods = [read_pod(pod) for pod in case.pending]
+        self._pods = [read_pod(pod, handle.release) for pod in case.pending]
         self._queue = SchedulingQueue(
             lambda queued: framework.sort_key(queued.pod_info.priority, queued.timestamp),
             framework.run_pre_enqueue,
@@ -148,7 +148,7 @@ class OurQueue:
     def happen(self, change: Change) -> list[Happened]:
         if change.own is not None:
             assert change.new is not None
-            return [self._update(change.own, read_pod(change.new))]
+            return [self._update(change.own, read_pod(change.new, self._release))]
         old, new, events = read(change, self._release)
         return [
             Happened(event.label, {plugin: self._woken(plugin, event, old, new) for plugin in self.plugins})
