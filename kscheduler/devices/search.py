@@ -29,7 +29,7 @@ from kscheduler.devices.pools import Pool
 from kscheduler.devices.requests import Variant
 from kscheduler.devices.selection import SelectorError, Selectors
 from kscheduler.devices.slice_index import NodePools
-from kscheduler.devices.slices import DeviceRecord
+from kscheduler.devices.slices import NO, UNKNOWN, YES, DeviceRecord, NodeTarget
 from kscheduler.devices.taints import are_tolerated
 from kscheduler.errors import DecodeError
 
@@ -161,7 +161,6 @@ class Search:
         self._chosen: dict[DeviceID, set[int]] = {}  # device -> the claims it is chosen for
         self._consumed = ConsumedCounters(available)
         self._shares: dict[DeviceID, list[Mapping[str, int]]] = {}  # device -> what each chosen share of it consumes
-        self._selected: dict[tuple[Variant, DeviceRecord], bool] = {}
         self._amounts: dict[tuple[Variant, DeviceRecord], dict[str, Quantity] | None] = {}
 
     def run(self, claims: Sequence[ClaimWants]) -> bool:
@@ -285,27 +284,21 @@ class Search:
         """Return whether a device is one that a request asks for and this node can use, in use or not."""
         if device.has_binding_conditions and not self._features.binding_conditions:
             return False
-        key = variant, device
-        known = self._selected.get(key)
-        if known is None:
-            known = self._selected[key] = self._matches_selectors(variant, device) and self._is_for_node(device)
-        return known
+        for selector in variant.selectors:
+            answers = device.slice.answers(selector.expression)
+            answer = answers[device.index]
+            if answer == UNKNOWN:
+                answer = YES if self._evaluate(selector.expression, selector.place, device) else NO
+                answers[device.index] = answer
+            if answer == NO:
+                return False
+        return device.target is None or self._is_for_node(device.target)
 
-    def _is_for_node(self, device: DeviceRecord) -> bool:
+    def _is_for_node(self, target: NodeTarget) -> bool:
         try:
-            return device.target is None or device.target.matches(self._node)
+            return target.matches(self._node)
         except DecodeError as error:
             raise AllocationError(str(error)) from None
-
-    def _matches_selectors(self, variant: Variant, device: DeviceRecord) -> bool:
-        for selector in variant.selectors:
-            answer = device.slice.answer(selector.expression, device)
-            if answer is None:
-                answer = self._evaluate(selector.expression, selector.place, device)
-                device.slice.keep_answer(selector.expression, device, answer)
-            if not answer:
-                return False
-        return True
 
     def _evaluate(self, expression: str, place: str, device: DeviceRecord) -> bool:
         self._check_time()

@@ -25,7 +25,7 @@ AttributeValue = tuple[str, str | int | bool]  # type, value: equal values of di
 UNKNOWN_VALUE: AttributeValue = ("", "")  # of a type that is not known here
 
 _MAX_EXPRESSIONS = 64  # of which a slice keeps the answers: more than the classes and claims for its devices use
-_UNKNOWN, _NO, _YES = 0, 1, 2  # answers of a selector
+UNKNOWN, NO, YES = 0, 1, 2  # answers of a selector
 
 _NO_ATTRIBUTES: Mapping[str, DeviceAttribute] = {}
 
@@ -78,12 +78,14 @@ class DeviceRecord:
         "capacity",
         "consumption",
         "device",
+        "has_binding_conditions",
         "id",
         "index",
         "name",
         "slice",
         "taints",
         "target",
+        "uses_counters",
         "view",
     )
 
@@ -105,6 +107,8 @@ class DeviceRecord:
             for consumed in device.consumes_counters or ()
             for name, counter in (consumed.counters or {}).items()
         )
+        self.uses_counters = bool(device.consumes_counters)
+        self.has_binding_conditions = bool(device.binding_conditions)
         self.view = DeviceView(owner.driver, self.attributes, device.capacity or {}, self.allows_multiple)
 
     def attribute(self, name: str) -> AttributeValue | None:
@@ -114,14 +118,6 @@ class DeviceRecord:
             domain, slash, bare = name.partition("/")
             found = self.attributes.get(bare) if slash and domain == self.slice.driver else None
         return None if found is None else _value_of(found)
-
-    @property
-    def uses_counters(self) -> bool:
-        return bool(self.device.consumes_counters)
-
-    @property
-    def has_binding_conditions(self) -> bool:
-        return bool(self.device.binding_conditions)
 
 
 def _value_of(attribute: DeviceAttribute) -> AttributeValue:
@@ -189,16 +185,11 @@ class SliceRecord:
         except QuantityError as error:
             raise AllocationError(f"ResourceSlice {self.name}, device {device.name}: {error}") from None
 
-    def answer(self, expression: str, device: DeviceRecord) -> bool | None:
-        """Return what a selector said of one of the slice's devices, or None if it has not been asked."""
-        answers = self._answers.get(expression)
-        answer = _UNKNOWN if answers is None else answers[device.index]
-        return None if answer == _UNKNOWN else answer == _YES
-
-    def keep_answer(self, expression: str, device: DeviceRecord, answer: bool) -> None:
+    def answers(self, expression: str) -> bytearray:
+        """Return what a selector said of each device: UNKNOWN, NO or YES, to be completed by the caller."""
         answers = self._answers.get(expression)
         if answers is None:
             if len(self._answers) >= _MAX_EXPRESSIONS:
                 del self._answers[next(iter(self._answers))]
             answers = self._answers[expression] = bytearray(len(self.devices))
-        answers[device.index] = _YES if answer else _NO
+        return answers
