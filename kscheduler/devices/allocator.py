@@ -17,7 +17,7 @@ from kscheduler.devices.results import make_allocation
 from kscheduler.devices.search import MAX_RESULTS, ClaimWants, Features, Search, Want
 from kscheduler.devices.selection import Selectors
 from kscheduler.devices.slice_index import NodePools, SliceIndex
-from kscheduler.devices.slices import DeviceRecord
+from kscheduler.devices.slices import ParsedDevice
 
 __all__ = ["AllocationError", "Allocator", "PoolError", "SearchStopped"]
 
@@ -133,7 +133,7 @@ class Allocator:
     def _want_variant(self, variant: Variant, pools: NodePools, search: Search) -> Want:
         if not variant.wants_all:
             return Want(variant, variant.count)
-        devices: list[DeviceRecord] = []
+        devices: list[ParsedDevice] = []
         for pool in pools.pools:
             if not pool.is_usable:
                 problem = "being updated" if pool.is_incomplete else "invalid"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from kscheduler.api.exact_quantity import QuantityError
 from kscheduler.devices.amounts import parse_amount
 from kscheduler.devices.errors import AllocationError
-from kscheduler.devices.slices import DeviceRecord, PoolID, SliceRecord
+from kscheduler.devices.slices import ParsedDevice, ParsedSlice, PoolID
 
 Counters = Mapping[str, Mapping[str, int]]  # counter set -> counter -> amount
 
@@ -23,7 +23,7 @@ class PoolCounters:
     """The counters of a pool, and its devices that consume some, on this node or not."""
 
     totals: Counters
-    consumers: tuple[DeviceRecord, ...]
+    consumers: tuple[ParsedDevice, ...]
     fault: str = ""  # why they cannot be relied upon, "" if they can
 
 
@@ -34,7 +34,7 @@ class Pool:
     id: PoolID
     is_incomplete: bool = False
     fault: str = ""  # why the pool is invalid, "" if it is not
-    devices: tuple[DeviceRecord, ...] = ()  # those of slices that the node can use, by the slice's name
+    devices: tuple[ParsedDevice, ...] = ()  # those of slices that the node can use, by the slice's name
     counters: PoolCounters = field(default_factory=lambda: PoolCounters({}, ()))
     has_binding_conditions: bool = False
 
@@ -58,7 +58,7 @@ def sort_pools(pools: Iterable[Pool]) -> list[Pool]:
 class PoolSlices:
     """All slices of one pool, of any generation, with the pools that were built of them for nodes."""
 
-    __slots__ = ("_counters", "_kept", "has_partitions", "hides_groups", "id", "records")
+    __slots__ = ("_counters", "_kept", "has_partitions", "hides_groups", "id", "members")
 
     _MAX_KEPT = 4096  # pools for nodes; nodes that use the same slices share one
 
@@ -66,26 +66,26 @@ class PoolSlices:
         self.id = pool
         self.has_partitions = has_partitions  # is the gate DRAPartitionableDevices on?
         self.hides_groups = hides_groups  # are slices that use compatibility groups left out?
-        self.records: list[SliceRecord] = []
-        self._kept: dict[tuple[SliceRecord, ...], Pool | None] = {}
-        self._counters: dict[tuple[SliceRecord, ...], PoolCounters] = {}
+        self.members: list[ParsedSlice] = []
+        self._kept: dict[tuple[ParsedSlice, ...], Pool | None] = {}
+        self._counters: dict[tuple[ParsedSlice, ...], PoolCounters] = {}
 
-    def add(self, record: SliceRecord) -> None:
-        self.records.append(record)
+    def add(self, parsed: ParsedSlice) -> None:
+        self.members.append(parsed)
         self._forget()
 
-    def remove(self, record: SliceRecord) -> None:
-        self.records.remove(record)
+    def remove(self, parsed: ParsedSlice) -> None:
+        self.members.remove(parsed)
         self._forget()
 
-    def _is_hidden(self, record: SliceRecord) -> bool:
-        return self.hides_groups and record.uses_compatibility_groups
+    def _is_hidden(self, parsed: ParsedSlice) -> bool:
+        return self.hides_groups and parsed.uses_compatibility_groups
 
     def _forget(self) -> None:
         self._kept.clear()
         self._counters.clear()
 
-    def seen_by_node(self, relevant: tuple[SliceRecord, ...]) -> Pool | None:
+    def seen_by_node(self, relevant: tuple[ParsedSlice, ...]) -> Pool | None:
         """Return the pool for a node that can use these slices, all of one generation; None if that is obsolete."""
         if relevant in self._kept:
             return self._kept[relevant]
@@ -94,25 +94,25 @@ class PoolSlices:
         pool = self._kept[relevant] = self._build(relevant)
         return pool
 
-    def _build(self, relevant: tuple[SliceRecord, ...]) -> Pool | None:
+    def _build(self, relevant: tuple[ParsedSlice, ...]) -> Pool | None:
         generation, expected = relevant[0].generation, relevant[0].slice_count
-        others: tuple[SliceRecord, ...] = ()
+        others: tuple[ParsedSlice, ...] = ()
         if len(relevant) != expected:
-            if any(record.generation > generation for record in self.records):
+            if any(parsed.generation > generation for parsed in self.members):
                 return None
             current = [
-                record for record in self.records if record.generation == generation and not self._is_hidden(record)
+                parsed for parsed in self.members if parsed.generation == generation and not self._is_hidden(parsed)
             ]
             if len(current) != expected:
                 return Pool(self.id, is_incomplete=True)
             if len(relevant) < len(current):
-                names = {record.name for record in relevant}
-                others = tuple(record for record in current if record.name not in names)
-        return self._join(tuple(sorted(relevant, key=lambda record: record.name)), others)
+                names = {parsed.name for parsed in relevant}
+                others = tuple(parsed for parsed in current if parsed.name not in names)
+        return self._join(tuple(sorted(relevant, key=lambda parsed: parsed.name)), others)
 
-    def _join(self, relevant: tuple[SliceRecord, ...], others: tuple[SliceRecord, ...]) -> Pool:
-        with_devices = [record for record in relevant if not (self.has_partitions and record.has_counters)]
-        devices = tuple(device for record in with_devices for device in record.devices)
+    def _join(self, relevant: tuple[ParsedSlice, ...], others: tuple[ParsedSlice, ...]) -> Pool:
+        with_devices = [parsed for parsed in relevant if not (self.has_partitions and parsed.has_counters)]
+        devices = tuple(device for parsed in with_devices for device in parsed.devices)
         fault = _duplicate_name(devices)
         if fault:
             return Pool(self.id, fault=fault)
@@ -126,18 +126,18 @@ class PoolSlices:
             has_binding_conditions=any(device.device.binding_conditions is not None for device in devices),
         )
 
-    def _counters_of(self, relevant: tuple[SliceRecord, ...], others: tuple[SliceRecord, ...]) -> PoolCounters:
+    def _counters_of(self, relevant: tuple[ParsedSlice, ...], others: tuple[ParsedSlice, ...]) -> PoolCounters:
         """Return the counters of these slices, which are the same for all nodes of a pool with few exceptions."""
         if not self.has_partitions:
             return PoolCounters({}, ())
-        records = tuple(sorted((*relevant, *others), key=lambda record: record.name))
-        known = self._counters.get(records)
+        members = tuple(sorted((*relevant, *others), key=lambda parsed: parsed.name))
+        known = self._counters.get(members)
         if known is None:
-            known = self._counters[records] = _count(records)
+            known = self._counters[members] = _count(members)
         return known
 
 
-def _duplicate_name(devices: Sequence[DeviceRecord]) -> str:
+def _duplicate_name(devices: Sequence[ParsedDevice]) -> str:
     names: set[str] = set()
     for device in devices:
         if device.name in names:
@@ -146,10 +146,10 @@ def _duplicate_name(devices: Sequence[DeviceRecord]) -> str:
     return ""
 
 
-def _count(records: Sequence[SliceRecord]) -> PoolCounters:
+def _count(members: Sequence[ParsedSlice]) -> PoolCounters:
     totals: dict[str, dict[str, int]] = {}
-    for record in records:
-        for each in record.published.spec.shared_counters or ():
+    for parsed in members:
+        for each in parsed.published.spec.shared_counters or ():
             if each.name in totals:
                 return PoolCounters({}, (), f"duplicate counter set name {each.name}")
             try:
@@ -157,14 +157,14 @@ def _count(records: Sequence[SliceRecord]) -> PoolCounters:
                     name: parse_amount(counter.value) for name, counter in (each.counters or {}).items()
                 }
             except QuantityError as error:
-                raise AllocationError(f"ResourceSlice {record.name}, counter set {each.name}: {error}") from None
+                raise AllocationError(f"ResourceSlice {parsed.name}, counter set {each.name}: {error}") from None
     consumers = tuple(
-        device for record in records if not record.has_counters for device in record.devices if device.uses_counters
+        device for parsed in members if not parsed.has_counters for device in parsed.devices if device.uses_counters
     )
     return PoolCounters(totals, consumers, _unknown_counter(consumers, totals))
 
 
-def _unknown_counter(consumers: Iterable[DeviceRecord], totals: Counters) -> str:
+def _unknown_counter(consumers: Iterable[ParsedDevice], totals: Counters) -> str:
     for device in consumers:
         for consumed in device.device.consumes_counters or ():
             if consumed.counter_set not in totals:

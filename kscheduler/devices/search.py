@@ -29,7 +29,7 @@ from kscheduler.devices.pools import Pool
 from kscheduler.devices.requests import Variant
 from kscheduler.devices.selection import SelectorError, Selectors
 from kscheduler.devices.slice_index import NodePools
-from kscheduler.devices.slices import NO, UNKNOWN, YES, DeviceRecord, NodeTarget
+from kscheduler.devices.slices import NO, UNKNOWN, YES, NodeTarget, ParsedDevice
 from kscheduler.devices.taints import are_tolerated
 from kscheduler.errors import DecodeError
 
@@ -63,7 +63,7 @@ class Want:
 
     variant: Variant
     count: int
-    all_devices: Sequence[DeviceRecord] | None = None  # for allocation mode All
+    all_devices: Sequence[ParsedDevice] | None = None  # for allocation mode All
 
 
 @dataclass(slots=True, eq=False)
@@ -82,7 +82,7 @@ class Choice:
     """A device that was chosen for a request."""
 
     variant: Variant
-    device: DeviceRecord
+    device: ParsedDevice
     is_marked: bool  # as in use; shared devices are not
     reserved_in: Pool | None  # the pool whose counters it consumes
     share_id: str | None = None
@@ -161,7 +161,7 @@ class Search:
         self._chosen: dict[DeviceID, set[int]] = {}  # device -> the claims it is chosen for
         self._consumed = ConsumedCounters(available)
         self._shares: dict[DeviceID, list[Mapping[str, int]]] = {}  # device -> what each chosen share of it consumes
-        self._amounts: dict[tuple[Variant, DeviceRecord], dict[str, Quantity] | None] = {}
+        self._amounts: dict[tuple[Variant, ParsedDevice], dict[str, Quantity] | None] = {}
 
     def run(self, claims: Sequence[ClaimWants]) -> bool:
         """Fill `results` and return True, or return False if there is no solution.
@@ -280,7 +280,7 @@ class Search:
             return chosen is not None and claim in chosen
         return bool(chosen) or device in self._state.devices
 
-    def is_selectable(self, variant: Variant, device: DeviceRecord) -> bool:
+    def is_selectable(self, variant: Variant, device: ParsedDevice) -> bool:
         """Return whether a device is one that a request asks for and this node can use, in use or not."""
         if device.has_binding_conditions and not self._features.binding_conditions:
             return False
@@ -300,7 +300,7 @@ class Search:
         except DecodeError as error:
             raise AllocationError(str(error)) from None
 
-    def _evaluate(self, expression: str, place: str, device: DeviceRecord) -> bool:
+    def _evaluate(self, expression: str, place: str, device: ParsedDevice) -> bool:
         self._check_time()
         try:
             compiled = self._selectors.get(expression)
@@ -316,14 +316,14 @@ class Search:
                 f"{place} on device {show_device(device.id)}: CEL runtime error: {error}{hint}"
             ) from None
 
-    def _has_capacity(self, variant: Variant, device: DeviceRecord) -> bool:
+    def _has_capacity(self, variant: Variant, device: ParsedDevice) -> bool:
         """Return whether the device has what the request consumes, beside all that is consumed already."""
         if not self._features.consumable_capacity:
             return True
         amounts = self._amounts_of(variant, device, show_device(device.id))
         return amounts is not None and self._has_left(device, amounts)
 
-    def offers_capacity(self, variant: Variant, device: DeviceRecord) -> bool:
+    def offers_capacity(self, variant: Variant, device: ParsedDevice) -> bool:
         """Return whether the device, for a request for all devices, has enough capacity.
 
         Whether it is used up is asked here only in releases that leave out used-up devices.
@@ -337,7 +337,7 @@ class Search:
             return self._has_left(device, amounts)
         return all(amount_of(amount) <= device.capacity[name].limit for name, amount in amounts.items())
 
-    def _amounts_of(self, variant: Variant, device: DeviceRecord, shown: str) -> dict[str, Quantity] | None:
+    def _amounts_of(self, variant: Variant, device: ParsedDevice, shown: str) -> dict[str, Quantity] | None:
         if not device.capacity:
             return None if variant.capacity else {}
         key = variant, device
@@ -348,7 +348,7 @@ class Search:
                 raise AllocationError(f"{variant.place}: checking capacity for device {shown}: {error}") from None
         return self._amounts[key]
 
-    def _has_left(self, device: DeviceRecord, amounts: Mapping[str, Quantity]) -> bool:
+    def _has_left(self, device: ParsedDevice, amounts: Mapping[str, Quantity]) -> bool:
         allocated = self._state.capacity.get(device.id, {})
         shares = self._shares.get(device.id, ())
         for name, amount in amounts.items():
@@ -361,7 +361,7 @@ class Search:
 
     # --- taking a device and giving it back -------------------------------------------------------------------------
 
-    def _take(self, claim: int, variant: Variant, device: DeviceRecord, *, is_needed: bool) -> Choice | None:
+    def _take(self, claim: int, variant: Variant, device: ParsedDevice, *, is_needed: bool) -> Choice | None:
         """Take a selectable device for a claim if it can be allocated, else return None.
 
         `is_needed`: there is no other possibility. A violated constraint is then an error.

@@ -1,7 +1,7 @@
 """ResourceSlices in the form that the search reads: parsed once for each object, with what selectors said of devices.
 
-A record belongs to one ResourceSlice object as it was served. Objects are immutable, so what was found out about a
-record's devices holds until the object is replaced, for all nodes and cycles.
+A parsed slice belongs to one ResourceSlice object as it was served. Objects are immutable, so what was found out about
+its devices holds until the object is replaced, for all nodes and cycles.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _compile(selector: NodeSelector) -> RequiredNodeAffinity:
     return RequiredNodeAffinity((), tuple(terms))
 
 
-class DeviceRecord:
+class ParsedDevice:
     """A device. `consumption` is what it takes of its pool's counters: (counter set, counter, amount)."""
 
     __slots__ = (
@@ -89,7 +89,7 @@ class DeviceRecord:
         "view",
     )
 
-    def __init__(self, owner: SliceRecord, index: int, device: Device) -> None:
+    def __init__(self, owner: ParsedSlice, index: int, device: Device) -> None:
         self.device = device
         self.slice = owner
         self.index = index  # in the slice
@@ -132,7 +132,7 @@ def _value_of(attribute: DeviceAttribute) -> AttributeValue:
     return UNKNOWN_VALUE
 
 
-class SliceRecord:
+class ParsedSlice:
     """A slice. Its devices are parsed when they are first asked for."""
 
     __slots__ = (
@@ -169,19 +169,19 @@ class SliceRecord:
             if device.consumes_counters
             for consumed in device.consumes_counters
         )
-        self._devices: tuple[DeviceRecord, ...] | None = None
+        self._devices: tuple[ParsedDevice, ...] | None = None
         self._answers: dict[str, bytearray] = {}  # expression -> for each device, what it said
 
     @property
-    def devices(self) -> Sequence[DeviceRecord]:
+    def devices(self) -> Sequence[ParsedDevice]:
         """The devices in the order of the slice. Raises AllocationError if an amount is no quantity."""
         if self._devices is None:
             self._devices = tuple(self._parse(i, device) for i, device in enumerate(self.published.spec.devices or ()))
         return self._devices
 
-    def _parse(self, index: int, device: Device) -> DeviceRecord:
+    def _parse(self, index: int, device: Device) -> ParsedDevice:
         try:
-            return DeviceRecord(self, index, device)
+            return ParsedDevice(self, index, device)
         except QuantityError as error:
             raise AllocationError(f"ResourceSlice {self.name}, device {device.name}: {error}") from None
 
