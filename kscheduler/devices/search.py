@@ -27,7 +27,7 @@ from kscheduler.devices.counters import AvailableCounters, ConsumedCounters
 from kscheduler.devices.errors import AllocationError, SearchStopped
 from kscheduler.devices.pools import Pool
 from kscheduler.devices.requests import Variant
-from kscheduler.devices.selection import SelectorError, Selectors
+from kscheduler.devices.selection import DeviceView, SelectorError, Selectors
 from kscheduler.devices.slice_index import NodePools
 from kscheduler.devices.slices import NO, UNKNOWN, YES, NodeTarget, ParsedDevice
 from kscheduler.devices.taints import are_tolerated
@@ -157,6 +157,7 @@ class Search:
         self._draw_share_id = draw_share_id
         self._should_stop = should_stop
         self._looked_at = 0
+        self._seen: tuple[ParsedDevice, DeviceView] | None = None  # the last device that a selector was asked about
         self._stack: list[EndOfClaim | ChoiceOfAlternative | ChoiceOfDevice] = []
         self._chosen: dict[DeviceID, set[int]] = {}  # device -> the claims it is chosen for
         self._consumed = ConsumedCounters(available)
@@ -307,7 +308,9 @@ class Search:
         except SelectorError as error:
             raise AllocationError(f"{place}: CEL compile error: {error}") from None
         try:
-            return compiled.matches(device.view)
+            if self._seen is None or self._seen[0] is not device:
+                self._seen = device, device.view()
+            return compiled.matches(self._seen[1])
         except SelectorError as error:
             if not self._rules.selector_errors_name_device:
                 raise AllocationError(f"{place}: CEL runtime error: {error}") from None

@@ -86,7 +86,6 @@ class ParsedDevice:
         "taints",
         "target",
         "uses_counters",
-        "view",
     )
 
     def __init__(self, owner: ParsedSlice, index: int, device: Device) -> None:
@@ -109,7 +108,10 @@ class ParsedDevice:
         )
         self.uses_counters = bool(device.consumes_counters)
         self.has_binding_conditions = bool(device.binding_conditions)
-        self.view = DeviceView(owner.driver, self.attributes, device.capacity or {}, self.allows_multiple)
+
+    def view(self) -> DeviceView:
+        """Return what selectors see. It is not kept, since it grows as they read it."""
+        return DeviceView(self.slice.driver, self.attributes, self.device.capacity or {}, self.allows_multiple)
 
     def attribute(self, name: str) -> AttributeValue | None:
         """Look up a fully qualified name (`domain/name`); the driver's domain is that of bare names."""
