@@ -8,7 +8,7 @@ matter only for completeness and for the counters that their devices share.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kscheduler.api.exact_quantity import QuantityError
 from kscheduler.devices.amounts import parse_amount
@@ -27,6 +27,9 @@ class PoolCounters:
     fault: str = ""  # why they cannot be relied upon, "" if they can
 
 
+NO_COUNTERS = PoolCounters({}, ())
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
     """A pool for one node. One that is incomplete or invalid has no devices."""
@@ -35,7 +38,7 @@ class Pool:
     is_incomplete: bool = False
     fault: str = ""  # why the pool is invalid, "" if it is not
     devices: tuple[ParsedDevice, ...] = ()  # those of slices that the node can use, by the slice's name
-    counters: PoolCounters = field(default_factory=lambda: PoolCounters({}, ()))
+    counters: PoolCounters = NO_COUNTERS
     has_binding_conditions: bool = False
 
     @property
@@ -55,12 +58,28 @@ def sort_pools(pools: Iterable[Pool]) -> list[Pool]:
     return sorted(pools, key=lambda pool: (pool.has_binding_conditions, pool.id))
 
 
+class Generation:
+    """The slices of one generation of a pool, and what is the same for all nodes that see it."""
+
+    __slots__ = ("_counters", "members")
+
+    def __init__(self, members: Sequence[ParsedSlice]) -> None:
+        self.members = members
+        self._counters: PoolCounters | None = None
+
+    @property
+    def counters(self) -> PoolCounters:
+        if self._counters is None:
+            self._counters = _count(self.members)
+        return self._counters
+
+
 class PoolSlices:
     """All slices of one pool, of any generation, with the pools that were built of them for nodes."""
 
-    __slots__ = ("_counters", "_kept", "has_partitions", "hides_groups", "id", "members")
+    __slots__ = ("_generations", "_kept", "has_partitions", "hides_groups", "id", "members")
 
-    _MAX_KEPT = 4096  # pools for nodes; nodes that use the same slices share one
+    _MAX_KEPT = 16_384  # pools for nodes; nodes that use the same slices share one
 
     def __init__(self, pool: PoolID, *, has_partitions: bool, hides_groups: bool) -> None:
         self.id = pool
@@ -68,7 +87,7 @@ class PoolSlices:
         self.hides_groups = hides_groups  # are slices that use compatibility groups left out?
         self.members: list[ParsedSlice] = []
         self._kept: dict[tuple[ParsedSlice, ...], Pool | None] = {}
-        self._counters: dict[tuple[ParsedSlice, ...], PoolCounters] = {}
+        self._generations: dict[int, Generation] = {}
 
     def add(self, parsed: ParsedSlice) -> None:
         self.members.append(parsed)
@@ -78,12 +97,9 @@ class PoolSlices:
         self.members.remove(parsed)
         self._forget()
 
-    def _is_hidden(self, parsed: ParsedSlice) -> bool:
-        return self.hides_groups and parsed.uses_compatibility_groups
-
     def _forget(self) -> None:
         self._kept.clear()
-        self._counters.clear()
+        self._generations.clear()
 
     def seen_by_node(self, relevant: tuple[ParsedSlice, ...]) -> Pool | None:
         """Return the pool for a node that can use these slices, all of one generation; None if that is obsolete."""
@@ -95,28 +111,34 @@ class PoolSlices:
         return pool
 
     def _build(self, relevant: tuple[ParsedSlice, ...]) -> Pool | None:
-        generation, expected = relevant[0].generation, relevant[0].slice_count
-        others: tuple[ParsedSlice, ...] = ()
+        number, expected = relevant[0].generation, relevant[0].slice_count
+        if not self._generations:
+            self._generations = self._sort()
+        generation = self._generations[number]
         if len(relevant) != expected:
-            if any(parsed.generation > generation for parsed in self.members):
+            if number < max(self._generations):
                 return None
-            current = [
-                parsed for parsed in self.members if parsed.generation == generation and not self._is_hidden(parsed)
-            ]
-            if len(current) != expected:
+            if len(generation.members) != expected:
                 return Pool(self.id, is_incomplete=True)
-            if len(relevant) < len(current):
-                names = {parsed.name for parsed in relevant}
-                others = tuple(parsed for parsed in current if parsed.name not in names)
-        return self._join(tuple(sorted(relevant, key=lambda parsed: parsed.name)), others)
+        elif len(relevant) != len(generation.members):
+            generation = Generation(relevant)  # the pool has more slices than it says, which are not looked at
+        return self._join(sorted(relevant, key=lambda parsed: parsed.name), generation)
 
-    def _join(self, relevant: tuple[ParsedSlice, ...], others: tuple[ParsedSlice, ...]) -> Pool:
+    def _sort(self) -> dict[int, Generation]:
+        members: dict[int, list[ParsedSlice]] = {}
+        for parsed in self.members:
+            of_number = members.setdefault(parsed.generation, [])
+            if not (self.hides_groups and parsed.uses_compatibility_groups):
+                of_number.append(parsed)
+        return {number: Generation(each) for number, each in members.items()}
+
+    def _join(self, relevant: Sequence[ParsedSlice], generation: Generation) -> Pool:
         with_devices = [parsed for parsed in relevant if not (self.has_partitions and parsed.has_counters)]
         devices = tuple(device for parsed in with_devices for device in parsed.devices)
         fault = _duplicate_name(devices)
         if fault:
             return Pool(self.id, fault=fault)
-        counters = self._counters_of(relevant, others)
+        counters = generation.counters if self.has_partitions else NO_COUNTERS
         if counters.fault:
             return Pool(self.id, fault=counters.fault)
         return Pool(
@@ -125,16 +147,6 @@ class PoolSlices:
             counters=counters,
             has_binding_conditions=any(device.device.binding_conditions is not None for device in devices),
         )
-
-    def _counters_of(self, relevant: tuple[ParsedSlice, ...], others: tuple[ParsedSlice, ...]) -> PoolCounters:
-        """Return the counters of these slices, which are the same for all nodes of a pool with few exceptions."""
-        if not self.has_partitions:
-            return PoolCounters({}, ())
-        members = tuple(sorted((*relevant, *others), key=lambda parsed: parsed.name))
-        known = self._counters.get(members)
-        if known is None:
-            known = self._counters[members] = _count(members)
-        return known
 
 
 def _duplicate_name(devices: Sequence[ParsedDevice]) -> str:

@@ -6,15 +6,20 @@ stay is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kscheduler.api.devices import ResourceSlice
+from kscheduler.api.labels import Operator
 from kscheduler.api.objects import Node
 from kscheduler.config.releases import Release
 from kscheduler.devices.errors import AllocationError
 from kscheduler.devices.pools import Pool, PoolSlices, sort_pools
 from kscheduler.devices.slices import ParsedDevice, ParsedSlice, PoolID
 from kscheduler.errors import DecodeError
+
+# Where nodes look for slices: at their name (a tuple of one), at each of their labels (key, value), and here.
+_Place = tuple[str, ...]
+_EVERYWHERE: _Place = ()
 
 
 class NodePools:
@@ -38,14 +43,15 @@ class SliceIndex:
         self._rules = release.devices
         self._has_partitions = release.has("DRAPartitionableDevices")
         self._by_name: dict[str, list[ParsedSlice]] = {}
-        self._of_node: dict[str, list[ParsedSlice]] = {}  # node -> slices for it alone
-        self._shared: list[ParsedSlice] = []  # for several nodes, or for none
+        self._count = 0  # of slices that were ever added
+        self._placed: dict[_Place, list[ParsedSlice]] = {}
+        self._conditional = 0  # number of slices for nodes that depend on more than the name
         self._pools: dict[PoolID, PoolSlices] = {}
         self._of_nodes: dict[str, NodePools] = {}  # node -> its pools, where they do not depend on its labels
         self._joined: dict[tuple[Pool, ...], NodePools] = {}  # what nodes with the same pools have in common
         self._foreign: list[Pool] | None = None  # pools with counters that are at fault for nodes without their devices
         for each in slices:
-            self._add(ParsedSlice(each))
+            self._add(each)
 
     def put(self, published: ResourceSlice) -> None:
         """Add a slice, or replace the one of its name."""
@@ -53,7 +59,7 @@ class SliceIndex:
         if known is not None and len(known) == 1 and known[0].published is published:
             return
         self.remove(published.metadata.name)
-        self._add(ParsedSlice(published))
+        self._add(published)
 
     def remove(self, name: str) -> None:
         """Remove a slice; nothing happens if it is not there."""
@@ -64,7 +70,11 @@ class SliceIndex:
             if not pool.members:
                 del self._pools[parsed.pool_id]
             if not self._is_hidden(parsed):
-                self._place(parsed).remove(parsed)
+                self._conditional -= _is_conditional(parsed)
+                for place in self._places(parsed):
+                    self._placed[place].remove(parsed)
+                    if not self._placed[place]:
+                        del self._placed[place]
 
     def __len__(self) -> int:
         return sum(len(members) for members in self._by_name.values())
@@ -76,7 +86,7 @@ class SliceIndex:
         if known is not None:
             return known
         found = self._join(tuple(sort_pools(self._gather(node))))
-        if all(parsed.target.is_all for parsed in self._shared):
+        if not self._conditional:
             self._of_nodes[name] = found
         return found
 
@@ -89,7 +99,9 @@ class SliceIndex:
 
     # --- the index ------------------------------------------------------------------------------------------------
 
-    def _add(self, parsed: ParsedSlice) -> None:
+    def _add(self, published: ResourceSlice) -> None:
+        self._count += 1
+        parsed = ParsedSlice(published, self._count)
         self._by_name.setdefault(parsed.name, []).append(parsed)
         pool = self._pools.get(parsed.pool_id)
         if pool is None:
@@ -101,10 +113,17 @@ class SliceIndex:
         pool.add(parsed)
         self._forget(parsed, pool)
         if not self._is_hidden(parsed):
-            self._place(parsed).append(parsed)
+            self._conditional += _is_conditional(parsed)
+            for place in self._places(parsed):
+                self._placed.setdefault(place, []).append(parsed)
 
-    def _place(self, parsed: ParsedSlice) -> list[ParsedSlice]:
-        return self._of_node.setdefault(parsed.node_name, []) if parsed.node_name else self._shared
+    def _places(self, parsed: ParsedSlice) -> Iterable[_Place]:
+        """Return where the nodes of a slice look for it."""
+        if parsed.node_name:
+            return ((parsed.node_name,),)
+        if parsed.has_counters and self._rules.counter_slices_concern_all_nodes:
+            return (_EVERYWHERE,)
+        return _narrowing(parsed)
 
     def _is_hidden(self, parsed: ParsedSlice) -> bool:
         """Return True for a slice that needs a feature that is off; its pool counts as incomplete."""
@@ -125,16 +144,24 @@ class SliceIndex:
 
     def _gather(self, node: Node) -> Iterable[Pool]:
         relevant: dict[PoolID, list[ParsedSlice]] = {}
-        for parsed in (*self._of_node.get(node.metadata.name, ()), *self._shared):
+        for parsed in self._candidates(node):
             if self._concerns(parsed, node):
                 _keep_newest(relevant, parsed)
         if self._rules.counter_slices_concern_all_nodes and self._has_partitions:
             self._add_counter_slices(relevant)
             yield from (pool for pool in self._foreign_faults() if pool.id not in relevant)
         for pool_id, members in relevant.items():
+            members.sort(key=lambda parsed: (not parsed.node_name, parsed.order))
             pool = self._pools[pool_id].seen_by_node(tuple(members))
             if pool is not None:
                 yield pool
+
+    def _candidates(self, node: Node) -> Iterator[ParsedSlice]:
+        yield from self._placed.get((node.metadata.name,), ())
+        if self._conditional:
+            for label in (node.metadata.labels or {}).items():
+                yield from self._placed.get(label, ())
+        yield from self._placed.get(_EVERYWHERE, ())
 
     def _concerns(self, parsed: ParsedSlice, node: Node) -> bool:
         spec = parsed.published.spec
@@ -170,6 +197,27 @@ class SliceIndex:
                 pool for slices in self._pools.values() if (pool := _for_counters(slices)) and not pool.is_usable
             ]
         return self._foreign
+
+
+def _is_conditional(parsed: ParsedSlice) -> bool:
+    return parsed.is_per_device or not (parsed.node_name or parsed.target.is_all)
+
+
+def _narrowing(parsed: ParsedSlice) -> Iterable[_Place]:
+    """Return names or labels of which a node has one if the slice's selector matches it."""
+    try:
+        affinity = parsed.target.affinity
+    except DecodeError:
+        return (_EVERYWHERE,)  # each node is told what is wrong with it
+    if affinity is None or affinity.terms is None or len(affinity.terms) != 1:
+        return (_EVERYWHERE,)
+    if affinity.node_names is not None:
+        return [(name,) for name in affinity.node_names]
+    wanted = [each for each in affinity.terms[0].expressions if each.operator is Operator.IN]
+    if not wanted:
+        return (_EVERYWHERE,)
+    fewest = min(wanted, key=lambda each: len(each.values))
+    return [(fewest.key, value) for value in fewest.values]
 
 
 def _for_counters(slices: PoolSlices) -> Pool | None:

@@ -42,6 +42,13 @@ class NodeTarget:
         self._affinity: RequiredNodeAffinity | None = None
 
     @property
+    def affinity(self) -> RequiredNodeAffinity | None:
+        """The selector, compiled; None if there is none. Raises DecodeError if it is malformed."""
+        if self._affinity is None and self._selector is not None:
+            self._affinity = _compile(self._selector)
+        return self._affinity
+
+    @property
     def is_set(self) -> bool:
         return bool(self.node_name) or self.is_all or self._selector is not None
 
@@ -51,11 +58,8 @@ class NodeTarget:
             return node.metadata.name == self.node_name
         if self.is_all:
             return True
-        if self._selector is None:
-            return False
-        if self._affinity is None:
-            self._affinity = _compile(self._selector)
-        return self._affinity.matches(node.metadata.labels or {}, node.metadata.name)
+        affinity = self.affinity
+        return affinity is not None and affinity.matches(node.metadata.labels or {}, node.metadata.name)
 
 
 def _compile(selector: NodeSelector) -> RequiredNodeAffinity:
@@ -146,6 +150,7 @@ class ParsedSlice:
         "is_per_device",
         "name",
         "node_name",
+        "order",
         "pool_id",
         "published",
         "slice_count",
@@ -153,8 +158,9 @@ class ParsedSlice:
         "uses_compatibility_groups",
     )
 
-    def __init__(self, published: ResourceSlice) -> None:
+    def __init__(self, published: ResourceSlice, order: int = 0) -> None:
         spec = published.spec
+        self.order = order  # in which slices were found
         self.published = published
         self.name = published.metadata.name
         self.driver = spec.driver

@@ -254,3 +254,39 @@ def test_selectors_are_not_evaluated_again_for_slices_that_stay(release: Release
     index.put(make_slice("s1", [device("a", {"model": "x"})]))
     assert cluster.chosen(claim) == [["b", "a"]]
     assert len(cluster.selectors.evaluated) == 3
+
+
+def test_a_node_finds_slices_by_its_name_and_by_its_labels(release: Release) -> None:
+    """However selectors name nodes, what is found is what a look at all slices would find."""
+    by_name = NodeSelector([NodeSelectorTerm(match_fields=[SelectorRequirement("metadata.name", "In", ["node-1"])])])
+    unlike = NodeSelector([NodeSelectorTerm(match_fields=[SelectorRequirement("metadata.name", "NotIn", ["node-1"])])])
+    has_rack = NodeSelector([NodeSelectorTerm([SelectorRequirement("rack", "Exists")])])
+    either = NodeSelector([*in_zone("z1").node_selector_terms, *has_rack.node_selector_terms])
+    both = NodeSelector(
+        [NodeSelectorTerm([SelectorRequirement("zone", "In", ["z1"]), SelectorRequirement("rack", "In", ["r"])])]
+    )
+    selectors = {
+        "name": by_name,
+        "unlike": unlike,
+        "rack": has_rack,
+        "either": either,
+        "both": both,
+        "zone": in_zone("z1", "z2"),
+    }
+    index = SliceIndex(release)
+    for name, selector in selectors.items():
+        index.put(make_slice(name, [device(name, binds_to_node=True)], pool=name, node_selector=selector))
+    cluster = Cluster(release, index)
+
+    def seen(name: str, **labels: str) -> list[str]:
+        chosen = cluster.chosen(make_claim(request_all()), node=make_node(name, **labels))
+        return sorted(chosen[0]) if chosen else []
+
+    assert seen("node-1") == ["name"]
+    assert seen("node-2") == ["unlike"]
+    assert seen("node-2", zone="z1") == ["either", "unlike", "zone"]
+    assert seen("node-2", zone="z2", rack="r") == ["either", "rack", "unlike", "zone"]
+    assert seen("node-1", zone="z1", rack="r") == ["both", "either", "name", "rack", "zone"]
+    for name in selectors:
+        index.remove(name)
+    assert seen("node-1", zone="z1", rack="r") == []
