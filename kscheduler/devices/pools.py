@@ -77,7 +77,7 @@ class Generation:
 class PoolSlices:
     """All slices of one pool, of any generation, with the pools that were built of them for nodes."""
 
-    __slots__ = ("_generations", "_kept", "has_partitions", "hides_groups", "id", "members")
+    __slots__ = ("_generations", "_kept", "has_partitions", "hides_groups", "id", "members", "with_counters")
 
     _MAX_KEPT = 16_384  # pools for nodes; nodes that use the same slices share one
 
@@ -86,15 +86,20 @@ class PoolSlices:
         self.has_partitions = has_partitions  # is the gate DRAPartitionableDevices on?
         self.hides_groups = hides_groups  # are slices that use compatibility groups left out?
         self.members: list[ParsedSlice] = []
+        self.with_counters: list[ParsedSlice] = []  # those of the members that have counter sets
         self._kept: dict[tuple[ParsedSlice, ...], Pool | None] = {}
         self._generations: dict[int, Generation] = {}
 
     def add(self, parsed: ParsedSlice) -> None:
         self.members.append(parsed)
+        if parsed.has_counters:
+            self.with_counters.append(parsed)
         self._forget()
 
     def remove(self, parsed: ParsedSlice) -> None:
         self.members.remove(parsed)
+        if parsed.has_counters:
+            self.with_counters.remove(parsed)
         self._forget()
 
     def _forget(self) -> None:

@@ -132,7 +132,7 @@ class SliceIndex:
     def _forget(self, changed: ParsedSlice, pool: PoolSlices) -> None:
         """Forget the pools of the nodes that see a pool one of whose slices comes or goes."""
         self._joined.clear()
-        if self._rules.counter_slices_concern_all_nodes and any(parsed.has_counters for parsed in pool.members):
+        if self._rules.counter_slices_concern_all_nodes and (changed.has_counters or pool.with_counters):
             self._foreign = None
             self._of_nodes.clear()
         elif changed.node_name and all(parsed.node_name == changed.node_name for parsed in pool.members):
@@ -183,8 +183,8 @@ class SliceIndex:
     def _add_counter_slices(self, relevant: dict[PoolID, list[ParsedSlice]]) -> None:
         """Add the slices with counters that belong to other nodes to the pools that the node uses."""
         for pool_id, members in list(relevant.items()):
-            for parsed in self._pools[pool_id].members:
-                if parsed.has_counters and parsed not in members:
+            for parsed in self._pools[pool_id].with_counters:
+                if parsed not in members:
                     _keep_newest(relevant, parsed)
 
     def _foreign_faults(self) -> list[Pool]:
@@ -222,9 +222,8 @@ def _narrowing(parsed: ParsedSlice) -> Iterable[_Place]:
 
 def _for_counters(slices: PoolSlices) -> Pool | None:
     relevant: dict[PoolID, list[ParsedSlice]] = {}
-    for parsed in slices.members:
-        if parsed.has_counters:
-            _keep_newest(relevant, parsed)
+    for parsed in slices.with_counters:
+        _keep_newest(relevant, parsed)
     return slices.seen_by_node(tuple(relevant[slices.id])) if relevant else None
 
 
