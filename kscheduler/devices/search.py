@@ -18,13 +18,13 @@ from dataclasses import dataclass
 
 from kscheduler.api.exact_quantity import Quantity
 from kscheduler.api.objects import Node
-from kscheduler.config.device_rules import DeviceRules
 from kscheduler.devices.allocated import AllocatedState, DeviceID, show_device
 from kscheduler.devices.amounts import amount_of
-from kscheduler.devices.capacity import CapacityError, CapacityRules, consumed_amounts
+from kscheduler.devices.capacity import CapacityError, consumed_amounts
 from kscheduler.devices.constraints import Constraint
 from kscheduler.devices.counters import AvailableCounters, ConsumedCounters
 from kscheduler.devices.errors import AllocationError, SearchStopped
+from kscheduler.devices.features import Features
 from kscheduler.devices.pools import Pool
 from kscheduler.devices.requests import Variant
 from kscheduler.devices.selection import DeviceView, SelectorError, Selectors
@@ -45,16 +45,6 @@ _HINT = (
 class Outcome(enum.Enum):
     NO_SOLUTION = enum.auto()
     TOO_MANY = enum.auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Features:
-    """The feature gates that the search asks for on its way."""
-
-    consumable_capacity: bool
-    partitionable_devices: bool
-    taints: bool
-    binding_conditions: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -137,8 +127,6 @@ class Search:
         state: AllocatedState,
         available: AvailableCounters,
         selectors: Selectors,
-        rules: DeviceRules,
-        capacity_rules: CapacityRules,
         features: Features,
         draw_share_id: Callable[[], str],
         should_stop: Callable[[], bool],
@@ -151,8 +139,7 @@ class Search:
         self._state = state
         self._available = available
         self._selectors = selectors
-        self._rules = rules
-        self._capacity_rules = capacity_rules
+        self._rules = features.rules
         self._features = features
         self._draw_share_id = draw_share_id
         self._should_stop = should_stop
@@ -346,7 +333,7 @@ class Search:
         key = variant, device
         if key not in self._amounts:
             try:
-                self._amounts[key] = consumed_amounts(variant.capacity, device.capacity, self._capacity_rules)
+                self._amounts[key] = consumed_amounts(variant.capacity, device.capacity, self._features.capacity_rules)
             except CapacityError as error:
                 raise AllocationError(f"{variant.place}: checking capacity for device {shown}: {error}") from None
         return self._amounts[key]

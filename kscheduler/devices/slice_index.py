@@ -13,6 +13,7 @@ from kscheduler.api.labels import Operator
 from kscheduler.api.objects import Node
 from kscheduler.config.releases import Release
 from kscheduler.devices.errors import AllocationError
+from kscheduler.devices.features import Features
 from kscheduler.devices.pools import Pool, PoolSlices, sort_pools
 from kscheduler.devices.slices import ParsedDevice, ParsedSlice, PoolID
 from kscheduler.errors import DecodeError
@@ -40,8 +41,9 @@ class SliceIndex:
     """The slices of a cluster. Those with one name replace each other only through `put`."""
 
     def __init__(self, release: Release, slices: Iterable[ResourceSlice] = ()) -> None:
+        self.features = Features.of(release)
         self._rules = release.devices
-        self._has_partitions = release.has("DRAPartitionableDevices")
+        self._has_partitions = self.features.partitionable_devices
         self._by_name: dict[str, list[ParsedSlice]] = {}
         self._count = 0  # of slices that were ever added
         self._placed: dict[_Place, list[ParsedSlice]] = {}
