@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from kscheduler.config.device_rules import DEVICE_RULES_1_36, DEVICE_RULES_1_37, DeviceRules
 from kscheduler.config.extension_points import (
     PLUGINS_1_36,
     PLUGINS_1_37,
@@ -59,6 +60,10 @@ class Release:
     wakes_gated_by_wildcard: bool
     nominates_gated: bool  # a gated pod keeps the room of the nominated node in its status from the beginning
 
+    # Dynamic resource allocation.
+    devices: DeviceRules  # how devices are allocated
+    empty_taint_selector_matches: bool  # a DeviceTaintRule without a selector applies to all devices
+
     # Documents and metrics.
     queue_counts_entities: bool = False  # metrics and dumps of the queue count pods and pod groups as entities
     has_informer_metrics: bool = False
@@ -89,6 +94,8 @@ class Release:
 RELEASE_1_36 = Release(
     version="1.36",
     features=FEATURES_1_36,
+    devices=DEVICE_RULES_1_36,
+    empty_taint_selector_matches=True,
     extension_points=POINTS_1_36,
     points=PLUGINS_1_36,
     plugins=(
@@ -131,6 +138,8 @@ RELEASE_1_36 = Release(
 RELEASE_1_37 = Release(
     version="1.37",
     features=FEATURES_1_37,
+    devices=DEVICE_RULES_1_37,
+    empty_taint_selector_matches=False,
     extension_points=POINTS_1_37,
     points=PLUGINS_1_37,
     queue_counts_entities=True,

@@ -1,0 +1,238 @@
+"""The ResourceSlices of a cluster, indexed by node and by pool, so that a node's pools are found without a scan.
+
+An index outlives scheduling cycles: `put` and `remove` follow the watch, and everything found out about slices that
+stay is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from kscheduler.api.devices import ResourceSlice
+from kscheduler.api.labels import Operator
+from kscheduler.api.objects import Node
+from kscheduler.config.releases import Release
+from kscheduler.devices.errors import AllocationError
+from kscheduler.devices.features import Features
+from kscheduler.devices.pools import Pool, PoolSlices, sort_pools
+from kscheduler.devices.slices import ParsedDevice, ParsedSlice, PoolID
+from kscheduler.errors import DecodeError
+
+# Where nodes look for slices: at their name (a tuple of one), at each of their labels (key, value), and here.
+_Place = tuple[str, ...]
+_EVERYWHERE: _Place = ()
+
+
+class NodePools:
+    """The pools that a node sees, in the order of allocation, and the devices that can be allocated from them."""
+
+    __slots__ = ("by_id", "devices", "has_invalid", "pools")
+
+    def __init__(self, pools: Sequence[Pool]) -> None:
+        self.pools = pools
+        self.by_id = {pool.id: pool for pool in self.pools}
+        self.devices: Sequence[ParsedDevice] = [
+            device for pool in self.pools if pool.is_usable for device in pool.devices
+        ]
+        self.has_invalid = any(pool.is_invalid for pool in self.pools)
+
+
+class SliceIndex:
+    """The slices of a cluster. Those with one name replace each other only through `put`."""
+
+    def __init__(self, release: Release, slices: Iterable[ResourceSlice] = ()) -> None:
+        self.features = Features.of(release)
+        self._rules = release.devices
+        self._has_partitions = self.features.partitionable_devices
+        self._by_name: dict[str, list[ParsedSlice]] = {}
+        self._count = 0  # of slices that were ever added
+        self._placed: dict[_Place, list[ParsedSlice]] = {}
+        self._conditional = 0  # number of slices for nodes that depend on more than the name
+        self._pools: dict[PoolID, PoolSlices] = {}
+        self._of_nodes: dict[str, NodePools] = {}  # node -> its pools, where they do not depend on its labels
+        self._joined: dict[tuple[Pool, ...], NodePools] = {}  # what nodes with the same pools have in common
+        self._foreign: list[Pool] | None = None  # pools with counters that are at fault for nodes without their devices
+        for each in slices:
+            self._add(each)
+
+    def put(self, published: ResourceSlice) -> None:
+        """Add a slice, or replace the one of its name."""
+        known = self._by_name.get(published.metadata.name)
+        if known is not None and len(known) == 1 and known[0].published is published:
+            return
+        self.remove(published.metadata.name)
+        self._add(published)
+
+    def remove(self, name: str) -> None:
+        """Remove a slice; nothing happens if it is not there."""
+        for parsed in self._by_name.pop(name, ()):
+            pool = self._pools[parsed.pool_id]
+            self._forget(parsed, pool)
+            pool.remove(parsed)
+            if not pool.members:
+                del self._pools[parsed.pool_id]
+            if not self._is_hidden(parsed):
+                self._conditional -= _is_conditional(parsed)
+                for place in self._places(parsed):
+                    self._placed[place].remove(parsed)
+                    if not self._placed[place]:
+                        del self._placed[place]
+
+    def __len__(self) -> int:
+        return sum(len(members) for members in self._by_name.values())
+
+    def pools_of(self, node: Node) -> NodePools:
+        """Return the pools whose slices the node can use. Raises AllocationError for malformed slices."""
+        name = node.metadata.name
+        known = self._of_nodes.get(name)
+        if known is not None:
+            return known
+        found = self._join(tuple(sort_pools(self._gather(node))))
+        if not self._conditional:
+            self._of_nodes[name] = found
+        return found
+
+    def _join(self, pools: tuple[Pool, ...]) -> NodePools:
+        """Return one object for all nodes with the same pools."""
+        found = self._joined.get(pools)
+        if found is None:
+            found = self._joined[pools] = NodePools(pools)
+        return found
+
+    # --- the index ------------------------------------------------------------------------------------------------
+
+    def _add(self, published: ResourceSlice) -> None:
+        self._count += 1
+        parsed = ParsedSlice(published, self._count)
+        self._by_name.setdefault(parsed.name, []).append(parsed)
+        pool = self._pools.get(parsed.pool_id)
+        if pool is None:
+            pool = self._pools[parsed.pool_id] = PoolSlices(
+                parsed.pool_id,
+                has_partitions=self._has_partitions,
+                hides_groups=not self._rules.ignores_compatibility_groups,
+            )
+        pool.add(parsed)
+        self._forget(parsed, pool)
+        if not self._is_hidden(parsed):
+            self._conditional += _is_conditional(parsed)
+            for place in self._places(parsed):
+                self._placed.setdefault(place, []).append(parsed)
+
+    def _places(self, parsed: ParsedSlice) -> Iterable[_Place]:
+        """Return where the nodes of a slice look for it."""
+        if parsed.node_name:
+            return ((parsed.node_name,),)
+        if parsed.has_counters and self._rules.counter_slices_concern_all_nodes:
+            return (_EVERYWHERE,)
+        return _narrowing(parsed)
+
+    def _is_hidden(self, parsed: ParsedSlice) -> bool:
+        """Return True for a slice that needs a feature that is off; its pool counts as incomplete."""
+        return parsed.uses_compatibility_groups and not self._rules.ignores_compatibility_groups
+
+    def _forget(self, changed: ParsedSlice, pool: PoolSlices) -> None:
+        """Forget the pools of the nodes that see a pool one of whose slices comes or goes."""
+        self._joined.clear()
+        if self._rules.counter_slices_concern_all_nodes and (changed.has_counters or pool.with_counters):
+            self._foreign = None
+            self._of_nodes.clear()
+        elif changed.node_name and all(parsed.node_name == changed.node_name for parsed in pool.members):
+            self._of_nodes.pop(changed.node_name, None)
+        else:
+            self._of_nodes.clear()
+
+    # --- gathering ------------------------------------------------------------------------------------------------
+
+    def _gather(self, node: Node) -> Iterable[Pool]:
+        relevant: dict[PoolID, list[ParsedSlice]] = {}
+        for parsed in self._candidates(node):
+            if self._concerns(parsed, node):
+                _keep_newest(relevant, parsed)
+        if self._rules.counter_slices_concern_all_nodes and self._has_partitions:
+            self._add_counter_slices(relevant)
+            yield from (pool for pool in self._foreign_faults() if pool.id not in relevant)
+        for pool_id, members in relevant.items():
+            members.sort(key=lambda parsed: (not parsed.node_name, parsed.order))
+            pool = self._pools[pool_id].seen_by_node(tuple(members))
+            if pool is not None:
+                yield pool
+
+    def _candidates(self, node: Node) -> Iterator[ParsedSlice]:
+        yield from self._placed.get((node.metadata.name,), ())
+        if self._conditional:
+            for label in (node.metadata.labels or {}).items():
+                yield from self._placed.get(label, ())
+        yield from self._placed.get(_EVERYWHERE, ())
+
+    def _concerns(self, parsed: ParsedSlice, node: Node) -> bool:
+        spec = parsed.published.spec
+        if not self._has_partitions and (spec.per_device_node_selection is not None or parsed.has_counters):
+            return False
+        if parsed.has_counters and self._rules.counter_slices_concern_all_nodes:
+            return True
+        try:
+            if parsed.target.is_set:
+                return parsed.target.matches(node)
+            return parsed.is_per_device and any(
+                device.target is not None and device.target.matches(node) for device in parsed.devices
+            )
+        except DecodeError as error:
+            raise AllocationError(
+                f"gather pool information: failed to perform node selection for slice {parsed.name}: {error}"
+            ) from None
+
+    def _add_counter_slices(self, relevant: dict[PoolID, list[ParsedSlice]]) -> None:
+        """Add the slices with counters that belong to other nodes to the pools that the node uses."""
+        for pool_id, members in list(relevant.items()):
+            for parsed in self._pools[pool_id].with_counters:
+                if parsed not in members:
+                    _keep_newest(relevant, parsed)
+
+    def _foreign_faults(self) -> list[Pool]:
+        """Return the pools that only their counters bring to a node, if they are incomplete or invalid.
+
+        Others have no device for the node and no influence.
+        """
+        if self._foreign is None:
+            self._foreign = [
+                pool for slices in self._pools.values() if (pool := _for_counters(slices)) and not pool.is_usable
+            ]
+        return self._foreign
+
+
+def _is_conditional(parsed: ParsedSlice) -> bool:
+    return parsed.is_per_device or not (parsed.node_name or parsed.target.is_all)
+
+
+def _narrowing(parsed: ParsedSlice) -> Iterable[_Place]:
+    """Return names or labels of which a node has one if the slice's selector matches it."""
+    try:
+        affinity = parsed.target.affinity
+    except DecodeError:
+        return (_EVERYWHERE,)  # each node is told what is wrong with it
+    if affinity is None or affinity.terms is None or len(affinity.terms) != 1:
+        return (_EVERYWHERE,)
+    if affinity.node_names is not None:
+        return [(name,) for name in affinity.node_names]
+    wanted = [each for each in affinity.terms[0].expressions if each.operator is Operator.IN]
+    if not wanted:
+        return (_EVERYWHERE,)
+    fewest = min(wanted, key=lambda each: len(each.values))
+    return [(fewest.key, value) for value in fewest.values]
+
+
+def _for_counters(slices: PoolSlices) -> Pool | None:
+    relevant: dict[PoolID, list[ParsedSlice]] = {}
+    for parsed in slices.with_counters:
+        _keep_newest(relevant, parsed)
+    return slices.seen_by_node(tuple(relevant[slices.id])) if relevant else None
+
+
+def _keep_newest(relevant: dict[PoolID, list[ParsedSlice]], parsed: ParsedSlice) -> None:
+    """Add a slice to its pool; a newer generation replaces an older one."""
+    known = relevant.get(parsed.pool_id)
+    if known is None or parsed.generation > known[0].generation:
+        relevant[parsed.pool_id] = [parsed]
+    elif parsed.generation == known[0].generation:
+        known.append(parsed)
