@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from kscheduler.cel.values import Map, Opaque, Value, size_of
+from kscheduler.cel.faults import Cancelled, EvaluationError
+from kscheduler.cel.values import Map, Opaque, Value, go_type_of, size_of
 
 Cost = Callable[[Sequence[Value], Value], int]
 
@@ -57,6 +58,11 @@ def _both(arguments: Sequence[Value], _result: Value) -> int:
     return _traversal(size_of(arguments[0]) + size_of(arguments[1]))
 
 
+def needs_result(cost: int | Cost) -> bool:
+    """Return whether a cost can only be told when the call has been made."""
+    return cost is _result_twice or cost is _new_list
+
+
 def _in_list(arguments: Sequence[Value], _result: Value) -> int:
     return size_of(arguments[1])
 
@@ -86,12 +92,19 @@ def _walk_value(value: Value) -> int:
 
 
 def _contains_ip(arguments: Sequence[Value], _result: Value) -> int:
-    cost = _traversal(2 * size_of(arguments[0]))
-    return cost + _traversal(size_of(arguments[1])) if isinstance(arguments[1], str) else cost
+    return _traversal(2 * size_of(arguments[0]))
+
+
+def _contains_ip_text(arguments: Sequence[Value], result: Value) -> int:
+    return _contains_ip(arguments, result) + _traversal(size_of(arguments[1]))
 
 
 def _contains_cidr(arguments: Sequence[Value], result: Value) -> int:
-    return _contains_ip(arguments, result) + _traversal(size_of(arguments[0])) + 1
+    return _contains_ip(arguments, result) + _first(arguments, result) + 1
+
+
+def _contains_cidr_text(arguments: Sequence[Value], result: Value) -> int:
+    return _contains_cidr(arguments, result) + _traversal(size_of(arguments[1]))
 
 
 def _validate(arguments: Sequence[Value], _result: Value) -> int:
@@ -125,6 +138,8 @@ def _flatten(arguments: Sequence[Value], _result: Value) -> int:
 def _compared_with_itself(index: int) -> Cost:
     def cost(arguments: Sequence[Value], _result: Value) -> int:
         elements = arguments[index]
+        if not isinstance(elements, list):
+            raise Cancelled(_not_a_list(elements))
         factor = 2.0
         if elements and isinstance(elements[0], str | bytes):
             factor += _TRAVERSAL
@@ -133,9 +148,28 @@ def _compared_with_itself(index: int) -> Cost:
     return cost
 
 
+# Types that, of all that Go wants of a list, have a method to add.
+_ADDED = (int, str, float, bytes)
+
+
+def _not_a_list(value: Value) -> str:
+    """Return the words of the panic that ends an evaluation in Go when the costs of such a call are computed."""
+    name = "*types.Err" if isinstance(value, EvaluationError) else go_type_of(value)
+    has_add = isinstance(value, _ADDED) and not isinstance(value, bool) or name in ("types.Duration", "types.Timestamp")
+    missing = "Contains" if has_add else "Add"
+    return f"internal error: interface conversion: {name} is not traits.Lister: missing method {missing}"
+
+
 _SORTED = ("int", "uint", "double", "bool", "google.protobuf.Duration", "google.protobuf.Timestamp", "string", "bytes")
 
+def _one(_arguments: Sequence[Value], _result: Value) -> int:
+    return 1
+
+
 _BY_OVERLOAD: dict[str, Cost] = {
+    "cidr_ip": _one,
+    "cidr_contains_ip_string": _contains_ip_text,
+    "cidr_contains_cidr_string": _contains_cidr_text,
     "list_sets_contains_list": _sets(1),
     "list_sets_intersects_list": _sets(1),
     "list_sets_equivalent_list": _sets(2),
@@ -150,10 +184,6 @@ _BY_OVERLOAD: dict[str, Cost] = {
 }
 
 
-def _ip(arguments: Sequence[Value], result: Value) -> int:
-    return 1 if isinstance(arguments[0], Opaque) else _first(arguments, result)
-
-
 _BY_FUNCTION: dict[str, Cost] = {
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _walk),
     **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _first),
@@ -161,7 +191,7 @@ _BY_FUNCTION: dict[str, Cost] = {
     "join": _result_twice,
     **dict.fromkeys(("find", "findAll"), _regex),
     **dict.fromkeys(("cidr", "isIP", "isCIDR"), _first),
-    "ip": _ip,
+    "ip": _first,
     "ip.isCanonical": _first_twice,
     "containsIP": _contains_ip,
     "containsCIDR": _contains_cidr,

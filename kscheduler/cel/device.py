@@ -10,7 +10,7 @@ from kscheduler.api.exact_quantity import Quantity, QuantityError
 from kscheduler.cel.faults import EvaluationError
 from kscheduler.cel.library.quantities import QuantityValue
 from kscheduler.cel.library.semvers import parse_semver
-from kscheduler.cel.values import EMPTY_MAP, Map, MapWithDefault, Value
+from kscheduler.cel.values import EMPTY_MAP, DeviceMap, Map, MapWithDefault, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def _prepare(device: DeviceView) -> PreparedDevice:
         "attributes": MapWithDefault(attributes),
         "capacity": MapWithDefault(capacity),
     }
-    return PreparedDevice(Map(fields), longest)
+    return PreparedDevice(DeviceMap(fields), longest)
 
 
 def _put(domains: dict[str, Value], name: str, driver: str, value: Value) -> None:
@@ -74,7 +74,7 @@ def _put(domains: dict[str, Value], name: str, driver: str, value: Value) -> Non
         domain, identifier = driver, name
     known = domains.get(domain, EMPTY_MAP)
     if known is EMPTY_MAP:
-        known = domains[domain] = Map({})
+        known = domains[domain] = DeviceMap({})
     known.entries[identifier] = value
 
 

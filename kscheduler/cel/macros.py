@@ -275,7 +275,6 @@ _MACROS: dict[tuple[str, int, bool], _Macro] = {
     ("all", 2, True): _quantifier(_all),
     ("exists", 2, True): _quantifier(_exists),
     ("exists_one", 2, True): _quantifier(_exists_one),
-    ("existsOne", 2, True): _quantifier(_exists_one),
     ("map", 2, True): _map,
     ("map", 3, True): _map,
     ("filter", 2, True): _filter,

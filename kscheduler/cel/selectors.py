@@ -18,7 +18,7 @@ from kscheduler.cel.planner import Planner
 from kscheduler.cel.source import Source
 from kscheduler.cel.tree import Call, Comprehension, ListLiteral, Literal, Node, children, descendants
 from kscheduler.cel.validators import validate
-from kscheduler.cel.values import go_type_of, type_of
+from kscheduler.cel.values import Optional, go_type_of, type_of
 
 __all__ = ["DeviceView", "Selector", "SelectorError", "Selectors"]
 
@@ -79,11 +79,7 @@ class Selector:
                 result = evaluate(frame)
         except (EvaluationError, Cancelled) as error:
             raise SelectorError(str(error)) from None
-        if result is True or result is False:
-            return result, frame[COST]
-        raise SelectorError(
-            f"CEL result of type {type_of(result).name} could not be converted to bool: {_unconvertible(result)}"
-        )
+        return result if result is True or result is False else _to_bool(result), frame[COST]
 
     def _counting(self) -> tuple[Evaluate, int]:
         if self._counted is self._quick:
@@ -166,8 +162,33 @@ def _is_cheap(root: Node) -> bool:
     return len(nodes) * each + patterns * (longest // 10 + 1) * (longest // 4 + 1) < MAX_COST
 
 
-def _unconvertible(result: object) -> str:
-    return f"type conversion error from {go_type_of(result)} to 'bool'"
+_UNCONVERTIBLE = {
+    types.Kind.INT: "unsupported type conversion from 'int' to bool",
+    types.Kind.UINT: "unsupported type conversion from 'uint' to bool",
+    types.Kind.STRING: "unsupported native conversion from string to 'bool'",
+    types.Kind.DOUBLE: "type conversion error from Double to 'bool'",
+    types.Kind.BYTES: "type conversion error from Bytes to 'bool'",
+    types.Kind.LIST: "type conversion error from list to 'bool'",
+    types.Kind.MAP: "type conversion error from map to 'bool'",
+    types.Kind.NULL: "type conversion error from 'null_type' to 'bool'",
+    types.Kind.TYPE: "type conversion not supported for 'type'",
+}
+
+
+def _to_bool(result: object) -> bool:
+    """Return a result, or what is in it if it is an optional. Raises SelectorError if that is no boolean."""
+    value = result
+    while type(value) is Optional and value.has_value:
+        value = value.value
+    if isinstance(value, bool):
+        return value
+    if type(value) is Optional:
+        words = "optional.none() dereference"
+    else:
+        words = _UNCONVERTIBLE.get(type_of(value).kind) or (
+            f"type conversion error from '{go_type_of(value).partition('.')[2]}' to 'bool'"
+        )
+    raise SelectorError(f"CEL result of type {type_of(result).name} could not be converted to bool: {words}")
 
 
 @contextmanager

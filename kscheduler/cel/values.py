@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 from kscheduler.cel import types
-from kscheduler.cel.faults import EvaluationError, no_such_overload
+from kscheduler.cel.faults import Cancelled, EvaluationError, no_such_overload
 from kscheduler.cel.gofmt import format_float
 
 Value: TypeAlias = Any
@@ -71,11 +71,16 @@ class Map:
 
     def find(self, key: Value) -> tuple[Value, bool]:
         """Return the value of a key, and whether there is one."""
-        try:
-            value = self.entries.get(key_of(key), _ABSENT)
-        except TypeError:  # not a possible key
+        if type(key) not in _KEYS:
+            self._refuse(key)
             return None, False
+        value = self.entries.get(key_of(key), _ABSENT)
         return (None, False) if value is _ABSENT else (value, True)
+
+    def _refuse(self, key: Value) -> None:
+        """Fail as Go does if it cannot even look for such a key."""
+        if self.entries:
+            check_hashable(key)
 
     def __contains__(self, key: Value) -> bool:
         return Map.find(self, key)[1]
@@ -87,7 +92,16 @@ class Map:
         return iter([key_back(key) for key in self.entries])
 
 
-class MapWithDefault(Map):
+class DeviceMap(Map):
+    """A map of the device, in which only texts are looked for."""
+
+    __slots__ = ()
+
+    def _refuse(self, key: Value) -> None:
+        pass
+
+
+class MapWithDefault(DeviceMap):
     """A map in which every key is found; what is not there is empty."""
 
     __slots__ = ()
@@ -118,8 +132,15 @@ class _BoolKey:
         self.value = value
 
 
+_KEYS = frozenset({str, bool, int, Uint, float, type(None)})
 _TRUE_KEY, _FALSE_KEY = _BoolKey(True), _BoolKey(False)
 EMPTY_MAP: Final = Map({})
+
+
+def check_hashable(value: Value) -> None:
+    """Fail as Go does if it cannot use a value as a key: it gives up the evaluation."""
+    if isinstance(value, bytes) or (isinstance(value, Opaque) and not value.hashable):
+        raise Cancelled(f"internal error: runtime error: hash of unhashable type {go_type_of(value)}")
 
 
 def key_of(value: Value) -> Any:
@@ -149,6 +170,7 @@ _TYPES: dict[type, types.Type] = {
     list: types.LIST,
     Accumulator: types.LIST,
     Map: types.MAP,
+    DeviceMap: types.MAP,
     MapWithDefault: types.MAP,
     MapAccumulator: types.MAP,
     types.Type: types.TYPE,
@@ -165,6 +187,7 @@ _GO_TYPES: dict[type, str] = {
     list: "*types.baseList",
     Accumulator: "*types.mutableList",
     Map: "*types.baseMap",
+    DeviceMap: "*types.baseMap",
     MapWithDefault: "cel.mapper",
     MapAccumulator: "*types.mutableMap",
     types.Type: "*types.Type",

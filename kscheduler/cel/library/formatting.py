@@ -214,11 +214,10 @@ def _format_double(verb: Verb, value: Value) -> str:
     precision = min(verb.precision, _MAX_PRECISION)
     if verb.letter == "f":
         return f"{number:,.{precision}f}"
-    # Go prints with the symbols of English: 1.5 × 10⁰³.
-    mantissa, _, exponent = f"{number:.{precision}e}".partition("e")
-    digits = exponent.lstrip("+-").translate(_SUPERSCRIPT)
+    # The precision is taken for the least width, and the symbols are those of English: 1.500000×10⁰³.
+    mantissa, _, exponent = f"{number:.{DEFAULT_PRECISION}e}".partition("e")
     sign = "⁻" if exponent.startswith("-") else ""
-    return f"{mantissa}\u202f×\u202f10{sign}{digits}"
+    return f"{mantissa}×10{sign}{exponent.lstrip('+-').translate(_SUPERSCRIPT)}".rjust(precision)
 
 
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -10,6 +10,7 @@ from kscheduler.cel.frame import MAX_COST
 from kscheduler.cel.faults import COST_EXCEEDED, Cancelled
 from kscheduler.cel.functions import Function, method, overload
 from kscheduler.cel.library.operators import FUNCTIONS as OPERATORS
+from kscheduler.cel.library.operators import refusal
 from kscheduler.cel.library.times import Duration
 from kscheduler.cel.types import (
     BOOL,
@@ -151,13 +152,15 @@ def _flatten(values: Value, depth: Value = 1) -> list[Value]:
     return flat
 
 
-def _sort(values: list[Value]) -> list[Value]:
+def _sort(values: Value) -> list[Value]:
+    if not isinstance(values, list):
+        raise refusal("sort", values)
     return _sort_by(values, values)
 
 
 def _sort_by(values: list[Value], keys: list[Value]) -> list[Value]:
     if not isinstance(values, list):
-        raise EvaluationError("no such overload: @sortByAssociatedKeys")
+        raise refusal("@sortByAssociatedKeys", values)
     if not isinstance(keys, list) or len(values) != len(keys):
         raise EvaluationError(
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got"

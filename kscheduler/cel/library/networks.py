@@ -201,7 +201,13 @@ def _is_global_unicast(value: IPValue) -> bool:
 
 
 def _contains_ip(network: CIDRValue, other: IPValue | str) -> bool:
-    return network.covers((_ip(other) if isinstance(other, str) else other).address)
+    if not isinstance(other, str):
+        return network.covers(other.address)
+    try:
+        address = _ip(other)
+    except EvaluationError:
+        raise no_such_overload() from None
+    return network.covers(address.address)
 
 
 def _contains_cidr(network: CIDRValue, other: CIDRValue | str) -> bool:

@@ -42,8 +42,8 @@ _A, _B = parameter("A"), parameter("B")
 _RECEIVERS = (str, Duration, Timestamp)  # types that cel-go asks for an operator that they do not have
 
 
-def _refuse(operator: str, operand: Value) -> EvaluationError:
-    """Return the error of an operator whose first operand has no such operator."""
+def refusal(operator: str, operand: Value) -> EvaluationError:
+    """Return the error of an operator, or a function that works like one, whose first operand has no such operator."""
     return no_such_overload() if isinstance(operand, _RECEIVERS) else EvaluationError(f"no such overload: {operator}")
 
 
@@ -80,7 +80,7 @@ def _add(left: Value, right: Value) -> Value:
         return left.plus(right)
     if kind in (int, str, float, bytes, Uint) or isinstance(left, list):
         raise no_such_overload()
-    raise _refuse("_+_", left)
+    raise refusal("_+_", left)
 
 
 def _subtract(left: Value, right: Value) -> Value:
@@ -93,13 +93,13 @@ def _subtract(left: Value, right: Value) -> Value:
         return left - right if kind is float else _uint64(int(left) - int(right))
     if isinstance(left, Duration | Timestamp):
         return left.minus(right)
-    raise _refuse("_-_", left)
+    raise refusal("_-_", left)
 
 
 def _multiply(left: Value, right: Value) -> Value:
     kind = type(left)
     if kind not in (int, float, Uint):
-        raise _refuse("_*_", left)
+        raise refusal("_*_", left)
     if kind is not type(right):
         raise no_such_overload()
     if kind is int:
@@ -110,7 +110,7 @@ def _multiply(left: Value, right: Value) -> Value:
 def _divide(left: Value, right: Value) -> Value:
     kind = type(left)
     if kind not in (int, float, Uint):
-        raise _refuse("_/_", left)
+        raise refusal("_/_", left)
     if kind is not type(right):
         raise no_such_overload()
     if kind is float:
@@ -132,7 +132,7 @@ def _divide_floats(left: float, right: float) -> float:
 def _modulo(left: Value, right: Value) -> Value:
     kind = type(left)
     if kind not in (int, Uint):
-        raise _refuse("_%_", left)
+        raise refusal("_%_", left)
     if kind is not type(right):
         raise no_such_overload()
     if right == 0:
@@ -152,7 +152,7 @@ def _negate(operand: Value) -> Value:
         return operand.negated()
     if isinstance(operand, bool):
         raise no_such_overload()
-    raise _refuse("-_", operand)
+    raise refusal("-_", operand)
 
 
 # --- logic and order ------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def _not(operand: Value) -> bool:
 def _ordering(operator: str, holds: Callable[[int], bool]) -> Callable[[Value, Value], bool]:
     def relation(left: Value, right: Value) -> bool:
         if not is_ordered(left):
-            raise _refuse(operator, left)
+            raise refusal(operator, left)
         return holds(compare(left, right))
 
     return relation
@@ -184,7 +184,7 @@ def _in(element: Value, container: Value) -> bool:
 def _size(value: Value) -> int:
     if isinstance(value, str | bytes | list | Map):
         return len(value)
-    raise _refuse("size", value)
+    raise refusal("size", value)
 
 
 # --- declarations ---------------------------------------------------------------------------------------------------
