@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from kscheduler.cel import budget
 from kscheduler.cel.faults import Cancelled, EvaluationError
 from kscheduler.cel.values import Map, Opaque, Value, go_type_of, size_of
 
@@ -85,6 +86,7 @@ def _walk_value(value: Value) -> int:
     if isinstance(value, bytes):
         return int(len(value) * _TRAVERSAL)
     if isinstance(value, list):
+        budget.use(len(value))
         return sum(map(_walk_value, value))
     if isinstance(value, Map):
         return sum(_walk_value(key) + _walk_value(value.find(key)[0]) for key in value)
@@ -155,12 +157,14 @@ _ADDED = (int, str, float, bytes)
 def _not_a_list(value: Value) -> str:
     """Return the words of the panic that ends an evaluation in Go when the costs of such a call are computed."""
     name = "*types.Err" if isinstance(value, EvaluationError) else go_type_of(value)
-    has_add = isinstance(value, _ADDED) and not isinstance(value, bool) or name in ("types.Duration", "types.Timestamp")
+    has_add = isinstance(value, _ADDED) and not isinstance(value, bool)
+    has_add = has_add or name in ("types.Duration", "types.Timestamp")
     missing = "Contains" if has_add else "Add"
     return f"internal error: interface conversion: {name} is not traits.Lister: missing method {missing}"
 
 
 _SORTED = ("int", "uint", "double", "bool", "google.protobuf.Duration", "google.protobuf.Timestamp", "string", "bytes")
+
 
 def _one(_arguments: Sequence[Value], _result: Value) -> int:
     return 1

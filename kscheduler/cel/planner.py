@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kscheduler.cel import costs, types
-from kscheduler.cel.faults import Cancelled, CompileError, EvaluationError, no_such_overload
+from kscheduler.cel.faults import CompileError, EvaluationError, no_such_overload
 from kscheduler.cel.frame import FIRST_SLOT, Evaluate, Frame, spend
 from kscheduler.cel.functions import Function, Implementation, Overload
 from kscheduler.cel.library.regex import compile_pattern, with_pattern
@@ -20,7 +20,6 @@ from kscheduler.cel.values import (
     Accumulator,
     Map,
     MapAccumulator,
-    Opaque,
     Optional,
     Uint,
     Value,
@@ -134,9 +133,8 @@ class Planner:
         return self._reading(path)
 
     def _plan_choice(self, node: Call) -> Planned:
-        condition, first, second = (self._plan(argument) for argument in node.arguments)
-        branches = tuple(each.path or Path(each.evaluate) for each in (first, second))
-        return self._reading(Path(condition.evaluate, (branches[0], branches[1])))
+        condition, first, second = [self._plan(argument) for argument in node.arguments]
+        return self._reading(Path(condition.evaluate, (self._path(first), self._path(second))))
 
     def _path(self, planned: Planned) -> Path:
         return planned.path or Path(planned.evaluate)

@@ -31,10 +31,13 @@ _STACK = 50_000
 
 # Functions whose results can be longer than their arguments, or whose cost grows with the square of them.
 _GROWING = frozenset(
-    "replace join format strings.quote split find findAll contains _+_ lists.range flatten sort @sortByAssociatedKeys"
-    " distinct sets.contains sets.equivalent sets.intersects cel.@mapInsert getQuery validate slice reverse string url"
-    " isSorted sum max min indexOf lastIndexOf includes".split()
-)
+    {
+        "replace", "join", "format", "strings.quote", "split", "find", "findAll", "contains", "_+_", "lists.range",
+        "flatten", "sort", "@sortByAssociatedKeys", "distinct", "sets.contains", "sets.equivalent", "sets.intersects",
+        "cel.@mapInsert", "getQuery", "validate", "slice", "reverse", "string", "url", "isSorted", "sum", "max", "min",
+        "indexOf", "lastIndexOf", "includes",
+    }
+)  # fmt: skip
 
 
 class SelectorError(Exception):
@@ -83,7 +86,8 @@ class Selector:
 
     def _counting(self) -> tuple[Evaluate, int]:
         if self._counted is self._quick:
-            self._counted, self._counted_slots = self._plan(counted=True)
+            with _stack(self._is_deep):
+                self._counted, self._counted_slots = self._plan(counted=True)
         return self._counted, self._counted_slots
 
     def _plan(self, *, counted: bool) -> tuple[Evaluate, int]:

@@ -7,9 +7,9 @@ module, and those of `library`. Values are never changed, except for the accumul
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
-from kscheduler.cel import types
+from kscheduler.cel import budget, types
 from kscheduler.cel.faults import Cancelled, EvaluationError, no_such_overload
 from kscheduler.cel.gofmt import format_float
 
@@ -198,13 +198,13 @@ _GO_TYPES: dict[type, str] = {
 def type_of(value: Value) -> types.Type:
     """Return the type of a value at run time; what a list or a map holds is not told."""
     found = _TYPES.get(type(value))
-    return found if found is not None else value.cel_type  # type: ignore[no-any-return]
+    return found if found is not None else cast(types.Type, value.cel_type)
 
 
 def go_type_of(value: Value) -> str:
     """Return the name that Go prints for the type of a value."""
     found = _GO_TYPES.get(type(value))
-    return found if found is not None else value.go_type  # type: ignore[no-any-return]
+    return found if found is not None else str(value.go_type)
 
 
 def is_instance(type_: types.Type, value: Value) -> bool:
@@ -268,12 +268,14 @@ def perhaps_equal(left: Value, right: Value) -> bool:
 
 
 def _equal_lists(left: list[Value], right: list[Value]) -> bool:
+    budget.use(len(left))
     return len(left) == len(right) and all(perhaps_equal(a, b) for a, b in zip(left, right, strict=True))
 
 
 def _equal_maps(left: Map, right: Map) -> bool:
     if len(left) != len(right):
         return False
+    budget.use(len(left))
     for key in left:
         other, found = right.find(key)
         if not found or not perhaps_equal(left.find(key)[0], other):
@@ -295,7 +297,7 @@ def compare(left: Value, right: Value) -> int:
             raise EvaluationError("NaN values cannot be ordered")
         return _order_numbers(left, right)
     if left_type is right_type and left_type in (str, bool, bytes):
-        return (left > right) - (left < right)
+        return int(left > right) - int(left < right)
     if left_type is right_type and hasattr(left, "compare"):
         return int(left.compare(right))
     raise no_such_overload()
@@ -314,7 +316,7 @@ def _order_numbers(left: Any, right: Any) -> int:
         return _order_double(left, right)
     if type(right) is float and type(left) is not float:
         return -_order_double(right, left)
-    return (left > right) - (left < right)
+    return int(left > right) - int(left < right)
 
 
 def _order_double(double: float, integer: int) -> int:
@@ -349,6 +351,7 @@ def shown(value: Value) -> str:
     if isinstance(value, bytes):
         return f"[{' '.join(map(str, value))}]"
     if isinstance(value, list):
+        budget.use(len(value))
         return f"[{', '.join(map(shown, value))}]"
     if isinstance(value, Map):
         return "{" + ", ".join(f"{shown(key)}: {shown(value.find(key)[0])}" for key in value) + "}"

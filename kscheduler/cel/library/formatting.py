@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from kscheduler.cel import types
+from kscheduler.cel import budget, types
 from kscheduler.cel.faults import EvaluationError
 from kscheduler.cel.gofmt import quote
 from kscheduler.cel.library.conversions import to_string
@@ -227,10 +227,12 @@ _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _format_list(values: list[Value]) -> str:
+    budget.use(len(values))
     return f"[{', '.join(map(_element, values))}]"
 
 
 def _format_map(values: Map) -> str:
+    budget.use(len(values))
     pairs = []
     for key in values:
         if type(key) not in (str, bool, int, Uint):
@@ -254,6 +256,7 @@ def _element(value: Value) -> str:
 
 def _quoted(value: Value, text: str) -> str:
     if isinstance(value, str):
+        budget.use(len(text))
         return quote(text)
     return f"b{quote(text)}" if isinstance(value, bytes) else text
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+from kscheduler.cel import budget
 from kscheduler.cel.faults import EvaluationError, no_such_overload
 from kscheduler.cel.functions import Function, Overload, method, overload
 from kscheduler.cel.library.times import Duration, Timestamp
@@ -67,14 +68,19 @@ def _add(left: Value, right: Value) -> Value:
     if kind is type(right):
         if kind is int:
             return _int64(left + right)
-        if kind in (str, float, bytes):
+        if kind is str or kind is bytes:
+            budget.use(len(left) + len(right))
+            return left + right
+        if kind is float:
             return left + right
         if kind is Uint:
             return _uint64(int(left) + int(right))
     if isinstance(left, list) and isinstance(right, list):
         if kind is Accumulator:
+            budget.use(len(right))
             left.extend(right)
             return left
+        budget.use(len(left) + len(right))
         return left + right
     if isinstance(left, Duration | Timestamp):
         return left.plus(right)
@@ -175,6 +181,7 @@ def _ordering(operator: str, holds: Callable[[int], bool]) -> Callable[[Value, V
 
 def _in(element: Value, container: Value) -> bool:
     if isinstance(container, list):
+        budget.use(len(container))
         return any(surely_equal(element, each) for each in container)
     if isinstance(container, Map):
         return element in container
@@ -200,9 +207,9 @@ _NAMES: Final = {
     "uint64": UINT,
 }
 _ORDERED = (
-    "bool int64 int64_double int64_uint64 uint64 uint64_double uint64_int64 double double_int64 double_uint64 string"
-    " bytes timestamp duration"
-).split()
+    "bool", "int64", "int64_double", "int64_uint64", "uint64", "uint64_double", "uint64_int64", "double",
+    "double_int64", "double_uint64", "string", "bytes", "timestamp", "duration",
+)  # fmt: skip
 
 
 def _relations(name: str) -> tuple[Overload, ...]:
