@@ -115,8 +115,11 @@ class Quantity:
         power = _power(-self.exponent)
         if self.unscaled >= _MAX_INT64 or -self.exponent > _INT64_DIGITS:
             return _wrapped(-(-self.unscaled // power))
-        units, rest = divmod(abs(self.unscaled), power)
-        return _wrapped((units if self.unscaled >= 0 else -units) + (1 if rest else 0))
+        # Go takes the low 64 bits of what is below an int64, and rounds up from there.
+        low = _wrapped(abs(self.unscaled))
+        low = _wrapped(-low) if self.unscaled < 0 else low
+        units, rest = divmod(abs(low), power)
+        return (units if low >= 0 else -units) + (1 if rest else 0)
 
     def approximate(self) -> float:
         """Return the nearest float that Go's `AsApproximateFloat64` finds, infinite if there is none."""

@@ -47,7 +47,17 @@ class SelectorError(Exception):
 class Selector:
     """One compiled expression."""
 
-    __slots__ = ("_counted", "_counted_slots", "_is_deep", "_planner_input", "_quick", "_quick_slots", "expression")
+    __slots__ = (
+        "_counted",
+        "_counted_slots",
+        "_is_cheap",
+        "_is_deep",
+        "_is_quick",
+        "_planner_input",
+        "_quick",
+        "_quick_slots",
+        "expression",
+    )
 
     def __init__(self, expression: str, environment: Environment = KUBERNETES_1_36) -> None:
         """Compile an expression. Raises SelectorError."""
@@ -58,19 +68,31 @@ class Selector:
                 self._is_deep = _depth(root) > _DEEP
                 self._planner_input = (root, environment)
                 self._quick, self._quick_slots = self._plan(counted=False)
-                self._counted, self._counted_slots = (self._quick, 0) if _is_cheap(root) else self._plan(counted=True)
+                self._is_cheap = _is_cheap(root)
+                self._counted, self._counted_slots = (self._quick, 0) if self._is_cheap else self._plan(counted=True)
         except CompileError as error:
             raise SelectorError(str(error)) from None
+        self._is_quick = self._is_cheap and not self._is_deep
 
     def matches(self, device: DeviceView) -> bool:
         """Return whether a device matches. Raises SelectorError if the expression fails for it."""
-        return self.evaluate(device)[0]
+        prepared = device.prepared[0]
+        if prepared is None or not self._is_quick or prepared.longest > _USUAL_TEXT:
+            return self.evaluate(device)[0]
+        frame: Frame = [None] * self._quick_slots
+        frame[DEVICE] = prepared.value
+        budget.renew()
+        try:
+            result = self._quick(frame)
+        except (EvaluationError, Cancelled) as error:
+            raise SelectorError(str(error)) from None
+        return result if result is True or result is False else _to_bool(result)
 
     def evaluate(self, device: DeviceView, *, count: bool = False) -> tuple[bool, int]:
         """Return whether a device matches, and with `count` what that cost. Raises SelectorError."""
         try:
             prepared = prepare(device)
-            count = count or prepared.longest > _USUAL_TEXT or self._counted is not self._quick
+            count = count or prepared.longest > _USUAL_TEXT or not self._is_cheap
             evaluate, slots = (self._quick, self._quick_slots) if not count else self._counting()
             frame: Frame = [None] * slots
             frame[DEVICE], frame[COST] = prepared.value, 0

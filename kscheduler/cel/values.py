@@ -268,14 +268,14 @@ def perhaps_equal(left: Value, right: Value) -> bool:
 
 
 def _equal_lists(left: list[Value], right: list[Value]) -> bool:
-    budget.use(len(left))
+    budget.walk(len(left))
     return len(left) == len(right) and all(perhaps_equal(a, b) for a, b in zip(left, right, strict=True))
 
 
 def _equal_maps(left: Map, right: Map) -> bool:
     if len(left) != len(right):
         return False
-    budget.use(len(left))
+    budget.walk(len(left))
     for key in left:
         other, found = right.find(key)
         if not found or not perhaps_equal(left.find(key)[0], other):
@@ -351,7 +351,7 @@ def shown(value: Value) -> str:
     if isinstance(value, bytes):
         return f"[{' '.join(map(str, value))}]"
     if isinstance(value, list):
-        budget.use(len(value))
+        budget.walk(len(value))
         return f"[{', '.join(map(shown, value))}]"
     if isinstance(value, Map):
         return "{" + ", ".join(f"{shown(key)}: {shown(value.find(key)[0])}" for key in value) + "}"

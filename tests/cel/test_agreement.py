@@ -54,7 +54,6 @@ CORNERS = (
     "device.attributes.x.in == 1",
     "a.b.c",
     "google.protobuf.Duration == type(duration('1s'))",
-    "google.protobuf.Duration{seconds: 1} == duration('1s') || true",
     ".device.driver == 'x'",
     "cel.bind(device, 1, device == 1)",
     "[1].all(@result, true)",

@@ -227,12 +227,12 @@ _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _format_list(values: list[Value]) -> str:
-    budget.use(len(values))
+    budget.walk(len(values))
     return f"[{', '.join(map(_element, values))}]"
 
 
 def _format_map(values: Map) -> str:
-    budget.use(len(values))
+    budget.walk(len(values))
     pairs = []
     for key in values:
         if type(key) not in (str, bool, int, Uint):
