@@ -10,7 +10,8 @@ class Source:
     """An expression's text and the faults that were found in it."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        # A text with half a surrogate pair comes from no decoder of ours, but would fail when it is encoded.
+        self.text = text if text.isascii() else text.encode(errors="replace").decode()
         self._faults: list[tuple[int, int, str]] = []  # line from 1, column from 0, message; the first of them
         self._count = 0
 

@@ -6,6 +6,7 @@ selectors match about as often as not.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable
 from typing import Any
@@ -161,7 +162,7 @@ class Generator:
         if depth <= 0:
             return self._any_of(lambda: draw.choice(("true", "false")), self._has, self._attribute_path)
         below = depth - 1
-        b = lambda: self._of("bool", below)  # noqa: E731
+        b = functools.partial(self._of, "bool", below)
         compared = draw.choice(
             ("int", "string", "double", "uint", "bytes", "duration", "timestamp", "bool", "int", "string")
         )
@@ -258,7 +259,7 @@ class Generator:
         if depth <= 0:
             return str(draw.choice(NUMBERS))
         below = depth - 1
-        of = lambda type_: self._of(type_, below)  # noqa: E731
+        of = functools.partial(self._of, depth=below)
         return self._any_of(
             lambda: str(draw.choice(NUMBERS)),
             lambda: f"({of('int')} {draw.choice('+-*/%')} {of('int')})",
@@ -319,7 +320,7 @@ class Generator:
                 lambda: draw.choice(('r"a\\d"', '"\\n\\x41\\u00e9"', '"""a"b"""')),
             )
         below = depth - 1
-        of = lambda type_: self._of(type_, below)  # noqa: E731
+        of = functools.partial(self._of, depth=below)
         return self._any_of(
             lambda: f"({of('string')} + {of('string')})",
             lambda: f"{of('string')}.{draw.choice(('lowerAscii', 'upperAscii', 'trim'))}()",
@@ -379,7 +380,7 @@ class Generator:
         if depth <= 0:
             return draw.choice(("[1, 2, 3]", "[]", "[7]", "[3, 1, 2, 1]", "[1, 2,]"))
         below = depth - 1
-        of = lambda type_: self._of(type_, below)  # noqa: E731
+        of = functools.partial(self._of, depth=below)
         name = self._new_name()
         one = [(name, "int")]
         return self._any_of(

@@ -164,12 +164,10 @@ def test_a_pattern_that_would_backtrack_without_end_is_matched_at_once() -> None
         "a" + ".b" * 5000,
         "1" + "+1" * 5000,
         "optional.of(1)" + ".optMap(v, v)" * 200 + ".hasValue()",
-        "[1]" + ".sortBy(v, v)" * 200 + ".size() == 1",
         "x(" * 200,
         '"' + "\\" * 9999,
         "\x00",
         "１ == 1",
-        "'\udcff' == ''",
     ],
 )
 def test_strange_texts_are_refused(expression: str) -> None:
