@@ -20,8 +20,10 @@ _TRAVERSAL = 0.1  # of a character
 _REGEX = 0.25  # of a character of a pattern
 
 
-def cost_of(function: str, overload: str) -> int | Cost:
+def cost_of(function: str, overload: str, *, has_later_costs: bool = False) -> int | Cost:
     """Return the cost of a call, or what computes it of arguments and result. `overload` is "" if several may fit."""
+    if has_later_costs and overload in _LATER:
+        return _LATER[overload]
     return _BY_OVERLOAD.get(overload) or _BY_FUNCTION.get(function) or _BY_STANDARD_OVERLOAD.get(overload) or 1
 
 
@@ -31,6 +33,10 @@ def _traversal(size: float) -> int:
 
 def _first(arguments: Sequence[Value], _result: Value) -> int:
     return _traversal(size_of(arguments[0]))
+
+
+def _second(arguments: Sequence[Value], _result: Value) -> int:
+    return _traversal(size_of(arguments[1]))
 
 
 def _first_twice(arguments: Sequence[Value], _result: Value) -> int:
@@ -202,6 +208,7 @@ _BY_FUNCTION: dict[str, Cost] = {
     **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), _first),
     "validate": _validate,
 }
+_LATER: dict[str, Cost] = {"starts_with_string": _second, "ends_with_string": _second, "matches": _regex}
 _INCLUDES = {"list_includes_dyn_dyn": _walk}  # in releases whose list library has `includes`
 
 _COMPARED = ("less", "greater", "less_equals", "greater_equals")

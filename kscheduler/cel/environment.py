@@ -66,7 +66,8 @@ class Environment:
     fields: Mapping[str, Type]  # of the device
     attribute: Type  # of values of attributes; they are only known when a selector is evaluated
     has_list_attributes: bool  # whether an attribute may have several values
-    or_value_checks: bool  # whether or and orValue refuse what is no optional
+    checks_optionals: bool  # whether or and orValue refuse what is no optional, instead of returning it
+    has_later_costs: bool  # of cel-go 0.29
 
     @property
     def variables(self) -> Mapping[str, Type]:
@@ -85,7 +86,8 @@ def _environment(attribute: Type, *functions: Function, is_newer: bool) -> Envir
         },
         attribute=attribute,
         has_list_attributes=is_newer,
-        or_value_checks=is_newer,
+        checks_optionals=is_newer,
+        has_later_costs=is_newer,
     )
 
 

@@ -6,10 +6,10 @@ nothing is counted. Otherwise each operation adds what it costs in cel-go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from kscheduler.cel import costs, types
+from kscheduler.cel.environment import Environment
 from kscheduler.cel.faults import CompileError, EvaluationError, no_such_overload
 from kscheduler.cel.frame import FIRST_SLOT, Evaluate, Frame, spend
 from kscheduler.cel.functions import Function, Implementation, Overload
@@ -58,8 +58,9 @@ class Planned:
 class Planner:
     """Plans one expression."""
 
-    def __init__(self, functions: Mapping[str, Function], *, counted: bool) -> None:
-        self._functions = functions
+    def __init__(self, environment: Environment, *, counted: bool) -> None:
+        self._environment = environment
+        self._functions = environment.functions
         self._counted = counted
         self._scopes: list[dict[str, tuple[int, Evaluate | None]]] = []  # name -> slot, and how it starts if lazily
         self.slots = FIRST_SLOT  # the length of a frame
@@ -260,7 +261,8 @@ class Planner:
             return Planned(self._equality(node.function, operands[0].evaluate, operands[1].evaluate))
         if node.overloads in (("optional_or_optional",), ("optional_orValue_value",)):
             unwrap = node.function == "orValue"
-            return Planned(_alternative(operands[0].evaluate, operands[1].evaluate, unwrap=unwrap))
+            checks = self._environment.checks_optionals
+            return Planned(_alternative(operands[0].evaluate, operands[1].evaluate, unwrap=unwrap, checks=checks))
         return self._plan_function(node, operands)
 
     def _plan_function(self, node: Call, operands: list[Planned]) -> Planned:
@@ -285,7 +287,7 @@ class Planner:
         evaluates = [each.evaluate for each in operands]
         if self._counted:
             dispatched = function.call is None and not single
-            cost = costs.cost_of(node.function, single)
+            cost = costs.cost_of(node.function, single, has_later_costs=self._environment.has_later_costs)
             stops_early = dispatched or node.function == "format"
             return Planned(_counted_call(call, evaluates, cost, stops_early=stops_early))
         return Planned(_call(call, evaluates))
@@ -456,12 +458,14 @@ def _membership(operand: Evaluate, elements: list[Value]) -> Planned | None:
     return Planned(test)
 
 
-def _alternative(optional: Evaluate, otherwise: Evaluate, *, unwrap: bool) -> Evaluate:
+def _alternative(optional: Evaluate, otherwise: Evaluate, *, unwrap: bool, checks: bool) -> Evaluate:
     """or and orValue: the other operand is only evaluated if there is no value."""
 
     def choose(frame: Frame) -> Value:
         value = optional(frame)
         if type(value) is not Optional:
+            if checks:
+                raise no_such_overload()
             return value
         if value.has_value:
             return value.value if unwrap else value

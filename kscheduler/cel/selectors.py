@@ -50,6 +50,7 @@ class Selector:
     __slots__ = (
         "_counted",
         "_counted_slots",
+        "_has_lists",
         "_is_cheap",
         "_is_deep",
         "_is_quick",
@@ -62,6 +63,7 @@ class Selector:
     def __init__(self, expression: str, environment: Environment = KUBERNETES_1_36) -> None:
         """Compile an expression. Raises SelectorError."""
         self.expression = expression
+        self._has_lists = environment.has_list_attributes
         try:
             with _stack(len(expression) > _DEEP):
                 root = _checked(expression, environment)
@@ -76,7 +78,7 @@ class Selector:
 
     def matches(self, device: DeviceView) -> bool:
         """Return whether a device matches. Raises SelectorError if the expression fails for it."""
-        prepared = device.prepared[0]
+        prepared = device.prepared[self._has_lists]
         if prepared is None or not self._is_quick or prepared.longest > _USUAL_TEXT:
             return self.evaluate(device)[0]
         frame: Frame = [None] * self._quick_slots
@@ -91,7 +93,7 @@ class Selector:
     def evaluate(self, device: DeviceView, *, count: bool = False) -> tuple[bool, int]:
         """Return whether a device matches, and with `count` what that cost. Raises SelectorError."""
         try:
-            prepared = prepare(device)
+            prepared = prepare(device, has_lists=self._has_lists)
             count = count or prepared.longest > _USUAL_TEXT or not self._is_cheap
             evaluate, slots = (self._quick, self._quick_slots) if not count else self._counting()
             frame: Frame = [None] * slots
@@ -114,7 +116,7 @@ class Selector:
 
     def _plan(self, *, counted: bool) -> tuple[Evaluate, int]:
         root, environment = self._planner_input
-        planner = Planner(environment.functions, counted=counted)
+        planner = Planner(environment, counted=counted)
         return planner.plan(root), planner.slots
 
 
