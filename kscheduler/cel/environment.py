@@ -23,6 +23,7 @@ from kscheduler.cel.library import (
     urls,
 )
 from kscheduler.cel.types import Type, map_of
+from kscheduler.config.releases import Release
 
 _LIBRARIES = (
     operators.FUNCTIONS,
@@ -93,3 +94,8 @@ def _environment(attribute: Type, *functions: Function, is_newer: bool) -> Envir
 
 KUBERNETES_1_36: Final = _environment(types.ANY, lists.INCLUDES_FEW, lists.UNLIMITED_RANGE, is_newer=False)
 KUBERNETES_1_37: Final = _environment(types.DYN, lists.INCLUDES, lists.LIMITED_RANGE, is_newer=True)
+
+
+def environment_of(release: Release) -> Environment:
+    """Return the environment of a release."""
+    return KUBERNETES_1_37 if release.selects_by_list_attributes else KUBERNETES_1_36

@@ -59,6 +59,10 @@ class Release:
     wakes_gated_by_wildcard: bool
     nominates_gated: bool  # a gated pod keeps the room of the nominated node in its status from the beginning
 
+    # Dynamic resource allocation.
+    # Selectors: attributes of devices may have several values, and costs are those of cel-go 0.29.
+    selects_by_list_attributes: bool = False
+
     # Documents and metrics.
     queue_counts_entities: bool = False  # metrics and dumps of the queue count pods and pod groups as entities
     has_informer_metrics: bool = False
@@ -162,6 +166,7 @@ RELEASE_1_37 = Release(
     adds_unknown_pods=True,
     wakes_gated_by_wildcard=True,
     nominates_gated=True,
+    selects_by_list_attributes=True,
 )
 
 RELEASES: Mapping[str, Release] = {release.version: release for release in (RELEASE_1_36, RELEASE_1_37)}  # oldest first

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,9 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 SEEDS = search_seeds("KSCHEDULER_CEL_CASES", 280)
 EXPRESSIONS, DEVICES = 10, 3  # of one seed
 ENOUGH_FOR_COVERAGE = 50  # seeds
+ORDERS = 40  # how often a case that differs is asked again
+
+Case = tuple[str, list[dict[str, Any]]]  # an expression, and devices
 
 # What a generator is unlikely to write.
 CORNERS = (
@@ -204,12 +208,8 @@ CORNERS = (
 
 def test_corners_of_the_language_are_as_in_kubernetes(oracle: Oracle) -> None:
     devices = [Generator(1).device()]
-    cases = [(expression, devices) for expression in CORNERS]
-    seen: Counter[str] = Counter()
-    found = []
-    for (expression, _), answer in zip(cases, oracle.judge(cases), strict=True):
-        found += differences(expression, devices, answer, seen)
-    assert found == []
+    cases: list[Case] = [(expression, devices) for expression in CORNERS]
+    assert all_differences(oracle, cases, Counter()) == []
 
 
 def test_fixed_seeds_agree(oracle: Oracle) -> None:
@@ -224,16 +224,23 @@ def test_searched_seeds_agree(oracle: Oracle) -> None:
 
 
 def compare(oracle: Oracle, seeds: Iterable[int]) -> Counter[str]:
-    cases = []
+    cases: list[Case] = []
     for seed in seeds:
         generator = Generator(seed)
         cases += [(generator.expression(), [generator.device() for _ in range(DEVICES)]) for _ in range(EXPRESSIONS)]
     seen: Counter[str] = Counter()
-    found = []
-    for (expression, devices), answer in zip(cases, oracle.judge(cases), strict=True):
-        found += differences(expression, devices, answer, seen)
-    assert found == []
+    assert all_differences(oracle, cases, seen) == []
     return seen
+
+
+def all_differences(oracle: Oracle, cases: list[Case], seen: Counter[str]) -> list[str]:
+    """Return what differs. Go walks over maps in any order, so a case that differs is asked again: one answer counts."""
+    found = []
+    for case, answer in zip(cases, oracle.judge(cases), strict=True):
+        differing = differences(*case, answer, seen)
+        if differing and all(differences(*case, again, Counter()) for again in oracle.judge([case] * ORDERS)):
+            found += differing
+    return found
 
 
 MORE_QUANTITIES = (

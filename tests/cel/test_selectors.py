@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from kscheduler.api.devices import DeviceAttribute, DeviceCapacity
-from kscheduler.cel.environment import KUBERNETES_1_37
+from kscheduler.cel.environment import KUBERNETES_1_36, KUBERNETES_1_37, environment_of
 from kscheduler.cel.faults import COST_EXCEEDED
 from kscheduler.cel.selectors import DeviceView, Selector, SelectorError, Selectors
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37
 
 
 def device(**fields: Any) -> DeviceView:
@@ -100,6 +101,21 @@ def test_in_1_37_an_attribute_may_be_looped_over() -> None:
     assert "cannot be range of a comprehension" in fault(expression)
     with pytest.raises(SelectorError, match="expected iterable type"):
         Selector(expression, KUBERNETES_1_37).matches(device())
+
+
+def test_in_1_37_an_attribute_may_have_several_values() -> None:
+    several = device(
+        attributes={"modes": DeviceAttribute(strings=["a", "b"]), "v": DeviceAttribute(versions=["1.0.0"])}
+    )
+    modes = 'device.attributes["gpu.example.com"].modes'
+    assert Selector(f'{modes}.includes("b") && {modes}[0] == "a"', KUBERNETES_1_37).matches(several)
+    assert Selector(f'{modes}.exists(m, m == "b")', KUBERNETES_1_37).matches(several)
+    assert fault("true", several) == "attribute modes: unsupported attribute value"
+
+
+def test_a_release_has_its_environment() -> None:
+    assert environment_of(RELEASE_1_36) is KUBERNETES_1_36
+    assert environment_of(RELEASE_1_37) is KUBERNETES_1_37
 
 
 def test_compiled_selectors_are_kept_until_others_are_used_more() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from kscheduler.api.devices import DeviceAttribute, DeviceCapacity
+from kscheduler.cel.environment import KUBERNETES_1_36, Environment
 from kscheduler.cel.selectors import DeviceView, Selector, SelectorError
 from tests.cel.oracle import Answer, Verdict
 
@@ -22,13 +23,19 @@ def view(device: dict[str, Any]) -> DeviceView:
     )
 
 
-def differences(expression: str, devices: list[dict[str, Any]], answer: Answer, seen: Counter[str]) -> list[str]:
+def differences(
+    expression: str,
+    devices: list[dict[str, Any]],
+    answer: Answer,
+    seen: Counter[str],
+    environment: Environment = KUBERNETES_1_36,
+) -> list[str]:
     """Return what differs in verdicts, errors at run time and costs. `seen` counts what the cases came to."""
     if answer.error:  # there is nothing to compare with where Kubernetes' code panics
         seen["panic"] += 1
         return []
     try:
-        selector = Selector(expression)
+        selector = Selector(expression, environment)
     except SelectorError as error:
         seen["refused"] += 1
         if not answer.compile_error:
