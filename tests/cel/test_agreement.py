@@ -234,7 +234,7 @@ def compare(oracle: Oracle, seeds: Iterable[int]) -> Counter[str]:
 
 
 def all_differences(oracle: Oracle, cases: list[Case], seen: Counter[str]) -> list[str]:
-    """Return what differs. Go walks over maps in any order, so a case that differs is asked again: one answer counts."""
+    """Return what differs. Go walks over maps in any order, so what differs is asked again: one answer is enough."""
     found = []
     for case, answer in zip(cases, oracle.judge(cases), strict=True):
         differing = differences(*case, answer, seen)
