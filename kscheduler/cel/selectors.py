@@ -88,6 +88,8 @@ class Selector:
             result = self._quick(frame)
         except (EvaluationError, Cancelled) as error:
             raise SelectorError(str(error)) from None
+        except Exception as error:  # a fault of ours, or no stack or memory is left: cel-go recovers from panics, too
+            raise SelectorError(f"internal error: {type(error).__name__}: {error}") from error
         return result if result is True or result is False else _to_bool(result)
 
     def evaluate(self, device: DeviceView, *, count: bool = False) -> tuple[bool, int]:
@@ -106,6 +108,8 @@ class Selector:
                 result = evaluate(frame)
         except (EvaluationError, Cancelled) as error:
             raise SelectorError(str(error)) from None
+        except Exception as error:  # a fault of ours, or no stack or memory is left: cel-go recovers from panics, too
+            raise SelectorError(f"internal error: {type(error).__name__}: {error}") from error
         return result if result is True or result is False else _to_bool(result), frame[COST]
 
     def _counting(self) -> tuple[Evaluate, int]:

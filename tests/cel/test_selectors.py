@@ -199,3 +199,14 @@ def test_deep_expressions_are_evaluated_whatever_the_stack_is() -> None:
 
 def test_a_long_chain_is_not_nested() -> None:
     assert Selector("true" + " && true" * 1000).matches(device())
+
+
+def test_a_fault_of_ours_is_a_selector_error_too() -> None:
+    selector = Selector("device.driver.size() > 0")
+    broken = DeviceView("x", {}, {}, False)
+    selector.matches(broken)
+    prepared = broken.prepared[0]
+    assert prepared is not None
+    prepared.value.entries.clear()  # as no device is
+    with pytest.raises(SelectorError, match="internal error: KeyError"):
+        selector.matches(broken)
