@@ -274,7 +274,9 @@ def _sum(first: Quantity, second: Quantity, addend: int) -> Quantity:
     """Return first + addend * 10^(second's exponent), with Go's rules for the format and for int64."""
     form = first.format if first.unscaled else second.format
     if not first.big and not second.big:
-        small = _sum_int64(first.unscaled, first.exponent, addend, second.exponent)
+        # The least int64 has no opposite: in Go it stays what it is when it is subtracted.
+        in_int64 = addend if addend <= _MAX_INT64 else _MIN_INT64
+        small = _sum_int64(first.unscaled, first.exponent, in_int64, second.exponent)
         if small is not None:
             return Quantity(small[0], small[1], form)
     exponent = min(first.exponent, second.exponent)

@@ -168,6 +168,13 @@ def test_a_sum_that_leaves_int64_is_computed_as_a_big_decimal() -> None:
     assert total.subtract(Quantity.of(1)).as_int64() is None  # a decimal stays one
 
 
+def test_the_least_int64_is_subtracted_as_in_go() -> None:
+    least = Quantity.of(-MAX_INT64 - 1)
+    assert str(Quantity.of(1).subtract(least)) == "-9223372036854775807"
+    assert Quantity.of(-1).subtract(least).as_int64() is None  # which overflows, so it is computed as a big decimal
+    assert str(Quantity.of(-1).subtract(least)) == "9223372036854775807"
+
+
 @pytest.mark.parametrize(
     ("text", "integer", "units"),
     [
