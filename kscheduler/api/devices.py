@@ -31,12 +31,16 @@ EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"  # an
 
 
 class DeviceAttribute(APIStruct, frozen=True):
-    """An attribute's value; exactly one field is set."""
+    """An attribute's value; exactly one field is set. Lists are behind the gate DRAListTypeAttributes."""
 
     int_value: int | None = msgspec.field(default=None, name="int")
     bool_value: bool | None = msgspec.field(default=None, name="bool")
     string: str | None = None
     version: str | None = None
+    ints: list[int] | None = None
+    bools: list[bool] | None = None
+    strings: list[str] | None = None
+    versions: list[str] | None = None
 
 
 class CapacityRange(APIStruct, frozen=True):

@@ -34,6 +34,7 @@ _NANO = -9  # the exponent that parsing rounds to
 _INT64_DIGITS = 18  # every number of so many decimal digits fits int64
 _BINARY_DIGITS = 14  # the same, less what the suffix Ki, Mi, ... takes
 _INTERPRETER_DIGITS = 4000  # int(text) and str(int) refuse more than 4,300
+_MULTIPLIED_AT_ONCE = frozenset({1, 2, 3, 6, 9})  # powers of ten for which Go has a case of their own
 _MAX_SHIFT = 200_000  # most zeros that are ever appended to a number
 _CACHE_SIZE, _CACHED_LENGTH = 16_384, 64
 _POWERS = tuple(10**exponent for exponent in range(64))
@@ -104,10 +105,10 @@ class Quantity:
         return _shifted_int64(self.unscaled, self.exponent)
 
     def value(self) -> int:
-        """Return whole units as an int64, rounded as Go's `Value`: away from zero, and 0 or wrapped on overflow."""
+        """Return whole units as an int64, rounded away from zero; what does not fit is as odd as Go's `Value`."""
         if not self.big:
             if self.exponent >= 0:
-                return _shifted_int64(self.unscaled, self.exponent) or 0
+                return self._shifted_value()
             units = -(-abs(self.unscaled) // _power(-self.exponent))
             return units if self.unscaled >= 0 else -units
         if self.exponent >= 0:
@@ -115,8 +116,20 @@ class Quantity:
         power = _power(-self.exponent)
         if self.unscaled >= _MAX_INT64 or -self.exponent > _INT64_DIGITS:
             return _wrapped(-(-self.unscaled // power))
-        units, rest = divmod(abs(self.unscaled), power)
-        return _wrapped((units if self.unscaled >= 0 else -units) + (1 if rest else 0))
+        # Go takes the low 64 bits of what is below an int64, and rounds up from there.
+        low = _wrapped(abs(self.unscaled))
+        low = _wrapped(-low) if self.unscaled < 0 else low
+        units, rest = divmod(abs(low), power)
+        return (units if low >= 0 else -units) + (1 if rest else 0)
+
+    def _shifted_value(self) -> int:
+        """Return an int64 times a power of ten. On overflow Go returns 0, but the low bits for some powers."""
+        shifted = _shifted_int64(self.unscaled, self.exponent)
+        if shifted is not None:
+            return shifted
+        if self.exponent in _MULTIPLIED_AT_ONCE and self.unscaled != _MIN_INT64:
+            return _wrapped(self.unscaled * _power(self.exponent))
+        return 0
 
     def approximate(self) -> float:
         """Return the nearest float that Go's `AsApproximateFloat64` finds, infinite if there is none."""
@@ -271,7 +284,9 @@ def _sum(first: Quantity, second: Quantity, addend: int) -> Quantity:
     """Return first + addend * 10^(second's exponent), with Go's rules for the format and for int64."""
     form = first.format if first.unscaled else second.format
     if not first.big and not second.big:
-        small = _sum_int64(first.unscaled, first.exponent, addend, second.exponent)
+        # The least int64 has no opposite: in Go it stays what it is when it is subtracted.
+        in_int64 = addend if addend <= _MAX_INT64 else _MIN_INT64
+        small = _sum_int64(first.unscaled, first.exponent, in_int64, second.exponent)
         if small is not None:
             return Quantity(small[0], small[1], form)
     exponent = min(first.exponent, second.exponent)

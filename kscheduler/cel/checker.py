@@ -209,7 +209,7 @@ class Checker:
         for index, element in enumerate(node.elements):
             self._check(element)
             found = self._value_type(element, is_optional=index in node.optional)
-            element_type = self._joined(element, element_type, found)
+            element_type = self._joined(element_type, found)
         node.type = types.list_of(element_type or self._substitutions.new_type())
 
     def _check_map(self, node: MapLiteral) -> None:
@@ -217,9 +217,9 @@ class Checker:
         value_type: Type | None = None
         for key, value, is_optional in node.entries:
             self._check(key)
-            key_type = self._joined(key, key_type, key.type)
+            key_type = self._joined(key_type, key.type)
             self._check(value)
-            value_type = self._joined(value, value_type, self._value_type(value, is_optional=is_optional))
+            value_type = self._joined(value_type, self._value_type(value, is_optional=is_optional))
         if key_type is None or value_type is None:
             key_type, value_type = self._substitutions.new_type(), self._substitutions.new_type()
         node.type = types.map_of(key_type, value_type)
@@ -232,13 +232,11 @@ class Checker:
             self._mismatch(node, types.optional_of(value), value)
         return value
 
-    def _joined(self, node: Node, previous: Type | None, current: Type) -> Type:
+    def _joined(self, previous: Type | None, current: Type) -> Type:
+        """Return a type for both; `validators` refuses mixed types where they are not wanted."""
         if previous is None:
             return current
-        if self._substitutions.assignable(previous, current):
-            return most_general(previous, current)
-        self._mismatch(node, previous, current)
-        return types.ERROR
+        return most_general(previous, current) if self._substitutions.assignable(previous, current) else types.DYN
 
     # --- loops ------------------------------------------------------------------------------------------------------
 

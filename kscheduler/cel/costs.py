@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from kscheduler.cel.values import Map, Opaque, Value, size_of
+from kscheduler.cel import budget
+from kscheduler.cel.faults import Cancelled, EvaluationError
+from kscheduler.cel.values import Map, Opaque, Value, go_type_of, size_of
 
 Cost = Callable[[Sequence[Value], Value], int]
 
@@ -18,8 +20,10 @@ _TRAVERSAL = 0.1  # of a character
 _REGEX = 0.25  # of a character of a pattern
 
 
-def cost_of(function: str, overload: str) -> int | Cost:
+def cost_of(function: str, overload: str, *, has_later_costs: bool = False) -> int | Cost:
     """Return the cost of a call, or what computes it of arguments and result. `overload` is "" if several may fit."""
+    if has_later_costs and overload in _LATER:
+        return _LATER[overload]
     return _BY_OVERLOAD.get(overload) or _BY_FUNCTION.get(function) or _BY_STANDARD_OVERLOAD.get(overload) or 1
 
 
@@ -29,6 +33,10 @@ def _traversal(size: float) -> int:
 
 def _first(arguments: Sequence[Value], _result: Value) -> int:
     return _traversal(size_of(arguments[0]))
+
+
+def _second(arguments: Sequence[Value], _result: Value) -> int:
+    return _traversal(size_of(arguments[1]))
 
 
 def _first_twice(arguments: Sequence[Value], _result: Value) -> int:
@@ -57,6 +65,11 @@ def _both(arguments: Sequence[Value], _result: Value) -> int:
     return _traversal(size_of(arguments[0]) + size_of(arguments[1]))
 
 
+def needs_result(cost: int | Cost) -> bool:
+    """Return whether a cost can only be told when the call has been made."""
+    return cost is _result_twice or cost is _new_list
+
+
 def _in_list(arguments: Sequence[Value], _result: Value) -> int:
     return size_of(arguments[1])
 
@@ -79,6 +92,7 @@ def _walk_value(value: Value) -> int:
     if isinstance(value, bytes):
         return int(len(value) * _TRAVERSAL)
     if isinstance(value, list):
+        budget.use(len(value))
         return sum(map(_walk_value, value))
     if isinstance(value, Map):
         return sum(_walk_value(key) + _walk_value(value.find(key)[0]) for key in value)
@@ -86,12 +100,19 @@ def _walk_value(value: Value) -> int:
 
 
 def _contains_ip(arguments: Sequence[Value], _result: Value) -> int:
-    cost = _traversal(2 * size_of(arguments[0]))
-    return cost + _traversal(size_of(arguments[1])) if isinstance(arguments[1], str) else cost
+    return _traversal(2 * size_of(arguments[0]))
+
+
+def _contains_ip_text(arguments: Sequence[Value], result: Value) -> int:
+    return _contains_ip(arguments, result) + _traversal(size_of(arguments[1]))
 
 
 def _contains_cidr(arguments: Sequence[Value], result: Value) -> int:
-    return _contains_ip(arguments, result) + _traversal(size_of(arguments[0])) + 1
+    return _contains_ip(arguments, result) + _first(arguments, result) + 1
+
+
+def _contains_cidr_text(arguments: Sequence[Value], result: Value) -> int:
+    return _contains_cidr(arguments, result) + _traversal(size_of(arguments[1]))
 
 
 def _validate(arguments: Sequence[Value], _result: Value) -> int:
@@ -125,6 +146,8 @@ def _flatten(arguments: Sequence[Value], _result: Value) -> int:
 def _compared_with_itself(index: int) -> Cost:
     def cost(arguments: Sequence[Value], _result: Value) -> int:
         elements = arguments[index]
+        if not isinstance(elements, list):
+            raise Cancelled(_not_a_list(elements))
         factor = 2.0
         if elements and isinstance(elements[0], str | bytes):
             factor += _TRAVERSAL
@@ -133,9 +156,30 @@ def _compared_with_itself(index: int) -> Cost:
     return cost
 
 
+# Types that, of all that Go wants of a list, have a method to add.
+_ADDED = (int, str, float, bytes)
+
+
+def _not_a_list(value: Value) -> str:
+    """Return the words of the panic that ends an evaluation in Go when the costs of such a call are computed."""
+    name = "*types.Err" if isinstance(value, EvaluationError) else go_type_of(value)
+    has_add = isinstance(value, _ADDED) and not isinstance(value, bool)
+    has_add = has_add or name in ("types.Duration", "types.Timestamp")
+    missing = "Contains" if has_add else "Add"
+    return f"internal error: interface conversion: {name} is not traits.Lister: missing method {missing}"
+
+
 _SORTED = ("int", "uint", "double", "bool", "google.protobuf.Duration", "google.protobuf.Timestamp", "string", "bytes")
 
+
+def _one(_arguments: Sequence[Value], _result: Value) -> int:
+    return 1
+
+
 _BY_OVERLOAD: dict[str, Cost] = {
+    "cidr_ip": _one,
+    "cidr_contains_ip_string": _contains_ip_text,
+    "cidr_contains_cidr_string": _contains_cidr_text,
     "list_sets_contains_list": _sets(1),
     "list_sets_intersects_list": _sets(1),
     "list_sets_equivalent_list": _sets(2),
@@ -150,10 +194,6 @@ _BY_OVERLOAD: dict[str, Cost] = {
 }
 
 
-def _ip(arguments: Sequence[Value], result: Value) -> int:
-    return 1 if isinstance(arguments[0], Opaque) else _first(arguments, result)
-
-
 _BY_FUNCTION: dict[str, Cost] = {
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _walk),
     **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _first),
@@ -161,13 +201,14 @@ _BY_FUNCTION: dict[str, Cost] = {
     "join": _result_twice,
     **dict.fromkeys(("find", "findAll"), _regex),
     **dict.fromkeys(("cidr", "isIP", "isCIDR"), _first),
-    "ip": _ip,
+    "ip": _first,
     "ip.isCanonical": _first_twice,
     "containsIP": _contains_ip,
     "containsCIDR": _contains_cidr,
     **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), _first),
     "validate": _validate,
 }
+_LATER: dict[str, Cost] = {"starts_with_string": _second, "ends_with_string": _second, "matches": _regex}
 _INCLUDES = {"list_includes_dyn_dyn": _walk}  # in releases whose list library has `includes`
 
 _COMPARED = ("less", "greater", "less_equals", "greater_equals")

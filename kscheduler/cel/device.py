@@ -10,7 +10,7 @@ from kscheduler.api.exact_quantity import Quantity, QuantityError
 from kscheduler.cel.faults import EvaluationError
 from kscheduler.cel.library.quantities import QuantityValue
 from kscheduler.cel.library.semvers import parse_semver
-from kscheduler.cel.values import EMPTY_MAP, Map, MapWithDefault, Value
+from kscheduler.cel.values import EMPTY_MAP, DeviceMap, Map, MapWithDefault, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class DeviceView:
     capacity: Mapping[str, DeviceCapacity]
     allow_multiple_allocations: bool
     prepared: list[PreparedDevice | None] = field(
-        default_factory=lambda: [None], init=False, repr=False, compare=False
-    )  # its value, once a selector has asked for it
+        default_factory=lambda: [None, None], init=False, repr=False, compare=False
+    )  # its value, once a selector has asked for it: without and with attributes that are lists
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,23 +34,25 @@ class PreparedDevice:
     longest: int  # characters of its longest text
 
 
-def prepare(device: DeviceView) -> PreparedDevice:
-    """Return the value of the variable for a device. It is made once.
+def prepare(device: DeviceView, *, has_lists: bool) -> PreparedDevice:
+    """Return the value of the variable for a device, which is made once; with `has_lists`, attributes may be lists.
 
     Raises EvaluationError if the device has an attribute that no driver may publish.
     """
-    known = device.prepared[0]
+    known = device.prepared[has_lists]
     if known is None:
-        known = device.prepared[0] = _prepare(device)
+        known = device.prepared[has_lists] = _prepare(device, has_lists=has_lists)
     return known
 
 
-def _prepare(device: DeviceView) -> PreparedDevice:
+def _prepare(device: DeviceView, *, has_lists: bool) -> PreparedDevice:
     longest = len(device.driver)
     attributes: dict[str, Value] = {}
     for name, attribute in device.attributes.items():
         try:
-            value = _attribute(attribute)
+            value = _several(attribute) if has_lists else None
+            if value is None:
+                value = _attribute(attribute)
         except EvaluationError as error:
             raise EvaluationError(f"attribute {name}: {error}") from None
         _put(attributes, name, device.driver, value)
@@ -65,7 +67,7 @@ def _prepare(device: DeviceView) -> PreparedDevice:
         "attributes": MapWithDefault(attributes),
         "capacity": MapWithDefault(capacity),
     }
-    return PreparedDevice(Map(fields), longest)
+    return PreparedDevice(DeviceMap(fields), longest)
 
 
 def _put(domains: dict[str, Value], name: str, driver: str, value: Value) -> None:
@@ -74,8 +76,23 @@ def _put(domains: dict[str, Value], name: str, driver: str, value: Value) -> Non
         domain, identifier = driver, name
     known = domains.get(domain, EMPTY_MAP)
     if known is EMPTY_MAP:
-        known = domains[domain] = Map({})
+        known = domains[domain] = DeviceMap({})
     known.entries[identifier] = value
+
+
+def _several(attribute: DeviceAttribute) -> list[Value] | None:
+    """Return the values of an attribute that has several, or None."""
+    for values in (attribute.ints, attribute.bools, attribute.strings):
+        if values:
+            return list(values)
+    return [_version(version) for version in attribute.versions] if attribute.versions else None
+
+
+def _version(text: str) -> Value:
+    try:
+        return parse_semver(text)
+    except EvaluationError as error:
+        raise EvaluationError(f"parse semantic version: {error}") from None
 
 
 def _attribute(attribute: DeviceAttribute) -> Value:
@@ -86,10 +103,7 @@ def _attribute(attribute: DeviceAttribute) -> Value:
     if attribute.string is not None:
         return attribute.string
     if attribute.version is not None:
-        try:
-            return parse_semver(attribute.version)
-        except EvaluationError as error:
-            raise EvaluationError(f"parse semantic version: {error}") from None
+        return _version(attribute.version)
     raise EvaluationError("unsupported attribute value")
 
 

@@ -23,6 +23,7 @@ from kscheduler.cel.library import (
     urls,
 )
 from kscheduler.cel.types import Type, map_of
+from kscheduler.config.releases import Release
 
 _LIBRARIES = (
     operators.FUNCTIONS,
@@ -66,7 +67,8 @@ class Environment:
     fields: Mapping[str, Type]  # of the device
     attribute: Type  # of values of attributes; they are only known when a selector is evaluated
     has_list_attributes: bool  # whether an attribute may have several values
-    or_value_checks: bool  # whether or and orValue refuse what is no optional
+    checks_optionals: bool  # whether or and orValue refuse what is no optional, instead of returning it
+    has_later_costs: bool  # of cel-go 0.29
 
     @property
     def variables(self) -> Mapping[str, Type]:
@@ -85,9 +87,15 @@ def _environment(attribute: Type, *functions: Function, is_newer: bool) -> Envir
         },
         attribute=attribute,
         has_list_attributes=is_newer,
-        or_value_checks=is_newer,
+        checks_optionals=is_newer,
+        has_later_costs=is_newer,
     )
 
 
 KUBERNETES_1_36: Final = _environment(types.ANY, lists.INCLUDES_FEW, lists.UNLIMITED_RANGE, is_newer=False)
 KUBERNETES_1_37: Final = _environment(types.DYN, lists.INCLUDES, lists.LIMITED_RANGE, is_newer=True)
+
+
+def environment_of(release: Release) -> Environment:
+    """Return the environment of a release."""
+    return KUBERNETES_1_37 if release.selects_by_list_attributes else KUBERNETES_1_36

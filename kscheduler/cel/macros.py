@@ -6,8 +6,18 @@ from collections.abc import Callable
 
 from kscheduler.cel.lexer import SyntaxFault
 from kscheduler.cel.source import Source
-from kscheduler.cel.tree import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select, copied
-from kscheduler.cel.tree import descendants
+from kscheduler.cel.tree import (
+    Call,
+    Comprehension,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Node,
+    Select,
+    copied,
+    descendants,
+)
 
 ACCUMULATOR = "@result"  # no name that an expression can write
 UNUSED = "#unused"
@@ -275,7 +285,6 @@ _MACROS: dict[tuple[str, int, bool], _Macro] = {
     ("all", 2, True): _quantifier(_all),
     ("exists", 2, True): _quantifier(_exists),
     ("exists_one", 2, True): _quantifier(_exists_one),
-    ("existsOne", 2, True): _quantifier(_exists_one),
     ("map", 2, True): _map,
     ("map", 3, True): _map,
     ("filter", 2, True): _filter,

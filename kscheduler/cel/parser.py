@@ -1,8 +1,7 @@
 """Parses CEL: tokens to a tree, with macros expanded.
 
-It descends like the grammar of cel-go, and counts how deep each of its rules is nested, because cel-go refuses an
-expression in which one of them is nested more than 250 deep. Operators of one precedence count, too: `1+1+1` is a
-`calc` of depth four.
+It descends like the grammar of cel-go, which refuses an expression in which one of the rules, or operators, selections
+and calls of methods altogether, are nested more than 250 deep.
 """
 
 from __future__ import annotations
@@ -19,9 +18,11 @@ MAX_LENGTH = 100_000  # characters
 _MAX_INT64 = (1 << 63) - 1
 
 RESERVED = frozenset(
-    "as break const continue else false for function if import in let loop package namespace null return true var void"
-    " while".split()
-)
+    {
+        "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop",
+        "package", "namespace", "null", "return", "true", "var", "void", "while",
+    }
+)  # fmt: skip
 _RELATIONS = frozenset({"<", "<=", ">=", ">", "==", "!="})
 
 
@@ -81,29 +82,25 @@ class _Parser:
 
     def _relation(self, lowest: int = 0) -> Node:
         self._enter("relation")
-        left, levels = self._calc(0), 1
+        left = self._calc(0)
         while lowest < 1 and (self._token.kind in _RELATIONS or self._token.text == "in"):
             operator = self._advance()
-            self._enter("relation")
-            levels += 1
             function = "@in" if operator.text == "in" else f"_{operator.text}_"
             left = self._nested(Call(operator.position, function, [left, self._relation(1)]))
-        self._leave("relation", levels)
+        self._leave("relation")
         return left
 
     def _calc(self, lowest: int) -> Node:
         self._enter("calc")
-        left, levels = self._unary(), 1
+        left = self._unary()
         while True:
             kind = self._token.kind
             precedence = 2 if kind in ("*", "/", "%") else 1 if kind in ("+", "-") else 0
             if precedence == 0 or precedence <= lowest:
                 break
             operator = self._advance()
-            self._enter("calc")
-            levels += 1
             left = self._nested(Call(operator.position, f"_{kind}_", [left, self._calc(precedence)]))
-        self._leave("calc", levels)
+        self._leave("calc")
         return left
 
     def _unary(self) -> Node:
@@ -121,14 +118,12 @@ class _Parser:
 
     def _member(self, *, allow_sign: bool) -> Node:
         self._enter("member")
-        node, levels = self._primary(allow_sign), 1
+        node = self._primary(allow_sign)
         while True:
             token = self._token
             if token.kind == ".":
-                self._enter("member")
                 node = self._selection(node)
             elif token.kind == "[":
-                self._enter("member")
                 self._advance()
                 function = "_[_]"
                 if self._token.kind == "?":
@@ -138,8 +133,7 @@ class _Parser:
                 self.expect("]")
             else:
                 break
-            levels += 1
-        self._leave("member", levels)
+        self._leave("member")
         return node
 
     def _selection(self, operand: Node) -> Node:
@@ -335,8 +329,8 @@ class _Parser:
             self._source.report(-1, f"expression recursion limit exceeded: {MAX_DEPTH}")
             raise SyntaxFault
 
-    def _leave(self, rule: str, levels: int = 1) -> None:
-        self._depth[rule] -= levels
+    def _leave(self, rule: str) -> None:
+        self._depth[rule] -= 1
 
     # --- tokens -----------------------------------------------------------------------------------------------------
 

@@ -6,24 +6,24 @@ nothing is counted. Otherwise each operation adds what it costs in cel-go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from kscheduler.cel import costs, types
-from kscheduler.cel.faults import Cancelled, CompileError, EvaluationError, no_such_overload
+from kscheduler.cel.environment import Environment
+from kscheduler.cel.faults import CompileError, EvaluationError, no_such_overload
 from kscheduler.cel.frame import FIRST_SLOT, Evaluate, Frame, spend
 from kscheduler.cel.functions import Function, Implementation, Overload
-from kscheduler.cel.library.regex import compile_pattern
+from kscheduler.cel.library.regex import compile_pattern, with_pattern
 from kscheduler.cel.paths import Path, Step, resolver
-from kscheduler.cel.tree import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select
+from kscheduler.cel.tree import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select, descendants
 from kscheduler.cel.values import (
     Accumulator,
     Map,
     MapAccumulator,
-    Opaque,
     Optional,
     Uint,
     Value,
+    check_hashable,
     equal,
     go_type_of,
     is_instance,
@@ -58,14 +58,20 @@ class Planned:
 class Planner:
     """Plans one expression."""
 
-    def __init__(self, functions: Mapping[str, Function], *, counted: bool) -> None:
-        self._functions = functions
+    def __init__(self, environment: Environment, *, counted: bool) -> None:
+        self._environment = environment
+        self._functions = environment.functions
         self._counted = counted
         self._scopes: list[dict[str, tuple[int, Evaluate | None]]] = []  # name -> slot, and how it starts if lazily
         self.slots = FIRST_SLOT  # the length of a frame
+        self._trusts_types = False  # whether values are certain to have the types that the checker found
 
     def plan(self, root: Node) -> Evaluate:
         """Return what evaluates the expression. Raises CompileError if a constant part of it fails."""
+        # or and orValue return anything that is no optional as it is, whatever type they should have.
+        self._trusts_types = not any(
+            isinstance(node, Call) and node.function in ("or", "orValue") for node in descendants(root)
+        )
         return self._plan(root).evaluate
 
     def _plan(self, node: Node) -> Planned:
@@ -90,7 +96,9 @@ class Planner:
 
     def _plan_ident(self, node: Ident) -> Planned:
         if node.constant is not None:
-            return self._reading(_constant_path(node.constant))
+            return _constant(node.constant)
+        if node.type.kind is types.Kind.TYPE:  # cel-go takes the variable for the name of a type
+            raise CompileError(f"{_FAILED}reference to undefined type: {node.name}")
         for scope in reversed(self._scopes):
             found = scope.get(node.name)
             if found is not None:
@@ -99,7 +107,7 @@ class Planner:
 
     def _plan_select(self, node: Select) -> Planned:
         if node.qualified is not None:
-            return self._reading(_constant_path(node.qualified))
+            return _constant(node.qualified)
         path = self._path(self._plan(node.operand))
         path.take(Step(node.field, is_test=node.is_test))
         if not node.is_test:
@@ -126,9 +134,8 @@ class Planner:
         return self._reading(path)
 
     def _plan_choice(self, node: Call) -> Planned:
-        condition, first, second = (self._plan(argument) for argument in node.arguments)
-        branches = tuple(each.path or Path(each.evaluate) for each in (first, second))
-        return self._reading(Path(condition.evaluate, (branches[0], branches[1])))
+        condition, first, second = [self._plan(argument) for argument in node.arguments]
+        return self._reading(Path(condition.evaluate, (self._path(first), self._path(second))))
 
     def _path(self, planned: Planned) -> Path:
         return planned.path or Path(planned.evaluate)
@@ -140,7 +147,11 @@ class Planner:
             return Planned(resolve, path=path)
 
         def read(frame: Frame) -> Value:
-            value = resolve(frame)
+            try:
+                value = resolve(frame)
+            except EvaluationError:
+                spend(frame, 1)
+                raise
             spend(frame, 1)
             return value
 
@@ -154,7 +165,7 @@ class Planner:
             return _constant([each.constant for each in planned])
         elements, optional, counted = [each.evaluate for each in planned], node.optional, self._counted
 
-        def build(frame: Frame) -> Value:
+        def build(frame: Frame) -> list[Value]:
             values = []
             for index, element in enumerate(elements):
                 value = element(frame)
@@ -167,11 +178,9 @@ class Planner:
                         continue
                     value = value.value
                 values.append(value)
-            if counted:
-                spend(frame, costs.LIST_COST)
             return values
 
-        return Planned(build)
+        return Planned(_charged(build, costs.LIST_COST) if counted else build)
 
     def _plan_map(self, node: MapLiteral) -> Planned:
         entries = [(self._plan(key), self._plan(value), is_optional) for key, value, is_optional in node.entries]
@@ -190,15 +199,13 @@ class Planner:
                         values.pop(key_of(key), None)
                         continue
                     value = value.value
-                _check_hashable(key)
+                check_hashable(key)
                 values[key_of(key)] = value
-            if counted:
-                spend(frame, costs.MAP_COST)
             return Map(values)
 
         if all(key.is_constant and value.is_constant and not optional for key, value, optional in entries):
             return _constant(Map({key_of(key.constant): value.constant for key, value, _ in entries}))
-        return Planned(build)
+        return Planned(_charged(build, costs.MAP_COST) if counted else build)
 
     # --- loops ------------------------------------------------------------------------------------------------------
 
@@ -254,14 +261,15 @@ class Planner:
             return Planned(self._equality(node.function, operands[0].evaluate, operands[1].evaluate))
         if node.overloads in (("optional_or_optional",), ("optional_orValue_value",)):
             unwrap = node.function == "orValue"
-            return Planned(_alternative(operands[0].evaluate, operands[1].evaluate, unwrap=unwrap))
+            checks = self._environment.checks_optionals
+            return Planned(_alternative(operands[0].evaluate, operands[1].evaluate, unwrap=unwrap, checks=checks))
         return self._plan_function(node, operands)
 
     def _plan_function(self, node: Call, operands: list[Planned]) -> Planned:
         function = self._functions[node.function]
         single = node.overloads[0] if len(node.overloads) == 1 else ""
         if node.function in _CONVERSIONS and operands[0].is_constant:
-            return _constant(_folded(_implementation(function, single, node), operands[0].constant))
+            return _constant(_folded(self._implementation(function, single, node), operands[0].constant))
         if single == "in_list" and operands[1].is_constant:
             planned = _membership(operands[0].evaluate, operands[1].constant)
             if planned is not None:
@@ -271,13 +279,31 @@ class Planner:
                 compile_pattern(operands[1].constant)
             except EvaluationError as error:
                 raise CompileError(f"{_FAILED}{error}") from None
-        call = _implementation(function, single, node)
+            call = with_pattern(node.function)
+        else:
+            call = self._implementation(function, single, node)
         if node.function == "@not_strictly_false":
             return Planned(self._not_strictly_false(operands[0].evaluate))
         evaluates = [each.evaluate for each in operands]
         if self._counted:
-            return Planned(_counted_call(call, evaluates, costs.cost_of(node.function, single)))
+            dispatched = function.call is None and not single
+            cost = costs.cost_of(node.function, single, has_later_costs=self._environment.has_later_costs)
+            stops_early = dispatched or node.function == "format"
+            return Planned(_counted_call(call, evaluates, cost, stops_early=stops_early))
         return Planned(_call(call, evaluates))
+
+    def _implementation(self, function: Function, single: str, node: Call) -> Implementation:
+        """Return what a call calls: the only overload that may fit, or the first that fits the arguments that come."""
+        if function.call is not None:
+            return function.call
+        if not single:
+            return _guarded(function.name, function.overloads)
+        chosen = next(each for each in function.overloads if each.id == single)
+        assert chosen.call is not None
+        static = [operand.type for operand in node.operands()]
+        if function.unchecked or (self._trusts_types and all(map(_is_certain, chosen.arguments, static))):
+            return chosen.call
+        return _guarded(function.name, (chosen,))
 
     def _equality(self, function: str, left: Evaluate, right: Evaluate) -> Evaluate:
         if self._counted:
@@ -303,20 +329,6 @@ class Planner:
 
 
 # --- calls ----------------------------------------------------------------------------------------------------------
-
-
-def _implementation(function: Function, single: str, node: Call) -> Implementation:
-    """Return what a call calls: the only overload that may fit, or the first that fits the arguments that come."""
-    if function.call is not None:
-        return function.call
-    if single:
-        chosen = next(each for each in function.overloads if each.id == single)
-        assert chosen.call is not None
-        static = [operand.type for operand in node.operands()]
-        if function.unchecked or all(map(_is_certain, chosen.arguments, static)):
-            return chosen.call
-        return _guarded(function.name, (chosen,))
-    return _guarded(function.name, function.overloads)
 
 
 def _is_certain(expected: types.Type, static: types.Type) -> bool:
@@ -351,11 +363,58 @@ def _call(call: Implementation, operands: list[Evaluate]) -> Evaluate:
     return lambda frame: call(*[operand(frame) for operand in operands])
 
 
-def _counted_call(call: Implementation, operands: list[Evaluate], cost: int | costs.Cost) -> Evaluate:
-    def counted(frame: Frame) -> Value:
-        arguments = [operand(frame) for operand in operands]
-        result = call(*arguments)
+def _charged(evaluate: Evaluate, cost: int) -> Evaluate:
+    """Return an operation that costs something even if it fails."""
+
+    def charged(frame: Frame) -> Value:
+        try:
+            value = evaluate(frame)
+        except EvaluationError:
+            spend(frame, cost)
+            raise
+        spend(frame, cost)
+        return value
+
+    return charged
+
+
+def _counted_call(
+    call: Implementation, operands: list[Evaluate], cost: int | costs.Cost, *, stops_early: bool = False
+) -> Evaluate:
+    """Return a call that costs something.
+
+    As in cel-go, all operands are evaluated even if one has failed, and the call costs something even then; calls of
+    three operands and those that `stops_early` are not made, and free, once an operand has failed, but for the last.
+    """
+    stops_early = stops_early or len(operands) > 2
+    is_late = costs.needs_result(cost)
+
+    def charge(frame: Frame, arguments: list[Value], result: Value) -> None:
         spend(frame, cost if isinstance(cost, int) else cost(arguments, result))
+
+    def counted(frame: Frame) -> Value:
+        arguments: list[Value] = []
+        fault: EvaluationError | None = None
+        for operand in operands:
+            if fault is not None and stops_early:
+                raise fault
+            try:
+                arguments.append(operand(frame))
+            except EvaluationError as error:
+                fault = fault or error
+                arguments.append(error)
+        if fault is not None:
+            charge(frame, arguments, fault)
+            raise fault
+        if not is_late:
+            charge(frame, arguments, None)
+            return call(*arguments)
+        try:
+            result = call(*arguments)
+        except EvaluationError as error:
+            charge(frame, arguments, error)
+            raise
+        charge(frame, arguments, result)
         return result
 
     return counted
@@ -390,7 +449,7 @@ def _membership(operand: Evaluate, elements: list[Value]) -> Planned | None:
 
     def test(frame: Frame) -> Value:
         value = operand(frame)
-        _check_hashable(value)
+        check_hashable(value)
         try:
             return key_of(value) in known
         except TypeError:
@@ -399,18 +458,14 @@ def _membership(operand: Evaluate, elements: list[Value]) -> Planned | None:
     return Planned(test)
 
 
-def _check_hashable(value: Value) -> None:
-    """Fail as Go does if it cannot use a value as the key of a map."""
-    if isinstance(value, bytes) or (isinstance(value, Opaque) and not value.hashable):
-        raise Cancelled(f"internal error: runtime error: hash of unhashable type {go_type_of(value)}")
-
-
-def _alternative(optional: Evaluate, otherwise: Evaluate, *, unwrap: bool) -> Evaluate:
+def _alternative(optional: Evaluate, otherwise: Evaluate, *, unwrap: bool, checks: bool) -> Evaluate:
     """or and orValue: the other operand is only evaluated if there is no value."""
 
     def choose(frame: Frame) -> Value:
         value = optional(frame)
         if type(value) is not Optional:
+            if checks:
+                raise no_such_overload()
             return value
         if value.has_value:
             return value.value if unwrap else value
@@ -446,10 +501,6 @@ def _logical(terms: list[Evaluate], *, decisive: bool) -> Evaluate:
 
 def _constant(value: Value) -> Planned:
     return Planned(lambda _frame: value, constant=value)
-
-
-def _constant_path(value: Value) -> Path:
-    return Path(lambda _frame: value)
 
 
 def _variable(slot: int, start: Evaluate | None) -> Evaluate:

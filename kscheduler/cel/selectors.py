@@ -18,7 +18,7 @@ from kscheduler.cel.planner import Planner
 from kscheduler.cel.source import Source
 from kscheduler.cel.tree import Call, Comprehension, ListLiteral, Literal, Node, children, descendants
 from kscheduler.cel.validators import validate
-from kscheduler.cel.values import go_type_of, type_of
+from kscheduler.cel.values import Optional, go_type_of, type_of
 
 __all__ = ["DeviceView", "Selector", "SelectorError", "Selectors"]
 
@@ -31,10 +31,13 @@ _STACK = 50_000
 
 # Functions whose results can be longer than their arguments, or whose cost grows with the square of them.
 _GROWING = frozenset(
-    "replace join format strings.quote split find findAll contains _+_ lists.range flatten sort @sortByAssociatedKeys"
-    " distinct sets.contains sets.equivalent sets.intersects cel.@mapInsert getQuery validate slice reverse string url"
-    " isSorted sum max min indexOf lastIndexOf includes".split()
-)
+    {
+        "replace", "join", "format", "strings.quote", "split", "find", "findAll", "contains", "_+_", "lists.range",
+        "flatten", "sort", "@sortByAssociatedKeys", "distinct", "sets.contains", "sets.equivalent", "sets.intersects",
+        "cel.@mapInsert", "getQuery", "validate", "slice", "reverse", "string", "url", "isSorted", "sum", "max", "min",
+        "indexOf", "lastIndexOf", "includes",
+    }
+)  # fmt: skip
 
 
 class SelectorError(Exception):
@@ -44,30 +47,56 @@ class SelectorError(Exception):
 class Selector:
     """One compiled expression."""
 
-    __slots__ = ("_counted", "_counted_slots", "_is_deep", "_planner_input", "_quick", "_quick_slots", "expression")
+    __slots__ = (
+        "_counted",
+        "_counted_slots",
+        "_has_lists",
+        "_is_cheap",
+        "_is_deep",
+        "_is_quick",
+        "_planner_input",
+        "_quick",
+        "_quick_slots",
+        "expression",
+    )
 
     def __init__(self, expression: str, environment: Environment = KUBERNETES_1_36) -> None:
         """Compile an expression. Raises SelectorError."""
         self.expression = expression
+        self._has_lists = environment.has_list_attributes
         try:
             with _stack(len(expression) > _DEEP):
                 root = _checked(expression, environment)
                 self._is_deep = _depth(root) > _DEEP
                 self._planner_input = (root, environment)
                 self._quick, self._quick_slots = self._plan(counted=False)
-                self._counted, self._counted_slots = (self._quick, 0) if _is_cheap(root) else self._plan(counted=True)
+                self._is_cheap = _is_cheap(root)
+                self._counted, self._counted_slots = (self._quick, 0) if self._is_cheap else self._plan(counted=True)
         except CompileError as error:
             raise SelectorError(str(error)) from None
+        self._is_quick = self._is_cheap and not self._is_deep
 
     def matches(self, device: DeviceView) -> bool:
         """Return whether a device matches. Raises SelectorError if the expression fails for it."""
-        return self.evaluate(device)[0]
+        prepared = device.prepared[self._has_lists]
+        if prepared is None or not self._is_quick or prepared.longest > _USUAL_TEXT:
+            return self.evaluate(device)[0]
+        frame: Frame = [None] * self._quick_slots
+        frame[DEVICE] = prepared.value
+        budget.renew()
+        try:
+            result = self._quick(frame)
+        except (EvaluationError, Cancelled) as error:
+            raise SelectorError(str(error)) from None
+        except Exception as error:  # a fault of ours, or no stack or memory is left: cel-go recovers from panics, too
+            raise SelectorError(f"internal error: {type(error).__name__}: {error}") from error
+        return result if result is True or result is False else _to_bool(result)
 
     def evaluate(self, device: DeviceView, *, count: bool = False) -> tuple[bool, int]:
         """Return whether a device matches, and with `count` what that cost. Raises SelectorError."""
         try:
-            prepared = prepare(device)
-            count = count or prepared.longest > _USUAL_TEXT or self._counted is not self._quick
+            prepared = prepare(device, has_lists=self._has_lists)
+            count = count or prepared.longest > _USUAL_TEXT or not self._is_cheap
             evaluate, slots = (self._quick, self._quick_slots) if not count else self._counting()
             frame: Frame = [None] * slots
             frame[DEVICE], frame[COST] = prepared.value, 0
@@ -79,20 +108,19 @@ class Selector:
                 result = evaluate(frame)
         except (EvaluationError, Cancelled) as error:
             raise SelectorError(str(error)) from None
-        if result is True or result is False:
-            return result, frame[COST]
-        raise SelectorError(
-            f"CEL result of type {type_of(result).name} could not be converted to bool: {_unconvertible(result)}"
-        )
+        except Exception as error:  # a fault of ours, or no stack or memory is left: cel-go recovers from panics, too
+            raise SelectorError(f"internal error: {type(error).__name__}: {error}") from error
+        return result if result is True or result is False else _to_bool(result), frame[COST]
 
     def _counting(self) -> tuple[Evaluate, int]:
         if self._counted is self._quick:
-            self._counted, self._counted_slots = self._plan(counted=True)
+            with _stack(self._is_deep):
+                self._counted, self._counted_slots = self._plan(counted=True)
         return self._counted, self._counted_slots
 
     def _plan(self, *, counted: bool) -> tuple[Evaluate, int]:
         root, environment = self._planner_input
-        planner = Planner(environment.functions, counted=counted)
+        planner = Planner(environment, counted=counted)
         return planner.plan(root), planner.slots
 
 
@@ -166,8 +194,33 @@ def _is_cheap(root: Node) -> bool:
     return len(nodes) * each + patterns * (longest // 10 + 1) * (longest // 4 + 1) < MAX_COST
 
 
-def _unconvertible(result: object) -> str:
-    return f"type conversion error from {go_type_of(result)} to 'bool'"
+_UNCONVERTIBLE = {
+    types.Kind.INT: "unsupported type conversion from 'int' to bool",
+    types.Kind.UINT: "unsupported type conversion from 'uint' to bool",
+    types.Kind.STRING: "unsupported native conversion from string to 'bool'",
+    types.Kind.DOUBLE: "type conversion error from Double to 'bool'",
+    types.Kind.BYTES: "type conversion error from Bytes to 'bool'",
+    types.Kind.LIST: "type conversion error from list to 'bool'",
+    types.Kind.MAP: "type conversion error from map to 'bool'",
+    types.Kind.NULL: "type conversion error from 'null_type' to 'bool'",
+    types.Kind.TYPE: "type conversion not supported for 'type'",
+}
+
+
+def _to_bool(result: object) -> bool:
+    """Return a result, or what is in it if it is an optional. Raises SelectorError if that is no boolean."""
+    value = result
+    while type(value) is Optional and value.has_value:
+        value = value.value
+    if isinstance(value, bool):
+        return value
+    if type(value) is Optional:
+        words = "optional.none() dereference"
+    else:
+        words = _UNCONVERTIBLE.get(type_of(value).kind) or (
+            f"type conversion error from '{go_type_of(value).partition('.')[2]}' to 'bool'"
+        )
+    raise SelectorError(f"CEL result of type {type_of(result).name} could not be converted to bool: {words}")
 
 
 @contextmanager

@@ -10,8 +10,10 @@ class Source:
     """An expression's text and the faults that were found in it."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self._faults: list[tuple[int, int, str]] = []  # line from 1, column from 0, message
+        # A text with half a surrogate pair comes from no decoder of ours, but would fail when it is encoded.
+        self.text = text if text.isascii() else text.encode(errors="replace").decode()
+        self._faults: list[tuple[int, int, str]] = []  # line from 1, column from 0, message; the first of them
+        self._count = 0
 
     @property
     def has_faults(self) -> bool:
@@ -19,8 +21,11 @@ class Source:
 
     def report(self, position: int, message: str) -> None:
         """Note a fault at an offset of the text; -1 is nowhere in particular."""
+        self._count += 1
+        if len(self._faults) == _MAX_REPORTED:
+            return
         if position < 0:
-            self._faults.append((-1, 0, message))
+            self._faults.append((-1, -1, message))
             return
         before = self.text[:position]
         line = before.count("\n")
@@ -29,9 +34,9 @@ class Source:
     def faults(self) -> str:
         """Return all faults by their place, each with the line of the text and a pointer into it."""
         ordered = sorted(self._faults, key=lambda fault: fault[:2])
-        shown = [self._display(*fault) for fault in ordered[:_MAX_REPORTED]]
-        if len(ordered) > _MAX_REPORTED:
-            shown.append(f"{len(ordered) - _MAX_REPORTED} more errors were truncated")
+        shown = [self._display(*fault) for fault in ordered]
+        if self._count > _MAX_REPORTED:
+            shown.append(f"{self._count - _MAX_REPORTED} more errors were truncated")
         return "\n".join(shown)
 
     def _display(self, line: int, column: int, message: str) -> str:

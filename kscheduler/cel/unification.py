@@ -31,7 +31,7 @@ class Substitutions:
     def new_type(self) -> Type:
         """Return a type of which nothing is known."""
         self._names += 1
-        return Type(Kind.PARAM, f"_var{self._names}")
+        return Type(Kind.PARAM, f"_var{self._names - 1}")
 
     def assignable(self, first: Type, second: Type) -> bool:
         """Return whether a value of the second type can be used as the first, and learn from it if so."""

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from kscheduler.cel.faults import EvaluationError
 from kscheduler.cel.library.formatting import REFUSALS, FormatFault, is_allowed, parts_of
 from kscheduler.cel.library.regex import compile_pattern
-from kscheduler.cel.library.times import parse_duration, parse_timestamp
+from kscheduler.cel.library.times import SECOND, Timestamp, parse_duration, parse_timestamp
 from kscheduler.cel.source import Source
 from kscheduler.cel.tree import Call, ListLiteral, Literal, MapLiteral, Node, children, descendants
 from kscheduler.cel.types import Kind, Type, unwrapped_optional
+from kscheduler.cel.values import Value
 
 
 def validate(source: Source, root: Node) -> None:
@@ -31,24 +32,32 @@ def _check_literal(source: Source, node: Call) -> None:
     if not node.arguments or not isinstance(node.arguments[0], Literal):
         return
     argument = node.arguments[0]
-    text = argument.value
-    if not isinstance(text, str):
+    check = _LITERALS.get(node.function)
+    if check is None:
         return
     try:
-        match node.function:
-            case "duration":
-                valid = parse_duration(text) is not None
-            case "timestamp":
-                valid = parse_timestamp(text) is not None
-            case "matches":
-                compile_pattern(text)
-                valid = True
-            case _:
-                return
+        valid = check(argument.value)
     except EvaluationError:
         valid = False
     if not valid:
         source.report(argument.position, f"invalid {node.function} argument")
+
+
+def _is_duration(value: Value) -> bool:
+    return isinstance(value, str) and parse_duration(value) is not None
+
+
+def _is_timestamp(value: Value) -> bool:
+    if isinstance(value, int):
+        return Timestamp(value * SECOND) is not None
+    return isinstance(value, str) and parse_timestamp(value) is not None
+
+
+def _is_pattern(value: Value) -> bool:
+    return not isinstance(value, str) or compile_pattern(value) is not None
+
+
+_LITERALS = {"duration": _is_duration, "timestamp": _is_timestamp, "matches": _is_pattern}
 
 
 def _outside_formats(root: Node) -> Iterator[Node]:

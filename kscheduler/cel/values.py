@@ -7,10 +7,10 @@ module, and those of `library`. Values are never changed, except for the accumul
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
-from kscheduler.cel import types
-from kscheduler.cel.faults import EvaluationError, no_such_overload
+from kscheduler.cel import budget, types
+from kscheduler.cel.faults import Cancelled, EvaluationError, no_such_overload
 from kscheduler.cel.gofmt import format_float
 
 Value: TypeAlias = Any
@@ -71,11 +71,16 @@ class Map:
 
     def find(self, key: Value) -> tuple[Value, bool]:
         """Return the value of a key, and whether there is one."""
-        try:
-            value = self.entries.get(key_of(key), _ABSENT)
-        except TypeError:  # not a possible key
+        if type(key) not in _KEYS:
+            self._refuse(key)
             return None, False
+        value = self.entries.get(key_of(key), _ABSENT)
         return (None, False) if value is _ABSENT else (value, True)
+
+    def _refuse(self, key: Value) -> None:
+        """Fail as Go does if it cannot even look for such a key."""
+        if self.entries:
+            check_hashable(key)
 
     def __contains__(self, key: Value) -> bool:
         return Map.find(self, key)[1]
@@ -87,7 +92,16 @@ class Map:
         return iter([key_back(key) for key in self.entries])
 
 
-class MapWithDefault(Map):
+class DeviceMap(Map):
+    """A map of the device, in which only texts are looked for."""
+
+    __slots__ = ()
+
+    def _refuse(self, key: Value) -> None:
+        pass
+
+
+class MapWithDefault(DeviceMap):
     """A map in which every key is found; what is not there is empty."""
 
     __slots__ = ()
@@ -118,8 +132,15 @@ class _BoolKey:
         self.value = value
 
 
+_KEYS = frozenset({str, bool, int, Uint, float, type(None)})
 _TRUE_KEY, _FALSE_KEY = _BoolKey(True), _BoolKey(False)
 EMPTY_MAP: Final = Map({})
+
+
+def check_hashable(value: Value) -> None:
+    """Fail as Go does if it cannot use a value as a key: it gives up the evaluation."""
+    if isinstance(value, bytes) or (isinstance(value, Opaque) and not value.hashable):
+        raise Cancelled(f"internal error: runtime error: hash of unhashable type {go_type_of(value)}")
 
 
 def key_of(value: Value) -> Any:
@@ -149,6 +170,7 @@ _TYPES: dict[type, types.Type] = {
     list: types.LIST,
     Accumulator: types.LIST,
     Map: types.MAP,
+    DeviceMap: types.MAP,
     MapWithDefault: types.MAP,
     MapAccumulator: types.MAP,
     types.Type: types.TYPE,
@@ -165,6 +187,7 @@ _GO_TYPES: dict[type, str] = {
     list: "*types.baseList",
     Accumulator: "*types.mutableList",
     Map: "*types.baseMap",
+    DeviceMap: "*types.baseMap",
     MapWithDefault: "cel.mapper",
     MapAccumulator: "*types.mutableMap",
     types.Type: "*types.Type",
@@ -175,13 +198,13 @@ _GO_TYPES: dict[type, str] = {
 def type_of(value: Value) -> types.Type:
     """Return the type of a value at run time; what a list or a map holds is not told."""
     found = _TYPES.get(type(value))
-    return found if found is not None else value.cel_type  # type: ignore[no-any-return]
+    return found if found is not None else cast(types.Type, value.cel_type)
 
 
 def go_type_of(value: Value) -> str:
     """Return the name that Go prints for the type of a value."""
     found = _GO_TYPES.get(type(value))
-    return found if found is not None else value.go_type  # type: ignore[no-any-return]
+    return found if found is not None else str(value.go_type)
 
 
 def is_instance(type_: types.Type, value: Value) -> bool:
@@ -245,12 +268,14 @@ def perhaps_equal(left: Value, right: Value) -> bool:
 
 
 def _equal_lists(left: list[Value], right: list[Value]) -> bool:
+    budget.walk(len(left))
     return len(left) == len(right) and all(perhaps_equal(a, b) for a, b in zip(left, right, strict=True))
 
 
 def _equal_maps(left: Map, right: Map) -> bool:
     if len(left) != len(right):
         return False
+    budget.walk(len(left))
     for key in left:
         other, found = right.find(key)
         if not found or not perhaps_equal(left.find(key)[0], other):
@@ -272,7 +297,7 @@ def compare(left: Value, right: Value) -> int:
             raise EvaluationError("NaN values cannot be ordered")
         return _order_numbers(left, right)
     if left_type is right_type and left_type in (str, bool, bytes):
-        return (left > right) - (left < right)
+        return int(left > right) - int(left < right)
     if left_type is right_type and hasattr(left, "compare"):
         return int(left.compare(right))
     raise no_such_overload()
@@ -291,7 +316,7 @@ def _order_numbers(left: Any, right: Any) -> int:
         return _order_double(left, right)
     if type(right) is float and type(left) is not float:
         return -_order_double(right, left)
-    return (left > right) - (left < right)
+    return int(left > right) - int(left < right)
 
 
 def _order_double(double: float, integer: int) -> int:
@@ -326,6 +351,7 @@ def shown(value: Value) -> str:
     if isinstance(value, bytes):
         return f"[{' '.join(map(str, value))}]"
     if isinstance(value, list):
+        budget.walk(len(value))
         return f"[{', '.join(map(shown, value))}]"
     if isinstance(value, Map):
         return "{" + ", ".join(f"{shown(key)}: {shown(value.find(key)[0])}" for key in value) + "}"

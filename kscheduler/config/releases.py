@@ -63,6 +63,8 @@ class Release:
     # Dynamic resource allocation.
     devices: DeviceRules  # how devices are allocated
     empty_taint_selector_matches: bool  # a DeviceTaintRule without a selector applies to all devices
+    # Selectors: attributes of devices may have several values, and costs are those of cel-go 0.29.
+    selects_by_list_attributes: bool = False
 
     # Documents and metrics.
     queue_counts_entities: bool = False  # metrics and dumps of the queue count pods and pod groups as entities
@@ -171,6 +173,7 @@ RELEASE_1_37 = Release(
     adds_unknown_pods=True,
     wakes_gated_by_wildcard=True,
     nominates_gated=True,
+    selects_by_list_attributes=True,
 )
 
 RELEASES: Mapping[str, Release] = {release.version: release for release in (RELEASE_1_36, RELEASE_1_37)}  # oldest first

@@ -119,11 +119,6 @@ def test_other_texts_are_refused_with_the_words_of_apimachinery(text: str, error
     assert str(refused.value) == error
 
 
-def test_the_smallest_int64_is_printed_without_a_suffix_because_go_cannot_negate_it() -> None:
-    assert str(Quantity.of(-MAX_INT64 - 1, Format.BINARY_SI)) == "-9223372036854775808"
-    assert str(Quantity.of(-MAX_INT64 - 1 + 1024, Format.BINARY_SI)) == "-9007199254740991Ki"
-
-
 def test_a_served_quantity_may_be_padded_or_a_number() -> None:
     assert [str(Quantity.served(raw)) for raw in (" 5Gi ", 5, 0.5)] == ["5Gi", "5", "500m"]
 
@@ -171,6 +166,18 @@ def test_a_sum_that_leaves_int64_is_computed_as_a_big_decimal() -> None:
     total = largest.add(Quantity.of(1))
     assert (total.unscaled, total.big, total.as_int64()) == (MAX_INT64 + 1, True, None)
     assert total.subtract(Quantity.of(1)).as_int64() is None  # a decimal stays one
+
+
+def test_the_smallest_int64_is_printed_without_a_suffix_because_go_cannot_negate_it() -> None:
+    assert str(Quantity.of(-MAX_INT64 - 1, Format.BINARY_SI)) == "-9223372036854775808"
+    assert str(Quantity.of(-MAX_INT64 - 1 + 1024, Format.BINARY_SI)) == "-9007199254740991Ki"
+
+
+def test_the_least_int64_is_subtracted_as_in_go() -> None:
+    least = Quantity.of(-MAX_INT64 - 1)
+    assert str(Quantity.of(1).subtract(least)) == "-9223372036854775807"
+    assert Quantity.of(-1).subtract(least).as_int64() is None  # which overflows, so it is computed as a big decimal
+    assert str(Quantity.of(-1).subtract(least)) == "9223372036854775807"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from kscheduler.cel import types
+from kscheduler.cel import budget, types
 from kscheduler.cel.faults import EvaluationError
 from kscheduler.cel.gofmt import quote
 from kscheduler.cel.library.conversions import to_string
@@ -214,11 +214,10 @@ def _format_double(verb: Verb, value: Value) -> str:
     precision = min(verb.precision, _MAX_PRECISION)
     if verb.letter == "f":
         return f"{number:,.{precision}f}"
-    # Go prints with the symbols of English: 1.5 × 10⁰³.
-    mantissa, _, exponent = f"{number:.{precision}e}".partition("e")
-    digits = exponent.lstrip("+-").translate(_SUPERSCRIPT)
+    # The precision is taken for the least width, and the symbols are those of English: 1.500000×10⁰³.
+    mantissa, _, exponent = f"{number:.{DEFAULT_PRECISION}e}".partition("e")
     sign = "⁻" if exponent.startswith("-") else ""
-    return f"{mantissa}\u202f×\u202f10{sign}{digits}"
+    return f"{mantissa}×10{sign}{exponent.lstrip('+-').translate(_SUPERSCRIPT)}".rjust(precision)
 
 
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -228,10 +227,12 @@ _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _format_list(values: list[Value]) -> str:
+    budget.walk(len(values))
     return f"[{', '.join(map(_element, values))}]"
 
 
 def _format_map(values: Map) -> str:
+    budget.walk(len(values))
     pairs = []
     for key in values:
         if type(key) not in (str, bool, int, Uint):
@@ -255,6 +256,7 @@ def _element(value: Value) -> str:
 
 def _quoted(value: Value, text: str) -> str:
     if isinstance(value, str):
+        budget.use(len(text))
         return quote(text)
     return f"b{quote(text)}" if isinstance(value, bytes) else text
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable
 
-from kscheduler.cel.faults import EvaluationError, no_such_overload
+from kscheduler.cel import budget
+from kscheduler.cel.faults import COST_EXCEEDED, Cancelled, EvaluationError, no_such_overload
 from kscheduler.cel.frame import MAX_COST
-from kscheduler.cel.faults import COST_EXCEEDED, Cancelled
 from kscheduler.cel.functions import Function, method, overload
 from kscheduler.cel.library.operators import FUNCTIONS as OPERATORS
+from kscheduler.cel.library.operators import refusal
 from kscheduler.cel.library.times import Duration
 from kscheduler.cel.types import (
     BOOL,
@@ -62,7 +64,7 @@ def _is_sorted(values: list[Value]) -> bool:
     for value in values:
         if not is_ordered(value):
             raise no_such_overload()
-    return all(_order_or_none(a, b) != 1 for a, b in zip(values, values[1:], strict=False))
+    return all(_order_or_none(a, b) != 1 for a, b in itertools.pairwise(values))
 
 
 def _order_or_none(left: Value, right: Value) -> int | None:
@@ -105,6 +107,7 @@ def _last_index_of(values: list[Value], item: Value) -> int:
 
 def _includes(target: Value, item: Value) -> bool:
     if isinstance(target, list):
+        budget.use(len(target))
         return any(surely_equal(value, item) for value in target)
     return surely_equal(target, item)
 
@@ -143,21 +146,25 @@ def _flatten(values: Value, depth: Value = 1) -> list[Value]:
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     flat: list[Value] = []
+    budget.use(len(values))
     for value in values:
         if isinstance(value, list) and depth > 0:
             flat.extend(_flatten(value, depth - 1))
+            budget.use(len(value))
         else:
             flat.append(value)
     return flat
 
 
-def _sort(values: list[Value]) -> list[Value]:
+def _sort(values: Value) -> list[Value]:
+    if not isinstance(values, list):
+        raise refusal("sort", values)
     return _sort_by(values, values)
 
 
 def _sort_by(values: list[Value], keys: list[Value]) -> list[Value]:
     if not isinstance(values, list):
-        raise EvaluationError("no such overload: @sortByAssociatedKeys")
+        raise refusal("@sortByAssociatedKeys", values)
     if not isinstance(keys, list) or len(values) != len(keys):
         raise EvaluationError(
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got"
@@ -169,8 +176,12 @@ def _sort_by(values: list[Value], keys: list[Value]) -> list[Value]:
         raise EvaluationError("list elements must be comparable")
     if len(keys) > 1 and any(type(key) is not type(keys[0]) for key in keys):
         raise EvaluationError("list elements must have the same type")
-    order = functools.cmp_to_key(lambda a, b: _order_or_none(keys[a], keys[b]) or 0)
-    return [values[index] for index in sorted(range(len(keys)), key=order)]
+    order = functools.cmp_to_key(_order_of_keys)
+    return [value for _, value in sorted(zip(keys, values, strict=True), key=order)]
+
+
+def _order_of_keys(left: tuple[Value, Value], right: tuple[Value, Value]) -> int:
+    return _order_or_none(left[0], right[0]) or 0
 
 
 def _range_unlimited(count: int) -> list[int]:

@@ -100,7 +100,8 @@ def _parse_address(text: str) -> tuple[Address, str]:
 
 
 def _parse_v4(text: str) -> ipaddress.IPv4Address:
-    fields, value, digits = [], 0, 0
+    fields: list[int] = []
+    value, digits = 0, 0
     for index, character in enumerate(text):
         if character in "0123456789":
             if digits == 1 and value == 0:
@@ -192,8 +193,7 @@ def _is_global_unicast(value: IPValue) -> bool:
     address = value.address
     return not (
         address.is_unspecified
-        or int(address) == 0xFFFFFFFF
-        and address.version == 4
+        or (int(address) == 0xFFFFFFFF and address.version == 4)
         or address.is_loopback
         or address.is_multicast
         or address.is_link_local
@@ -201,7 +201,13 @@ def _is_global_unicast(value: IPValue) -> bool:
 
 
 def _contains_ip(network: CIDRValue, other: IPValue | str) -> bool:
-    return network.covers((_ip(other) if isinstance(other, str) else other).address)
+    if not isinstance(other, str):
+        return network.covers(other.address)
+    try:
+        address = _ip(other)
+    except EvaluationError:
+        raise no_such_overload() from None
+    return network.covers(address.address)
 
 
 def _contains_cidr(network: CIDRValue, other: CIDRValue | str) -> bool:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+from kscheduler.cel import budget
 from kscheduler.cel.faults import EvaluationError, no_such_overload
 from kscheduler.cel.functions import Function, Overload, method, overload
 from kscheduler.cel.library.times import Duration, Timestamp
@@ -42,8 +43,8 @@ _A, _B = parameter("A"), parameter("B")
 _RECEIVERS = (str, Duration, Timestamp)  # types that cel-go asks for an operator that they do not have
 
 
-def _refuse(operator: str, operand: Value) -> EvaluationError:
-    """Return the error of an operator whose first operand has no such operator."""
+def refusal(operator: str, operand: Value) -> EvaluationError:
+    """Return the error of an operator, or a function that works like one, whose first operand has no such operator."""
     return no_such_overload() if isinstance(operand, _RECEIVERS) else EvaluationError(f"no such overload: {operator}")
 
 
@@ -67,20 +68,25 @@ def _add(left: Value, right: Value) -> Value:
     if kind is type(right):
         if kind is int:
             return _int64(left + right)
-        if kind in (str, float, bytes):
+        if kind is str or kind is bytes:
+            budget.use(len(left) + len(right))
+            return left + right
+        if kind is float:
             return left + right
         if kind is Uint:
             return _uint64(int(left) + int(right))
     if isinstance(left, list) and isinstance(right, list):
         if kind is Accumulator:
+            budget.use(len(right))
             left.extend(right)
             return left
+        budget.use(len(left) + len(right))
         return left + right
     if isinstance(left, Duration | Timestamp):
         return left.plus(right)
     if kind in (int, str, float, bytes, Uint) or isinstance(left, list):
         raise no_such_overload()
-    raise _refuse("_+_", left)
+    raise refusal("_+_", left)
 
 
 def _subtract(left: Value, right: Value) -> Value:
@@ -93,13 +99,13 @@ def _subtract(left: Value, right: Value) -> Value:
         return left - right if kind is float else _uint64(int(left) - int(right))
     if isinstance(left, Duration | Timestamp):
         return left.minus(right)
-    raise _refuse("_-_", left)
+    raise refusal("_-_", left)
 
 
 def _multiply(left: Value, right: Value) -> Value:
     kind = type(left)
     if kind not in (int, float, Uint):
-        raise _refuse("_*_", left)
+        raise refusal("_*_", left)
     if kind is not type(right):
         raise no_such_overload()
     if kind is int:
@@ -110,7 +116,7 @@ def _multiply(left: Value, right: Value) -> Value:
 def _divide(left: Value, right: Value) -> Value:
     kind = type(left)
     if kind not in (int, float, Uint):
-        raise _refuse("_/_", left)
+        raise refusal("_/_", left)
     if kind is not type(right):
         raise no_such_overload()
     if kind is float:
@@ -132,7 +138,7 @@ def _divide_floats(left: float, right: float) -> float:
 def _modulo(left: Value, right: Value) -> Value:
     kind = type(left)
     if kind not in (int, Uint):
-        raise _refuse("_%_", left)
+        raise refusal("_%_", left)
     if kind is not type(right):
         raise no_such_overload()
     if right == 0:
@@ -152,7 +158,7 @@ def _negate(operand: Value) -> Value:
         return operand.negated()
     if isinstance(operand, bool):
         raise no_such_overload()
-    raise _refuse("-_", operand)
+    raise refusal("-_", operand)
 
 
 # --- logic and order ------------------------------------------------------------------------------------------------
@@ -167,7 +173,7 @@ def _not(operand: Value) -> bool:
 def _ordering(operator: str, holds: Callable[[int], bool]) -> Callable[[Value, Value], bool]:
     def relation(left: Value, right: Value) -> bool:
         if not is_ordered(left):
-            raise _refuse(operator, left)
+            raise refusal(operator, left)
         return holds(compare(left, right))
 
     return relation
@@ -175,6 +181,7 @@ def _ordering(operator: str, holds: Callable[[int], bool]) -> Callable[[Value, V
 
 def _in(element: Value, container: Value) -> bool:
     if isinstance(container, list):
+        budget.use(len(container))
         return any(surely_equal(element, each) for each in container)
     if isinstance(container, Map):
         return element in container
@@ -184,7 +191,7 @@ def _in(element: Value, container: Value) -> bool:
 def _size(value: Value) -> int:
     if isinstance(value, str | bytes | list | Map):
         return len(value)
-    raise _refuse("size", value)
+    raise refusal("size", value)
 
 
 # --- declarations ---------------------------------------------------------------------------------------------------
@@ -200,9 +207,9 @@ _NAMES: Final = {
     "uint64": UINT,
 }
 _ORDERED = (
-    "bool int64 int64_double int64_uint64 uint64 uint64_double uint64_int64 double double_int64 double_uint64 string"
-    " bytes timestamp duration"
-).split()
+    "bool", "int64", "int64_double", "int64_uint64", "uint64", "uint64_double", "uint64_int64", "double",
+    "double_int64", "double_uint64", "string", "bytes", "timestamp", "duration",
+)  # fmt: skip
 
 
 def _relations(name: str) -> tuple[Overload, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kscheduler.cel import budget
 from kscheduler.cel.faults import EvaluationError, no_such_overload
 from kscheduler.cel.functions import Function, method, overload
 from kscheduler.cel.library.formatting import format_text
@@ -9,7 +10,7 @@ from kscheduler.cel.types import BOOL, DYN, INT, STRING, list_of
 from kscheduler.cel.values import Value, shown
 
 # Go's strings.TrimSpace trims Unicode's White_Space, which Python's strip exceeds by a few control characters.
-_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 
@@ -61,6 +62,9 @@ def _last_index_of_before(text: str, part: str, offset: int) -> int:
 
 
 def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    found = text.count(old)
+    found = found if count < 0 else min(found, count)
+    budget.use(len(text) + found * max(len(new) - len(old), 0))
     return text.replace(old, new, count)
 
 
@@ -93,6 +97,7 @@ def _join(texts: list[Value], separator: str = "") -> str:
     for text in texts:
         if not isinstance(text, str):
             raise EvaluationError(f"join: invalid input: {shown(text)}")
+    budget.use(sum(map(len, texts)) + len(separator) * len(texts))
     return separator.join(texts)
 
 
