@@ -24,7 +24,13 @@ class Release:
     plugins: tuple[tuple[str, int], ...]  # the default profile's multiPoint: (name, weight), 0 if it does not score
     # Dynamic resource allocation: differences that no gate controls.
     devices: DeviceRules = DEVICE_RULES_1_37  # how devices are allocated
+    taint_rules_api: str = "resource.k8s.io/v1"  # group and version of DeviceTaintRules
     empty_taint_selector_matches: bool = False  # a DeviceTaintRule without a selector applies to all devices
+    in_flight_until_bound: bool = True  # allocations stay in flight until PreBind has ended, not until they are written
+    requeues_at_claim_deletion: bool = True  # for pods that DynamicResources rejected
+    claim_creation_labels: bool = True  # the metric of created ResourceClaims names their owner's kind
+    no_claims_reason: str = ""  # of DynamicResources' PostFilter, for a pod without claims
+    claims_kept_reason: str = ""  # the same, for a pod of whose claims none can be deallocated
 
     def has(self, gate: str) -> bool:
         """Return whether a feature gate is on. A gate that the release does not have is off."""
@@ -41,7 +47,13 @@ RELEASE_1_36 = Release(
     version="1.36",
     features=FEATURES_1_36,
     devices=DEVICE_RULES_1_36,
+    taint_rules_api="resource.k8s.io/v1beta2",
     empty_taint_selector_matches=True,
+    in_flight_until_bound=False,
+    requeues_at_claim_deletion=False,
+    claim_creation_labels=False,
+    no_claims_reason="no new claims to deallocate",
+    claims_kept_reason="still not schedulable",
     plugins=(
         ("SchedulingGates", 0),
         ("PrioritySort", 0),

@@ -245,6 +245,7 @@ _POD_UPDATES: dict[tuple[EventResource, Action], ClusterEvent] = {
         Action.UPDATE_POD_SCALE_DOWN,
         Action.UPDATE_POD_TOLERATION,
         Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
+        Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM,
         Action.UPDATE_POD_OTHER,
     )
 }
@@ -265,9 +266,9 @@ def node_events(change: NodeChange) -> list[ClusterEvent]:
 
 
 def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
-    """Return the cluster events between two versions of a pod, at least one: a change of any other field is "Update".
+    """Return the cluster events between two versions of a pod, at least one.
 
-    Generated resource claims are not compared, since nothing reads them yet.
+    A change of any other field is "Update".
     """
     resource = EventResource.ASSIGNED_POD if new.spec.node_name else EventResource.UNSCHEDULABLE_POD
     changed: list[Action] = []
@@ -280,6 +281,8 @@ def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
     if len(old.spec.tolerations or ()) != len(new.spec.tolerations or ()):
         # The API allows only adding tolerations, so that comparing their number is enough.
         changed.append(Action.UPDATE_POD_TOLERATION)
+    if _differ(old.status.resource_claim_statuses, new.status.resource_claim_statuses):
+        changed.append(Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
     return [_POD_UPDATES[resource, action] for action in changed or [Action.UPDATE_POD_OTHER]]
 
 

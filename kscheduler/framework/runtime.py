@@ -7,6 +7,7 @@ are awaited, since they write to the apiserver.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from operator import attrgetter
 from typing import cast
 
 from kscheduler.api.objects import PodSpec
@@ -52,12 +53,14 @@ MAX_PERMIT_WAIT_S = 15 * 60.0  # kube-scheduler's cap on a Permit plugin's timeo
 class _Gate:
     """A PreEnqueue plugin, and about which pods it need not be asked."""
 
-    __slots__ = ("only", "plugin", "reads_spec")
+    __slots__ = ("field", "only", "plugin", "reads_spec")
 
     def __init__(self, plugin: PreEnqueuePlugin) -> None:
         self.plugin = plugin
         self.reads_spec: bool = getattr(plugin, "gates_by_spec", False)
         self.only: Container[str] | None = getattr(plugin, "may_gate", None)
+        named: str | None = getattr(plugin, "gates_with", None)
+        self.field = None if named is None else attrgetter(named)
 
 
 class Framework:
@@ -136,7 +139,7 @@ class Framework:
             if gate.reads_spec:
                 if spec is self._open_spec:
                     continue
-            elif gate.only is not None and uid not in gate.only:
+            elif (gate.only is not None and uid not in gate.only) or (gate.field is not None and not gate.field(spec)):
                 continue
             plugin = gate.plugin
             try:

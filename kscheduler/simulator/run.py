@@ -35,6 +35,7 @@ from kscheduler.simulator.real_load import RealLoad
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.simulator.usage import declare_usage
 from kscheduler.simulator.virtual_time import Call, LoopClock, VirtualTimeLoop, run_virtual
+from kscheduler.simulator.claim_controller import ClaimController
 from kscheduler.simulator.volume_controller import VolumeController
 
 T = TypeVar("T")
@@ -145,6 +146,7 @@ class _Simulation:
         self._clock = clock
         self._accounting = Accounting(cluster)
         volumes = VolumeController(cluster, loop.call_soon)
+        claims = ClaimController(cluster, loop.call_soon)
         cluster.store(PODS).subscribe(self._pod_changed)
         # 1. What is there from the start.
         for item in in_order_of_use(self._scenario.storage):
@@ -157,6 +159,7 @@ class _Simulation:
         history = LoadHistory(self._real_load()) if self._declares_usage() else None
         self._create_existing()
         volumes.settle()
+        claims.settle()
         # 2. The scheduler.
         faults = self._settings.faults or Faults(self._settings.seed)
         serve_metrics(cluster, self._real_load, self._scenario.metrics, faults, lambda: clock.now() - self._started_s)

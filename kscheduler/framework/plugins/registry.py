@@ -11,6 +11,7 @@ from kscheduler.config.profiles import effective_plugins
 from kscheduler.config.trimaran import LoadVariationRiskBalancingArgs, TargetLoadPackingArgs
 from kscheduler.config.types import (
     DefaultPreemptionArgs,
+    DynamicResourcesArgs,
     InterPodAffinityArgs,
     NodeAffinityArgs,
     NodeResourcesBalancedAllocationArgs,
@@ -26,6 +27,8 @@ from kscheduler.framework.interface import EXTENSION_POINTS, Handle, Plugin
 from kscheduler.framework.out_of_tree import GuestClasses, find_plugins, load_plugins, make_plugin
 from kscheduler.framework.plugins.defaultbinder import DefaultBinder
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
+from kscheduler.framework.plugins.dynamicresources.binding import Timeouts
+from kscheduler.framework.plugins.dynamicresources.plugin import DynamicResources
 from kscheduler.framework.plugins.imagelocality import ImageLocality
 from kscheduler.framework.plugins.interpodaffinity.plugin import InterPodAffinity
 from kscheduler.framework.plugins.metricpolicy.plugin import MetricPolicy
@@ -106,6 +109,12 @@ def _spread(profile: Profile, handle: Handle) -> Plugin:
     )
 
 
+def _devices(profile: Profile, handle: Handle) -> Plugin:
+    args = profile.args("DynamicResources", DynamicResourcesArgs)
+    timeouts = Timeouts(args.filter_timeout.seconds, args.binding_timeout.seconds)
+    return DynamicResources(handle, profile.scheduler_name, timeouts)
+
+
 def _check_number(profile: Profile, plugin: str, field: str, number: int) -> None:
     if number > MAX_SCORED_RESOURCES:
         raise _wrong(profile, plugin, f"{field}: expected at most {MAX_SCORED_RESOURCES} resources, got {number}")
@@ -136,6 +145,7 @@ IN_TREE: Mapping[str, Factory] = {
     "InterPodAffinity": lambda profile, handle: InterPodAffinity(
         handle, profile.args("InterPodAffinity", InterPodAffinityArgs)
     ),
+    "DynamicResources": _devices,
     "DefaultPreemption": lambda profile, handle: DefaultPreemption(
         handle, profile.args("DefaultPreemption", DefaultPreemptionArgs)
     ),
