@@ -25,6 +25,7 @@ from kscheduler.client.protocol import PODS, Client
 from kscheduler.clock import Clock
 from kscheduler.errors import InternalError
 from kscheduler.simulator.accounting import Accounting
+from kscheduler.simulator.claim_controller import ClaimController
 from kscheduler.simulator.cluster import Cluster, grace_s, in_order_of_use
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import Faults
@@ -35,7 +36,6 @@ from kscheduler.simulator.real_load import RealLoad
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.simulator.usage import declare_usage
 from kscheduler.simulator.virtual_time import Call, LoopClock, VirtualTimeLoop, run_virtual
-from kscheduler.simulator.claim_controller import ClaimController
 from kscheduler.simulator.volume_controller import VolumeController
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kscheduler.config.releases import RELEASES, Release
-from tests.support.devices import DeviceWorld, gpu_pod, named_claim
+from tests.support.devices import DeviceWorld, gpu_pod
 from tests.support.world import in_virtual_time
 
 BOTH = pytest.mark.parametrize("release", RELEASES.values(), ids=RELEASES.keys())

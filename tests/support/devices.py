@@ -33,7 +33,7 @@ TEMPLATE = "one-gpu"
 
 
 class DeviceWorld(World):
-    """With nodes n0 to n2, each with GPUs g0 and g1 in a pool of its own, the class `gpu`, and the template `one-gpu`."""
+    """With nodes n0 to n2, each with GPUs g0 and g1 in its own pool, the class `gpu`, and the template `one-gpu`."""
 
     def __init__(
         self,
