@@ -16,7 +16,9 @@ from kscheduler.framework.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     NODE_ADD,
+    Action,
     ClusterEvent,
+    EventResource,
     complete_registrations,
     matches,
     node_events,
@@ -75,14 +77,19 @@ def pods(plugin: EnqueueExtensions, old: PodBuilder, new: PodBuilder | None, wai
 def test_every_plugin_registers_what_kube_scheduler_does() -> None:
     points = build(default_config().profiles[0], HANDLE)
     framework = Framework("default-scheduler", points, HANDLE, observer=Measurements(), stopwatch=lambda: 0.0)
+    classes = ClusterEvent(EventResource.DEVICE_CLASS, Action.ADD | Action.UPDATE).label
+    slices = ClusterEvent(EventResource.RESOURCE_SLICE, Action.ADD | Action.UPDATE).label
+    claims = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.ADD | Action.UPDATE).label
     expected = {
+        "DynamicResources": "NodeAdd|UpdateNodeAllocatable|UpdateNodeLabel "
+        f"{claims} PodUpdatePodGeneratedResourceClaim {classes} {slices}",
         "SchedulingGates": "PodUpdatePodSchedulingGatesEliminated",
         "NodeUnschedulable": "NodeAdd|UpdateNodeTaint PodUpdatePodToleration",
         "NodeName": "NodeAdd",
         "TaintToleration": "NodeAdd|UpdateNodeTaint PodUpdatePodToleration",
         "NodeAffinity": "NodeAdd|UpdateNodeLabel",
         "NodePorts": "PodDelete NodeAdd",
-        "NodeResourcesFit": "PodDelete|UpdatePodScaleDown NodeAdd|UpdateNodeAllocatable",
+        "NodeResourcesFit": f"PodDelete|UpdatePodScaleDown NodeAdd|UpdateNodeAllocatable {classes}",
         "PodTopologySpread": "PodAdd|Delete|UpdatePodLabel|UpdatePodToleration "
         "NodeAdd|Delete|UpdateNodeLabel|UpdateNodeTaint",
         "InterPodAffinity": "PodAdd|Delete|UpdatePodLabel NodeAdd|UpdateNodeLabel",
