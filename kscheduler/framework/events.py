@@ -281,7 +281,7 @@ def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
     if len(old.spec.tolerations or ()) != len(new.spec.tolerations or ()):
         # The API allows only adding tolerations, so that comparing their number is enough.
         changed.append(Action.UPDATE_POD_TOLERATION)
-    if _differ(old.status.resource_claim_statuses, new.status.resource_claim_statuses):
+    if (old.status.resource_claim_statuses or None) != (new.status.resource_claim_statuses or None):
         changed.append(Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
     return [_POD_UPDATES[resource, action] for action in changed or [Action.UPDATE_POD_OTHER]]
 

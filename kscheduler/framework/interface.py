@@ -327,7 +327,8 @@ class SelectivePlugin(Plugin, Protocol):
     def concerns(self, pod: PodInfo) -> bool:
         """Return False if the plugin's Reserve, Permit, PreBind and PostBind do nothing for the pod.
 
-        The answer must depend on the pod's spec alone, because it is kept for all pods with the same spec.
+        The answer must depend on the pod's spec alone, because it is kept for all pods of a batch with the same spec. A
+        plugin may state `concerned_by`: names of fields of PodInfo; a pod where all are empty is not asked about.
         """
         ...
 

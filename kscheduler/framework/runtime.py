@@ -6,7 +6,7 @@ are awaited, since they write to the apiserver.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import cast
 
@@ -63,6 +63,14 @@ class _Gate:
         self.field = None if named is None else attrgetter(named)
 
 
+def _fields_of(plugin: SelectivePlugin) -> Callable[[PodInfo], Iterable[object]] | None:
+    """Return a function, which is no call of ours, for the values of the fields by which a pod can concern a plugin."""
+    named: tuple[str, ...] | None = getattr(plugin, "concerned_by", None)
+    if named is None:
+        return None
+    return attrgetter(*named, named[0])  # of two fields at least, so that they come as a tuple
+
+
 class Framework:
     """One profile with its plugins, ready to schedule pods.
 
@@ -96,9 +104,9 @@ class Framework:
         self._bind = cast(list[BindPlugin], at("bind"))
         self._post_bind = cast(list[PostBindPlugin], at("postBind"))
         after: list[Plugin] = [*self._reserve, *self._permit, *self._pre_bind, *self._post_bind]
-        # Plugins that can state for which pods they have work after the decision: usually VolumeBinding alone.
+        # Plugins that can state for which pods they have work after the decision: VolumeBinding and DynamicResources.
         selective = {plugin.name: plugin for plugin in after if isinstance(plugin, SelectivePlugin)}
-        self._selective = list(selective.values())
+        self._selective = [(plugin.concerns, _fields_of(plugin)) for plugin in selective.values()]
         binds_by_default = bool(self._bind) and isinstance(self._bind[0], DirectBindPlugin)
         self._may_only_bind = binds_by_default and all(plugin.name in selective for plugin in after)
         self._handing_over = [plugin for plugin in at("preFilter") if isinstance(plugin, HandingOverPlugin)]
@@ -282,8 +290,8 @@ class Framework:
         """Return True if, once the pod is assumed, plugins have nothing left to do but to write the default binding."""
         if not self._may_only_bind:
             return False
-        for plugin in self._selective:  # noqa: SIM110 (asked for each pod: a generator would be a call more)
-            if plugin.concerns(pod):
+        for concerns, fields in self._selective:  # noqa: SIM110 (asked for each pod: a generator would be a call more)
+            if (fields is None or any(fields(pod))) and concerns(pod):
                 return False
         return True
 

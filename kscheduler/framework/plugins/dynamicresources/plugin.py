@@ -54,6 +54,7 @@ class DynamicResources:
     name = NAME
     signs_metadata = False
     gates_with = "resource_claims"
+    concerned_by = ("pod.spec.resource_claims", "resources.total.scalars")
 
     def __init__(
         self,
