@@ -158,7 +158,8 @@ class Scheduler:
         `extender_endpoint` and `metric_source` make the clients of extenders and metrics; a simulation has its own.
         """
         self.measurements = Measurements(metrics)
-        self.measurements.features(config.release.features)
+        self.release = config.release
+        self.measurements.emulate(config.release)
         extenders = build_extenders(config, self.measurements, stopwatch, extender_endpoint)
         config = without_ignored_resources(config)
         self._clock = clock
@@ -260,6 +261,12 @@ class Scheduler:
             self.cache.sizes,
             self.bindings.__len__,
             lambda: {informer.resource.plural: len(informer.store) for informer in self.informers},
+        )
+        self.measurements.show_versions(
+            lambda: {
+                (informer.resource.group_version, informer.resource.plural): informer.resource_version
+                for informer in self.informers
+            }
         )
 
     # --- construction ---
@@ -397,6 +404,7 @@ class Scheduler:
             stopwatch=stopwatch,
             clock=self._clock.now,
             lane_of=(lambda pod: self.extenders.lane_of(pod.pod)) if self.extenders.deciders else None,
+            release=config.release,
         )
 
     def _registered(self, framework: Framework) -> dict[str, Sequence[ClusterEvent | Registration]]:

@@ -158,6 +158,12 @@ class ContainerRestartRule(APIStruct, frozen=True):
     action: str = ""
 
 
+class VolumeMount(APIStruct, frozen=True):
+    """A volume in a container. Only options that a node must support are read."""
+
+    bind_mount_options: list[str] | None = None
+
+
 class Container(APIStruct, frozen=True):
     name: str = ""
     image: str = ""
@@ -165,6 +171,7 @@ class Container(APIStruct, frozen=True):
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
     restart_policy_rules: list[ContainerRestartRule] | None = None
+    volume_mounts: list[VolumeMount] | None = None
 
 
 class Toleration(APIStruct, frozen=True):

@@ -1,12 +1,14 @@
 """The requests of pods and the allocatable resources of nodes, as integers.
 
-The arithmetic is that of kube-scheduler 1.36 (k8s.io/component-helpers/resource.PodRequests and its callers):
+The arithmetic is kube-scheduler's (k8s.io/component-helpers/resource.PodRequests and its callers):
 
 - Containers and sidecars are added up. Each init container needs its own request on top of the sidecars before it. The
   pod needs the greater of both, for each resource.
 - Pod-level requests then replace cpu, memory and hugepages, and overhead is added last.
 - For a container that is resized in place, the greatest of the requested, granted and used amounts counts. If the
-  resize is known to be infeasible, the requested amount does not count.
+  resize is known to be infeasible, the requested amount does not count. Since 1.37 these three are instead added up
+  separately for the whole pod, or taken from the pod's status, and the greatest of the sums counts
+  (`sums_resizes_apart`).
 
 cpu is in thousandths, everything else in whole units, rounded up once, at the end. Results are cached by the amounts
 that they depend on, so that the pods of one workload cost one look-up each and share one PodResources.
@@ -15,13 +17,13 @@ that they depend on, so that the pods of one workload cost one look-up each and 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kscheduler.api.objects import Container, ContainerStatus, Node, Pod, QuantityMap, RawQuantity
+from kscheduler.api.objects import Container, ContainerStatus, Node, Pod, PodStatus, QuantityMap, RawQuantity
 from kscheduler.api.quantity import MAX_INT64, milli_to_units, parse_uncapped_milli, parse_units
 from kscheduler.errors import DecodeError
 from kscheduler.input.names import is_qualified_name
@@ -80,8 +82,12 @@ class NodeAllocatable:
     pods: int  # how many pods may be on the node
 
 
-def pod_resources(pod: Pod) -> PodResources:
-    """Return a pod's requests. Raises DecodeError, naming field and value, for malformed or negative amounts."""
+def pod_resources(pod: Pod, *, sums_resizes_apart: bool = False) -> PodResources:
+    """Return a pod's requests. Raises DecodeError, naming field and value, for malformed or negative amounts.
+
+    `sums_resizes_apart`: for a pod that is resized in place, add up requested, granted and used amounts separately, as
+    kube-scheduler does since 1.37.
+    """
     spec, status = pod.spec, pod.status
     containers = spec.containers
     if (
@@ -90,10 +96,24 @@ def pod_resources(pod: Pod) -> PodResources:
         and spec.overhead is None
         and spec.resources is None
         and not status.container_statuses
+        and status.resources is None
     ):
         resources = containers[0].resources
         return _of_one_container(tuple(resources.requests.items()) if resources and resources.requests else ())
-    return _of_parts(pod)
+    return _of_parts(pod, sums_resizes_apart)
+
+
+def reports_resources(status: PodStatus) -> bool:
+    """Return True if the kubelet has reported resources of the pod or its containers, which may be other than asked."""
+    return bool(status.container_statuses or status.init_container_statuses or status.resources)
+
+
+def is_resize_infeasible(pod: Pod) -> bool:
+    """Return True if the kubelet has found that the pod cannot be resized in place as requested."""
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodResizePending":
+            return condition.reason == "Infeasible"
+    return False
 
 
 def node_allocatable(node: Node) -> NodeAllocatable:
@@ -132,6 +152,7 @@ class _Actual(NamedTuple):
     position: int  # in the list of statuses, for messages
     in_use: _Items
     granted: _Items
+    has_resources: bool  # is `resources` in the status, if only for limits?
 
 
 class _ContainerShape(NamedTuple):
@@ -151,22 +172,16 @@ class _PodShape(NamedTuple):
 
 def _shape(pod: Pod) -> _PodShape:
     spec, status = pod.spec, pod.status
-    running = _statuses(status.container_statuses)
-    sidecars = _statuses(status.init_container_statuses)
+    running, initial = _statuses(status.container_statuses), _statuses(status.init_container_statuses)
     return _PodShape(
         containers=tuple(_ContainerShape(_requests(c), running.get(c.name)) for c in spec.containers),
         init_containers=tuple(
-            _ContainerShape(_requests(c), sidecars.get(c.name) if _is_sidecar(c) else None, _is_sidecar(c))
-            for c in spec.init_containers or ()
+            _ContainerShape(_requests(c), initial.get(c.name), _is_sidecar(c)) for c in spec.init_containers or ()
         ),
         pod_level=_items(spec.resources.requests) if spec.resources else (),
-        pod_level_actual=(
-            _Actual(0, _items(status.resources.requests), _items(status.allocated_resources))
-            if status.resources
-            else None
-        ),
+        pod_level_actual=_actual(0, status),
         overhead=_items(spec.overhead),
-        is_resize_infeasible=_is_resize_infeasible(pod),
+        is_resize_infeasible=is_resize_infeasible(pod),
     )
 
 
@@ -184,19 +199,16 @@ def _is_sidecar(container: Container) -> bool:
 
 
 def _statuses(statuses: Iterable[ContainerStatus] | None) -> dict[str, _Actual]:
-    """Return the statuses by container name, without those that have no resources."""
-    return {
-        status.name: _Actual(index, _items(status.resources.requests), _items(status.allocated_resources))
-        for index, status in enumerate(statuses or ())
-        if status.resources is not None
-    }
+    """Return the resources in the statuses by container name, without statuses that have none."""
+    found = ((status.name, _actual(position, status)) for position, status in enumerate(statuses or ()))
+    return {name: actual for name, actual in found if actual is not None}
 
 
-def _is_resize_infeasible(pod: Pod) -> bool:
-    for condition in pod.status.conditions or ():
-        if condition.type == "PodResizePending":
-            return condition.reason == "Infeasible"
-    return False
+def _actual(position: int, status: ContainerStatus | PodStatus) -> _Actual | None:
+    if status.resources is None and not status.allocated_resources:
+        return None
+    in_use = _items(status.resources.requests) if status.resources else ()
+    return _Actual(position, in_use, _items(status.allocated_resources), status.resources is not None)
 
 
 # --- by identity ------------------------------------------------------------------------------------------------
@@ -219,13 +231,13 @@ _TEMPLATES = 4_096
 _by_parts: dict[tuple[int, ...], tuple[tuple[object, ...], PodResources]] = {}
 
 
-def _of_parts(pod: Pod) -> PodResources:
+def _of_parts(pod: Pod, sums_resizes_apart: bool) -> PodResources:
     parts = _parts_of(pod)
-    key = tuple(map(id, parts))
+    key = (*map(id, parts), sums_resizes_apart)
     known = _by_parts.get(key)
     if known is not None:
         return known[1]
-    resources = _of_shape(_shape(pod))
+    resources = _of_shape(_shape(pod), sums_resizes_apart and reports_resources(pod.status))
     if len(_by_parts) >= _TEMPLATES:
         _by_parts.clear()
     _by_parts[key] = (parts, resources)
@@ -236,52 +248,56 @@ def _of_parts(pod: Pod) -> PodResources:
 
 _Amounts = dict[str, int]  # resource name -> thousandths
 
+_NOTHING_ACTUAL: tuple[_Amounts, _Amounts] = ({}, {})  # amounts in use, granted amounts
 _DEFAULTS: _Amounts = {CPU: DEFAULT_CPU_MILLI, MEMORY: DEFAULT_MEMORY * 1000}
 
 
 class _Part(NamedTuple):
-    """A container's requests: as in its spec, and as they count after its status was taken into account."""
+    """A container's requests: as in its spec, as its status reports them, and as they count by themselves."""
 
     specified: _Amounts
+    in_use: _Amounts
+    granted: _Amounts
     effective: _Amounts
     is_sidecar: bool
 
 
 @functools.lru_cache(maxsize=_POD_SHAPES)
 def _of_one_container(requests: _Items) -> PodResources:
-    return _of_shape(_PodShape((_ContainerShape(requests, None),), (), (), None, (), False))
+    return _of_shape(_PodShape((_ContainerShape(requests, None),), (), (), None, (), False), False)
 
 
 @functools.lru_cache(maxsize=_POD_SHAPES)
-def _of_shape(shape: _PodShape) -> PodResources:
+def _of_shape(shape: _PodShape, sums_resizes_apart: bool) -> PodResources:
     # 1. Read every amount, once.
-    containers = _parts(shape.containers, "containers", "containerStatuses", shape.is_resize_infeasible)
-    init_containers = _parts(
-        shape.init_containers, "initContainers", "initContainerStatuses", shape.is_resize_infeasible
-    )
-    pod_level = _pod_level(shape)
+    is_infeasible = shape.is_resize_infeasible
+    containers = _parts(shape.containers, "containers", "containerStatuses", is_infeasible)
+    init_containers = _parts(shape.init_containers, "initContainers", "initContainerStatuses", is_infeasible)
+    actual = _read_actual(shape.pod_level_actual, "status")
+    pod_level = _pod_level(shape, actual, sums_resizes_apart)
     overhead = _parse(shape.overhead, "spec.overhead")
 
+    def counted(defaults: _Amounts) -> _Amounts:
+        """Return the requests with pod-level ones and overhead. `defaults`: of containers that request nothing."""
+        if sums_resizes_apart:
+            found = _largest_sum(containers, init_containers, actual, is_infeasible, defaults)
+        else:
+            found = _sum_of(containers, init_containers, lambda part: defaults | part.effective)
+        found |= pod_level
+        _add(found, overhead)
+        return found
+
     # 2. What counts for Filter and on the node.
-    total = _sum([p.effective for p in containers], [(p.effective, p.is_sidecar) for p in init_containers])
-    total |= pod_level
-    _add(total, overhead)
+    total = counted({})
 
     # 3. The same with scoring defaults. A pod-level request takes the place of the defaults of its containers.
-    defaults = {name: amount for name, amount in _DEFAULTS.items() if not pod_level or name not in total}
-    non_zero = _sum(
-        [defaults | p.effective for p in containers], [(defaults | p.effective, p.is_sidecar) for p in init_containers]
-    )
-    non_zero |= pod_level
-    _add(non_zero, overhead)
+    has_pod_level = any(map(_is_of_pods, dict(shape.pod_level)))
+    non_zero = counted({name: amount for name, amount in _DEFAULTS.items() if not has_pod_level or name not in total})
 
     # 4. What the Fit score sees of a pod that is not on a node yet: neither pod-level requests nor statuses.
-    specified = _sum([p.specified for p in containers], [(p.specified, p.is_sidecar) for p in init_containers])
+    specified = _sum_of(containers, init_containers, lambda part: part.specified)
     _add(specified, overhead)
-    score = _sum(
-        [_DEFAULTS | p.specified for p in containers],
-        [(_DEFAULTS | p.specified, p.is_sidecar) for p in init_containers],
-    )
+    score = _sum_of(containers, init_containers, lambda part: _DEFAULTS | part.specified)
     _add(score, overhead)
 
     return PodResources(
@@ -300,31 +316,71 @@ def _parts(
     parts = []
     for index, shape in enumerate(shapes):
         specified = _parse(shape.requests, f"spec.{list_name}[{index}].resources.requests")
-        effective = specified
+        effective, (in_use, granted) = specified, _NOTHING_ACTUAL
         if shape.actual is not None:
-            path = f"status.{statuses}[{shape.actual.position}]"
-            effective = _resized({} if is_resize_infeasible else specified, shape.actual, path)
-        parts.append(_Part(specified, effective, shape.is_sidecar))
+            in_use, granted = _read_actual(shape.actual, f"status.{statuses}[{shape.actual.position}]")
+            if shape.actual.has_resources and (shape.is_sidecar or list_name == "containers"):
+                effective = _largest({} if is_resize_infeasible else specified, in_use, granted)
+        parts.append(_Part(specified, in_use, granted, effective, shape.is_sidecar))
     return parts
 
 
-def _pod_level(shape: _PodShape) -> _Amounts:
+def _read_actual(actual: _Actual | None, path: str) -> tuple[_Amounts, _Amounts]:
+    """Return (amounts in use, granted amounts); both empty without a status."""
+    if actual is None:
+        return _NOTHING_ACTUAL
+    return (
+        _parse(actual.in_use, f"{path}.resources.requests"),
+        _parse(actual.granted, f"{path}.allocatedResources"),
+    )
+
+
+def _pod_level(shape: _PodShape, actual: tuple[_Amounts, _Amounts], sums_resizes_apart: bool) -> _Amounts:
     """Return pod-level requests, which exist for cpu, memory and hugepages only."""
-    requested = {
-        name: amount
-        for name, amount in _parse(shape.pod_level, "spec.resources.requests").items()
-        if name in (CPU, MEMORY) or name.startswith(HUGEPAGES_PREFIX)
-    }
-    if not requested or shape.pod_level_actual is None:
+    amounts = _parse(shape.pod_level, "spec.resources.requests")
+    requested = {name: amount for name, amount in amounts.items() if _is_of_pods(name)}
+    if not requested or shape.pod_level_actual is None or not shape.pod_level_actual.has_resources:
         return requested
-    effective = _resized({} if shape.is_resize_infeasible else requested, shape.pod_level_actual, "status")
+    effective = _largest({} if shape.is_resize_infeasible else requested, *actual)
+    if sums_resizes_apart:
+        return {name: amount for name, amount in effective.items() if _is_of_pods(name)}
     return {name: effective.get(name, 0) for name in requested}
 
 
-def _resized(asked: _Amounts, actual: _Actual, path: str) -> _Amounts:
-    found = dict(asked)
-    _raise_to(found, _parse(actual.in_use, f"{path}.resources.requests"))
-    _raise_to(found, _parse(actual.granted, f"{path}.allocatedResources"))
+def _is_of_pods(name: str) -> bool:
+    return name in (CPU, MEMORY) or name.startswith(HUGEPAGES_PREFIX)
+
+
+def _largest_sum(
+    containers: list[_Part],
+    init_containers: list[_Part],
+    of_pod: tuple[_Amounts, _Amounts],
+    is_infeasible: bool,
+    defaults: _Amounts,
+) -> _Amounts:
+    """Return, for each resource, the greatest of the requested, granted and used amounts, each added up by itself.
+
+    `of_pod`: the used and granted amounts in the pod's own status, which count instead of the containers' if there are
+    both.
+    """
+
+    def granted(part: _Part) -> _Amounts:
+        return part.granted or ({} if is_infeasible else part.specified)
+
+    def added_up(amounts_of: Callable[[_Part], _Amounts]) -> _Amounts:
+        return _sum_of(containers, init_containers, lambda part: defaults | amounts_of(part))
+
+    asked = {} if is_infeasible else added_up(lambda part: part.specified)
+    if all(of_pod):
+        return _largest(asked, *of_pod)
+    return _largest(asked, added_up(granted), added_up(lambda part: part.in_use or granted(part)))
+
+
+def _largest(*all_amounts: _Amounts) -> _Amounts:
+    """Return the greatest amount of each resource."""
+    found: _Amounts = {}
+    for amounts in all_amounts:
+        _raise_to(found, amounts)
     return found
 
 
@@ -336,6 +392,13 @@ def _parse(items: _Items, path: str) -> _Amounts:
             raise DecodeError(f'{path}[{name}]: expected an amount of 0 or more, got "{quantity}"')
         found[name] = amount
     return found
+
+
+def _sum_of(containers: list[_Part], init_containers: list[_Part], amounts_of: Callable[[_Part], _Amounts]) -> _Amounts:
+    """Return what a pod needs if each of its containers needs `amounts_of(container)`."""
+    return _sum(
+        [amounts_of(part) for part in containers], [(amounts_of(part), part.is_sidecar) for part in init_containers]
+    )
 
 
 def _sum(containers: list[_Amounts], init_containers: list[tuple[_Amounts, bool]]) -> _Amounts:

@@ -94,6 +94,7 @@ def validate(options: ValidateOptions) -> int:
     from kscheduler.config.document import read_document
     from kscheduler.config.load import load_config
     from kscheduler.config.profiles import unimplemented_plugins
+    from kscheduler.config.releases import DEFAULT_RELEASE, release_of
     from kscheduler.config.routing import KIND as ROUTING
     from kscheduler.config.routing import load_routing
     from kscheduler.framework.out_of_tree import find_plugins
@@ -106,7 +107,8 @@ def validate(options: ValidateOptions) -> int:
         print(f"{options.file}: valid, rules: {', '.join(rule.name for rule in routing.rules)}")
         return 0
     guests = GuestPlugins()
-    config = load_config(options.file, find_plugins=partial(find_plugins, guests=guests))
+    release = release_of(options.emulated_version or DEFAULT_RELEASE.version)
+    config = load_config(options.file, find_plugins=partial(find_plugins, guests=guests), release=release)
     refuse_unsupported(config, options.file, guests)
     print(f"{options.file}: valid, profiles: {', '.join(profile.scheduler_name for profile in config.profiles)}")
     for scheduler_name, plugin in idle_arguments(config):
@@ -125,18 +127,20 @@ def show(options: ShowOptions) -> int:
     from kscheduler.config.extension_points import ExtensionPoint
     from kscheduler.config.load import load_config
     from kscheduler.config.profiles import effective_plugins
+    from kscheduler.config.releases import DEFAULT_RELEASE, release_of
     from kscheduler.framework.out_of_tree import find_plugins
     from kscheduler.framework.plugins.registry import known_plugins
     from kscheduler.wasm.loading.plugins import GuestPlugins
 
     guests = GuestPlugins()
-    config = load_config(options.file, find_plugins=partial(find_plugins, guests=guests))
+    release = release_of(options.emulated_version or DEFAULT_RELEASE.version)
+    config = load_config(options.file, find_plugins=partial(find_plugins, guests=guests), release=release)
     print(to_yaml(config, with_secrets=options.secrets), end="")
     if options.expanded:
         known = known_plugins(config, guests)
         for profile in config.profiles:
             print(f"---\n# plugins of profile {profile.scheduler_name} that run, in order (weight)")
-            for point, entries in effective_plugins(profile, known).items():
+            for point, entries in effective_plugins(profile, known, config.release).items():
                 weighted = point is ExtensionPoint.SCORE
                 names = [f"{name} ({weight})" if weighted else name for name, weight in entries]
                 print(f"{point.value}: [{', '.join(names)}]")

@@ -23,6 +23,8 @@ import msgspec
 from kscheduler import __version__
 from kscheduler.api.quantity import parse_units
 from kscheduler.config.duration import Duration
+from kscheduler.config.emulated_version import add_emulated_version
+from kscheduler.config.feature_gates import SWITCHABLE
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.explain.options import (
@@ -56,15 +58,14 @@ EXIT_USAGE = 2  # wrong flags or configuration; the program did not start
 IGNORED_FLAGS: dict[str, str] = {
     "--contention-profiling": "there is no such profile",
     "--disable-http2-serving": "only HTTP/1.1 is served",
-    "--emulated-version": "only one version is known",
-    "--emulation-forward-compatible": "only one version is known",
+    "--emulation-forward-compatible": "it is about the APIs that an apiserver serves",
     "--http2-max-streams-per-connection": "only HTTP/1.1 is served",
     "--log-flush-frequency": "logs are not buffered",
     "--log-json-info-buffer-size": "logs are not buffered",
     "--log-json-split-stream": "all logs go to stderr",
     "--log-text-info-buffer-size": "logs are not buffered",
     "--log-text-split-stream": "all logs go to stderr",
-    "--min-compatibility-version": "only one version is known",
+    "--min-compatibility-version": "no implemented feature depends on it",
     "--permit-address-sharing": "the address is not shared",
     "--permit-port-sharing": "the port is not shared",
     "--profiling": "there is no such endpoint",
@@ -123,6 +124,7 @@ class RunOptions:
     vmodule: tuple[ModuleVerbosity, ...] = ()  # the first pattern that matches a module sets its verbosity
     metric_limits: MetricLimits = field(default_factory=MetricLimits)
     feature_gates: dict[str, bool] = field(default_factory=dict)
+    emulated_version: str | None = None  # None: chosen by the apiserver's version
     tie_break: str = "seeded"  # or "first"
     replace_ended_holder: bool = False  # take the Lease from a holder whose Pod ended before it expires
     seed: int = 0
@@ -144,6 +146,7 @@ class ValidateOptions:
     """The options of `kscheduler config validate FILE`."""
 
     file: str
+    emulated_version: str | None = None  # None: the default one
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,7 @@ class ShowOptions:
     file: str
     expanded: bool = False  # also print the plugins of each extension point, in order and with weights
     secrets: bool = False  # print secrets as they are in the file
+    emulated_version: str | None = None  # None: the default one
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +207,7 @@ class RecordOptions:
     token_file: str = ""
     certificate_authority: str = ""
     insecure_skip_tls_verify: bool = False
+    emulated_version: str | None = None  # of the cluster's scheduler; None: that of the apiserver
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +219,7 @@ class ReplayOptions:
     nodes: str = ""  # file with nodes that are added to the recorded ones
     output: str = "text"
     shown: int = 1  # how many differences are printed
+    emulated_version: str | None = None  # None: the release in the record
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,9 +372,11 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     validate = commands.add_parser("validate", help="say what is wrong in a configuration file")
     validate.add_argument("file", metavar="FILE")
+    add_emulated_version(validate)
     validate.set_defaults(make=partial(_from_flags, ValidateOptions))
     show = commands.add_parser("show", help="print a configuration file with all defaults")
     show.add_argument("file", metavar="FILE")
+    add_emulated_version(show)
     show.add_argument("--expanded", action="store_true", help="with the plugins that run at each extension point")
     show.add_argument("--secrets", action="store_true", help="with the tokens and keys that stand in the file")
     show.set_defaults(make=partial(_from_flags, ShowOptions))
@@ -418,6 +426,7 @@ def _add_record(parser: argparse.ArgumentParser) -> None:
         help="of a user who may list and watch; with --from, show the scheduler its user's token",
     )
     parser.add_argument("--config", default="", metavar="FILE", help="the scheduler's, kept with the record")
+    add_emulated_version(parser, "the newest that is not newer than the apiserver")
     parser.add_argument(
         "--duration", type=_positive_duration, default=None, metavar="DURATION", help="default: until Ctrl-C"
     )
@@ -439,7 +448,12 @@ def _add_record(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(make=_record_options)
 
 
-_OF_CLUSTER = {"config": "--config", "part_size": "--part-size", "keep_parts": "--keep-parts"}
+_OF_CLUSTER = {
+    "config": "--config",
+    "emulated_version": "--emulated-version",
+    "part_size": "--part-size",
+    "keep_parts": "--keep-parts",
+}
 _OF_SCHEDULER = {
     "follows": "--follow",
     "token_file": "--token-file",
@@ -467,6 +481,7 @@ def _record_options(namespace: argparse.Namespace) -> RecordOptions:
 def _add_replay(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("record", metavar="RECORD", help="the first file of a record of kscheduler run --record")
     parser.add_argument("--config", default="", metavar="FILE", help="another configuration than the recorded one")
+    add_emulated_version(parser, "the record's")
     parser.add_argument("--nodes", default="", metavar="FILE", help="manifests of further nodes, there from the start")
     parser.add_argument(
         "--show", dest="shown", type=_count, default=1, metavar="N", help="differences to print (default 1)"
@@ -761,7 +776,14 @@ def _add_logging_flags(group: argparse._ArgumentGroup) -> None:
         help="-v for modules whose name, the last part of the logger's, fits a pattern: queue=5,bind*=4; only with "
         "--logging-format=text",
     )
-    group.add_argument("--feature-gates", type=_gates, action="append", default=[], metavar="Name=true,...")
+    group.add_argument(
+        "--feature-gates",
+        action="append",
+        default=[],
+        metavar="Name=true,...",
+        help=f"kube-scheduler's; those that change anything here: {', '.join(sorted(SWITCHABLE))}",
+    )
+    add_emulated_version(group, "the newest that is not newer than the apiserver")
 
 
 def _add_own_flags(group: argparse._ArgumentGroup) -> None:
@@ -862,7 +884,7 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
         raise ConfigError("--vmodule: Only supported for text log format")
     if namespace.ui and not namespace.secure_port:
         raise ConfigError("--ui: the page is served at the secure port, and --secure-port=0 serves none")
-    gates = {name: value for group in namespace.feature_gates for name, value in group.items()}
+    gates = _feature_gates(namespace.feature_gates)
     return _from_flags(
         RunOptions,
         namespace,
@@ -890,7 +912,7 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
             namespace.explain_annotations,
         ),
         record_part_bytes=namespace.record_part_size,
-        warnings=_warnings(namespace, gates),
+        warnings=_warnings(namespace),
     )
 
 
@@ -929,7 +951,7 @@ _STANDARD_HEADERS = {
 }
 
 
-def _warnings(namespace: argparse.Namespace, gates: dict[str, bool]) -> tuple[str, ...]:
+def _warnings(namespace: argparse.Namespace) -> tuple[str, ...]:
     given = [name for name in IGNORED_FLAGS if getattr(namespace, f"ignored{name}") is not None]
     flags = [f"{name} has no effect: {IGNORED_FLAGS[name]}" for name in given]
     if namespace.config:
@@ -949,7 +971,7 @@ def _warnings(namespace: argparse.Namespace, gates: dict[str, bool]) -> tuple[st
             flags.append(
                 f"{name} is set without specifying the standard {standard} {kind} - API aggregation will not work"
             )
-    return (*flags, *(f"--feature-gates {name}: feature gates have no effect" for name in gates))
+    return tuple(flags)
 
 
 def _value(namespace: argparse.Namespace, flag: str) -> Any:
@@ -1115,11 +1137,12 @@ def _lease(text: str) -> str:
     return text
 
 
-def _gates(text: str) -> dict[str, bool]:
-    gates = {}
-    for word in filter(None, map(str.strip, text.split(","))):
-        name, equals, value = word.partition("=")
-        if not name or not equals:
-            raise argparse.ArgumentTypeError(f"expected Name=true or Name=false, got {word!r}")
-        gates[name] = _boolean(value)
-    return gates
+def _feature_gates(texts: Sequence[str]) -> dict[str, bool]:
+    if not texts:
+        return {}
+    from kscheduler.config.gate_settings import parse_gates  # with a table of all gates
+
+    try:
+        return parse_gates(texts)
+    except ConfigError as error:
+        raise ConfigError(f"--feature-gates: {error}") from error

@@ -13,9 +13,12 @@ import uvloop
 
 from kscheduler.client.kube import KubeClient
 from kscheduler.clock import Clock
+from kscheduler.command.emulation import Emulations, choose, releases_of
 from kscheduler.command.flags import RecordOptions
 from kscheduler.config.dump import to_yaml
-from kscheduler.config.load import load_config
+from kscheduler.config.load import default_config, load_config
+from kscheduler.config.releases import Release
+from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
 from kscheduler.record.recorder import Recorder, RecorderOptions
@@ -32,23 +35,34 @@ def record(options: RecordOptions, clock: Clock) -> int:
     path = Path(options.out)
     if not path.parent.is_dir():
         raise ConfigError(f"--out {path}: expected a directory {path.parent}, there is none")
-    settings = RecorderOptions(path, _configuration(options.config), options.part_bytes, options.keep_parts)
+    emulations = Emulations(partial(_configuration, options.config), {}, releases_of(options.emulated_version))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_record(options, settings, clock))
+        return runner.run(_record(options, emulations, clock))
 
 
-def _configuration(file: str) -> str:
-    """Return the configuration in the file as YAML, without its secrets; "" without a file. Raises ConfigError."""
+def _configuration(file: str, release: Release) -> SchedulerConfig:
+    """Return the configuration in the file, the default one without a file. Raises ConfigError."""
     if not file:
-        return ""
+        return default_config(release)
     guests = GuestPlugins(cache_dir=None, reloads=False)
-    return to_yaml(load_config(file, find_plugins=partial(find_plugins, guests=guests)))
+    return load_config(file, find_plugins=partial(find_plugins, guests=guests), release=release)
 
 
-async def _record(options: RecordOptions, settings: RecorderOptions, clock: Clock) -> int:
+async def _record(options: RecordOptions, emulations: Emulations, clock: Clock) -> int:
     client = await KubeClient.connect(clock, kubeconfig=options.kubeconfig)
     loop = asyncio.get_running_loop()
     try:
+        if options.emulated_version is None:
+            config = (await choose(emulations, client, clock, random.Random())).emulation.config
+        else:
+            config = emulations.first.config
+        settings = RecorderOptions(
+            Path(options.out),
+            to_yaml(config) if options.config else "",
+            options.part_bytes,
+            options.keep_parts,
+            config.release.version,
+        )
         recorder = Recorder(client, clock, random.Random(), settings)
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, recorder.stop)

@@ -13,10 +13,12 @@ import msgspec
 from kscheduler.api.manifest import load_manifests
 from kscheduler.api.objects import Node
 from kscheduler.command.flags import ReplayOptions
-from kscheduler.config.load import default_config, load_config, parse_config
+from kscheduler.config.load import default_config, in_release, load_config, parse_config
+from kscheduler.config.releases import Release, release_of
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
+from kscheduler.record.emulation import recorded_release
 from kscheduler.record.entries import OBJECTS_ONLY, Decision
 from kscheduler.record.reader import RecordReader
 from kscheduler.replay.replay import Difference, RecordedInputs, Replay
@@ -33,12 +35,14 @@ def replay(options: ReplayOptions) -> tuple[str, int]:
     """Return what to print, and the exit code: 1 if any decision differs. Raises ConfigError."""
     path, guests = Path(options.record), GuestPlugins(cache_dir=None, reloads=False)
     header = RecordReader(path).header
-    config = _configuration(options, header.configuration, guests)
+    own = recorded_release(header, options.record)
+    release = own if options.emulated_version is None else release_of(options.emulated_version)
+    config = _configuration(options, header.configuration, guests, own, release)
     if header.format == OBJECTS_ONLY:
         return _judge(options, path, config)
     inputs = RecordedInputs(path)
     nodes = _nodes(options.nodes)
-    is_same = not options.config and not nodes
+    is_same = not options.config and not nodes and release == own
     found = asyncio.run(decide_again(inputs, config, guests=guests, is_same=is_same, nodes=nodes))
     text = to_json(found, options.shown) if options.output == "json" else "".join(to_text(found, options.shown))
     return text, 0 if found.is_equal else EXIT_DIFFERS
@@ -55,13 +59,16 @@ def _judge(options: ReplayOptions, path: Path, config: SchedulerConfig) -> tuple
     return text, 0 if found.is_explained else EXIT_DIFFERS
 
 
-def _configuration(options: ReplayOptions, recorded: str, guests: GuestPlugins) -> SchedulerConfig:
+def _configuration(
+    options: ReplayOptions, recorded: str, guests: GuestPlugins, own: Release, release: Release
+) -> SchedulerConfig:
     find = partial(find_plugins, guests=guests)
     if options.config:
-        return load_config(options.config, find_plugins=find)
+        return load_config(options.config, find_plugins=find, release=release)
     if recorded:
-        return parse_config(recorded, f"{options.record}: configuration", find_plugins=find)
-    return default_config()
+        source = f"{options.record}: configuration"
+        return in_release(parse_config(recorded, source, find_plugins=find, release=own), release, source, find)
+    return default_config(release)
 
 
 def _nodes(path: str) -> list[Node]:

@@ -247,7 +247,8 @@ class Replica:
         log.info("dump of cached nodes", extra={"nodes": list(dump_nodes(scheduler.cache))})
         counts = scheduler.queue.counts()
         waiting = counts.unschedulable + counts.gated
-        summary = f"activeQ:{counts.active}; backoffQ:{counts.backoff}; unschedulablePods:{waiting}"
+        kind = "Entities" if scheduler.release.queue_counts_entities else "Pods"
+        summary = f"activeQ:{counts.active}; backoffQ:{counts.backoff}; unschedulable{kind}:{waiting}"
         pending = [queued.pod_info.key for queued in scheduler.queue.pending_pods()]
         log.info("dump of scheduling queue", extra={"summary": summary, "pods": pending})
         if scheduler.live_metrics is not None:

@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import signal
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import uvloop
 
+from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.fault_log import report_fault
 from kscheduler.client.gone_holder import GoneHolder
 from kscheduler.client.kube import KubeClient
@@ -26,13 +28,16 @@ from kscheduler.client.leaderelection import ElectionConfig, LeaderElector
 from kscheduler.client.request_observer import RequestObserver
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.clock import Clock
+from kscheduler.command.emulation import Choice, Emulation, Emulations, choose, releases_of, warn_if_newer
 from kscheduler.command.flags import RECORD_PATH, RunOptions, apply_run_options, report
 from kscheduler.command.memory import Collections
 from kscheduler.command.owner_file import write_for_owner
 from kscheduler.command.replica import Endpoint, Replica
 from kscheduler.config.dump import to_v1, to_yaml
+from kscheduler.config.emulated_version import FLAG
 from kscheduler.config.load import check_config, default_config, load_config
 from kscheduler.config.profiles import unimplemented_plugins
+from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.config.routing import RoutingConfig, load_routing
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError, KSchedulerError
@@ -55,29 +60,30 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
+LESS_THAN_IT_SEEMS = "a flag does less than it seems to"
 NO_RECORD = "this scheduler does not record itself: it was started without --record"
 
 
 def run(options: RunOptions, clock: Clock) -> int:
     guests = GuestPlugins(cache_dir=options.plugin_cache_dir)
-    config = configuration(options, guests)
-    routing = load_routing(options.routing_config, config.profiles) if options.routing_config else None
+    found = emulations(options, guests)
+    profiles = found.first.config.profiles  # that there are, and their names, is the same in all releases
+    routing = load_routing(options.routing_config, profiles) if options.routing_config else None
     logs.configure(options.logging_format, options.verbosity, vmodule=options.vmodule)
     if options.write_config_to:
-        write_config(config, options.write_config_to)
+        write_config(found.first.config, options.write_config_to)
         return 0
     for warning in options.warnings:
-        log.warning("a flag does less than it seems to", extra={"reason": warning})
-    missing = unimplemented_plugins(config, known_plugins(config, guests))
-    if missing:
-        log.warning("plugins not implemented yet; pods that require them are refused", extra={"plugins": missing})
+        log.warning(LESS_THAN_IT_SEEMS, extra={"reason": warning})
     collections = Collections()
     collections.start()
     loop = uvloop.new_event_loop()
     try:
         asyncio.set_event_loop(loop)
         loop.set_exception_handler(report_fault)
-        loop.run_until_complete(serve(config, options, clock, collections, guests, routing))
+        loop.run_until_complete(serve(found, options, clock, collections, guests, routing))
     except KSchedulerError as error:
         if not isinstance(error, ConfigError):
             log.critical("ended by an error", extra={"err": str(error)})
@@ -89,16 +95,38 @@ def run(options: RunOptions, clock: Clock) -> int:
     return 0
 
 
-def configuration(options: RunOptions, guests: GuestPlugins | None = None) -> SchedulerConfig:
+def emulations(options: RunOptions, guests: GuestPlugins | None = None) -> Emulations:
+    """Read the configuration for all releases that can be emulated. Raises ConfigError if it is good for none.
+
+    With --write-config-to no apiserver will be asked, and it is read for one release only.
+    """
+    given = options.emulated_version or (DEFAULT_RELEASE.version if options.write_config_to else None)
+    return Emulations(partial(configuration, options, guests), options.feature_gates, releases_of(given))
+
+
+def configuration(options: RunOptions, guests: GuestPlugins | None, release: Release) -> SchedulerConfig:
     """Return the validated configuration: of the file, or the default one, with flags applied. Raises ConfigError."""
     find = partial(find_plugins, guests=guests)
-    config = load_config(options.config, find_plugins=find) if options.config else default_config()
+    if options.config:
+        config = load_config(options.config, find_plugins=find, release=release)
+    else:
+        config = default_config(release)
     config = apply_run_options(config, options)
     check_config(config, find)
     refuse_unsupported(config, options.config, guests)
+    return config
+
+
+def warn(emulation: Emulation, guests: GuestPlugins | None) -> None:
+    """Log what in the configuration and among the feature gates does less than it seems to."""
+    config = emulation.config
+    for warning in emulation.warnings:
+        log.warning(LESS_THAN_IT_SEEMS, extra={"reason": warning})
     for scheduler_name, plugin in idle_arguments(config):
         log.warning("arguments of a plugin that is not enabled", extra={"profile": scheduler_name, "plugin": plugin})
-    return config
+    missing = unimplemented_plugins(config, known_plugins(config, guests))
+    if missing:
+        log.warning("plugins not implemented yet; pods that require them are refused", extra={"plugins": missing})
 
 
 def refuse_unsupported(config: SchedulerConfig, source: str, guests: GuestPlugins | None = None) -> None:
@@ -121,20 +149,23 @@ def write_config(config: SchedulerConfig, path: str) -> None:
 
 
 async def serve(
-    config: SchedulerConfig,
+    found: Emulations,
     options: RunOptions,
     clock: Clock,
     collections: Collections,
     guests: GuestPlugins | None = None,
     routing: RoutingConfig | None = None,
 ) -> None:
-    """Build one replica and run it until a signal or an error stops it."""
+    """Choose the release that is emulated, build one replica, and run it until a signal or an error stops it.
+
+    Raises ConfigError if the configuration is good only for releases that are newer than the apiserver.
+    """
     rng = random.Random(options.seed)
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     metrics = Metrics()
     metrics.limit(options.metric_limits.disabled, options.metric_limits.allowed)
     pauses = RetryPauses(random.Random(identity))
-    connection, election = config.client_connection, config.leader_election
+    connection = found.first.config.client_connection
     observer = RestClientMeasurements(metrics)
     client = await KubeClient.connect(
         clock,
@@ -146,7 +177,20 @@ async def serve(
         pauses=pauses,
     )
     reviewers = Reviewers(client, client)
+    checking: asyncio.Future[None] | None = None
     try:
+        if options.emulated_version is None:
+            chosen = await until_signal(choose(found, client, clock, random.Random(identity)))
+            if chosen is None:
+                return
+            choice = chosen
+        else:
+            choice = Choice(found.first, f"{FLAG}={options.emulated_version}")
+            checking = asyncio.ensure_future(warn_if_newer(found.first.config.release, client))
+        choice.log()
+        warn(choice.emulation, guests)
+        config = choice.emulation.config
+        election = config.leader_election
         if options.secure_port:
             reviewers = await connect_reviewers(options, client, clock, observer)
         ended = None
@@ -216,8 +260,26 @@ async def serve(
         collections.freeze()
         await replica.run()
     finally:
+        if checking is not None:
+            await cancel_and_wait(checking)
         for one in {client, reviewers.authentication, reviewers.authorization}:
             await one.close()
+
+
+async def until_signal(work: Coroutine[Any, Any, T]) -> T | None:
+    """Return the result of `work`; None if a signal to stop comes before. A `Replica` handles signals after that."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    signals = (signal.SIGTERM, signal.SIGINT)
+    for number in signals:
+        loop.add_signal_handler(number, stop.set)
+    task, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        await cancel_and_wait(task, stopping)
+        for number in signals:
+            loop.remove_signal_handler(number)
 
 
 def scheduler_maker(options: RunOptions) -> Callable[..., Scheduler]:
@@ -319,7 +381,7 @@ def build_server(
     listen = Listen(options.bind_address, options.secure_port, context)
 
     def configz() -> dict[str, Any]:
-        return {"componentconfig": to_v1(config)}
+        return {"componentconfig": to_v1(config), "emulatedVersion": config.release.version}
 
     endpoint: Endpoint
     if thread is None:

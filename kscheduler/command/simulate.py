@@ -63,7 +63,7 @@ def run(arguments: SimulateArguments) -> tuple[Report, Outcome]:
     outcome, machine = _run(arguments, config, scenario, guests, kept)
     if recorded is not None:
         scenario.notes.append(recorded.compared(outcome))
-    report = build_report(scenario, outcome, _parameters(arguments), machine)
+    report = build_report(scenario, outcome, _parameters(arguments, config), machine)
     if kept is not None:
         report = msgspec.structs.replace(report, decisions=kept.of_report(outcome.accounting.start_s or 0.0))
     return report, outcome
@@ -101,18 +101,18 @@ def _run(
         return run_real_scheduler(arguments, config, scenario, guests, progress, build=build)
 
 
-def _parameters(arguments: SimulateArguments) -> dict[str, str]:
+def _parameters(arguments: SimulateArguments, config: SchedulerConfig) -> dict[str, str]:
     """Return the arguments that affect the result, for the report."""
-    return {"configuration": _configuration_name(arguments), **settings_of(arguments)}
+    return {"configuration": _configuration_name(arguments), **settings_of(arguments, config.release)}
 
 
 def _configuration_name(arguments: SimulateArguments) -> str:
     if arguments.config:
         return os.path.basename(arguments.config)
     if arguments.record:
-        from kscheduler.simulator.recorded import recorded_configuration
+        from kscheduler.simulator.recorded import recorded_header
 
-        if recorded_configuration(arguments.record):
+        if recorded_header(arguments.record).configuration:
             return "the record's"
     return "default profile"
 

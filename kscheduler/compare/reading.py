@@ -12,12 +12,13 @@ from kscheduler.compare.options import CompareArguments
 from kscheduler.compare.report_side import MAX_BYTES, read_report
 from kscheduler.compare.sides import Side, SimulatedSide
 from kscheduler.config.load import default_config
+from kscheduler.config.releases import Release
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import json_decoder
 from kscheduler.input.input_files import read_input
 from kscheduler.record.kinds import is_record
-from kscheduler.simulator.configuration import load_simulated, recorded_config
+from kscheduler.simulator.configuration import load_simulated, recorded_config, simulated_release
 from kscheduler.simulator.inputs import build_scenario
 from kscheduler.simulator.options import SimulateArguments, settings_of
 from kscheduler.simulator.scenario import Scenario
@@ -35,8 +36,9 @@ def read_sides(arguments: CompareArguments) -> tuple[Side, Side]:
     paths = (arguments.a, arguments.b)
     kinds = [_kind(path) for path in paths]
     guests = GuestPlugins(cache_dir=None, reloads=False)
+    release = simulated_release(_with_record(arguments, kinds))
     configs = {
-        path: _configuration(path, guests)
+        path: _configuration(path, guests, release)
         for path, kind in dict(zip(paths, kinds, strict=True)).items()
         if kind == CONFIGURATION
     }
@@ -49,9 +51,10 @@ def read_sides(arguments: CompareArguments) -> tuple[Side, Side]:
         if kind == REPORT:
             sides.append(read_report(Path(path), _content(path)))
         elif kind == RECORD:
-            sides.append(_record(path, guests))
+            sides.append(_record(path, guests, simulated_release(replace(simulate, record=path))))
         else:
-            config, parameters = configs[path], {"configuration": name, **settings_of(simulate)}
+            config = configs[path]
+            parameters = {"configuration": name, **settings_of(simulate, config.release)}
             sides.append(SimulatedSide(name, scenarios.of(config), config, simulate, guests, parameters=parameters))
     return sides[0], sides[1]
 
@@ -88,6 +91,13 @@ def _kind(path: str) -> str:
     raise ConfigError(f"{path}: expected {_EXPECTED}, got another JSON object")
 
 
+def _with_record(arguments: CompareArguments, kinds: list[str]) -> SimulateArguments:
+    """Return the arguments of the simulation; the input is a record that is compared, if there is no other."""
+    if arguments.has_input or RECORD not in kinds:
+        return arguments.simulate
+    return replace(arguments.simulate, record=(arguments.a, arguments.b)[kinds.index(RECORD)])
+
+
 _EXPECTED = "a record, a report of `kscheduler simulate --output`, or a KubeSchedulerConfiguration"
 
 
@@ -122,21 +132,21 @@ def _input(arguments: CompareArguments, kinds: list[str]) -> SimulateArguments:
                 f"expected no input beside a {kinds[0]} and a {kinds[1]}: only configurations are simulated on one"
             )
         return simulate
-    if arguments.has_input:
-        return simulate
-    if RECORD in kinds:
-        return replace(simulate, record=(arguments.a, arguments.b)[kinds.index(RECORD)])
+    if arguments.has_input or RECORD in kinds:
+        return _with_record(arguments, kinds)
     raise ConfigError("expected an input to simulate configurations on: --record, --workload, --nodes or --pods")
 
 
-def _record(path: str, guests: GuestPlugins) -> Side:
+def _record(path: str, guests: GuestPlugins, release: Release) -> Side:
     from kscheduler.compare.recorded_side import RecordedSide  # records need an extra
 
-    return RecordedSide(path, recorded_config(path, guests) or default_config(), guests)
+    return RecordedSide(path, recorded_config(path, guests, release) or default_config(release), guests)
 
 
-def _configuration(path: str, guests: GuestPlugins) -> SchedulerConfig:
-    return default_config() if path == DEFAULT and not Path(path).exists() else load_simulated(path, guests)
+def _configuration(path: str, guests: GuestPlugins, release: Release) -> SchedulerConfig:
+    if path == DEFAULT and not Path(path).exists():
+        return default_config(release)
+    return load_simulated(path, guests, release)
 
 
 class _Scenarios:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kscheduler.config.duration import Duration
 from kscheduler.config.field_errors import duplicate, forbidden, invalid, not_supported, required
 from kscheduler.config.metric_source_validation import validate_metric_policy_args
+from kscheduler.config.releases import Release
 from kscheduler.config.trimaran_validation import validate_load_variation, validate_target_load_packing
 from kscheduler.config.types import (
     DefaultPreemptionArgs,
@@ -56,12 +58,15 @@ def validate_affinity_args(path: str, args: InterPodAffinityArgs) -> list[str]:
     return [invalid(f"{path}.hardPodAffinityWeight", weight, "not in valid range [0, 100]")]
 
 
-def validate_volume_args(path: str, args: VolumeBindingArgs) -> list[str]:
+def validate_volume_args(path: str, args: VolumeBindingArgs, *, takes_shape: bool = False) -> list[str]:
+    """Return the errors of VolumeBinding's arguments. `takes_shape`: StorageCapacityScoring is on."""
     faults = []
     if args.bind_timeout_seconds < 0:
         detail = "invalid BindTimeoutSeconds, should not be a negative value"
         faults.append(invalid(f"{path}.bindTimeoutSeconds", args.bind_timeout_seconds, detail))
-    if args.shape is not None:
+    if takes_shape:
+        faults += _validate_shape(f"{path}.shape", args.shape or ())
+    elif args.shape is not None:
         detail = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
         faults.append(invalid(f"{path}.shape", args.shape, detail))
     return faults
@@ -281,7 +286,7 @@ def _label_name(path: str, value: str) -> list[str]:
     return [invalid(path, value, message) for message in qualified_name_faults(value)]
 
 
-VALIDATORS: Mapping[str, Callable[[str, Any], list[str]]] = {  # plugin name -> check of its arguments
+_VALIDATORS: Mapping[str, Callable[[str, Any], list[str]]] = {  # those that are the same in all releases
     "DefaultPreemption": validate_preemption_args,
     "DynamicResources": validate_dynamic_args,
     "InterPodAffinity": validate_affinity_args,
@@ -291,5 +296,13 @@ VALIDATORS: Mapping[str, Callable[[str, Any], list[str]]] = {  # plugin name -> 
     "NodeResourcesBalancedAllocation": validate_balanced_args,
     "PodTopologySpread": validate_spread_args,
     "TargetLoadPacking": validate_target_load_packing,
-    "VolumeBinding": validate_volume_args,
 }
+
+
+def validators(release: Release) -> Mapping[str, Callable[[str, Any], list[str]]]:
+    """Return plugin name -> check of its arguments in a release: returns the errors, given the path and the arguments.
+
+    NodeResourcesFit is left out: kube-scheduler checks its arguments when it makes the plugin.
+    """
+    takes_shape = release.has("StorageCapacityScoring")
+    return {**_VALIDATORS, "VolumeBinding": partial(validate_volume_args, takes_shape=takes_shape)}

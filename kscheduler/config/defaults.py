@@ -25,6 +25,8 @@ from kscheduler.config.types import (
     Profile,
     ResourceSpec,
     SchedulerConfig,
+    UtilizationShapePoint,
+    VolumeBindingArgs,
 )
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -42,6 +44,8 @@ CLIENT_CONNECTION: dict[str, Any] = {
     "qps": 50.0,
     "burst": 100,
 }
+# Scores of VolumeBinding where StorageCapacityScoring is on: it prefers nodes with much free capacity.
+CAPACITY_SHAPE = (UtilizationShapePoint(utilization=0, score=10), UtilizationShapePoint(utilization=100, score=0))
 EXTENDER: dict[str, Any] = {"http_timeout": Duration.of_seconds(5)}
 
 
@@ -57,6 +61,25 @@ def apply_defaults(config: SchedulerConfig) -> SchedulerConfig:
     )
 
 
+def without_defaults(config: SchedulerConfig) -> SchedulerConfig:
+    """Return the configuration without those defaults that only some releases have.
+
+    The default plugins may stay: `apply_defaults` puts them in the order of its release.
+    """
+    profiles = tuple(
+        msgspec.structs.replace(profile, plugin_config=tuple(map(_without_shape, profile.plugin_config)))
+        for profile in config.profiles
+    )
+    return msgspec.structs.replace(config, profiles=profiles)
+
+
+def _without_shape(entry: PluginConfig) -> PluginConfig:
+    args = entry.args
+    if isinstance(args, VolumeBindingArgs) and args.shape == CAPACITY_SHAPE:
+        return PluginConfig(name=entry.name, args=msgspec.structs.replace(args, shape=None))
+    return entry
+
+
 def default_plugins(release: Release) -> tuple[Plugin, ...]:
     """Return multiPoint of the default profile with the release's default feature gates.
 
@@ -70,9 +93,9 @@ def _default_profile(profile: Profile, release: Release) -> Profile:
     multi_point = merge_plugin_set(default_plugins(release), profile.plugins.multi_point)
     plugins = msgspec.structs.replace(profile.plugins, multi_point=multi_point)
     configured = {entry.name for entry in profile.plugin_config}
-    given = tuple(_default_entry(entry) for entry in profile.plugin_config)
+    given = tuple(_default_entry(entry, release) for entry in profile.plugin_config)
     absent = (name for name in sorted(plugins.enabled_names()) if name in ALL_ARGS and name not in configured)
-    added = tuple(_default_entry(PluginConfig(name=name)) for name in absent)
+    added = tuple(_default_entry(PluginConfig(name=name), release) for name in absent)
     return msgspec.structs.replace(profile, plugins=plugins, plugin_config=given + added)
 
 
@@ -90,15 +113,15 @@ def merge_plugin_set(defaults: tuple[Plugin, ...], custom: PluginSet) -> PluginS
     return PluginSet(enabled=tuple(merged), disabled=tuple(Plugin(name=plugin.name) for plugin in custom.disabled))
 
 
-def _default_entry(entry: PluginConfig) -> PluginConfig:
+def _default_entry(entry: PluginConfig, release: Release) -> PluginConfig:
     kind = ALL_ARGS.get(entry.name)
     if kind is None:
         return entry
     args = kind() if entry.args is None else entry.args
-    return PluginConfig(name=entry.name, args=_default_args(args))
+    return PluginConfig(name=entry.name, args=_default_args(args, release))
 
 
-def _default_args(args: Any) -> Any:
+def _default_args(args: Any, release: Release) -> Any:
     if isinstance(args, NodeResourcesBalancedAllocationArgs):
         return msgspec.structs.replace(args, resources=_default_resources(args.resources))
     if isinstance(args, NodeResourcesFitArgs):
@@ -107,6 +130,8 @@ def _default_args(args: Any) -> Any:
         return msgspec.structs.replace(args, scoring_strategy=strategy)
     if isinstance(args, PodTopologySpreadArgs):
         return _fill_zero(args, {"defaulting_type": "System"})
+    if isinstance(args, VolumeBindingArgs) and release.has("StorageCapacityScoring"):
+        return _fill_zero(args, {"shape": CAPACITY_SHAPE})
     if isinstance(args, TrimaranArgs):
         return default_trimaran_args(args)
     return args

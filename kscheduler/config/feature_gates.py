@@ -12,6 +12,10 @@ BETA: Final = "BETA"
 ALPHA: Final = "ALPHA"
 
 
+# Gates whose behaviour is implemented for both settings: --feature-gates switches them.
+SWITCHABLE: Final = frozenset({"StorageCapacityScoring", "VolumeLimitScaling"})
+
+
 class FeatureGate(NamedTuple):
     """A feature gate, its stage in one release of Kubernetes, and whether its behaviour is implemented and enabled."""
 

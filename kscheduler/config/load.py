@@ -19,9 +19,9 @@ from typing import Any
 import msgspec
 
 from kscheduler.config.decode import Faults, aggregate, decode, describe, describe_kind, strict_error
-from kscheduler.config.defaults import apply_defaults
+from kscheduler.config.defaults import apply_defaults, without_defaults
 from kscheduler.config.document import parse_document, read_document
-from kscheduler.config.extension_points import PointMap
+from kscheduler.config.extension_points import ExtensionPoint, PointMap
 from kscheduler.config.plugin_args import ALL_ARGS
 from kscheduler.config.profiles import check_profiles
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
@@ -68,11 +68,28 @@ def default_config(release: Release = DEFAULT_RELEASE) -> SchedulerConfig:
     return apply_defaults(SchedulerConfig(release=release))
 
 
+def in_release(
+    config: SchedulerConfig, release: Release, source: str, find_plugins: FindPlugins | None = None
+) -> SchedulerConfig:
+    """Return a configuration as it is in another release: defaults of its own release become those of the other.
+
+    Raises ConfigError, naming `source`, if it is not valid there.
+    """
+    if release == config.release:
+        return config
+    try:
+        changed = apply_defaults(msgspec.structs.replace(without_defaults(config), release=release))
+        check_config(changed, find_plugins)
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from error
+    return changed
+
+
 def _checked(
     document: dict[str, Any], source: str, find_plugins: FindPlugins | None, release: Release
 ) -> SchedulerConfig:
     try:
-        config = apply_defaults(msgspec.structs.replace(decode_config(document), release=release))
+        config = apply_defaults(decode_config(document, release))
         check_config(config, find_plugins)
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from error
@@ -86,17 +103,34 @@ def check_config(config: SchedulerConfig, find_plugins: FindPlugins | None = Non
     check_profiles(config, find_plugins(config) if find_plugins else None)
 
 
-def decode_config(document: dict[str, Any]) -> SchedulerConfig:
-    """Return a document as typed values: with defaults only for absent fields, and without validation."""
+def decode_config(document: dict[str, Any], release: Release = DEFAULT_RELEASE) -> SchedulerConfig:
+    """Return a document as typed values: with defaults only for absent fields, and without validation.
+
+    Fields that the release does not have are unknown.
+    """
     _check_kind(document)
     faults = Faults()
+    faults.unknown += _later_points(document, release)
     config = decode(SchedulerConfig, _name_single_profile(document), faults=faults)
     if config is None:
         faults.raise_if_any()
         raise InternalError("a configuration was not read, and nothing says why")
     profiles = tuple(_decode_plugin_config(profile, index, faults) for index, profile in enumerate(config.profiles))
     faults.raise_if_any()
-    return msgspec.structs.replace(config, profiles=profiles)
+    return msgspec.structs.replace(config, profiles=profiles, release=release)
+
+
+def _later_points(document: dict[str, Any], release: Release) -> list[str]:
+    """Return the errors for extension points that only later releases have."""
+    later = [point.value for point in ExtensionPoint if point not in release.extension_points]
+    profiles = document.get("profiles")
+    return [
+        f'unknown field "profiles[{index}].plugins.{point}"'
+        for index, profile in enumerate(profiles if isinstance(profiles, list) else ())
+        if isinstance(profile, dict) and isinstance(plugins := profile.get("plugins"), dict)
+        for point in later
+        if point in plugins
+    ]
 
 
 def _check_kind(document: dict[str, Any]) -> None:

@@ -12,21 +12,24 @@ from collections.abc import Mapping
 
 from kscheduler.config.args_validation import validate_fit_args
 from kscheduler.config.decode import aggregate
-from kscheduler.config.extension_points import CONSTRUCTION_ORDER, KNOWN_PLUGINS, ExtensionPoint, PointMap
+from kscheduler.config.extension_points import CONSTRUCTION_ORDER, OWN_PLUGINS, ExtensionPoint, PointMap
+from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.config.types import NodeResourcesFitArgs, Plugin, Profile, SchedulerConfig
 from kscheduler.errors import ConfigError
 
 WeightedPlugin = tuple[str, int]  # plugin name, weight; weights count at Score and PlacementScore only
 
 
-def effective_plugins(profile: Profile, known: PointMap) -> dict[ExtensionPoint, list[WeightedPlugin]]:
-    """Return the plugins of `known` that the profile runs at each extension point; every point is a key.
+def effective_plugins(
+    profile: Profile, known: PointMap, release: Release = DEFAULT_RELEASE
+) -> dict[ExtensionPoint, list[WeightedPlugin]]:
+    """Return the plugins of `known` that the profile runs at each extension point; every point of the release is a key.
 
     A plugin of kube-scheduler that is not in `known` is left out (see `unimplemented_plugins`). Raises ConfigError,
     worded as in kube-scheduler, for an unknown plugin, for one that does not implement the point or is enabled twice,
     and for a profile without a bind plugin or without exactly one queue sort plugin.
     """
-    registry = {**KNOWN_PLUGINS, **known}
+    registry = {**release.points, **OWN_PLUGINS, **known}
     for point in CONSTRUCTION_ORDER:  # before any multiPoint list, as kube-scheduler does
         _check_explicit(getattr(profile.plugins, point.field).enabled, point, registry)
     lists = {
@@ -36,7 +39,7 @@ def effective_plugins(profile: Profile, known: PointMap) -> dict[ExtensionPoint,
     _check_cardinality(profile.scheduler_name, lists)
     if any(weight < 0 for _, weight in lists[ExtensionPoint.SCORE]):
         raise ConfigError("score plugins: total score of Score plugins could overflow")  # what Go makes of it
-    return {point: lists[point] for point in ExtensionPoint}
+    return {point: lists[point] for point in release.extension_points}
 
 
 def check_profiles(config: SchedulerConfig, extra: PointMap | None = None) -> None:
@@ -45,13 +48,13 @@ def check_profiles(config: SchedulerConfig, extra: PointMap | None = None) -> No
     Only the first error is reported, in kube-scheduler's order: it makes a profile's plugins before it checks their
     extension points, and finishes one profile before the next.
     """
-    known = {**KNOWN_PLUGINS, **(extra or {})}
+    known = {**config.release.points, **OWN_PLUGINS, **(extra or {})}
     first: tuple[str, object] | None = None  # queue sort plugin of the first profile, and its arguments
     for profile in config.profiles:
         name = profile.scheduler_name
         try:
             _check_fit_args(profile)
-            lists = effective_plugins(profile, known)
+            lists = effective_plugins(profile, known, config.release)
         except ConfigError as error:
             fault = f"initializing profiles: creating profile for scheduler name {name}: {error}"
             raise ConfigError(fault + _misnamed(profile, known)) from error
@@ -76,11 +79,11 @@ def _misnamed(profile: Profile, known: PointMap) -> str:
 
 def unimplemented_plugins(config: SchedulerConfig, known: PointMap) -> list[str]:
     """Return, sorted, the plugins of kube-scheduler that a profile enables but `known` does not have."""
-    everything = {**KNOWN_PLUGINS, **known}
+    everything = {**config.release.points, **OWN_PLUGINS, **known}
     enabled = {
         name
         for profile in config.profiles
-        for entries in effective_plugins(profile, everything).values()
+        for entries in effective_plugins(profile, everything, config.release).values()
         for name, _ in entries
     }
     return sorted(enabled - known.keys())

@@ -8,9 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kscheduler.config.device_rules import DEVICE_RULES_1_36, DEVICE_RULES_1_37, DeviceRules
+from kscheduler.config.extension_points import (
+    PLUGINS_1_36,
+    PLUGINS_1_37,
+    POINTS_1_36,
+    POINTS_1_37,
+    ExtensionPoint,
+    PointMap,
+)
 from kscheduler.config.feature_gates import FEATURES_1_36, FEATURES_1_37, FeatureGate
 from kscheduler.errors import ConfigError
 
@@ -22,6 +30,42 @@ class Release:
     version: str  # such as "1.36"
     features: tuple[FeatureGate, ...]  # sorted by name
     plugins: tuple[tuple[str, int], ...]  # the default profile's multiPoint: (name, weight), 0 if it does not score
+    extension_points: tuple[ExtensionPoint, ...]  # that a profile can configure
+    points: PointMap = field(compare=False, repr=False)  # kube-scheduler's plugins -> the points that they implement
+
+    # Plugins.
+    # ImageLocality: the images of a pod's volumes count in what its images can be worth at most.
+    counts_image_volumes: bool
+    # InterPodAffinity: the namespace selectors of a pod to be placed are matched with empty labels, too.
+    matches_selectors_without_labels: bool
+    # InterPodAffinity's hints: a pod that goes, or its labels change, must have been excluded by all terms, not by any.
+    wakes_by_all_excluding_terms: bool
+    # NodeDeclaredFeatures: mounts with bindMountOptions need a feature of the node.
+    infers_bind_mount_options: bool
+    # Of a pod that is resized in place, requested, allocated and actuated amounts are added up separately.
+    sums_resizes_apart: bool
+
+    # Preemption.
+    reports_preemption: bool  # a pod's condition and Event name the node and the number of victims of its preemption
+    stops_at_overdrawn_budget: bool  # a victim that overdraws a PodDisruptionBudget uses up none of the later ones
+    activates_after_waiting_victim: bool  # a preemptor is activated if its last victim was only waiting to be bound
+
+    # The queue.
+    splits_pod_events: bool  # AssignedPod, UnscheduledPod, TargetPod (the waiting pod itself); else UnschedulablePod
+    has_scale_up_event: bool  # UpdatePodScaleUp: a pod requests more than before
+    adds_taint_event: bool  # a plugin that registers for Node Add, and not for taints, gets UpdateNodeTaint as well
+    adds_unknown_pods: bool  # an update of a pod that is in no pool is reported as its addition
+    # Wildcard events, such as timeouts, run PreEnqueue of gated pods again, and a pod that stays gated counts as not
+    # flushed; else a timeout marks gated pods as flushed, and does no more.
+    wakes_gated_by_wildcard: bool
+    nominates_gated: bool  # a gated pod keeps the room of the nominated node in its status from the beginning
+
+    # Documents and metrics.
+    queue_counts_entities: bool = False  # metrics and dumps of the queue count pods and pod groups as entities
+    has_informer_metrics: bool = False
+    # Metric -> what its help text begins with, where this is not the stability that the metric was declared with.
+    metric_stages: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
     # Dynamic resource allocation: differences that no gate controls.
     devices: DeviceRules = DEVICE_RULES_1_37  # how devices are allocated
     taint_rules_api: str = "resource.k8s.io/v1"  # group and version of DeviceTaintRules
@@ -35,6 +79,16 @@ class Release:
     def has(self, gate: str) -> bool:
         """Return whether a feature gate is on. A gate that the release does not have is off."""
         return any(feature.name == gate and feature.is_on for feature in self.features)
+
+    @property
+    def set_gates(self) -> dict[str, bool]:
+        """The feature gates that are not as the release has them by default."""
+        defaults = RELEASES[self.version].features
+        return {
+            each.name: each.is_on
+            for each, by_default in zip(self.features, defaults, strict=True)
+            if each != by_default
+        }
 
     def with_gates(self, gates: Mapping[str, bool]) -> Release:
         """Return the release with some feature gates set; names that it does not have are ignored."""
@@ -54,6 +108,8 @@ RELEASE_1_36 = Release(
     claim_creation_labels=False,
     no_claims_reason="no new claims to deallocate",
     claims_kept_reason="still not schedulable",
+    extension_points=POINTS_1_36,
+    points=PLUGINS_1_36,
     plugins=(
         ("SchedulingGates", 0),
         ("PrioritySort", 0),
@@ -76,10 +132,34 @@ RELEASE_1_36 = Release(
         ("DefaultBinder", 0),
         ("NodeDeclaredFeatures", 0),
     ),
+    counts_image_volumes=False,
+    matches_selectors_without_labels=True,
+    wakes_by_all_excluding_terms=True,
+    infers_bind_mount_options=False,
+    sums_resizes_apart=False,
+    reports_preemption=False,
+    stops_at_overdrawn_budget=False,
+    activates_after_waiting_victim=False,
+    splits_pod_events=False,
+    has_scale_up_event=False,
+    adds_taint_event=True,
+    adds_unknown_pods=False,
+    wakes_gated_by_wildcard=False,
+    nominates_gated=False,
 )
 RELEASE_1_37 = Release(
     version="1.37",
     features=FEATURES_1_37,
+    extension_points=POINTS_1_37,
+    points=PLUGINS_1_37,
+    queue_counts_entities=True,
+    has_informer_metrics=True,
+    metric_stages={
+        "scheduler_scheduling_algorithm_duration_seconds": "[BETA]",
+        "scheduler_plugin_execution_duration_seconds": "[BETA]",
+        "scheduler_preemption_goroutines_duration_seconds": "(Deprecated since 1.37.0) [ALPHA]",
+        "scheduler_preemption_goroutines_execution_total": "(Deprecated since 1.37.0) [ALPHA]",
+    },
     plugins=(
         ("SchedulingGates", 0),
         ("PrioritySort", 0),
@@ -87,6 +167,20 @@ RELEASE_1_37 = Release(
         ("NodeUnschedulable", 0),
         *RELEASE_1_36.plugins[4:],
     ),
+    counts_image_volumes=True,
+    matches_selectors_without_labels=False,
+    wakes_by_all_excluding_terms=False,
+    infers_bind_mount_options=True,
+    sums_resizes_apart=True,
+    reports_preemption=True,
+    stops_at_overdrawn_budget=True,
+    activates_after_waiting_victim=True,
+    splits_pod_events=True,
+    has_scale_up_event=True,
+    adds_taint_event=False,
+    adds_unknown_pods=True,
+    wakes_gated_by_wildcard=True,
+    nominates_gated=True,
 )
 
 RELEASES: Mapping[str, Release] = {release.version: release for release in (RELEASE_1_36, RELEASE_1_37)}  # oldest first
@@ -106,13 +200,17 @@ def release_for(git_version: str) -> Release:
     `git_version`: as in the apiserver's /version, such as "v1.36.3" or "v1.37.1-gke.100". Raises ConfigError if it is
     no version.
     """
-    found = re.match(r"v?(\d+)\.(\d+)", git_version)
-    if found is None:
-        raise ConfigError(f'expected a version of an apiserver such as "v1.36.3", got "{git_version}"')
-    served = int(found[1]), int(found[2])
     chosen = next(iter(RELEASES.values()))
     for release in RELEASES.values():
-        major, minor = release.version.split(".")
-        if (int(major), int(minor)) <= served:
+        if not is_newer(release, git_version):
             chosen = release
     return chosen
+
+
+def is_newer(release: Release, git_version: str) -> bool:
+    """Return whether a release is newer than an apiserver of that version. Raises ConfigError if it is no version."""
+    found = re.match(r"v?(\d{1,9})\.(\d{1,9})", git_version)
+    if found is None:
+        raise ConfigError(f'expected a version of an apiserver such as "v1.36.3", got "{git_version}"')
+    major, minor = release.version.split(".")
+    return (int(major), int(minor)) > (int(found[1]), int(found[2]))

@@ -85,6 +85,7 @@ class Plugins(ConfigStruct, frozen=True):
     post_bind: PluginSet = PluginSet()
     placement_generate: PluginSet = PluginSet()
     placement_score: PluginSet = PluginSet()
+    pod_group_post_filter: PluginSet = PluginSet()
     multi_point: PluginSet = PluginSet()
 
     def enabled_names(self) -> set[str]:
@@ -268,7 +269,7 @@ class PodTopologySpreadArgs(PluginArgs, frozen=True):
 
 class VolumeBindingArgs(PluginArgs, frozen=True):
     bind_timeout_seconds: Int64 = 600
-    shape: tuple[UtilizationShapePoint, ...] | None = None  # must be absent, because its feature gate is off
+    shape: tuple[UtilizationShapePoint, ...] | None = None  # None if StorageCapacityScoring is off, which forbids it
 
 
 PLUGIN_ARGS: dict[str, type[PluginArgs]] = {  # plugin name -> its arguments; other plugins of kube-scheduler have none

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kscheduler.config.args_validation import VALIDATORS
-from kscheduler.config.extension_points import ExtensionPoint
+from kscheduler.config.args_validation import validators
 from kscheduler.config.field_errors import duplicate, go_value, invalid, required
 from kscheduler.config.metric_policy_profiles import validate_metric_profiles
 from kscheduler.config.plugin_args import ALL_ARGS
+from kscheduler.config.releases import Release
 from kscheduler.config.secrets import shown_arguments
 from kscheduler.config.types import (
     ClientConnection,
@@ -99,20 +99,20 @@ def validate_profiles(config: SchedulerConfig) -> list[str]:
     names: set[str] = set()
     for index, profile in enumerate(config.profiles):
         path = f"profiles[{index}]"
-        faults += validate_profile(path, profile, config.api_version)
+        faults += validate_profile(path, profile, config.api_version, config.release)
         if profile.scheduler_name in names:
             faults.append(f"{path}.schedulerName: Duplicate value: {{}}")  # kube-scheduler prints no name here
         names.add(profile.scheduler_name)
     return faults + validate_queue_sort(config.profiles) + validate_metric_profiles(config.profiles)
 
 
-def validate_profile(path: str, profile: Profile, version: str) -> list[str]:
+def validate_profile(path: str, profile: Profile, version: str, release: Release) -> list[str]:
     faults = [] if profile.scheduler_name else [required(f"{path}.schedulerName")]
     faults += _percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
-    for point in ExtensionPoint:  # not multiPoint, as kube-scheduler: there the name turns out unknown
+    for point in release.extension_points:  # not multiPoint, as kube-scheduler: there the name turns out unknown
         for index, plugin in enumerate(getattr(profile.plugins, point.field).enabled):
             faults += _removed(f"{path}.plugins.{point.value}.enabled[{index}]", plugin.name, version)
-    return faults + _validate_plugin_config(path, profile, version)
+    return faults + _validate_plugin_config(path, profile, version, release)
 
 
 def _removed(path: str, plugin: str, version: str) -> list[str]:
@@ -122,7 +122,8 @@ def _removed(path: str, plugin: str, version: str) -> list[str]:
     return [invalid(path, plugin, detail)]
 
 
-def _validate_plugin_config(path: str, profile: Profile, version: str) -> list[str]:
+def _validate_plugin_config(path: str, profile: Profile, version: str, release: Release) -> list[str]:
+    check = validators(release)
     faults: list[str] = []
     seen: set[str] = set()
     for index, entry in enumerate(profile.plugin_config):
@@ -131,7 +132,7 @@ def _validate_plugin_config(path: str, profile: Profile, version: str) -> list[s
             faults.append(duplicate(entry_path, entry.name))
         seen.add(entry.name)
         faults += _removed(entry_path, entry.name, version)
-        validator = VALIDATORS.get(entry.name)
+        validator = check.get(entry.name)
         if validator is None:
             continue
         if isinstance(entry.args, ALL_ARGS[entry.name]):

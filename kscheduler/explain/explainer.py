@@ -12,6 +12,7 @@ from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.client.times import micro_time
 from kscheduler.clock import Clock
+from kscheduler.config.releases import Release
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.documents import decision_document
 from kscheduler.explain.options import DEFAULT_TOP_NODES
@@ -62,7 +63,7 @@ class Explainer:
         self._leadership = leadership
         self._waits_for = waits_for
         self._max_in_unschedulable_s = max_in_unschedulable_s
-        self._registered = {name: _registered_events(framework) for name, framework in profiles.items()}
+        self._registered = {name: _registered_events(framework, queue.release) for name, framework in profiles.items()}
 
     def explain(self, key: str, *, all_nodes: bool = False, top_nodes: int = DEFAULT_TOP_NODES) -> Document | None:
         """Return the document about a pod; None if the pod does not exist and no decision about it is recorded."""
@@ -197,10 +198,10 @@ class Explainer:
         return micro_time(self._clock.wall() + moment - self._clock.now())
 
 
-def _registered_events(framework: Framework) -> dict[str, list[Document]]:
+def _registered_events(framework: Framework, release: Release) -> dict[str, list[Document]]:
     """Return plugin -> the cluster events it registered for, which may make pods schedulable that it rejected."""
     return {
-        plugin: list(map(_event_document, complete_registrations(registered)))
+        plugin: list(map(_event_document, complete_registrations(registered, release)))
         for plugin, registered in framework.events_by_plugin().items()
     }
 

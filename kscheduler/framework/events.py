@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from kscheduler.api.node_change import NodeChange
 from kscheduler.api.objects import Pod
-from kscheduler.api.resources import pod_resources
+from kscheduler.api.resources import is_resize_infeasible, pod_resources
+from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.snapshot.pod_info import PodInfo
 
 
@@ -31,6 +32,7 @@ class Action(enum.IntFlag):
     UPDATE_NODE_DECLARED_FEATURE = enum.auto()
     UPDATE_POD_LABEL = enum.auto()
     UPDATE_POD_SCALE_DOWN = enum.auto()
+    UPDATE_POD_SCALE_UP = enum.auto()
     UPDATE_POD_TOLERATION = enum.auto()
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED = enum.auto()
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = enum.auto()
@@ -45,6 +47,7 @@ class Action(enum.IntFlag):
         | UPDATE_NODE_DECLARED_FEATURE
         | UPDATE_POD_LABEL
         | UPDATE_POD_SCALE_DOWN
+        | UPDATE_POD_SCALE_UP
         | UPDATE_POD_TOLERATION
         | UPDATE_POD_SCHEDULING_GATES_ELIMINATED
         | UPDATE_POD_GENERATED_RESOURCE_CLAIM
@@ -56,9 +59,11 @@ class Action(enum.IntFlag):
 class EventResource(enum.StrEnum):
     """The resource that an event is about. Resources outside this list are written "plural.version.group"."""
 
-    POD = "Pod"  # for registering; matches both kinds below
-    ASSIGNED_POD = "AssignedPod"  # reported only: the pod has a node
-    UNSCHEDULABLE_POD = "UnschedulablePod"  # reported only: the pod has none yet
+    POD = "Pod"  # for registering; matches all kinds below
+    ASSIGNED_POD = "AssignedPod"  # the pod has a node
+    UNSCHEDULED_POD = "UnscheduledPod"  # another pod that waits
+    TARGET_POD = "TargetPod"  # the waiting pod itself
+    UNSCHEDULABLE_POD = "UnschedulablePod"  # reported only, where the two above are not told apart: the pod has no node
     NODE = "Node"
     PERSISTENT_VOLUME = "PersistentVolume"
     PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
@@ -74,7 +79,8 @@ class EventResource(enum.StrEnum):
     WILDCARD = "*"
 
 
-_POD_KINDS = frozenset({EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD})
+_SPECIFIC_PODS = (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULED_POD, EventResource.TARGET_POD)
+_POD_KINDS = frozenset({*_SPECIFIC_PODS, EventResource.UNSCHEDULABLE_POD})
 _PLAIN_ACTIONS: dict[Action, str] = {  # actions whose label is not their name in camel case
     Action.UPDATE: "Update",
     Action.UPDATE_POD_OTHER: "Update",
@@ -118,14 +124,18 @@ POP_FROM_BACKOFF_QUEUE = "PopFromBackoffQ"
 
 ASSIGNED_POD_ADD = ClusterEvent(EventResource.ASSIGNED_POD, Action.ADD)
 ASSIGNED_POD_DELETE = ClusterEvent(EventResource.ASSIGNED_POD, Action.DELETE)
-UNSCHEDULED_POD_ADD = ClusterEvent(EventResource.UNSCHEDULABLE_POD, Action.ADD)
-UNSCHEDULED_POD_UPDATE = ClusterEvent(EventResource.UNSCHEDULABLE_POD, Action.UPDATE)
 NODE_ADD = ClusterEvent(EventResource.NODE, Action.ADD)
 NODE_DELETE = ClusterEvent(EventResource.NODE, Action.DELETE)
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.WILDCARD, Action.ALL, "UnschedulableTimeout")
 FORCE_ACTIVATE = ClusterEvent(EventResource.WILDCARD, Action.ALL, "ForceActivate")
 GUEST_REPLACED = ClusterEvent(EventResource.WILDCARD, Action.ALL, "WasmPluginReplaced")  # ours
 METRICS_CHANGED = ClusterEvent("metrics", Action.UPDATE)  # ours: values of live metrics, or policies over them
+
+
+def waiting_pod_label(action: Action, release: Release) -> str:
+    """Return the metric label of an event of a pod without a node: UnscheduledPod… or UnschedulablePod…, by release."""
+    pods = EventResource.UNSCHEDULED_POD if release.splits_pod_events else EventResource.UNSCHEDULABLE_POD
+    return ClusterEvent(pods, action).label
 
 
 def matches(registered: ClusterEvent, happened: ClusterEvent) -> bool:
@@ -204,24 +214,60 @@ ONE_GROUP = Grouping(lambda pod: ())
 EACH_BY_ITSELF = Grouping(lambda pod: None)
 
 
-def complete_registrations(registered: Sequence[ClusterEvent | Registration]) -> tuple[Registration, ...]:
-    """Return a plugin's registrations in the form that the queue uses.
+def complete_registrations(
+    registered: Sequence[ClusterEvent | Registration], release: Release = DEFAULT_RELEASE
+) -> tuple[Registration, ...]:
+    """Return a plugin's registrations in the form that the queue uses, as in the release's kube-scheduler.
 
-    A registration for added nodes but not for taints is extended by taints, as in kube-scheduler: a node may be added
-    with a taint for which other filters reject it before this plugin is called, and lose the taint later.
+    Plugins register for the kinds of pods apart, each kind in a registration of its own. Where the release does not
+    tell them apart, registrations with the same hint become one for Pod; else one for Pod becomes one for each kind. In
+    a release that `adds_taint_event`, a registration for added nodes but not for taints is extended by taints: a node
+    may be added with a taint for which other filters reject it before this plugin is called, and lose the taint later.
     """
     registrations = [
         registration if isinstance(registration, Registration) else Registration(registration)
         for registration in registered
     ]
+    registrations = _split_pods(registrations) if release.splits_pod_events else _join_pods(registrations)
     of_nodes = [
         registration.event.action for registration in registrations if registration.event.resource == EventResource.NODE
     ]
-    if any(Action.ADD in action for action in of_nodes) and not any(
-        Action.UPDATE_NODE_TAINT in action for action in of_nodes
+    if (
+        release.adds_taint_event
+        and any(Action.ADD in action for action in of_nodes)
+        and not any(Action.UPDATE_NODE_TAINT in action for action in of_nodes)
     ):
         registrations.append(Registration(ClusterEvent(EventResource.NODE, Action.UPDATE_NODE_TAINT)))
     return tuple(registrations)
+
+
+def _split_pods(registrations: Sequence[Registration]) -> list[Registration]:
+    """Replace each registration for Pod by one for each kind of pods."""
+    return [
+        replace(registration, event=ClusterEvent(resource, registration.event.action))
+        for registration in registrations
+        for resource in (
+            _SPECIFIC_PODS if registration.event.resource == EventResource.POD else (registration.event.resource,)
+        )
+    ]
+
+
+def _join_pods(registrations: Sequence[Registration]) -> list[Registration]:
+    """Replace the registrations for pods that have the same hint by one for Pod, at the place of the first."""
+    joined: list[Registration] = []
+    places: dict[tuple[QueueingHint | None, Grouping | None], int] = {}  # (hint, grouping) -> index in `joined`
+    for registration in registrations:
+        if registration.event.resource not in _POD_KINDS:
+            joined.append(registration)
+            continue
+        answers = registration.hint, registration.grouping
+        place = places.setdefault(answers, len(joined))
+        if place == len(joined):
+            joined.append(replace(registration, event=ClusterEvent(EventResource.POD, registration.event.action)))
+        else:
+            action = joined[place].event.action | registration.event.action
+            joined[place] = replace(registration, event=ClusterEvent(EventResource.POD, action))
+    return joined
 
 
 # --- what changed between two versions of an object ---------------------------------------------------------------
@@ -239,10 +285,11 @@ _NODE_UPDATES: dict[Action, ClusterEvent] = {
 }
 _POD_UPDATES: dict[tuple[EventResource, Action], ClusterEvent] = {
     (resource, action): ClusterEvent(resource, action)
-    for resource in (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD)
+    for resource in (EventResource.ASSIGNED_POD, EventResource.TARGET_POD, EventResource.UNSCHEDULABLE_POD)
     for action in (
         Action.UPDATE_POD_LABEL,
         Action.UPDATE_POD_SCALE_DOWN,
+        Action.UPDATE_POD_SCALE_UP,
         Action.UPDATE_POD_TOLERATION,
         Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
         Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM,
@@ -265,17 +312,19 @@ def node_events(change: NodeChange) -> list[ClusterEvent]:
     return [_NODE_UPDATES[action] for has_changed, action in changed if has_changed]
 
 
-def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
-    """Return the cluster events between two versions of a pod, at least one.
+def pod_events(old: Pod, new: Pod, release: Release = DEFAULT_RELEASE) -> list[ClusterEvent]:
+    """Return the cluster events between two versions of a pod, at least one: a change of any other field is "Update".
 
-    A change of any other field is "Update".
+    Those of a pod without a node are for that pod itself.
     """
-    resource = EventResource.ASSIGNED_POD if new.spec.node_name else EventResource.UNSCHEDULABLE_POD
     changed: list[Action] = []
     if _differ(old.metadata.labels, new.metadata.labels):
         changed.append(Action.UPDATE_POD_LABEL)
-    if _is_scaled_down(old, new):
-        changed.append(Action.UPDATE_POD_SCALE_DOWN)
+    if _may_differ_in_requests(old, new):
+        if _requests_less(new, old, release):
+            changed.append(Action.UPDATE_POD_SCALE_DOWN)
+        if release.has_scale_up_event and _requests_less(old, new, release):
+            changed.append(Action.UPDATE_POD_SCALE_UP)
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         changed.append(Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
     if len(old.spec.tolerations or ()) != len(new.spec.tolerations or ()):
@@ -283,6 +332,10 @@ def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
         changed.append(Action.UPDATE_POD_TOLERATION)
     if (old.status.resource_claim_statuses or None) != (new.status.resource_claim_statuses or None):
         changed.append(Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
+    if new.spec.node_name:
+        resource = EventResource.ASSIGNED_POD
+    else:
+        resource = EventResource.TARGET_POD if release.splits_pod_events else EventResource.UNSCHEDULABLE_POD
     return [_POD_UPDATES[resource, action] for action in changed or [Action.UPDATE_POD_OTHER]]
 
 
@@ -291,21 +344,26 @@ def _differ(old: object, new: object) -> bool:
     return (old or None) != (new or None)
 
 
-def _is_scaled_down(old: Pod, new: Pod) -> bool:
-    """Return True if the new version requests less of any resource, or no longer requests it.
-
-    Quantities are parsed only if a field that holds requests has changed.
-    """
-    if _sources_of_requests(old) == _sources_of_requests(new):
-        return False
-    if _names_requested(old) - _names_requested(new):
+def _may_differ_in_requests(old: Pod, new: Pod) -> bool:
+    """Return False if no field has changed that determines what a pod requests, so that it need not be parsed."""
+    if _sources_of_requests(old) != _sources_of_requests(new):
         return True
-    before, after = pod_resources(old).total, pod_resources(new).total
+    # Once a resize is found to be infeasible, what was requested no longer counts.
+    was, now = old.status.conditions, new.status.conditions
+    return bool(new.status.container_statuses) and was != now and is_resize_infeasible(old) != is_resize_infeasible(new)
+
+
+def _requests_less(pod: Pod, than: Pod, release: Release) -> bool:
+    """Return True if a version of a pod requests less of any resource than another one, or does not request it."""
+    if _names_requested(than) - _names_requested(pod):
+        return True
+    less = pod_resources(pod, sums_resizes_apart=release.sums_resizes_apart).total
+    more = pod_resources(than, sums_resizes_apart=release.sums_resizes_apart).total
     return (
-        before.cpu_milli > after.cpu_milli
-        or before.memory > after.memory
-        or before.ephemeral_storage > after.ephemeral_storage
-        or any(amount > after.scalars.get(name, 0) for name, amount in before.scalars.items())
+        more.cpu_milli > less.cpu_milli
+        or more.memory > less.memory
+        or more.ephemeral_storage > less.ephemeral_storage
+        or any(amount > less.scalars.get(name, 0) for name, amount in more.scalars.items())
     )
 
 
@@ -318,6 +376,7 @@ def _names_requested(pod: Pod) -> set[str]:
 
 
 def _sources_of_requests(pod: Pod) -> tuple[object, ...]:
+    """Return the fields that hold requests, to see without parsing quantities that they are the same."""
     spec, status = pod.spec, pod.status
     return (
         spec.containers,
@@ -326,4 +385,6 @@ def _sources_of_requests(pod: Pod) -> tuple[object, ...]:
         spec.resources,
         status.container_statuses,
         status.init_container_statuses,
+        status.resources,
+        status.allocated_resources,
     )

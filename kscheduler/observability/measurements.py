@@ -47,6 +47,24 @@ class ObservedQueue(Protocol):
         ...
 
 
+class ObservedRelease(Protocol):
+    """A release of Kubernetes, as far as it decides which metrics there are."""
+
+    @property
+    def version(self) -> str: ...
+    @property
+    def features(self) -> Iterable[tuple[str, str, bool]]:
+        """Return (name, stage, whether it is on) of feature gates."""
+        ...
+
+    @property
+    def queue_counts_entities(self) -> bool: ...
+    @property
+    def has_informer_metrics(self) -> bool: ...
+    @property
+    def metric_stages(self) -> Mapping[str, str]: ...
+
+
 class ObservedMetric(Protocol):
     """The state of one live metric at one moment; `fresh`, `stale` and `absent` are numbers of nodes."""
 
@@ -66,6 +84,7 @@ class ObservedMetric(Protocol):
 
 
 MOST_KEPT_ATTEMPTS = 16  # higher numbers of attempts share one label value
+INFORMER_NAME = "kube-scheduler"  # of all its informers
 FALLBACKS = frozenset({"neutral", "exclude", "last-good", "requeue"})
 
 
@@ -101,6 +120,8 @@ class Measurements:
         self.event_durations = Children(self.metrics.event_handling_duration_seconds)
         # (queue, event) -> pods that entered a queue: active, backoff or unschedulable. `event`: the label of the cause
         self.incoming = Children(self.metrics.queue_incoming_pods_total)
+        self._counts_entities = False
+        self._has_informer_metrics = False
         self._scheduled: dict[str, tuple[Counter, Histogram]] = {}  # profile -> attempts, their duration
         self._since_first: dict[int, Histogram] = {}  # attempts -> time since the first
 
@@ -312,9 +333,13 @@ class Measurements:
 
     # --- set once ---
 
-    def features(self, gates: Iterable[tuple[str, str, bool]]) -> None:
-        """Set the gauges of feature gates. `gates`: (name, stage, whether enabled)."""
-        for name, stage, is_on in gates:
+    def emulate(self, release: ObservedRelease) -> None:
+        """Show the metrics of a release, and the gauges of its feature gates. To be called before the `show_` ones."""
+        self._counts_entities = release.queue_counts_entities
+        self._has_informer_metrics = release.has_informer_metrics
+        self.metrics.emulate(release.version)
+        self.metrics.set_stages(release.metric_stages)
+        for name, stage, is_on in release.features:
             self.metrics.kubernetes_feature_enabled.labels(name, stage).set(int(is_on))
 
     # --- read at each scrape ---
@@ -326,9 +351,41 @@ class Measurements:
             pools = queue.counts()
             for pool in ("active", "backoff", "unschedulable", "gated"):
                 self.metrics.pending_pods.labels(pool).set(getattr(pools, pool))
+            if self._counts_entities:
+                self._show_entities(pools)
             _show_counts(self.metrics.unschedulable_pods, queue.rejections())
             events = {(event,): number for event, number in queue.in_flight_events().items()}
             _show_counts(self.metrics.inflight_events, events)
+
+        self.metrics.before_collect(refresh)
+
+    def _show_entities(self, pools: QueueCounts) -> None:
+        """Show what waits as entities. Each pod is one, since no pods are held back until their group is complete."""
+        metrics = self.metrics
+        for pool in ("incomplete", "pending"):
+            metrics.pending_pods.labels(pool).set(0)
+        for pool in ("active", "backoff", "unschedulable", "gated"):
+            metrics.queued_entities.labels(pool, "pod").set(getattr(pools, pool))
+        for (pool, event), pods in metrics.queue_incoming_pods_total.items():
+            metrics.queue_incoming_entities_total.labels(pool, event, "pod").value = pods.value
+
+    def show_versions(self, versions: Callable[[], Mapping[tuple[str, str], str]]) -> None:
+        """Have the informers' gauges set at each scrape, if the release has them.
+
+        `versions`: (group and version, plural) -> resource version, "" before the first list.
+        """
+        if not self._has_informer_metrics:
+            return
+
+        def refresh() -> None:
+            for (group_version, plural), newest in versions().items():
+                group, _, version = group_version.rpartition("/")
+                labels = INFORMER_NAME, group, version, plural
+                digits = newest[-15:]
+                self.metrics.informer_store_resource_version.labels(*labels).set(
+                    int(digits) if digits.isdecimal() else 0
+                )
+                self.metrics.informer_queued_items.labels(*labels).set(0)
 
         self.metrics.before_collect(refresh)
 

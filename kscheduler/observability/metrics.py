@@ -219,6 +219,17 @@ class Metrics:
                 family.allow(allowed[family.name])
         self._disabled = disabled
 
+    def emulate(self, version: str) -> None:
+        """Show in version_info which release of Kubernetes is emulated, such as "1.37"."""
+        major, _, minor = version.partition(".")
+        self.version_info.labels("kube", __version__, version, f"{major}.{int(minor) - 1}").set(1)
+
+    def set_stages(self, stages: Mapping[str, str]) -> None:
+        """Have the help texts of metrics begin with other words: metric -> words in place of such as "[ALPHA]"."""
+        for family in self.families:
+            if family.name in stages:
+                family.text = f"{stages[family.name]}{family.text.partition(']')[2]}"
+
     def before_collect(self, refresh: Callable[[], None]) -> None:
         """Have `refresh` called before each scrape, to set gauges that are cheaper to read than to keep up to date."""
         self._before_collect.append(refresh)
@@ -279,13 +290,23 @@ class Metrics:
     def _declare_queue(self) -> None:
         self.pending_pods = self._gauges(
             "scheduler_pending_pods",
-            "[STABLE] Pending pods by queue: active, backoff, unschedulable, gated.",
+            "[STABLE] Pending pods by queue: active, backoff, unschedulable, gated; since 1.37 incomplete and pending.",
             ("queue",),
+        )
+        self.queued_entities = self._gauges(
+            "scheduler_queued_entities",
+            "[ALPHA] Pods without a group (type pod) and pod groups (podgroup) by queue. Since 1.37.",
+            ("queue", "type"),
         )
         self.queue_incoming_pods_total = self._counters(
             "scheduler_queue_incoming_pods_total",
             "[STABLE] Pods added to a queue, by queue and the event that added them.",
             ("queue", "event"),
+        )
+        self.queue_incoming_entities_total = self._counters(
+            "scheduler_queue_incoming_entities_total",
+            "[ALPHA] Pods without a group and pod groups added to a queue, by the event that added them. Since 1.37.",
+            ("queue", "event", "type"),
         )
         self.inflight_events = self._gauges(
             "scheduler_inflight_events",
@@ -449,10 +470,25 @@ class Metrics:
             SIZE_BOUNDS,
             ("verb", "host"),
         )
+        self.informer_store_resource_version = self._gauges(
+            "informer_store_resource_version",
+            "[ALPHA] The 15 last digits of the newest resource version that an informer has seen. Since 1.37.",
+            ("name", "group", "version", "resource"),
+        )
+        self.informer_queued_items = self._gauges(
+            "informer_queued_items",
+            "[ALPHA] Changes that wait for an informer's handler: none, they are handled as they arrive. Since 1.37.",
+            ("name", "group", "version", "resource"),
+        )
         self.kubernetes_feature_enabled = self._gauges(
             "kubernetes_feature_enabled",
             "[BETA] Whether kscheduler behaves as kube-scheduler does with this feature gate on: 1 yes, 0 no.",
             ("name", "stage"),
+        )
+        self.version_info = self._gauges(
+            "version_info",
+            "[ALPHA] Always 1; binary is the version of kscheduler, emulation the release that is emulated.",
+            ("component", "binary", "emulation", "min_compat"),
         )
         self.kubernetes_build_info = self._gauges(
             "kubernetes_build_info",

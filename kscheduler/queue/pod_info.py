@@ -50,6 +50,7 @@ class QueuedPodInfo(msgspec.Struct, eq=False, gc=False):
     gated_by: str | None = None  # the PreEnqueue plugin that gates it
     backoff_expiration: float = NO_BACKOFF
     was_flushed: bool = False  # left the unschedulable pool by timeout since its last attempt
+    flushed_at: float = -math.inf  # when it did so last without being attempted since, being gated
     pool: Pool = Pool.GONE
     ticket: int = 0  # number of its valid entry in the heap of its pool; 0: in no heap
     lane: Lane = PLAIN  # the extenders that it calls; constant while it is in a heap
@@ -63,6 +64,11 @@ class QueuedPodInfo(msgspec.Struct, eq=False, gc=False):
     @property
     def key(self) -> str:
         return self.pod_info.key
+
+    @property
+    def waits_from(self) -> float:
+        """The moment from which a timeout counts, in the queue's seconds."""
+        return max(self.timestamp, self.flushed_at)
 
     @property
     def has_rejectors(self) -> bool:

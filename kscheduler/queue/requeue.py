@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from kscheduler.api.objects import Pod
+from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.framework.events import (
     EACH_BY_ITSELF,
     ONE_GROUP,
@@ -43,16 +44,22 @@ Registrations = tuple[Registration, ...]  # a plugin's registrations for one eve
 
 class RequeueRules:
     def __init__(
-        self, registered: Mapping[str, Registered], observer: Measurements, stopwatch: Callable[[], float]
+        self,
+        registered: Mapping[str, Registered],
+        observer: Measurements,
+        stopwatch: Callable[[], float],
+        release: Release = DEFAULT_RELEASE,
     ) -> None:
         """Take the registrations: profile -> plugin -> its registered events with hints."""
+        self.release = release
         self._registrations: dict[str, dict[str, Registrations]] = {
-            profile: {plugin: complete_registrations(events) for plugin, events in plugins.items()}
+            profile: {plugin: complete_registrations(events, release) for plugin, events in plugins.items()}
             for profile, plugins in registered.items()
         }
         self._observer = observer
         self._stopwatch = stopwatch
-        # (profile, plugin) that registered the wildcard event: pods that such a plugin gates take part in timeouts.
+        # (profile, plugin) that registered the wildcard event: pods that such a plugin gates take part in timeouts, in
+        # a release where not all gated pods do.
         self.wildcard_gates: tuple[tuple[str, str], ...] = tuple(
             (profile, plugin)
             for profile, plugins in self._registrations.items()

@@ -24,6 +24,7 @@ from itertools import chain, count, islice
 from typing import Any, NamedTuple
 
 from kscheduler.api.objects import Pod
+from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.errors import InternalError
 from kscheduler.framework.events import (
     ASSIGNED_POD_DELETE,
@@ -32,10 +33,10 @@ from kscheduler.framework.events import (
     POP_FROM_BACKOFF_QUEUE,
     SCHEDULE_ATTEMPT_FAILURE,
     UNSCHEDULABLE_TIMEOUT,
-    UNSCHEDULED_POD_ADD,
-    UNSCHEDULED_POD_UPDATE,
+    Action,
     ClusterEvent,
     pod_events,
+    waiting_pod_label,
 )
 from kscheduler.framework.status import Code, Status
 from kscheduler.observability.measurements import Measurements
@@ -90,19 +91,24 @@ class SchedulingQueue:
         clock: Callable[[], float] = _stands_still,
         piece_steps: int = PIECE_STEPS,
         lane_of: Callable[[PodInfo], Lane] | None = None,
+        release: Release = DEFAULT_RELEASE,
     ) -> None:
         """Build an empty queue. `pre_enqueue` returns None for a pod that may be queued, or the gating plugin's status.
 
         `registered`: profile, or ANY_PROFILE -> plugin -> events. `stopwatch` measures hints. `clock` and `piece_steps`
         only limit the time and the steps that one piece of requeueing takes. `lane_of` returns the lane of a pod, i.e.
-        the extenders that it calls; without it no pod calls any (the plain lane).
+        the extenders that it calls; without it no pod calls any (the plain lane). `release`: of Kubernetes, whose
+        kube-scheduler is emulated.
         """
+        self.release = release
+        self._added = waiting_pod_label(Action.ADD, release)
+        self._added_by_update = self._added if release.adds_unknown_pods else waiting_pod_label(Action.UPDATE, release)
         tickets = count(1)
         self._less_key = less_key
         self._pre_enqueue = pre_enqueue
         self._lane_of = lane_of
         self._observer = observer or Measurements()
-        self._rules = RequeueRules(registered, self._observer, stopwatch)
+        self._rules = RequeueRules(registered, self._observer, stopwatch, release)
         self._backoff_rule = Backoff(initial_backoff_s, max_backoff_s)
         self._max_in_unschedulable_s = max_in_unschedulable_s
         self._now = -math.inf  # the latest moment seen
@@ -132,9 +138,9 @@ class SchedulingQueue:
         qpi = QueuedPodInfo(pod_info, now)
         gate = self._pre_enqueue(pod_info)
         if gate is None or self._is_open(gate, qpi):
-            self._enter_active(qpi, UNSCHEDULED_POD_ADD.label, now)
+            self._enter_active(qpi, self._added, now)
         else:
-            self._wait(qpi, UNSCHEDULED_POD_ADD.label)
+            self._wait(qpi, self._added)
 
     def update(self, old: Pod | None, new: PodInfo, now: float) -> None:
         """Apply an update of a pod without a node, in any pool or in flight. `old` None: the version in the queue."""
@@ -145,7 +151,7 @@ class SchedulingQueue:
             return
         qpi = self._pods.get(new.uid)
         if qpi is None:
-            self._place(QueuedPodInfo(new, now), Strategy.IMMEDIATELY, UNSCHEDULED_POD_UPDATE.label, now)
+            self._place(QueuedPodInfo(new, now), Strategy.IMMEDIATELY, self._added_by_update, now)
         elif qpi.pool is Pool.UNSCHEDULABLE or qpi.pool is Pool.GATED:
             self._update_unschedulable(qpi, old, new, now)
         else:
@@ -155,7 +161,8 @@ class SchedulingQueue:
         """Record an update of a pod in flight, for when it returns to the queue; its cycle keeps the older version."""
         news = self._in_flight.news(new.uid)
         before = old or (news.latest or flying.pod_info).pod
-        news.events += [QueuedEvent(event, before, new.pod) for event in pod_events(before, new.pod)]
+        events = pod_events(before, new.pod, self.release)
+        news.events += [QueuedEvent(event, before, new.pod) for event in events]
         news.latest = new
         news.is_deleted = False
 
@@ -168,7 +175,7 @@ class SchedulingQueue:
             self._move(qpi, strategy, label, now)
             return
         # 2. Decide the events of the update.
-        for event in pod_events(before, new.pod):
+        for event in pod_events(before, new.pod, self.release):
             strategy = self._rules.decide(qpi, QueuedEvent(event, before, new.pod))
             if strategy is not Strategy.SKIP:
                 self._move(qpi, strategy, event.label, now)
@@ -317,6 +324,7 @@ class SchedulingQueue:
         qpi.timestamp = now
         qpi.backoff_expiration = self._backoff_rule.expiration(qpi)
         qpi.was_flushed = False
+        qpi.flushed_at = -math.inf
         # 2. Decide the events that came while it was in flight.
         strategy = self._strategy_after_flight(qpi)
         news = self._in_flight.news_of(qpi.uid)
@@ -439,22 +447,20 @@ class SchedulingQueue:
         return moved
 
     def _wake_overdue(self, tick: float, now: float) -> int:
-        def is_overdue(qpi: QueuedPodInfo) -> bool:
-            return tick > qpi.timestamp + self._max_in_unschedulable_s
-
-        return self._waker.wake_overdue(QueuedEvent(UNSCHEDULABLE_TIMEOUT, None, None), is_overdue, now)
+        before = tick - self._max_in_unschedulable_s
+        return self._waker.wake_overdue(QueuedEvent(UNSCHEDULABLE_TIMEOUT, None, None), before, tick, now)
 
     def next_deadline(self, now: float) -> float | None:
         """Return the earliest time, not before `now`, at which `flush` has something to do; None if there is none."""
         if self._waker:
             return now
-        stamps = [qpi.timestamp for qpi in self._waker.timed_gated()]
+        waits_from = self._waker.gated_from() if self._unschedulable.gated else math.inf
         longest_waiting = next(iter(self._unschedulable.rejected.values()), None)
         if longest_waiting is not None:
-            stamps.append(longest_waiting.timestamp)
+            waits_from = min(waits_from, longest_waiting.timestamp)
         deadline = self._backoff.next_completion()
-        if stamps:
-            grid = math.floor((min(stamps) + self._max_in_unschedulable_s) / UNSCHEDULABLE_FLUSH_S) + 1
+        if waits_from < math.inf:
+            grid = math.floor((waits_from + self._max_in_unschedulable_s) / UNSCHEDULABLE_FLUSH_S) + 1
             deadline = min(deadline, max(grid * UNSCHEDULABLE_FLUSH_S, self._last_tick + UNSCHEDULABLE_FLUSH_S))
         return None if deadline == math.inf else max(deadline, now)
 
@@ -508,9 +514,16 @@ class SchedulingQueue:
         """
         gate = self._pre_enqueue(qpi.pod_info)
         if gate is None or self._is_open(gate, qpi):
+            if qpi.gated_by is not None and not self.release.wakes_gated_by_wildcard and self._is_overdue(qpi):
+                qpi.was_flushed = True  # marked at a tick, though PreEnqueue did not run again
             qpi.gated_by = None
             return True
         return False
+
+    def _is_overdue(self, qpi: QueuedPodInfo) -> bool:
+        """Return True if the last tick came later than the pod may wait without an attempt."""
+        tick = math.floor(self._now / UNSCHEDULABLE_FLUSH_S) * UNSCHEDULABLE_FLUSH_S
+        return tick - self._max_in_unschedulable_s > qpi.timestamp
 
     def _is_open(self, gate: Status, qpi: QueuedPodInfo) -> bool:
         if gate.code is Code.SUCCESS:
@@ -519,6 +532,8 @@ class SchedulingQueue:
             raise InternalError(f"PreEnqueue of pod {qpi.key}: expected a status signed by its plugin, got {gate}")
         qpi.gated_by = gate.plugin
         qpi.unschedulable_plugins |= {gate.plugin}
+        if self.release.wakes_gated_by_wildcard:
+            qpi.was_flushed = False
         return False
 
     def _take(self, qpi: QueuedPodInfo) -> None:

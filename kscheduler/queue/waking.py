@@ -34,6 +34,9 @@ PIECE_S = 0.002
 PIECE_STEPS = 1_000
 STEPS_A_LOOK = 8  # between two reads of the clock; a step may take some 50 µs
 MAX_WAKES = 1_000  # unfinished events before hints are skipped
+# kube-scheduler's ticks drift: ten of them take a little longer than 300 s, so that it runs the PreEnqueue of a gated
+# pod that waits too long at every tenth.
+TICK_DRIFT_S = 0.001
 
 # (pod, strategy, event label, now) -> True if the pod is active or in backoff now, False if it is gated.
 Move = Callable[[QueuedPodInfo, Strategy, str, float], bool]
@@ -102,18 +105,18 @@ class Waker:
             now,
         )
 
-    def wake_overdue(self, queued_event: QueuedEvent, is_overdue: Callable[[QueuedPodInfo], bool], now: float) -> int:
-        """Requeue the pods that waited too long.
+    def wake_overdue(self, queued_event: QueuedEvent, before: float, tick: float, now: float) -> int:
+        """Requeue the pods that have waited since a moment before `before`. `tick` is when kube-scheduler does so.
 
         Returns how many were requeued at once; `go_on` requeues the others.
         """
 
         def decide(qpi: QueuedPodInfo) -> Strategy:
-            return Strategy.AFTER_BACKOFF if is_overdue(qpi) else Strategy.SKIP
+            return Strategy.AFTER_BACKOFF if qpi.waits_from < before else Strategy.SKIP
 
         number = self._pods.now
         # If hints are skipped meanwhile, this wake is dropped: the next look for overdue pods finds the rest.
-        return self._start(Wake(queued_event, number, frozenset(), decide, self._overdue(is_overdue, number)), now)
+        return self._start(Wake(queued_event, number, frozenset(), decide, self._overdue(before, tick, number)), now)
 
     def go_on(self, now: float) -> int:
         """Continue with unfinished events for one limited piece of work. Returns how many pods were requeued."""
@@ -250,29 +253,54 @@ class Waker:
     ) -> Iterator[Found | None]:
         for qpi in list(self._pods.rejected.values()):
             yield qpi, decide(qpi)
-        for qpi in list(self.timed_gated() if only_timed_gates else self._pods.gated.values()):
+        for qpi in list(self._timed_gated() if only_timed_gates else self._pods.gated.values()):
             yield qpi, decide(qpi)
 
-    def timed_gated(self) -> Iterator[QueuedPodInfo]:
-        """Yield the gated pods that are requeued by timeout: their plugin registered the wildcard event.
+    def _timed_gated(self) -> Iterator[QueuedPodInfo]:
+        """Yield the gated pods for which wildcard events, such as timeouts, run PreEnqueue again.
 
-        There rarely are any.
+        In a release where these are not all, they are those whose plugin registered the wildcard event: rarely any.
         """
+        if self._rules.release.wakes_gated_by_wildcard:
+            yield from self._pods.gated.values()
+            return
         for profile, gate in self._rules.wildcard_gates:
             yield from self._pods.gated_by(profile, gate)
 
-    def _overdue(self, is_overdue: Callable[[QueuedPodInfo], bool], number: int) -> Iterator[Found | None]:
+    def gated_from(self) -> float:
+        """Return a moment before which no gated pod began to wait for a timeout; infinite if none waits for one.
+
+        Call it only if there are gated pods.
+        """
+        if not self._rules.release.wakes_gated_by_wildcard:
+            return min((qpi.waits_from for qpi in self._timed_gated()), default=math.inf)
+        return self._pods.gated_from
+
+    def _overdue(self, before: float, tick: float, number: int) -> Iterator[Found | None]:
         for qpi in list(self._pods.rejected.values()):  # longest waiting first
             if qpi.waits_since > number or qpi.pool is not Pool.UNSCHEDULABLE:
                 continue  # it was updated or moved; it may even have returned
-            if not is_overdue(qpi):
+            if qpi.waits_from >= before:
                 break
-            qpi.was_flushed = True
+            self._mark_flushed(qpi, tick)
             yield qpi, Strategy.AFTER_BACKOFF
-        for qpi in list(self.timed_gated()):
-            if is_overdue(qpi):
-                qpi.was_flushed = True
-                yield qpi, Strategy.AFTER_BACKOFF
+        if self._pods.gated and self.gated_from() < before:
+            yield from self._overdue_gated(before, tick, number)
+
+    def _overdue_gated(self, before: float, tick: float, number: int) -> Iterator[Found | None]:
+        """Yield the gated pods that wait too long, and None for each other one: there may be many of them."""
+        for qpi in list(self._timed_gated()):
+            if qpi.waits_since > number or qpi.pool is not Pool.GATED or qpi.waits_from >= before:
+                yield None
+                continue
+            self._mark_flushed(qpi, tick)
+            yield qpi, Strategy.AFTER_BACKOFF
+        self._pods.look_for_gated()
+
+    def _mark_flushed(self, qpi: QueuedPodInfo, tick: float) -> None:
+        qpi.was_flushed = True
+        if self._rules.release.wakes_gated_by_wildcard:
+            qpi.flushed_at = tick - TICK_DRIFT_S  # if it is gated now, it waits from here
 
     def check(self) -> None:
         for wake in self._wakes:

@@ -39,6 +39,8 @@ class Header(Entry, frozen=True, tag="header"):
     started: float  # Unix time in seconds; `at` of the entries counts from here
     part: int = 1
     configuration: str = ""  # KubeSchedulerConfiguration as YAML, without secrets; "": not known
+    emulated_version: str = ""  # release of Kubernetes whose kube-scheduler decided, such as "1.37"; "": not known
+    feature_gates: dict[str, bool] = {}  # those that are not as the release has them by default
 
 
 class Change(Entry, frozen=True, tag="change"):

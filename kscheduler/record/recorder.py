@@ -42,6 +42,7 @@ class RecorderOptions:
     configuration: str = ""
     part_bytes: int = 0  # size at which another file is begun; 0: no limit
     keep_parts: int = 0  # how many of the newest files are kept; 0: all
+    emulated_version: str = ""  # release of the scheduler, such as "1.37"; "": not known
 
 
 class Recorder:
@@ -125,7 +126,9 @@ class Recorder:
         self._number = number
         self.parts.append(path)
         self._started_s = self._clock.now()
-        writer.write(Header(OBJECTS_ONLY, __version__, self._clock.wall(), number, self._options.configuration))
+        options, started = self._options, self._clock.wall()
+        version = options.emulated_version
+        writer.write(Header(OBJECTS_ONLY, __version__, started, number, options.configuration, version))
         for informer in self._informers:
             for obj in informer.store.values():
                 writer.write(Change(0.0, informer.resource.plural, "ADDED", encoded(obj)))

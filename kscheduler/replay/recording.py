@@ -350,6 +350,7 @@ class RecordedScheduler(Scheduler):
         self.started = (self._start_us + input_clock.wall_us) / 1e6  # Unix time; equal in all files of the record
         self._seed = rng.getrandbits(64)
         self._configuration = to_yaml(config)
+        self._release = config.release
         self.writer = writer = BackgroundWriter(recording.path, keep_parts=recording.keep_parts)
         self._inputs = inputs = Inputs(input_clock, writer, self._start_us)
         self._edge = RecordedEdge(inputs)
@@ -488,7 +489,17 @@ class RecordedScheduler(Scheduler):
                 self._inputs.change(resource, "ADDED", obj)
 
     def _write_header(self) -> None:
-        self._write(Header(FORMAT, __version__, self.started, self.writer.number, self._configuration))
+        release = self._release
+        header = Header(
+            FORMAT,
+            __version__,
+            self.started,
+            self.writer.number,
+            self._configuration,
+            release.version,
+            release.set_gates,
+        )
+        self._write(header)
 
     def _write(self, entry: Entry) -> None:
         self.writer.write(entry)

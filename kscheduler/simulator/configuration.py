@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from kscheduler.config.load import default_config, load_config, parse_config
+from kscheduler.config.load import default_config, in_release, load_config, parse_config
 from kscheduler.config.metric_source_validation import KINDS, kind_of
+from kscheduler.config.releases import DEFAULT_RELEASE, Release, release_of
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins
@@ -17,27 +18,48 @@ from kscheduler.wasm.loading.plugins import GuestPlugins
 
 def simulated_config(arguments: SimulateArguments, guests: GuestPlugins) -> SchedulerConfig:
     """Return the configuration of --config, or else that in the record, or else the default one. Raises ConfigError."""
+    release = simulated_release(arguments)
     if arguments.config is not None:
-        return load_simulated(arguments.config, guests)
-    config = None if arguments.record is None else recorded_config(arguments.record, guests)
-    return default_config() if config is None else config
+        return load_simulated(arguments.config, guests, release)
+    config = None if arguments.record is None else recorded_config(arguments.record, guests, release)
+    return default_config(release) if config is None else config
 
 
-def load_simulated(path: str, guests: GuestPlugins) -> SchedulerConfig:
+def simulated_release(arguments: SimulateArguments) -> Release:
+    """Return the release of --emulated-version, or else that of the record, or else the default one."""
+    if arguments.emulated_version is not None:
+        return release_of(arguments.emulated_version)
+    return DEFAULT_RELEASE if arguments.record is None else release_in(arguments.record)
+
+
+def release_in(record: str) -> Release:
+    """Return the release that the scheduler of a record emulated. Raises ConfigError if it is not known here."""
+    from kscheduler.record.emulation import recorded_release  # records need an extra
+    from kscheduler.simulator.recorded import recorded_header
+
+    return recorded_release(recorded_header(record), record)
+
+
+def load_simulated(path: str, guests: GuestPlugins, release: Release) -> SchedulerConfig:
     """Read a configuration file. Raises ConfigError if it is invalid, or cannot be simulated."""
-    config = load_config(path, find_plugins=partial(find_plugins, guests=guests))
+    config = load_config(path, find_plugins=partial(find_plugins, guests=guests), release=release)
     check_simulated(config, path, guests)
     return config
 
 
-def recorded_config(record: str, guests: GuestPlugins) -> SchedulerConfig | None:
-    """Read the configuration in a record; None if it has none. Raises ConfigError as `load_simulated` does."""
-    from kscheduler.simulator.recorded import recorded_configuration  # records need an extra
+def recorded_config(record: str, guests: GuestPlugins, release: Release) -> SchedulerConfig | None:
+    """Read the configuration in a record, as it is in a release; None if the record has none.
 
-    text, source = recorded_configuration(record), f"{record}: configuration"
-    if not text:
+    Raises ConfigError as `load_simulated` does.
+    """
+    from kscheduler.simulator.recorded import recorded_header  # records need an extra
+
+    header, source = recorded_header(record), f"{record}: configuration"
+    if not header.configuration:
         return None
-    config = parse_config(text, source, find_plugins=partial(find_plugins, guests=guests))
+    find, own = partial(find_plugins, guests=guests), release_in(record)
+    config = parse_config(header.configuration, source, find_plugins=find, release=own)
+    config = in_release(config, release, source, find)
     check_simulated(config, source, guests)
     return config
 

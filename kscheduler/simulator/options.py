@@ -6,6 +6,8 @@ import argparse
 import math
 from dataclasses import dataclass
 
+from kscheduler.config.emulated_version import add_emulated_version
+from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.pod_limit import DEFAULT_MAX_PODS
 from kscheduler.simulator.processes import ARRIVALS, DURATIONS
@@ -35,6 +37,7 @@ class SimulateArguments:
     gpu_resource: str = DEFAULT_GPU_RESOURCE
     max_pods: int = DEFAULT_MAX_PODS
     config: str | None = None
+    emulated_version: str | None = None  # such as "1.37"
     first_on_tie: bool = False
     bind_latency_s: float = DEFAULT_BIND_LATENCY_S
     bind_concurrency: int = DEFAULT_BIND_CONCURRENCY
@@ -100,6 +103,7 @@ def add_input_arguments(group: argparse._ArgumentGroup) -> None:
 
 def add_scheduler_arguments(group: argparse._ArgumentGroup) -> None:
     """Add the flags that say how the scheduler runs, without its configuration."""
+    add_emulated_version(group, f"{DEFAULT_RELEASE.version}, or that of the record")
     group.add_argument("--first-on-tie", action="store_true", help="of equal nodes take the first, not a random one")
     group.add_argument(
         "--bind-latency",
@@ -169,9 +173,10 @@ def check_arguments(arguments: SimulateArguments) -> None:
         _check("--max-time", arguments.max_time_s, 0.0, above=True)
 
 
-def settings_of(arguments: SimulateArguments) -> dict[str, str]:
+def settings_of(arguments: SimulateArguments, release: Release) -> dict[str, str]:
     """Return the arguments that affect the result, besides the input and the configuration, for the report."""
     return {
+        "emulated release": release.version,
         "equal scores": "the first node" if arguments.first_on_tie else "a random node",
         "apiserver latency": f"{arguments.bind_latency_s:g} s a write",
         "bindings in flight": f"{arguments.bind_concurrency:,} at most",

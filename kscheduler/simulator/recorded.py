@@ -18,7 +18,7 @@ from kscheduler.api.objects import Pod, PodStatus
 from kscheduler.client.protocol import PODS, EventType
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.input.decoding import json_decoder
-from kscheduler.record.entries import Change, Synced
+from kscheduler.record.entries import Change, Header, Synced
 from kscheduler.record.imports import open_record
 from kscheduler.record.recorder import KINDS
 from kscheduler.simulator.object_changes import ObjectChange
@@ -137,9 +137,9 @@ def read_recorded(
     )
 
 
-def recorded_configuration(path: str) -> str:
-    """Return the scheduler's configuration stored in the record, as YAML; "" if there is none. Raises ConfigError."""
-    return open_record(Path(path)).header.configuration
+def recorded_header(path: str) -> Header:
+    """Return the header of the record, which has the scheduler's configuration and release. Raises ConfigError."""
+    return open_record(Path(path)).header
 
 
 def _decoded(path: str, entry: Change, at_s: float) -> ObjectChange:

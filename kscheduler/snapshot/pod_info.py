@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kscheduler._fast import MAX_ENTRIES
 from kscheduler.api.objects import Container, Pod, PodSpec, Volume
 from kscheduler.api.pod_affinity import NO_TERMS, HeldTerm, PodAffinityTerms, compile_pod_affinity
-from kscheduler.api.resources import PodResources, pod_resources
+from kscheduler.api.resources import PodResources, pod_resources, reports_resources
 from kscheduler.errors import DecodeError
 
 NATIVE_RESOURCES = 3  # cpu, memory, ephemeral-storage
@@ -29,7 +29,8 @@ EVERY_ADDRESS = "0.0.0.0"
 class PodInfo:
     """A pod as cache, queue and plugins hold it. Treat as immutable: it is shared. Only the cache calls `bound_as`.
 
-    Raises DecodeError, naming field and value, for quantities that cannot be read.
+    Raises DecodeError, naming field and value, for quantities that cannot be read. `sums_resizes_apart`: see
+    `api.resources.pod_resources`.
     """
 
     __slots__ = (
@@ -45,7 +46,7 @@ class PodInfo:
         "uses_storage",
     )
 
-    def __init__(self, pod: Pod) -> None:
+    def __init__(self, pod: Pod, sums_resizes_apart: bool = False) -> None:
         self.pod = pod
         self.uid = pod.metadata.uid
         self.priority = pod.spec.priority or 0
@@ -63,7 +64,7 @@ class PodInfo:
         ):
             values = known[1]
         else:
-            values = _values_of(pod)
+            values = _values_of(pod, sums_resizes_apart)
         self.resources: PodResources = values[0]
         self.host_ports: tuple[HostPort, ...] = values[1]
         # Does it name claims or disks? Most pods name only what the kubelet makes: tokens, ConfigMaps and the like.
@@ -128,17 +129,17 @@ _templates: dict[int, tuple[PodSpec, _Values]] = {}
 _MOST_TEMPLATES = 1_024
 
 
-def _values_of(pod: Pod) -> _Values:
+def _values_of(pod: Pod, sums_resizes_apart: bool) -> _Values:
     """Return the values that follow from a pod's template, kept for the template's next pod. Raises DecodeError."""
-    resources = pod_resources(pod)
+    resources = pod_resources(pod, sums_resizes_apart=sums_resizes_apart)
     if len(resources.total.scalars) + NATIVE_RESOURCES > MAX_ENTRIES:
         raise DecodeError(
             f"pod {pod.key}: expected requests for at most {MAX_ENTRIES - NATIVE_RESOURCES} extended resources, "
             f"got {len(resources.total.scalars)}"
         )
-    spec, status = pod.spec, pod.status
+    spec = pod.spec
     values = resources, host_ports(pod), any(map(is_storage, spec.volumes or ()))
-    if not (status.container_statuses or status.init_container_statuses or status.resources):
+    if not reports_resources(pod.status):
         if len(_templates) >= _MOST_TEMPLATES:
             _templates.clear()
         _templates[id(spec.containers)] = spec, values

@@ -16,11 +16,14 @@ from typing import Any
 import msgspec
 
 from kscheduler.config.document import parse_document, read_document
-from kscheduler.config.load import parse_config
+from kscheduler.config.dump import to_v1
+from kscheduler.config.emulated_version import parse_emulated_version
+from kscheduler.config.load import in_release, parse_config
+from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.config.types import API_VERSION, DEFAULT_SCHEDULER_NAME, KIND, SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.framework.out_of_tree import find_plugins, load_plugins
-from kscheduler.simulator.configuration import check_simulated
+from kscheduler.simulator.configuration import check_simulated, release_in
 from kscheduler.sweep.grid import ConfigEntry, TraceEntry
 from kscheduler.sweep.patches import choice_name, choices, patched
 from kscheduler.wasm.loading.plugins import GuestPlugins
@@ -34,15 +37,18 @@ class Configurations:
     def __init__(self, entries: Sequence[ConfigEntry]) -> None:
         self._entries = entries or (ConfigEntry("default"),)
         self._guests = GuestPlugins(cache_dir=None, reloads=False)
-        self._checked: dict[tuple[str, str], Code] = {}
+        self._checked: dict[tuple[str, str, Release], Code] = {}
 
-    def of(self, trace: TraceEntry) -> Iterator[tuple[str, str, Code]]:
-        """Yield (name, text as JSON, plugins' code) of each configuration for a trace; "" is the default one.
+    def of(self, trace: TraceEntry) -> Iterator[tuple[str, str, str | None, Code]]:
+        """Yield (name, text as JSON, version to emulate, plugins' code) of each configuration for a trace.
 
+        The text "" is the default configuration. The version None is that of the record, or else the default one.
         Without a base it depends on the trace: a record has its own. Raises ConfigError with the name of a wrong one.
         """
         for entry in self._entries:
-            base = _base(entry, trace)
+            release = _release(entry, trace)
+            base = _base(entry, trace, release, self._guests)
+            version = None if entry.emulated_version is None else release.version
             for choice in choices(entry.patches):
                 name = choice_name(entry.name, entry.patches, choice)
                 try:
@@ -50,16 +56,17 @@ class Configurations:
                 except ConfigError as error:
                     raise ConfigError(f'config "{entry.name}": {error}') from None
                 text = msgspec.json.encode(document, order="deterministic").decode() if document else ""
-                if (name, text) not in self._checked:
-                    self._checked[name, text] = self._check(f'config "{name}"', text, document)
-                yield name, text, self._checked[name, text]
+                key = name, text, release
+                if key not in self._checked:
+                    self._checked[key] = self._check(f'config "{name}"', text, document, release)
+                yield name, text, version, self._checked[key]
 
-    def _check(self, source: str, text: str, document: Any) -> Code:
+    def _check(self, source: str, text: str, document: Any, release: Release) -> Code:
         if not text:
             return {}
         _check_guests(source, document)
         find = functools.partial(find_plugins, guests=self._guests)
-        config = parse_config(text, source, find_plugins=find)
+        config = parse_config(text, source, find_plugins=find, release=release)
         check_simulated(config, source, self._guests)
         if config.extenders:
             raise ConfigError(f"{source}: expected no extenders: a result is kept by its content, and they have none")
@@ -76,18 +83,29 @@ class Configurations:
         return code
 
 
-def _base(entry: ConfigEntry, trace: TraceEntry) -> dict[str, Any]:
+def _release(entry: ConfigEntry, trace: TraceEntry) -> Release:
+    if entry.emulated_version is not None:
+        return parse_emulated_version(entry.emulated_version)
+    return DEFAULT_RELEASE if trace.record is None else release_in(trace.record)
+
+
+def _base(entry: ConfigEntry, trace: TraceEntry, release: Release, guests: GuestPlugins) -> dict[str, Any]:
     """Return the document that patches are applied to; {} for the default configuration."""
     if entry.base is not None:
         return read_document(entry.base)
-    text = _text_in(trace.record) if trace.record else ""
-    return parse_document(text.encode(), f"{trace.record}: configuration") if text else {}
+    return {} if trace.record is None else _recorded(trace.record, release, guests)
 
 
-def _text_in(record: str) -> str:
-    from kscheduler.simulator.recorded import recorded_configuration  # records need an extra
+def _recorded(record: str, release: Release, guests: GuestPlugins) -> dict[str, Any]:
+    """Return the configuration in a record, as it is in a release; {} if the record has none."""
+    from kscheduler.simulator.recorded import recorded_header  # records need an extra
 
-    return recorded_configuration(record)
+    text, source = recorded_header(record).configuration, f"{record}: configuration"
+    own = release_in(record)
+    if not text or own == release:
+        return parse_document(text.encode(), source) if text else {}
+    find = functools.partial(find_plugins, guests=guests)
+    return to_v1(in_release(parse_config(text, source, find_plugins=find, release=own), release, source, find))
 
 
 def _empty() -> dict[str, Any]:

@@ -9,6 +9,7 @@
     - default.yaml
     - name: packed
       base: default.yaml                          # none: the record's, or else the default configuration
+      emulatedVersion: "1.37"                     # none: the record's, or else 1.36
       patches:                                    # each list gives one configuration for each of its values
         profiles[0].pluginConfig[name=NodeResourcesFit].args.scoringStrategy.type: [MostAllocated]
         profiles[0].plugins.multiPoint.enabled[name=NodeResourcesFit].weight: [1, 5]
@@ -33,6 +34,7 @@ import msgspec
 from kscheduler.config.decode import decode, describe
 from kscheduler.config.document import read_document
 from kscheduler.config.duration import Duration
+from kscheduler.config.emulated_version import parse_emulated_version
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.options import DEFAULT_BIND_CONCURRENCY
 from kscheduler.simulator.traces import DEFAULT_GPU_RESOURCE
@@ -71,6 +73,7 @@ class ConfigEntry(_Fields, frozen=True):
     """A configuration, or several: `patches` maps a path to the values that are set there."""
 
     base: str | None = None
+    emulated_version: str | None = None  # None: the record's, or else the default release
     patches: dict[str, Any] = {}
 
 
@@ -182,6 +185,8 @@ def _check(grid: Grid) -> None:
         for factor in cluster.scale:
             if not 0 < factor < math.inf:
                 raise ConfigError(f"cluster[{index}].scale: expected numbers above zero, got {factor:g}")
+    for index, config in enumerate(grid.configs):
+        _check_config(f"configs[{index}]", config)
     if not grid.metrics:
         raise ConfigError("metrics: expected at least one metric, got none")
     for index, metric in enumerate(grid.metrics):
@@ -193,6 +198,14 @@ def _check(grid: Grid) -> None:
 def _check_trace(where: str, trace: TraceEntry) -> None:
     if trace.pods is None and trace.workload is None and trace.record is None:
         raise ConfigError(f"{where}: expected pods, workload or record, got none of them")
+
+
+def _check_config(where: str, config: ConfigEntry) -> None:
+    try:
+        if config.emulated_version is not None:
+            parse_emulated_version(config.emulated_version)
+    except ConfigError as error:
+        raise ConfigError(f"{where}.emulatedVersion: {error}") from error
 
 
 def _named(grid: Grid) -> Grid:

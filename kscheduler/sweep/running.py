@@ -20,6 +20,7 @@ from kscheduler.config.load import default_config, parse_config
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import KSchedulerError
 from kscheduler.framework.out_of_tree import find_plugins
+from kscheduler.simulator.configuration import simulated_release
 from kscheduler.simulator.inputs import Sources, build_scenario
 from kscheduler.simulator.options import SimulateArguments
 from kscheduler.simulator.real_run import GC_THRESHOLDS, run_real_scheduler
@@ -59,12 +60,12 @@ def carry_out(task: Task) -> Finished:
 
 def check_inputs(inputs: Inputs) -> int:
     """Read what a run would read and return how many pods arrive. Raises ConfigError naming file and line."""
-    return len(_inputs().scenario(inputs, _inputs().config(inputs.configuration), 0).arrivals)
+    return len(_inputs().scenario(inputs, _inputs().config(inputs), 0).arrivals)
 
 
 def _carried_out(task: Task, kept: _Inputs) -> Finished:
     run, inputs = task.run, task.inputs
-    config = kept.config(inputs.configuration)
+    config = kept.config(inputs)
     scenario = kept.scenario(inputs, config, run.seed)
     arguments = replace(kept.arguments(inputs), seed=run.seed)
     outcome, machine = run_real_scheduler(arguments, config, scenario, kept.guests, sources=kept.sources)
@@ -102,11 +103,13 @@ class _Inputs:
             nodes=local(given.nodes),
         )
 
-    def config(self, text: str) -> SchedulerConfig:
+    def config(self, inputs: Inputs) -> SchedulerConfig:
+        text, release = inputs.configuration, simulated_release(self.arguments(inputs))
         if not text:
-            return default_config()
+            return default_config(release)
         find = functools.partial(find_plugins, guests=self.guests)
-        return _kept(self._configs, text, lambda: parse_config(text, find_plugins=find))
+        key = text, release.version, *sorted(release.set_gates.items())
+        return _kept(self._configs, key, lambda: parse_config(text, find_plugins=find, release=release))
 
     def scenario(self, inputs: Inputs, config: SchedulerConfig, seed: int) -> Scenario:
         arguments = replace(self.arguments(inputs), seed=seed)

@@ -34,8 +34,10 @@ from kscheduler.framework.events import (
     ASSIGNED_POD_DELETE,
     NODE_ADD,
     NODE_DELETE,
+    Action,
     node_events,
     pod_events,
+    waiting_pod_label,
 )
 from kscheduler.framework.nominations import Nominations
 from kscheduler.observability.measurements import Measurements
@@ -84,6 +86,11 @@ class PodEvents:
         self._past_bindings = past_bindings
         self._stopwatch = stopwatch
         self._durations = measurements.event_durations
+        self._release = release = queue.release
+        self._sums_resizes_apart = release.sums_resizes_apart
+        self._pending_added = waiting_pod_label(Action.ADD, release)
+        self._pending_updated = waiting_pod_label(Action.UPDATE, release)
+        self._pending_deleted = waiting_pod_label(Action.DELETE, release)
 
     def on_add(self, pod: Pod) -> None:
         started = self._stopwatch()
@@ -93,14 +100,14 @@ class PodEvents:
                 self._past_bindings.found(pod)
             self._bound(pod, was_bound=None)
         else:
-            event = "UnschedulablePodAdd"
+            event = self._pending_added
             if pod.spec.scheduler_name in self._profiles:
                 self._pending(pod)
         self._durations[event,].observe(self._stopwatch() - started)
 
     def on_update(self, old: Pod, new: Pod) -> None:
         started = self._stopwatch()
-        event = "AssignedPodUpdate" if new.spec.node_name else "UnschedulablePodUpdate"
+        event = "AssignedPodUpdate" if new.spec.node_name else self._pending_updated
         if old.metadata.uid != new.metadata.uid:  # deleted and created again between two events
             self.on_delete(old)
             self.on_add(new)
@@ -131,7 +138,7 @@ class PodEvents:
             self._free_nominated_room(pod)
         if self._queue.uids:
             self._wake()
-        event = "AssignedPodDelete" if pod.spec.node_name else "UnschedulablePodDelete"
+        event = "AssignedPodDelete" if pod.spec.node_name else self._pending_deleted
         self._durations[event,].observe(self._stopwatch() - started)
 
     def _leave_queue(self, uid: str) -> None:
@@ -151,7 +158,7 @@ class PodEvents:
     def _bound(self, pod: Pod, was_bound: Pod | None) -> None:
         """Handle a pod with a node: our own confirmed binding, another scheduler's pod, or a static pod."""
         try:
-            info = PodInfo(pod)
+            info = PodInfo(pod, self._sums_resizes_apart)
         except DecodeError as error:
             self._leave_out(pod, error)
             return
@@ -165,7 +172,7 @@ class PodEvents:
                 # Another scheduler was faster: the room assumed for the pod is free, as if it had been deleted there.
                 self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, promised.pod.pod, None, now)
         else:
-            for event in pod_events(was_bound, pod):
+            for event in pod_events(was_bound, pod, self._release):
                 self._queue.move_all_to_active_or_backoff(event, was_bound, pod, now)
         if self._queue.uids:  # else nobody's turn can have come
             self._wake()
@@ -182,7 +189,7 @@ class PodEvents:
 
     def _pending(self, pod: Pod) -> None:
         try:
-            info = PodInfo(pod)
+            info = PodInfo(pod, self._sums_resizes_apart)
         except DecodeError as error:
             self._leave_out(pod, error)
             return
@@ -191,14 +198,15 @@ class PodEvents:
             self._queue.add(info, self._clock.now())
             if pod.status.nominated_node_name or uid in self._nominations.by_pod:
                 queued = self._queue.get(uid)
-                if queued is not None and queued.pool is Pool.ACTIVE:  # a gated pod claims nothing yet
+                pool = Pool.GONE if queued is None else queued.pool
+                if pool is Pool.ACTIVE or (pool is Pool.GATED and self._release.nominates_gated):
                     self._nominations.nominate(info, None)
             self._wake()
 
     def _still_pending(self, old: Pod, new: Pod) -> None:
         """Handle an update of an unbound pod; for a pod in flight it counts only if the pod returns to the queue."""
         try:
-            info = PodInfo(new)
+            info = PodInfo(new, self._sums_resizes_apart)
         except DecodeError as error:
             self._leave_out(new, error)
             return

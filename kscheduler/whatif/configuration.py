@@ -10,7 +10,7 @@ import msgspec
 
 from kscheduler.config.document import parse_document
 from kscheduler.config.dump import to_v1
-from kscheduler.config.extension_points import KNOWN_PLUGINS, ExtensionPoint, PointMap
+from kscheduler.config.extension_points import OWN_PLUGINS, ExtensionPoint, PointMap
 from kscheduler.config.load import decode_config, parse_config
 from kscheduler.config.profiles import effective_plugins
 from kscheduler.config.types import SchedulerConfig
@@ -80,11 +80,12 @@ def changed_config(config: SchedulerConfig, changes: ConfigurationChanges, guest
     find = partial(find_plugins, guests=guests)
     try:
         document = patched(document, dict(changes.values))
-        further = {**find(config), **find(decode_config(document))}  # beyond kube-scheduler's
+        further = {**find(config), **find(decode_config(document, config.release))}  # beyond kube-scheduler's
     except ConfigError as error:
         raise ConfigError(f"{SOURCE}: {error}") from error
-    _check_names(changes, {*KNOWN_PLUGINS, *further})
-    changed = parse_config(msgspec.json.encode(document).decode(), SOURCE, find_plugins=find)
+    _check_names(changes, {*config.release.points, *OWN_PLUGINS, *further})
+    text = msgspec.json.encode(document).decode()
+    changed = parse_config(text, SOURCE, find_plugins=find, release=config.release)
     check_simulated(changed, SOURCE, guests)
     _check_weights(changes, changed, guests)
     return changed
@@ -145,7 +146,9 @@ def _check_weights(changes: ConfigurationChanges, config: SchedulerConfig, guest
     """Raise ConfigError for a weight that changes nothing, because the plugin scores in no profile."""
     known: PointMap = known_plugins(config, guests)
     scoring = {
-        name for profile in config.profiles for name, _ in effective_plugins(profile, known)[ExtensionPoint.SCORE]
+        name
+        for profile in config.profiles
+        for name, _ in effective_plugins(profile, known, config.release)[ExtensionPoint.SCORE]
     }
     for name, _ in changes.weights:
         if name not in scoring:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kscheduler.config.emulated_version import add_emulated_version
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.options import (
     SimulateArguments,
@@ -32,6 +33,7 @@ class WhatIfArguments:
     nodes: NodeChanges
     configuration: ConfigurationChanges
     new_config: str | None = None  # configuration file of the changed scenario; None: that of the scenario as it is
+    new_emulated_version: str | None = None  # of the changed scenario; None: that of the scenario as it is
     find: str = ""  # "" or one of FIND
     objectives: tuple[Objective, ...] = ()
     most: int = DEFAULT_MOST
@@ -41,6 +43,11 @@ class WhatIfArguments:
     html: str | None = None  # a file for the page
     quiet: bool = False
     command: str = ""  # as it was typed, to repeat it
+
+    @property
+    def changes_nothing(self) -> bool:
+        files = self.new_config is None and self.new_emulated_version is None
+        return files and self.nodes.is_empty and self.configuration.is_empty
 
     @property
     def sought(self) -> str:
@@ -87,6 +94,7 @@ def _add_nodes(group: argparse._ArgumentGroup) -> None:
 
 def _add_configuration(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--new-config", metavar="FILE", help="a KubeSchedulerConfiguration in place of the present one")
+    add_emulated_version(group, "as it is", flag="--new-emulated-version")
     group.add_argument("--weight", action="append", default=[], metavar="PLUGIN=N", help="of a plugin at Score")
     group.add_argument("--plugin", action="append", default=[], metavar="NAME", help="enable it")
     group.add_argument("--no-plugin", action="append", default=[], metavar="NAME", help="disable it")
@@ -145,6 +153,7 @@ def read_arguments(namespace: argparse.Namespace) -> WhatIfArguments:
             values=tuple(parse_value("--set", text) for text in namespace.set),
         ),
         namespace.new_config,
+        namespace.new_emulated_version,
         namespace.find,
         tuple(Objective.parse("--slo", text) for text in namespace.slo),
         namespace.most,
@@ -190,5 +199,5 @@ def _check(arguments: WhatIfArguments) -> None:
         )
     elif arguments.objectives:
         raise ConfigError("--slo: expected --find min-nodes beside it")
-    elif arguments.nodes.is_empty and arguments.configuration.is_empty and arguments.new_config is None:
+    elif arguments.changes_nothing:
         raise ConfigError("expected something to change, such as --add-nodes 20:general-32 or --weight NodeAffinity=5")

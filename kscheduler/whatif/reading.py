@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kscheduler.config.releases import release_of
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.configuration import load_simulated, simulated_config
@@ -71,15 +72,17 @@ class WhatIf:
             config,
             simulate if seed is None else replace(simulate, seed=seed),
             self._guests,
-            parameters=settings_of(simulate),
+            parameters=settings_of(simulate, config.release),
             sources=self._sources,
         )
 
     def _changed_config(self) -> SchedulerConfig:
-        path = self._arguments.new_config
-        base = self.config
+        path, version, base = self._arguments.new_config, self._arguments.new_emulated_version, self.config
         if path is not None:
-            base = load_simulated(path, self._guests)
+            release = base.release if version is None else release_of(version)
+            base = load_simulated(path, self._guests, release)
+        elif version is not None:
+            base = simulated_config(replace(self._arguments.simulate, emulated_version=version), self._guests)
         changed = changed_config(base, self._arguments.configuration, self._guests)
         names, expected = ({profile.scheduler_name for profile in config.profiles} for config in (changed, self.config))
         if names != expected:

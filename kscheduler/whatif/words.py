@@ -33,6 +33,8 @@ def changes_in_words(arguments: WhatIfArguments, needed: int | None) -> Iterator
         yield f"{word} the taint {each.taint.key}{value}:{each.taint.effect} on {each.nodes.text}"
     if arguments.new_config is not None:
         yield f"with the configuration {arguments.new_config}"
+    if arguments.new_emulated_version is not None:
+        yield f"with the kube-scheduler of release {arguments.new_emulated_version}"
     yield from (f"with plugin {name}" for name in configuration.enabled)
     yield from (f"without plugin {name}" for name in configuration.disabled)
     yield from (f"with weight {weight} of {plugin}" for plugin, weight in configuration.weights)

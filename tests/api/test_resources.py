@@ -19,6 +19,7 @@ from kscheduler.api.resources import (
     node_allocatable,
     pod_resources,
 )
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, RELEASES, Release
 from kscheduler.errors import DecodeError
 from kscheduler.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
@@ -30,10 +31,11 @@ def asked(pod: PodBuilder) -> tuple[int, int]:
     return total.cpu_milli, total.memory
 
 
-def running(spec: PodBuilder, status: dict[str, object]) -> PodResources:
+def running(spec: PodBuilder, status: dict[str, object], release: Release = RELEASE_1_36) -> PodResources:
     """What the pod counts for, once the kubelet has reported this."""
     document = msgspec.to_builtins(spec.obj())
-    return pod_resources(msgspec.convert({**document, "status": status}, Pod))
+    pod = msgspec.convert({**document, "status": status}, Pod)
+    return pod_resources(pod, sums_resizes_apart=release.sums_resizes_apart)
 
 
 @pytest.mark.parametrize(
@@ -226,6 +228,113 @@ def test_a_pod_resized_as_a_whole_counts_what_it_has_in_use() -> None:
     infeasible = {**status, "conditions": [{"type": "PodResizePending", "reason": "Infeasible"}]}
     assert running(pod, infeasible).total == Resources(cpu_milli=3000, memory=0)
     assert running(make_pod("p").req(cpu=1), status).total == Resources(cpu_milli=1000)
+
+
+INFEASIBLE: dict[str, object] = {"conditions": [{"type": "PodResizePending", "reason": "Infeasible"}]}
+
+
+def of(name: str, in_use: object = None, granted: object = None) -> dict[str, object]:
+    """The status of a container: cpu that it uses, and that it has been granted."""
+    status: dict[str, object] = {"name": name}
+    if in_use is not None:
+        status["resources"] = {"requests": {"cpu": in_use}}
+    return status if granted is None else {**status, "allocatedResources": {"cpu": granted}}
+
+
+TWO = make_pod("p").req(cpu=1).container(cpu=1)
+INIT = make_pod("p").req(cpu=1).init_container(cpu=2)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "pod", "status", "expected"),  # cpu by release: 1.36 and 1.37
+    [
+        ("the same without a resize", TWO, {"containerStatuses": [of("c0", 1, 1), of("c1", 1, 1)]}, (2000, 2000)),
+        (
+            "containers that grow and shrink: each at its largest, or the largest sum",
+            TWO,
+            {"containerStatuses": [of("c0", 3, 2), of("c1", "100m", 1)]},
+            (4000, 3100),
+        ),
+        (
+            "sums of amounts asked, granted and used",
+            TWO,
+            {"containerStatuses": [of("c0", 1, 2), of("c1", 4, 1)]},
+            (6000, 5000),
+        ),
+        ("granted amounts without any in use", TWO, {"containerStatuses": [of("c0", None, 4)]}, (2000, 5000)),
+        ("an init container's status", INIT, {"initContainerStatuses": [of("init0", 5, 5)]}, (2000, 5000)),
+        (
+            "what was asked for, if it is infeasible",
+            make_pod("p").req(cpu=8).container(cpu=1),
+            {"containerStatuses": [of("c0", 1, 2), of("c1", 3, 1)], **INFEASIBLE},
+            (5000, 4000),
+        ),
+        (
+            "a container without a status, if it is infeasible",
+            TWO,
+            {"containerStatuses": [of("c0", 3, 3)], **INFEASIBLE},
+            (4000, 3000),
+        ),
+        (
+            "the pod's own status in place of its containers'",
+            TWO,
+            {
+                "containerStatuses": [of("c0", 9, 9)],
+                "resources": {"requests": {"cpu": 4}},
+                "allocatedResources": {"cpu": 3},
+            },
+            (10000, 4000),
+        ),
+        (
+            "the pod's own status without its containers'",
+            make_pod("p").req(cpu=1),
+            {"resources": {"requests": {"cpu": 4}}, "allocatedResources": {"cpu": 3}},
+            (1000, 4000),
+        ),
+        (
+            "not if it only has one of both",
+            TWO,
+            {"containerStatuses": [of("c0", 9, 9)], "resources": {"requests": {"cpu": 4}}},
+            (10000, 10000),
+        ),
+    ],
+)
+@pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
+def test_a_resized_pod_counts_by_its_containers_in_1_36_and_by_its_sums_in_1_37(
+    sentence: str, pod: PodBuilder, status: dict[str, object], expected: tuple[int, int], release: Release
+) -> None:
+    resources = running(pod, status, release)
+    assert resources.total.cpu_milli == expected[release is RELEASE_1_37], sentence
+    assert resources.containers_only == running(pod, {}).containers_only
+
+
+def test_pod_level_requests_of_a_resized_pod_may_name_more_resources_in_1_37() -> None:
+    pod = make_pod("p").pod_level_req(cpu=1).container(memory=7)
+    status: dict[str, object] = {
+        "resources": {"requests": {"cpu": 3, "memory": 9, "example.com/gpu": 1}},
+        "allocatedResources": {"cpu": 2, "memory": 5},
+    }
+    assert running(pod, status, RELEASE_1_36).total == Resources(cpu_milli=3000, memory=7)
+    found = running(pod, status, RELEASE_1_37)
+    assert found.total == Resources(cpu_milli=3000, memory=9, scalars={"example.com/gpu": 1})
+    # An infeasible request without anything in use or granted: 1.36 counts none, 1.37 what the containers request.
+    nothing: dict[str, object] = {"resources": {}, **INFEASIBLE}
+    pod = make_pod("p").pod_level_req(cpu=1).container(cpu=7)
+    assert running(pod, nothing, RELEASE_1_36).total.cpu_milli == 0
+    assert running(pod, nothing, RELEASE_1_37).total.cpu_milli == 0
+
+
+def test_scoring_defaults_are_added_in_each_of_the_sums_in_1_37() -> None:
+    pod = make_pod("p").container()
+    status: dict[str, object] = {"containerStatuses": [of("c0", "50m", "300m"), of("c1", None, "10m")]}
+    found = {release: running(pod, status, release).non_zero_cpu_milli for release in (RELEASE_1_36, RELEASE_1_37)}
+    # 1.36: 300 and the default 100; 1.37: asked 100 + 100, granted 300 + 10, used 50 + 10.
+    assert found == {RELEASE_1_36: 400, RELEASE_1_37: 310}
+
+
+def test_a_pod_of_which_nothing_is_reported_counts_as_requested_in_both_releases() -> None:
+    for release in RELEASES.values():
+        assert running(TWO, INFEASIBLE, release).total.cpu_milli == 2000
 
 
 @pytest.mark.parametrize(

@@ -115,16 +115,10 @@ def test_our_own_flags() -> None:
 
 
 def test_flags_without_meaning_here_are_accepted_with_a_warning() -> None:
-    options = run(
-        "--http2-max-streams-per-connection=9", "--profiling", "--feature-gates=A=true,B=false", "--feature-gates=C=1"
-    )
-    assert options.feature_gates == {"A": True, "B": False, "C": True}
+    options = run("--http2-max-streams-per-connection=9", "--profiling")
     assert options.warnings == (
         "--http2-max-streams-per-connection has no effect: only HTTP/1.1 is served",
         "--profiling has no effect: there is no such endpoint",
-        "--feature-gates A: feature gates have no effect",
-        "--feature-gates B: feature gates have no effect",
-        "--feature-gates C: feature gates have no effect",
     )
 
 
@@ -233,6 +227,8 @@ IMPLEMENTED = {
     "--client-ca-file": ("x", "authentication"),
     "--config": ("x", "config"),
     "--disabled-metrics": ("scheduler_pending_pods", "metric_limits"),
+    "--emulated-version": ("1.37", "emulated_version"),
+    "--feature-gates": ("StorageCapacityScoring=true", "feature_gates"),
     "--kube-api-burst": ("1", "connection"),
     "--kube-api-content-type": ("x", "connection"),
     "--kube-api-qps": ("1", "connection"),
@@ -282,7 +278,7 @@ def test_a_flag_is_either_implemented_or_warned_of() -> None:
         *("--assumed-pod-ttl", "--bind-concurrency", "--explain-annotations", "--explain-decisions"),
         *("--explain-memory", "--explain-top-nodes", "--plugin-cache-dir", "--recover-events", "--routing-config"),
         *("--record", "--record-keep-parts", "--record-part-size", "--ui"),
-        *("--seed", "--tie-break", "--help", "--feature-gates", "--leader-elect-replace-ended-holder"),
+        *("--seed", "--tie-break", "--help", "--leader-elect-replace-ended-holder"),
     }
     # A new flag is to be named here, in one of the three ways.
     assert accepted_flags() == {*IMPLEMENTED, *IGNORED_FLAGS, *own}
@@ -343,7 +339,8 @@ def accepted_flags() -> set[str]:
             "--allow-metric-labels, --allow-metric-labels-manifest: cannot specify both",
         ),
         (["run", "--kube-api-qps=many"], "argument --kube-api-qps: expected a number, got 'many'"),
-        (["run", "--feature-gates=A"], "argument --feature-gates: expected Name=true or Name=false, got 'A'"),
+        (["run", "--feature-gates=A"], "--feature-gates: missing bool value for A"),
+        (["run", "--emulated-version=1.12"], "argument --emulated-version: emulation version 1.12 is not between [1.3"),
         (["run", "--logging-format=xml"], "argument --logging-format: invalid choice: 'xml'"),
         (["run", "--bind-concurrency=0"], "argument --bind-concurrency: expected an integer from 1 to 100000, got '0'"),
         (["version", "--output=xml"], "argument -o/--output: invalid choice: 'xml'"),

@@ -34,11 +34,11 @@ def namespace(*flags: str) -> argparse.Namespace:
     return parser.parse_args(["--quiet", *flags])
 
 
-def recorded(path: Path, pod: Pod, configuration: str = "") -> str:
-    """A record of one node and one pod that waits for its scheduler."""
+def recorded(path: Path, pod: Pod, configuration: str = "", emulated_version: str = "") -> str:
+    """Write a record of one node and one pod that waits for its scheduler, and return its path."""
     pod = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid="u"))
     with RecordWriter(path) as writer:
-        writer.write(Header(1, "0.1.0", 0.0, configuration=configuration))
+        writer.write(Header(1, "0.1.0", 0.0, configuration=configuration, emulated_version=emulated_version))
         node = make_node("n0", cpu="4")
         writer.write(Change(0.0, "nodes", "ADDED", msgspec.Raw(msgspec.json.encode(node))))
         writer.write(Synced(0.0))
@@ -87,3 +87,17 @@ def test_a_wrong_configuration_in_a_record_is_named_with_its_file(tmp_path: Path
     path = recorded(tmp_path / "run.zst", make_pod("p"), "kind: Pod\n")
     with pytest.raises(ConfigError, match=r"run\.zst: configuration: "):
         simulate(namespace("--record", path))
+
+
+@pytest.mark.parametrize(
+    ("recorded_version", "flags", "expected"),
+    [("", (), "1.36"), ("1.37", (), "1.37"), ("1.37", ("--emulated-version=1.36",), "1.36")],
+)
+@pytest.mark.parametrize("configuration", ["", CONFIGURATION])
+def test_a_record_is_simulated_with_its_release_or_that_of_the_flag(
+    tmp_path: Path, recorded_version: str, flags: tuple[str, ...], expected: str, configuration: str
+) -> None:
+    path = recorded(tmp_path / "run.zst", make_pod("p"), configuration, recorded_version)
+    output = tmp_path / "report.json"
+    assert simulate(namespace("--record", path, "--output", str(output), *flags)) == 0
+    assert json.loads(output.read_bytes())["parameters"]["emulated release"] == expected

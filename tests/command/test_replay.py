@@ -10,7 +10,13 @@ import pytest
 from kscheduler.command.cli import main
 from kscheduler.command.flags import ReplayOptions, RunOptions, parse
 from kscheduler.command.running import scheduler_maker
+from kscheduler.config.load import default_config
+from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.errors import ConfigError
+from kscheduler.record.emulation import recorded_release
+from kscheduler.record.entries import OBJECTS_ONLY, End, Header, Synced
+from kscheduler.record.reader import RecordReader
+from kscheduler.record.writer import RecordWriter
 from kscheduler.scheduler import Scheduler
 from tests.replay.recorded_run import HEAD, busy, decisions, recorded
 
@@ -77,6 +83,29 @@ def test_further_nodes_are_read_from_a_file(path: Path, tmp_path: Path, capsys: 
     report = json.loads(capsys.readouterr().out)
     assert report["kinds"]["placed only in the replay"] > 0
     assert report["differences"] == []
+
+
+def test_a_record_is_replayed_with_the_release_that_it_was_made_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.zst"
+    release = RELEASE_1_37.with_gates({"VolumeLimitScaling": False})
+    recorded(path, busy, config=default_config(release))
+    assert recorded_release(RecordReader(path).header, "run.zst") == release
+    # The recorded configuration has a field that is an error in 1.36.
+    for flags in ([], ["--emulated-version=1.36"], ["--emulated-version=1.37"]):
+        assert main(["replay", str(path), *flags]) == 0
+        assert "decisions equal\n" in capsys.readouterr().out
+
+
+def test_a_record_of_a_release_that_is_not_known_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run.zst"
+    with RecordWriter(path) as writer:
+        writer.write(Header(OBJECTS_ONLY, "9.9.9", 0.0, emulated_version="1.99"))
+        writer.write(Synced(0.0))
+        writer.write(End(0.0))
+    assert main(["replay", str(path)]) == 2
+    assert 'run.zst: emulated release: expected one of 1.36, 1.37, got "1.99"' in capsys.readouterr().err
 
 
 def test_a_file_that_is_no_record_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

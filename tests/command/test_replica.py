@@ -16,6 +16,7 @@ from kscheduler.client.leaderelection import ElectionConfig, LeaderElector, Lead
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.command.replica import Replica, measure_lag
 from kscheduler.config.load import default_config
+from kscheduler.config.releases import DEFAULT_RELEASE, RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.errors import InternalError
 from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
@@ -49,13 +50,15 @@ def signals(monkeypatch: pytest.MonkeyPatch) -> list[dict[int, Callable[[], None
 class Process:
     """A replica as its process would hold it."""
 
-    def __init__(self, world: World, identity: str, *, elects: bool, delay_cache: bool) -> None:
+    def __init__(
+        self, world: World, identity: str, *, elects: bool, delay_cache: bool, release: Release = DEFAULT_RELEASE
+    ) -> None:
         self.client: ClusterClient = world.cluster.client(latency=world.latency, seed=len(world.processes))
         pauses = RetryPauses(random.Random(identity))
         self.client.on_success = pauses.succeeded
         self.scheduler = Scheduler(
             self.client,
-            default_config(),
+            default_config(release),
             clock=world.clock,
             rng=random.Random(identity),
             metrics=Metrics(),
@@ -86,15 +89,23 @@ class Process:
 
 
 class World:
-    def __init__(self, latency: Latency | None = None) -> None:
+    def __init__(self, latency: Latency | None = None, release: Release = RELEASE_1_36) -> None:
+        self.release = release
         self.clock = LoopClock(asyncio.get_running_loop())
         self.cluster = Cluster(self.clock)
         self.judge = Judge(self.cluster)
         self.latency = latency
         self.processes: list[Process] = []
 
-    def start(self, identity: str, *, elects: bool = True, delay_cache: bool = False) -> Process:
-        process = Process(self, identity, elects=elects, delay_cache=delay_cache)
+    def start(
+        self,
+        identity: str,
+        *,
+        elects: bool = True,
+        delay_cache: bool = False,
+        release: Release = DEFAULT_RELEASE,
+    ) -> Process:
+        process = Process(self, identity, elects=elects, delay_cache=delay_cache, release=release)
         self.processes.append(process)
         return process
 
@@ -125,9 +136,13 @@ class World:
         await asyncio.gather(*(process.task for process in self.processes), return_exceptions=True)
 
 
-def run(scenario: Callable[[World], Coroutine[Any, Any, None]], latency: Latency | None = None) -> None:
+def run(
+    scenario: Callable[[World], Coroutine[Any, Any, None]],
+    latency: Latency | None = None,
+    release: Release = RELEASE_1_36,
+) -> None:
     async def main() -> None:
-        world = World(latency)
+        world = World(latency, release)
         try:
             await scenario(world)
         finally:
@@ -399,14 +414,15 @@ def test_a_task_that_ends_by_itself_is_a_bug_that_ends_the_process(
     run(scenario)
 
 
+@pytest.mark.parametrize(("release", "counted"), [(RELEASE_1_36, "Pods"), (RELEASE_1_37, "Entities")])
 def test_the_dump_compares_cache_and_informers_and_lists_what_waits(
-    signals: Signals, caplog: pytest.LogCaptureFixture
+    signals: Signals, caplog: pytest.LogCaptureFixture, release: Release, counted: str
 ) -> None:
     async def scenario(world: World) -> None:
         world.nodes(1)
         world.pods(2)
         world.cluster.create_pod(make_pod("big").req(cpu="100").obj())
-        process = world.start("a", elects=False)
+        process = world.start("a", elects=False, release=release)
         await asyncio.sleep(1)
         with caplog.at_level(logging.INFO):
             signals[0][signal.SIGUSR2]()
@@ -414,7 +430,7 @@ def test_the_dump_compares_cache_and_informers_and_lists_what_waits(
         with caplog.at_level(logging.WARNING):
             signals[0][signal.SIGUSR2]()
 
-    run(scenario)
+    run(scenario, release=release)
     compared = [record for record in caplog.records if record.message == "cache comparison"]
     differences = [(record.__dict__["kind"], record.__dict__["missing"]) for record in compared]
     assert ("pods", []) in differences
@@ -423,7 +439,7 @@ def test_the_dump_compares_cache_and_informers_and_lists_what_waits(
     assert "node n0: cpu 200m of 8000m" in nodes[0]
     (queue,) = (record.__dict__ for record in caplog.records if record.message == "dump of scheduling queue")
     assert queue["pods"] == ["default/big"]
-    assert queue["summary"] == "activeQ:0; backoffQ:0; unschedulablePods:1"
+    assert queue["summary"] == f"activeQ:0; backoffQ:0; unschedulable{counted}:1"
 
 
 def test_the_lag_of_the_event_loop_is_measured() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from kscheduler.client.kube import KubeClient
 from kscheduler.client.protocol import User
 from kscheduler.client.request_observer import NoObserver
 from kscheduler.command.flags import RunOptions
-from kscheduler.command.running import connect_reviewers
+from kscheduler.command.running import connect_reviewers, until_signal
 from kscheduler.errors import APIError, ConfigError
 from kscheduler.serving.options import AuthenticationOptions, AuthorizationOptions
 from tests.client.fake_apiserver import FakeAPIServer
@@ -69,3 +71,20 @@ async def test_a_kubeconfig_that_is_not_there_is_refused_with_its_flag(tmp_path:
     with pytest.raises(ConfigError, match=f"^--{flag}-kubeconfig: kubeconfig {absent}: no such file"):
         await connect_reviewers(options, client, clock, NoObserver())
     await client.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_scheduler_that_waits_for_the_apiservers_version_can_be_stopped(number: signal.Signals) -> None:
+    asyncio.get_running_loop().call_soon(signal.raise_signal, number)
+    assert await until_signal(asyncio.Event().wait()) is None
+    assert signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+
+
+async def test_what_is_waited_for_is_returned_or_raised() -> None:
+    assert await until_signal(asyncio.sleep(0.0, "chosen")) == "chosen"
+    with pytest.raises(ConfigError, match="wrong"):
+        await until_signal(_wrong())
+
+
+async def _wrong() -> None:
+    raise ConfigError("wrong")

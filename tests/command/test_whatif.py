@@ -155,6 +155,13 @@ def test_a_job_that_is_bound_sooner_leaves_sooner(capsys: pytest.CaptureFixture[
     assert longest["after_s"] == pytest.approx(30.0, abs=5.0)
 
 
+def test_another_release_is_answered(capsys: pytest.CaptureFixture[str], running: str) -> None:
+    found = answer(capsys, "--record", running, "--new-emulated-version", "1.37")
+    assert found["changes"] == ["with the kube-scheduler of release 1.37"]
+    assert found["comparison"]["parameters"] == [["emulated release", "1.36", "1.37"]]
+    assert found["comparison"]["pods"]["moved"] == 0
+
+
 def test_another_configuration_is_answered(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     config = tmp_path / "packing.yaml"
     config.write_text(

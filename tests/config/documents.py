@@ -7,6 +7,7 @@ import textwrap
 import pytest
 
 from kscheduler.config.load import parse_config
+from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import ConfigError
 
@@ -14,14 +15,14 @@ HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigura
 SOURCE = "scheduler.yaml"
 
 
-def read(body: str = "") -> SchedulerConfig:
-    return parse_config(HEAD + textwrap.dedent(body), SOURCE)
+def read(body: str = "", release: Release = DEFAULT_RELEASE) -> SchedulerConfig:
+    return parse_config(HEAD + textwrap.dedent(body), SOURCE, release=release)
 
 
-def refusal(body: str, *, head: str = HEAD) -> str:
+def refusal(body: str, *, head: str = HEAD, release: Release = DEFAULT_RELEASE) -> str:
     """Why a document is refused, without the file name that must stand before it."""
     with pytest.raises(ConfigError) as caught:
-        parse_config(head + textwrap.dedent(body), SOURCE)
+        parse_config(head + textwrap.dedent(body), SOURCE, release=release)
     source, _, message = str(caught.value).partition(": ")
     assert source == SOURCE
     assert "\n" not in message

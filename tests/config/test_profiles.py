@@ -8,7 +8,7 @@ from kscheduler.config.defaults import default_plugins
 from kscheduler.config.extension_points import KUBE_PLUGINS, ExtensionPoint, PointMap
 from kscheduler.config.load import default_config
 from kscheduler.config.profiles import effective_plugins, unimplemented_plugins
-from kscheduler.config.releases import DEFAULT_RELEASE
+from kscheduler.config.releases import DEFAULT_RELEASE, RELEASE_1_36, RELEASE_1_37, RELEASES, Release
 from tests.config.documents import read, refusal
 
 FIRST = [
@@ -63,9 +63,17 @@ DEFAULT_LISTS: dict[ExtensionPoint, str] = {  # as kube-scheduler 1.36 prints th
 }
 
 
-@pytest.mark.parametrize("point", ExtensionPoint)
-def test_the_default_profile_runs_kube_schedulers_lists(point: ExtensionPoint) -> None:
-    assert " ".join(names("", point)) == DEFAULT_LISTS[point]
+DEFAULT_LISTS_1_37 = DEFAULT_LISTS | {  # what is different in kube-scheduler 1.37
+    ExtensionPoint.PRE_FILTER: f"NodeName NodeUnschedulable TaintToleration {PRE_FILTER}",
+    ExtensionPoint.FILTER: f"NodeName NodeUnschedulable TaintToleration {PRE_FILTER}",
+    ExtensionPoint.POD_GROUP_POST_FILTER: "DynamicResources DefaultPreemption",
+}
+
+
+@pytest.mark.parametrize(("release", "lists"), [(RELEASE_1_36, DEFAULT_LISTS), (RELEASE_1_37, DEFAULT_LISTS_1_37)])
+def test_the_default_profile_runs_kube_schedulers_lists(release: Release, lists: dict[ExtensionPoint, str]) -> None:
+    found = effective_plugins(default_config(release).profiles[0], release.points, release)
+    assert {point: " ".join(name for name, _ in entries) for point, entries in found.items()} == lists
 
 
 def test_default_score_weights() -> None:
@@ -100,8 +108,40 @@ def test_nothing_is_listed_as_missing_that_the_profile_disables() -> None:
     assert unimplemented_plugins(read(body), KNOWN) == []
 
 
-def test_every_default_plugin_is_in_the_table_of_points() -> None:
-    assert {plugin.name for plugin in default_plugins(DEFAULT_RELEASE)} <= KUBE_PLUGINS.keys()
+@pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
+def test_every_default_plugin_is_in_the_table_of_points(release: Release) -> None:
+    assert {plugin.name for plugin in default_plugins(release)} <= release.points.keys()
+
+
+def test_a_plugin_is_known_from_the_release_on_that_has_it() -> None:
+    body = in_profile("{multiPoint: {enabled: [{name: DeferredPodScheduling}]}}")
+    assert refusal(body).endswith('PreFilterPlugin "DeferredPodScheduling" does not exist')
+    (profile,) = read(body, RELEASE_1_37).profiles
+    lists = effective_plugins(profile, RELEASE_1_37.points, RELEASE_1_37)
+    assert [point.value for point, entries in lists.items() if ("DeferredPodScheduling", 1) in entries] == [
+        "preFilter",
+        "filter",
+        "permit",
+    ]
+
+
+def test_a_plugin_extends_the_points_that_it_has_in_the_release() -> None:
+    body = in_profile("{preFilter: {enabled: [{name: NodeName}]}}")
+    assert refusal(body).endswith('plugin "NodeName" does not extend PreFilterPlugin plugin')
+    (profile,) = read(body, RELEASE_1_37).profiles
+    entries = effective_plugins(profile, RELEASE_1_37.points, RELEASE_1_37)[ExtensionPoint.PRE_FILTER]
+    assert entries[0] == ("NodeName", 1)
+
+
+def test_the_post_filter_of_pod_groups_can_be_configured_since_1_37() -> None:
+    body = in_profile('{podGroupPostFilter: {disabled: [{name: "*"}], enabled: [{name: DefaultPreemption}]}}')
+    assert refusal(body) == 'strict decoding error: unknown field "profiles[0].plugins.podGroupPostFilter"'
+    (profile,) = read(body, RELEASE_1_37).profiles
+    lists = effective_plugins(profile, RELEASE_1_37.points, RELEASE_1_37)
+    assert lists[ExtensionPoint.POD_GROUP_POST_FILTER] == [("DefaultPreemption", 1)]
+    wrong = in_profile("{podGroupPostFilter: {enabled: [{name: NodeName}]}}")
+    expected = 'plugin "NodeName" does not extend PodGroupPostFilterPlugin plugin'
+    assert refusal(wrong, release=RELEASE_1_37).endswith(expected)
 
 
 def test_plugins_named_at_the_point_and_in_multipoint_come_first_in_the_points_order() -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from kscheduler.config.decode import strict_error
 from kscheduler.config.defaults import default_plugins
-from kscheduler.config.dump import to_v1
-from kscheduler.config.load import default_config, parse_config
+from kscheduler.config.dump import to_v1, to_yaml
+from kscheduler.config.load import default_config, in_release, parse_config
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, RELEASES, Release, release_for, release_of
 from kscheduler.errors import ConfigError
 
@@ -59,6 +59,35 @@ def test_the_default_profile_is_that_of_the_release() -> None:
         assert parse_config(HEAD, release=release) == default_config(release)
     assert default_plugins(RELEASE_1_36) != default_plugins(RELEASE_1_37)
     assert set(default_plugins(RELEASE_1_36)) == set(default_plugins(RELEASE_1_37))
+
+
+def test_the_scores_of_volumes_have_a_default_where_there_are_any() -> None:
+    expected = [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]
+    for release in (*RELEASES.values(), RELEASE_1_37.with_gates({"StorageCapacityScoring": False})):
+        args = {each["name"]: each["args"] for each in to_v1(default_config(release))["profiles"][0]["pluginConfig"]}
+        assert args["VolumeBinding"].get("shape") == (expected if release.has("StorageCapacityScoring") else None)
+
+
+@pytest.mark.parametrize(("own", "other"), [(RELEASE_1_36, RELEASE_1_37), (RELEASE_1_37, RELEASE_1_36)])
+def test_a_configuration_of_one_release_can_be_read_in_another(own: Release, other: Release) -> None:
+    plugins = "{multiPoint: {disabled: [{name: ImageLocality}]}, score: {enabled: [{name: NodeAffinity}]}}"
+    body = f"profiles: [{{plugins: {plugins}}}]"
+    dumped = to_yaml(parse_config(HEAD + body, release=own))
+    expected = parse_config(HEAD + body, release=other)
+    assert in_release(parse_config(dumped, release=own), other, "file") == expected
+
+
+def test_a_configuration_that_another_release_does_not_have_is_refused_there() -> None:
+    shape = "profiles: [{pluginConfig: [{name: VolumeBinding, args: {shape: [{utilization: 0, score: 3}]}}]}]"
+    with pytest.raises(ConfigError, match=r"^file: .*unexpected field `shape`"):
+        in_release(parse_config(HEAD + shape, release=RELEASE_1_37), RELEASE_1_36, "file")
+
+
+def test_the_gates_that_were_set_are_known() -> None:
+    assert RELEASE_1_37.set_gates == {}
+    changed = RELEASE_1_37.with_gates({"StorageCapacityScoring": False, "VolumeLimitScaling": True})
+    assert changed.set_gates == {"StorageCapacityScoring": False}
+    assert release_of(changed.version).with_gates(changed.set_gates) == changed
 
 
 def test_a_document_neither_shows_nor_sets_the_release() -> None:

@@ -4,21 +4,57 @@ from __future__ import annotations
 
 import pytest
 
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, RELEASES, Release
 from tests.config.documents import read, refusal
 from tests.config.faulty_documents import ARGS, FIT, GENERAL
 
 
+@pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
 @pytest.mark.parametrize("case", GENERAL)
-def test_a_wrong_general_part_is_refused_in_kube_schedulers_words(case: str) -> None:
+def test_a_wrong_general_part_is_refused_in_kube_schedulers_words(case: str, release: Release) -> None:
     body, message = GENERAL[case]
-    assert refusal(body) == message
+    assert refusal(body, release=release) == message
 
 
+@pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
 @pytest.mark.parametrize("case", ARGS)
-def test_wrong_plugin_arguments_are_refused_in_kube_schedulers_words(case: str) -> None:
+def test_wrong_plugin_arguments_are_refused_in_kube_schedulers_words(case: str, release: Release) -> None:
     plugin, args, message = ARGS[case]
-    body = f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {args}}}]}}]"
-    assert refusal(body) == f"profiles[0].pluginConfig[0].args.{message}"
+    body = args_of(plugin, args)
+    if case in SHAPES and release.has("StorageCapacityScoring"):
+        assert read(body, release)
+    else:
+        assert refusal(body, release=release) == f"profiles[0].pluginConfig[0].args.{message}"
+
+
+SHAPES = ("volume shape", "empty volume shape")  # they are wrong only without StorageCapacityScoring
+
+
+def args_of(plugin: str, args: str) -> str:
+    return f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {args}}}]}}]"
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ("[{utilization: 101, score: 0}]", "[0].utilization: Invalid value: 101: not in valid range [0, 100]"),
+        ("[{utilization: 0, score: 11}]", "[0].score: Invalid value: 11: not in valid range [0, 10]"),
+        (
+            "[{utilization: 5, score: 1}, {utilization: 5, score: 2}]",
+            "[1].utilization: Invalid value: 5: values must be sorted in increasing order",
+        ),
+    ],
+)
+@pytest.mark.parametrize("release", [RELEASE_1_37, RELEASE_1_36.with_gates({"StorageCapacityScoring": True})])
+def test_the_shape_of_volume_scores_is_checked_where_it_is_allowed(release: Release, shape: str, message: str) -> None:
+    body = args_of("VolumeBinding", f"{{shape: {shape}}}")
+    assert refusal(body, release=release) == f"profiles[0].pluginConfig[0].args.shape{message}"
+
+
+def test_the_shape_of_volume_scores_is_refused_with_the_gate_off() -> None:
+    body = args_of("VolumeBinding", "{shape: [{utilization: 0, score: 0}]}")
+    release = RELEASE_1_37.with_gates({"StorageCapacityScoring": False})
+    assert "remove it or turn on the feature gate StorageCapacityScoring" in refusal(body, release=release)
 
 
 @pytest.mark.parametrize("case", FIT)

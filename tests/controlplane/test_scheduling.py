@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 import pytest
 
+from kscheduler.command.emulation import served_version
+from kscheduler.config.releases import release_for
 from kscheduler.testing.controlplane import BindWatch, ControlPlane, KubeScheduler, verify
 from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.load import create, nodes, pods
@@ -116,8 +118,12 @@ def test_endpoints_tell_health_metrics_and_configuration(workspace: Workspace) -
     assert 'scheduler_cache_size{type="nodes"} 1' in metrics
     assert "rest_client_requests_total" in metrics
     assert "kscheduler_event_loop_lag_seconds_bucket" in metrics
-    config = json.loads(scheduler.get("/configz"))["componentconfig"]
-    assert config["clientConnection"]["qps"] == 10_000
+    configz = json.loads(scheduler.get("/configz"))
+    assert configz["componentconfig"]["clientConnection"]["qps"] == 10_000
+    # The apiserver is of a release that can be emulated, and this one is.
+    served = served_version(workspace.control_plane.api.get("/version"))
+    assert configz["emulatedVersion"] == release_for(served).version
+    assert f'emulatedVersion="{configz["emulatedVersion"]}" reason="the apiserver is ' in scheduler.process.log_text()
 
 
 def test_sigusr2_compares_and_dumps_the_cache(workspace: Workspace) -> None:
@@ -130,7 +136,7 @@ def test_sigusr2_compares_and_dumps_the_cache(workspace: Workspace) -> None:
     text = scheduler.process.log_text()
     assert "cache comparison" in text
     assert "node node-0: cpu 200m of 4000m" in text
-    assert "activeQ:0; backoffQ:0; unschedulablePods:0" in text
+    assert "activeQ:0; backoffQ:0; unschedulable" in text
 
 
 # Pods that fit nowhere, each for another reason, on the cluster that `unwelcoming` makes.

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import pytest
 
+from kscheduler.config.load import default_config
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.framework.cycle_state import CycleState
@@ -110,6 +113,28 @@ async def test_a_pod_that_fits_nowhere_tells_why_and_what_would_wake_it() -> Non
     [waker] = [each for each in queue["wokenBy"] if (each["plugin"], each["resource"]) == ("TaintToleration", "Node")]
     assert waker["actions"] == ["Add", "UpdateNodeTaint"]
     assert {each["resource"] for each in queue["wokenBy"] if each["plugin"] == "NodeResourcesFit"} == {"Node", "Pod"}
+
+
+@pytest.mark.parametrize(
+    ("release", "events"),
+    [
+        (RELEASE_1_36, {"Pod Delete", "Pod UpdatePodScaleDown", "Node UpdateNodeTaint"}),
+        (RELEASE_1_37, {"AssignedPod Delete", "AssignedPod UpdatePodScaleDown", "TargetPod UpdatePodScaleDown"}),
+    ],
+)
+def test_what_would_wake_a_pod_is_told_in_the_words_of_the_release(release: Release, events: set[str]) -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        made, explainer = world(config=default_config(release))
+        async with made:
+            made.add_node(make_node("n").capacity(cpu="1", memory="1Gi"))
+            made.add_pod(make_pod("p").req(cpu="2"))
+            await made.sleep(20.0)
+            woken_by = known(explainer, "p")["queue"]["wokenBy"]
+        found = {f"{each['resource']} {action}" for each in woken_by for action in each["actions"]}
+        assert found == {"Node Add", "Node UpdateNodeAllocatable", *events}
+
+    scenario()
 
 
 @in_virtual_time

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kscheduler.api.objects import Pod
-from kscheduler.config.load import parse_config
+from kscheduler.config.load import default_config, parse_config
+from kscheduler.config.releases import RELEASES, Release
 from kscheduler.errors import InternalError
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.compiled_lane import CompiledLane
@@ -423,11 +424,12 @@ def test_a_pod_cannot_have_been_counted_on_a_node_that_is_not_there(side: Side) 
 # --- what is reported ---------------------------------------------------------------------------------------------
 
 
-def test_metrics_count_pods_and_evaluations_as_in_the_general_lane() -> None:
+@pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
+def test_metrics_count_pods_and_evaluations_as_in_the_general_lane(release: Release) -> None:
     counted = []
     for by_lane in (False, True):
         metrics = Metrics(process=False)
-        side = Side(observer=Measurements(metrics))
+        side = Side(default_config(release), observer=Measurements(metrics))
         add_nodes(side, 4)
         side.cache.set_node(make_node("only").label("disk", "ssd").capacity(cpu="64", memory="64Gi").obj())
         pods = [
@@ -444,6 +446,8 @@ def test_metrics_count_pods_and_evaluations_as_in_the_general_lane() -> None:
         durations = {key: child.count for key, child in metrics.framework_extension_point_duration_seconds.items()}
         counted.append((evaluations, durations))
     assert counted[0] == counted[1]
+    scored = {plugin for plugin, point, _ in counted[0][0] if point == "Score"}
+    assert ("VolumeBinding" in scored) is release.has("StorageCapacityScoring")
 
 
 def test_a_pod_is_told_the_mean_time_of_its_run() -> None:

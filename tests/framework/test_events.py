@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.api.node_change import NodeChange
 from kscheduler.api.objects import (
     Container,
+    ContainerStatus,
     Labels,
     Node,
     NodeCondition,
@@ -12,6 +14,7 @@ from kscheduler.api.objects import (
     NodeStatus,
     ObjectMeta,
     Pod,
+    PodCondition,
     PodSchedulingGate,
     PodSpec,
     PodStatus,
@@ -20,12 +23,13 @@ from kscheduler.api.objects import (
     Taint,
     Toleration,
 )
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.framework.events import (
     ASSIGNED_POD_DELETE,
     FORCE_ACTIVATE,
     NODE_ADD,
+    NODE_DELETE,
     UNSCHEDULABLE_TIMEOUT,
-    UNSCHEDULED_POD_ADD,
     Action,
     ClusterEvent,
     EventResource,
@@ -34,7 +38,9 @@ from kscheduler.framework.events import (
     matches,
     node_events,
     pod_events,
+    waiting_pod_label,
 )
+from kscheduler.testing import make_pod
 
 
 def event(resource: EventResource | str, action: Action) -> ClusterEvent:
@@ -52,7 +58,7 @@ def labels_of(events: list[ClusterEvent]) -> list[str]:
     ("happened", "label"),
     [
         (ASSIGNED_POD_DELETE, "AssignedPodDelete"),
-        (UNSCHEDULED_POD_ADD, "UnschedulablePodAdd"),
+        (event(EventResource.UNSCHEDULABLE_POD, Action.ADD), "UnschedulablePodAdd"),
         (NODE_ADD, "NodeAdd"),
         (event(EventResource.NODE, Action.UPDATE_NODE_TAINT), "NodeUpdateNodeTaint"),
         (event(EventResource.NODE, Action.UPDATE_NODE_DECLARED_FEATURE), "NodeUpdateNodeDeclaredFeature"),
@@ -97,7 +103,8 @@ def test_a_general_registration_takes_a_specific_event_but_not_the_other_way_rou
 def test_pods_stand_for_assigned_and_unscheduled_ones() -> None:
     registered = event(EventResource.POD, Action.ADD | Action.DELETE)
     assert matches(registered, ASSIGNED_POD_DELETE)
-    assert matches(registered, UNSCHEDULED_POD_ADD)
+    for resource in (EventResource.UNSCHEDULABLE_POD, EventResource.UNSCHEDULED_POD, EventResource.TARGET_POD):
+        assert matches(registered, event(resource, Action.ADD))
     assert not matches(registered, event(EventResource.POD_GROUP, Action.ADD))
 
 
@@ -116,12 +123,45 @@ def test_resources_of_others_match_by_name() -> None:
     assert not matches(registered, event("bars.v1.example.com", Action.ADD))
 
 
-def test_who_registers_new_nodes_gets_taints_too() -> None:
-    taints = Registration(event(EventResource.NODE, Action.UPDATE_NODE_TAINT))
-    assert complete_registrations([NODE_ADD]) == (Registration(NODE_ADD), taints)
+def registered_labels(release: Release, *registered: ClusterEvent | Registration) -> list[str]:
+    return [registration.event.label for registration in complete_registrations(registered, release)]
+
+
+def test_who_registers_new_nodes_gets_taints_too_in_1_36() -> None:
     with_taints = event(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT)
-    assert complete_registrations([with_taints]) == (Registration(with_taints),)
-    assert complete_registrations([ASSIGNED_POD_DELETE]) == (Registration(ASSIGNED_POD_DELETE),)
+    assert registered_labels(RELEASE_1_36, NODE_ADD) == ["NodeAdd", "NodeUpdateNodeTaint"]
+    assert registered_labels(RELEASE_1_36, with_taints) == ["NodeAdd|UpdateNodeTaint"]
+    assert registered_labels(RELEASE_1_36, NODE_DELETE) == ["NodeDelete"]
+    assert registered_labels(RELEASE_1_37, NODE_ADD) == ["NodeAdd"]
+    assert registered_labels(RELEASE_1_37, with_taints) == ["NodeAdd|UpdateNodeTaint"]
+
+
+def test_who_registers_pods_gets_each_kind_of_them_in_1_37() -> None:
+    assert registered_labels(RELEASE_1_36, event(EventResource.POD, Action.DELETE)) == ["PodDelete"]
+    assert registered_labels(RELEASE_1_37, event(EventResource.POD, Action.DELETE)) == [
+        "AssignedPodDelete",
+        "UnscheduledPodDelete",
+        "TargetPodDelete",
+    ]
+
+
+def test_kinds_of_pods_with_one_hint_are_one_registration_in_1_36() -> None:
+    def one(waiting: Pod, old: object, new: object) -> bool:
+        return True
+
+    def other(waiting: Pod, old: object, new: object) -> bool:
+        return False
+
+    label = event(EventResource.TARGET_POD, Action.UPDATE_POD_LABEL)
+    registered = Registration(ASSIGNED_POD_DELETE, one), Registration(NODE_DELETE, one), Registration(label, one)
+    assert registered_labels(RELEASE_1_36, *registered) == ["PodDelete|UpdatePodLabel", "NodeDelete"]
+    assert registered_labels(RELEASE_1_37, *registered) == [
+        "AssignedPodDelete",
+        "NodeDelete",
+        "TargetPodUpdatePodLabel",
+    ]
+    apart = registered_labels(RELEASE_1_36, Registration(ASSIGNED_POD_DELETE, one), Registration(label, other))
+    assert apart == ["PodDelete", "PodUpdatePodLabel"]
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------
@@ -196,6 +236,29 @@ def test_each_change_of_a_pod_has_its_event() -> None:
         "UnschedulablePodUpdatePodSchedulingGatesEliminated",
         "UnschedulablePodUpdatePodToleration",
     ]
+    assert labels_of(pod_events(old, new, RELEASE_1_37)) == [
+        "TargetPodUpdatePodLabel",
+        "TargetPodUpdatePodScaleDown",
+        "TargetPodUpdatePodSchedulingGatesEliminated",
+        "TargetPodUpdatePodToleration",
+    ]
+
+
+def test_asking_for_more_has_an_event_in_1_37() -> None:
+    old, new = pod(requests={"cpu": "2", "memory": "1Gi"}), pod(requests={"cpu": "1", "memory": "2Gi"})
+    assert labels_of(pod_events(old, new, RELEASE_1_36)) == ["UnschedulablePodUpdatePodScaleDown"]
+    assert labels_of(pod_events(old, new, RELEASE_1_37)) == [
+        "TargetPodUpdatePodScaleDown",
+        "TargetPodUpdatePodScaleUp",
+    ]
+    old, new = pod(node="n", requests={"cpu": "1"}), pod(node="n", requests={"cpu": "1", "memory": "1Gi"})
+    assert labels_of(pod_events(old, new, RELEASE_1_36)) == ["AssignedPodUpdate"]
+    assert labels_of(pod_events(old, new, RELEASE_1_37)) == ["AssignedPodUpdatePodScaleUp"]
+
+
+def test_pods_without_a_node_are_named_by_the_release() -> None:
+    assert waiting_pod_label(Action.ADD, RELEASE_1_36) == "UnschedulablePodAdd"
+    assert waiting_pod_label(Action.ADD, RELEASE_1_37) == "UnscheduledPodAdd"
 
 
 def test_events_of_a_pod_with_a_node_say_so() -> None:
@@ -231,3 +294,49 @@ def test_asking_for_less_of_anything_is_scaling_down(
 ) -> None:
     events = pod_events(pod(requests=before), pod(requests=after))
     assert ("UnschedulablePodUpdatePodScaleDown" in labels_of(events)) is is_scaled_down
+
+
+def resized(*cpus: str, infeasible: bool = False) -> Pod:
+    """A pod on a node, of two containers that ask for one core each, and have these cpus in use."""
+    made = make_pod("p").node("n").req(cpu="1").container(cpu="1").obj()
+    statuses = [
+        ContainerStatus(f"c{number}", ResourceRequirements(requests={"cpu": cpu}), {"cpu": "1"})
+        for number, cpu in enumerate(cpus)
+    ]
+    conditions = [PodCondition("PodResizePending", reason="Infeasible" if infeasible else "Deferred")]
+    return replace(made, status=replace(made.status, container_statuses=statuses, conditions=conditions))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "in_1_36", "in_1_37"),
+    [
+        (resized("1", "3"), resized("1", "2"), True, True),
+        # One grows by as much as the other shrinks; 1.36 counts each at its largest.
+        (resized("500m", "3"), resized("2", "1500m"), True, False),
+        (resized("1500m", "100m"), resized("1", "100m"), True, False),
+        # What was requested no longer counts; used are 800 thousandths, but granted two cores.
+        (resized("300m", "500m"), resized("300m", "500m", infeasible=True), False, False),
+    ],
+)
+def test_a_resized_pod_is_scaled_down_by_the_sums_of_the_release(
+    before: Pod, after: Pod, in_1_36: bool, in_1_37: bool
+) -> None:
+    for release, is_scaled_down in ((RELEASE_1_36, in_1_36), (RELEASE_1_37, in_1_37)):
+        events = labels_of(pod_events(before, after, release))
+        assert ("AssignedPodUpdatePodScaleDown" in events) is is_scaled_down, release.version
+
+
+def test_a_resize_that_is_found_to_be_infeasible_scales_down() -> None:
+    before = resized("100m", "100m")
+    before = replace(before, spec=replace(before.spec, containers=[*make_pod("x").req(cpu="8").obj().spec.containers]))
+    after = replace(before, status=resized("100m", "100m", infeasible=True).status)
+    for release in (RELEASE_1_36, RELEASE_1_37):
+        assert "AssignedPodUpdatePodScaleDown" in labels_of(pod_events(before, after, release))
+        assert "AssignedPodUpdatePodScaleDown" not in labels_of(pod_events(after, before, release))
+
+
+def test_a_pod_whose_own_status_shrinks_is_scaled_down() -> None:
+    made = make_pod("p").node("n").pod_level_req(cpu="1").obj()
+    status = replace(made.status, resources=ResourceRequirements(requests={"cpu": "4"}))
+    before, after = replace(made, status=status), made
+    assert "AssignedPodUpdatePodScaleDown" in labels_of(pod_events(before, after))

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import pytest
+
+from kscheduler import __version__
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.observability.measurements import Measurements, RestClientMeasurements
 from kscheduler.observability.metrics import Metrics
 from kscheduler.queue.scheduling_queue import QueueCounts
@@ -92,6 +96,72 @@ def test_the_queues_gauges_are_read_at_each_scrape_and_keep_zeros_for_what_is_ov
     text = metrics.exposition().decode()
     assert 'scheduler_unschedulable_pods{plugin="Fit",profile="a"} 0.0' in text
     assert 'scheduler_inflight_events{event="NodeAdd"} 0.0' in text
+
+
+def shown(release: Release) -> str:
+    """What is exposed about a queue and an informer when a release is emulated."""
+    metrics = Metrics(process=False)
+    measurements = Measurements(metrics)
+    measurements.emulate(release)
+    measurements.show_queue(Queue())
+    measurements.show_versions(lambda: {("v1", "pods"): "1234567890123456789", ("storage.k8s.io/v1", "csinodes"): ""})
+    measurements.incoming["active", "PodAdd"].value += 3
+    measurements.algorithm(0.1)
+    measurements.plugin("NodeName", "Filter", "Success", 0.1)
+    measurements.preemption_ended("success", 0.25)
+    return metrics.exposition().decode()
+
+
+def test_the_queue_counts_entities_since_1_37() -> None:
+    text = shown(RELEASE_1_37)
+    for line in (
+        'scheduler_pending_pods{queue="active"} 1.0',
+        'scheduler_pending_pods{queue="incomplete"} 0.0',
+        'scheduler_pending_pods{queue="pending"} 0.0',
+        'scheduler_queued_entities{queue="gated",type="pod"} 4.0',
+        'scheduler_queue_incoming_pods_total{event="PodAdd",queue="active"} 3.0',
+        'scheduler_queue_incoming_entities_total{event="PodAdd",queue="active",type="pod"} 3.0',
+    ):
+        assert f"{line}\n" in text
+    before = shown(RELEASE_1_36)
+    assert 'scheduler_pending_pods{queue="active"} 1.0' in before
+    for part in ("entities", 'incomplete"', 'queue="pending"'):
+        assert part not in before
+
+
+def test_informers_show_their_version_since_1_37() -> None:
+    text = shown(RELEASE_1_37)
+    pods = 'group="",name="kube-scheduler",resource="pods",version="v1"'
+    nodes = 'group="storage.k8s.io",name="kube-scheduler",resource="csinodes",version="v1"'
+    assert f"informer_store_resource_version{{{pods}}} 5.67890123456789e+014\n" in text.replace("e+14", "e+014")
+    assert f"informer_store_resource_version{{{nodes}}} 0.0\n" in text
+    assert f"informer_queued_items{{{pods}}} 0.0\n" in text
+    assert "informer_queued_items" not in shown(RELEASE_1_36)
+    assert "informer_store" not in shown(RELEASE_1_36)
+
+
+@pytest.mark.parametrize(
+    ("metric", "before", "since"),
+    [
+        ("scheduler_scheduling_algorithm_duration_seconds", "[ALPHA] ", "[BETA] "),
+        ("scheduler_plugin_execution_duration_seconds", "[ALPHA] ", "[BETA] "),
+        ("scheduler_preemption_goroutines_duration_seconds", "[ALPHA] ", "(Deprecated since 1.37.0) [ALPHA] "),
+        ("scheduler_preemption_goroutines_execution_total", "[ALPHA] ", "(Deprecated since 1.37.0) [ALPHA] "),
+    ],
+)
+def test_the_stability_of_a_metric_is_that_of_the_release(metric: str, before: str, since: str) -> None:
+    for release, stage in ((RELEASE_1_36, before), (RELEASE_1_37, since)):
+        assert f"# HELP {metric} {stage}" in shown(release)
+
+
+def test_the_release_and_its_gates_are_shown() -> None:
+    for release, oldest in ((RELEASE_1_36, "1.35"), (RELEASE_1_37, "1.36")):
+        labels = f'binary="{__version__}",component="kube",emulation="{release.version}",min_compat="{oldest}"'
+        assert f"version_info{{{labels}}} 1.0" in shown(release)
+    gate = 'kubernetes_feature_enabled{name="StorageCapacityScoring",stage='
+    assert f'{gate}"ALPHA"}} 0.0' in shown(RELEASE_1_36)
+    assert f'{gate}"BETA"}} 1.0' in shown(RELEASE_1_37)
+    assert f'{gate}"BETA"}} 0.0' in shown(RELEASE_1_37.with_gates({"StorageCapacityScoring": False}))
 
 
 def test_requests_are_counted_by_code_verb_and_host() -> None:

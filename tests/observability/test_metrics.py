@@ -23,7 +23,7 @@ from kscheduler.observability.metrics import (
     exponential,
 )
 
-# Name -> type, labels, buckets (start, factor, count), as kube-scheduler 1.36 declares them.
+# Name -> type, labels, buckets (start, factor, count), as kube-scheduler declares them; some only since 1.37.
 KUBE: dict[str, tuple[str, tuple[str, ...], tuple[float, float, int] | None]] = {
     "scheduler_schedule_attempts_total": ("counter", ("result", "profile"), None),
     "scheduler_scheduling_attempt_duration_seconds": ("histogram", ("result", "profile"), (0.001, 2, 15)),
@@ -55,6 +55,11 @@ KUBE: dict[str, tuple[str, tuple[str, ...], tuple[float, float, int] | None]] = 
     ),
     "scheduler_queueing_hint_execution_duration_seconds": ("histogram", ("plugin", "event", "hint"), (1e-5, 1.5, 20)),
     "scheduler_queue_incoming_pods_total": ("counter", ("queue", "event"), None),
+    "scheduler_queued_entities": ("gauge", ("queue", "type"), None),
+    "scheduler_queue_incoming_entities_total": ("counter", ("queue", "event", "type"), None),
+    "informer_store_resource_version": ("gauge", ("name", "group", "version", "resource"), None),
+    "version_info": ("gauge", ("component", "binary", "emulation", "min_compat"), None),
+    "informer_queued_items": ("gauge", ("name", "group", "version", "resource"), None),
     "scheduler_permit_wait_duration_seconds": ("histogram", ("result",), (0.001, 2, 15)),
     "scheduler_cache_size": ("gauge", ("type",), None),
     "scheduler_scheduler_cache_size": ("gauge", ("type",), None),

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from kscheduler.api.objects import ObjectMeta, Pod, PodSchedulingGate, PodSpec
+from kscheduler.config.releases import RELEASE_1_36, Release
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.status import Code, Status
 from kscheduler.observability.measurements import Measurements
@@ -90,6 +91,7 @@ def make_queue(
     max_backoff_s: float = 10.0,
     piece_steps: int = PIECE_STEPS,
     lane_of: Callable[[PodInfo], Lane] | None = None,
+    release: Release = RELEASE_1_36,
 ) -> SchedulingQueue:
     return SchedulingQueue(
         by_priority,
@@ -100,6 +102,7 @@ def make_queue(
         max_backoff_s=max_backoff_s,
         piece_steps=piece_steps,
         lane_of=lane_of,
+        release=release,
     )
 
 

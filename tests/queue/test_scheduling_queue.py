@@ -5,6 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from kscheduler.api.objects import PodSpec, Toleration
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.errors import InternalError
 from kscheduler.framework.events import (
     ASSIGNED_POD_DELETE,
@@ -584,13 +585,103 @@ def test_a_gated_pod_becomes_active_when_its_last_gate_is_removed() -> None:
     assert (qpi.gated_by, qpi.initial_attempt_timestamp, qpi.timestamp) == (None, 2.0, 0.0)
 
 
-def test_cluster_events_timeouts_and_wildcards_leave_gated_pods_alone() -> None:
-    queue = make_queue()
+def test_cluster_events_timeouts_and_wildcards_leave_gated_pods_alone_in_1_36() -> None:
+    queue = make_queue(release=RELEASE_1_36)
     queue.add(make_pod("a", gates=["wait"]), 0.0)
     assert queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 1.0) == 0
     assert queue.move_all_to_active_or_backoff(UNSCHEDULABLE_TIMEOUT, None, None, 1.0) == 0
     assert queue.flush(1000.0) == 0
     assert queue.counts().gated == 1
+
+
+class Door:
+    """A gate that closes and opens, whose plugin registers only that a node's labels change."""
+
+    def __init__(self, release: Release) -> None:
+        self.is_closed = True
+        self.asked = 0
+        self.observer = Incoming()
+        self.queue = make_queue(
+            pre_enqueue=self._ask, registered={"Door": [NODE_LABEL]}, observer=self.observer, release=release
+        )
+
+    def _ask(self, _: PodInfo) -> Status | None:
+        self.asked += 1
+        return unschedulable("not yet").of("Door") if self.is_closed else None
+
+
+def test_a_wildcard_event_asks_all_gates_again_in_1_37() -> None:
+    door = Door(RELEASE_1_37)
+    queue = door.queue
+    queue.add(make_pod("a"), 0.0)
+    assert queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 1.0) == 0
+    assert door.asked == 1
+    assert queue.move_all_to_active_or_backoff(UNSCHEDULABLE_TIMEOUT, None, None, 1.0) == 0
+    assert door.asked == 2
+    door.is_closed = False
+    assert queue.move_all_to_active_or_backoff(UNSCHEDULABLE_TIMEOUT, None, None, 2.0) == 1
+    assert pop_names(queue, 2.0) == ["a"]
+
+
+@pytest.mark.parametrize(("release", "asked_at"), [(RELEASE_1_36, []), (RELEASE_1_37, [330.0, 630.0, 930.0])])
+def test_a_gated_pod_is_asked_for_every_five_minutes_in_1_37(release: Release, asked_at: list[float]) -> None:
+    door = Door(release)
+    queue = door.queue
+    queue.add(make_pod("a"), 10.0)
+    found, now = [], 10.0
+    while now < 1000.0:
+        asked = door.asked
+        now += 30.0
+        queue.flush(now - 10.0)
+        if door.asked > asked:
+            found.append(now - 10.0)
+    assert found == asked_at
+    assert door.observer.counts["unschedulable", "UnschedulableTimeout"] == len(asked_at)
+    assert queue.next_deadline(now) == (1230.0 if asked_at else None)
+
+
+def test_each_gated_pod_is_asked_for_in_its_own_time_in_1_37() -> None:
+    door = Door(RELEASE_1_37)
+    queue = door.queue
+    queue.add(make_pod("a"), 0.0)
+    queue.add(make_pod("b"), 100.0)
+    queue.flush(330.0)
+    assert door.asked == 3
+    assert queue.next_deadline(330.0) == 420.0
+    queue.flush(420.0)
+    assert door.asked == 4
+    assert queue.next_deadline(420.0) == 630.0
+    queue.delete("uid-a")
+    queue.flush(630.0)  # found out only now that nobody is due
+    assert door.asked == 4
+    assert queue.next_deadline(630.0) == 720.0
+    door.is_closed = False
+    assert queue.flush(720.0) == 1
+    assert queue.next_deadline(720.0) is None
+
+
+@pytest.mark.parametrize("release", [RELEASE_1_36, RELEASE_1_37])
+def test_a_pod_that_was_gated_for_long_counts_as_flushed_in_1_36(release: Release) -> None:
+    door = Door(release)
+    queue = door.queue
+    queue.add(make_pod("long"), 0.0)
+    queue.flush(330.0)
+    queue.add(make_pod("short"), 330.0)
+    door.is_closed = False
+    assert queue.move_all_to_active_or_backoff(NODE_LABEL, None, None, 340.0) == 2
+    found = {qpi.pod_info.pod.metadata.name: qpi.was_flushed for qpi in queue.pop_many(340.0, 2)}
+    assert found == {"long": release is RELEASE_1_36, "short": False}
+
+
+@pytest.mark.parametrize("release", [RELEASE_1_36, RELEASE_1_37])
+def test_a_timeout_that_ends_at_a_gate_is_forgotten_in_1_37(release: Release) -> None:
+    door = Door(release)
+    door.is_closed = False
+    qpi = reject(door.queue, "a", 0.0, frozenset({"Door"}))
+    door.is_closed = True
+    assert door.queue.flush(330.0) == 0
+    assert pool_of(qpi) is Pool.GATED
+    assert qpi.was_flushed is (release is RELEASE_1_36)
 
 
 def test_a_gate_is_asked_again_when_its_own_event_comes() -> None:
@@ -690,12 +781,52 @@ def test_an_unschedulable_pod_is_woken_by_an_update_its_rejector_registered() ->
     assert observer.counts["active", "UnschedulablePodUpdatePodToleration"] == 1
 
 
-def test_an_update_of_an_unknown_pod_adds_it() -> None:
+@pytest.mark.parametrize(
+    ("release", "label"), [(RELEASE_1_36, "UnschedulablePodUpdate"), (RELEASE_1_37, "UnscheduledPodAdd")]
+)
+def test_an_update_of_an_unknown_pod_adds_it(release: Release, label: str) -> None:
     observer = Incoming()
-    queue = make_queue(observer=observer)
+    queue = make_queue(observer=observer, release=release)
     queue.update(None, make_pod("a"), 1.0)
-    assert observer.counts == {("active", "UnschedulablePodUpdate"): 1}
+    assert observer.counts == {("active", label): 1}
     assert pop_names(queue, 1.0) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("release", "added", "updated"),
+    [
+        (RELEASE_1_36, "UnschedulablePodAdd", "UnschedulablePodUpdatePodToleration"),
+        (RELEASE_1_37, "UnscheduledPodAdd", "TargetPodUpdatePodToleration"),
+    ],
+)
+def test_the_release_names_the_events_of_waiting_pods(release: Release, added: str, updated: str) -> None:
+    observer = Incoming()
+    queue = make_queue(observer=observer, release=release)
+    qpi = reject(queue, "a", 0.0, frozenset({"TaintToleration"}))
+    queue.update(qpi.pod_info.pod, with_toleration(qpi.pod_info), 20.0)
+    assert observer.counts == {
+        ("active", added): 1,
+        ("unschedulable", "ScheduleAttemptFailure"): 1,
+        ("active", updated): 1,
+    }
+
+
+@pytest.mark.parametrize("release", [RELEASE_1_36, RELEASE_1_37])
+def test_an_update_in_flight_is_judged_as_the_pods_own(release: Release) -> None:
+    queue = make_queue(release=release)
+    queue.add(make_pod("a"), 0.0)
+    qpi = pop(queue, 0.0)
+    queue.update(qpi.pod_info.pod, with_toleration(qpi.pod_info), 0.5)
+    expected = "TargetPod" if release is RELEASE_1_37 else "UnschedulablePod"
+    assert [each.event.resource for each in queue._in_flight.missed(qpi)] == [expected]
+    assert queue.add_unschedulable_if_not_present(qpi, 1.0, frozenset({"TaintToleration"})) is Pool.BACKOFF
+
+
+@pytest.mark.parametrize(("release", "woken"), [(RELEASE_1_36, 1), (RELEASE_1_37, 0)])
+def test_taints_wake_those_that_wait_for_new_nodes_in_1_36(release: Release, woken: int) -> None:
+    queue = make_queue(release=release)
+    reject(queue, "a", 0.0, AFFINITY)
+    assert queue.move_all_to_active_or_backoff(NODE_TAINT, None, None, 10.0) == woken
 
 
 def test_a_pod_can_be_deleted_from_every_pool() -> None:
@@ -795,6 +926,19 @@ def test_rejections_are_counted_by_plugin_and_profile() -> None:
         ("NodeResourcesFit", "default-scheduler"): 2,
         ("NodeAffinity", "default-scheduler"): 1,
     }
+
+
+@pytest.mark.parametrize("release", [RELEASE_1_36, RELEASE_1_37])
+def test_a_pod_that_is_deleted_counts_no_more_in_any_pool(release: Release) -> None:
+    queue = make_queue(release=release)
+    for name in ("active", "backoff", "unschedulable"):
+        reject(queue, name, 0.0, AFFINITY if name == "unschedulable" else FIT)
+    queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, None, None, 0.0)
+    queue.activate(["uid-active"], 0.0)
+    assert [pool_of(qpi).value for qpi in queue.pending_pods()] == ["active", "backoff", "unschedulable"]
+    for left, name in ((2, "active"), (1, "backoff"), (0, "unschedulable")):
+        queue.delete(f"uid-{name}")
+        assert queue.rejections().total() == left
 
 
 def test_pending_pods_lists_every_pool() -> None:

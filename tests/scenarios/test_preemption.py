@@ -16,6 +16,8 @@ from kscheduler.api.objects import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
+from kscheduler.config.load import default_config
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Status
 from kscheduler.simulator.cluster_client import Latency
@@ -196,6 +198,31 @@ async def test_a_disruption_budget_is_respected_where_another_node_will_do() -> 
         assert not exists(world, "db")
 
 
+@pytest.mark.parametrize(
+    ("release", "text"),
+    [
+        (RELEASE_1_36, ""),
+        (RELEASE_1_37, " preemption: found a potential placement for pod on node n1, preempting 1 victims"),
+    ],
+)
+def test_a_pod_that_preempts_is_told_where_in_1_37(release: Release, text: str) -> None:
+    async def scenario() -> None:
+        async with World(config=default_config(release)) as world:
+            world.run_kubelets()
+            world.add_node("n1")
+            await fill(world, low("a").grace_period(5))
+            world.add_pod(critical())
+            await world.until(lambda: world.condition("critical") is not None, within_s=3)
+            condition = world.condition("critical")
+            assert condition is not None
+            assert condition.message == f"0/1 nodes are available: 1 Insufficient cpu.{text}"
+            await world.until(world.all_bound, within_s=15)
+            (event,) = world.events("critical", "FailedScheduling")
+            assert event.note == condition.message
+
+    run_virtual(scenario())
+
+
 @in_virtual_time
 async def test_a_pod_that_never_preempts_waits_and_is_told_why() -> None:
     async with World() as world:
@@ -307,10 +334,13 @@ class Prepares:
 
 
 @pytest.mark.parametrize(("point", "plugin"), [("permit", Holds()), ("preBind", Prepares())], ids=["Permit", "PreBind"])
-def test_a_victim_whose_binding_is_under_way_goes_back_to_the_queue_and_lives(point: str, plugin: Holds) -> None:
+@pytest.mark.parametrize("release", [RELEASE_1_36, RELEASE_1_37])
+def test_a_victim_whose_binding_is_under_way_goes_back_to_the_queue_and_lives(
+    release: Release, point: str, plugin: Holds
+) -> None:
     @in_virtual_time
     async def scenario() -> None:
-        async with World(plugins={point: [plugin]}) as world:
+        async with World(plugins={point: [plugin]}, config=default_config(release)) as world:
             world.add_node("n1")
             world.add_pod(low("held").label(hold="yes"))
             await world.until(lambda: world.scheduler.cache.is_assumed(world.pod("held").metadata.uid))

@@ -141,7 +141,7 @@ def check_attached(attached: AttachedVolumes) -> None:
     attached.refresh()
     fresh = AttachedVolumes(attached._table, attached._volumes)
     fresh.refresh()
-    for noun in ("_rows", "_by_free", "faulty", "with_csi_node"):
+    for noun in ("_rows", "_by_free", "_drivers", "_with_driver", "faulty", "with_csi_node"):
         found, expected = getattr(attached, noun), getattr(fresh, noun)
         if found != expected:
             raise InternalError(f"attached volumes: {noun}: expected {expected}, found {found}")

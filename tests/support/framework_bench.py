@@ -8,6 +8,7 @@ from typing import Any
 
 from kscheduler.api.objects import Node
 from kscheduler.cache.cache import Cache
+from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, Plugin, extension_points
@@ -23,12 +24,18 @@ from kscheduler.testing import NodeBuilder, PodBuilder, make_node, make_pod
 class Bench:
     """`plugins`: extension point -> plugins, with weight 1 or as pairs."""
 
-    def __init__(self, plugins: Mapping[str, Sequence[Any]], **options: Any) -> None:
+    def __init__(
+        self, plugins: Mapping[str, Sequence[Any]], *, release: Release = DEFAULT_RELEASE, **options: Any
+    ) -> None:
         self.cache = Cache()
         self.bound: list[tuple[str, str]] = []
         self.nominations = Nominations()
         self.handle = Handle(
-            table=self.cache.table, rng=random.Random(1), bind=self._bind, nominations=self.nominations
+            table=self.cache.table,
+            rng=random.Random(1),
+            bind=self._bind,
+            nominations=self.nominations,
+            release=release,
         )
         self._plugins = plugins
         self._options = options

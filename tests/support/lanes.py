@@ -62,6 +62,7 @@ class Side:
             owners=self.owners,
             nominations=self.nominations,
             telemetry=telemetry(self.cache.table),
+            release=config.release,
         )
         observer = observer or Measurements()
         self.profiles: dict[str, Framework] = {}

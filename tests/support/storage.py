@@ -14,6 +14,8 @@ from kscheduler.api.objects import (
     Volume,
 )
 from kscheduler.api.storage import (
+    CSIDriver,
+    CSIDriverSpec,
     CSINode,
     CSINodeDriver,
     CSINodeSpec,
@@ -82,6 +84,11 @@ def labelled_volume(name: str, *pairs: str) -> PersistentVolume:
 
 def storage_class(name: str, provisioner: str = EBS, mode: str | None = "WaitForFirstConsumer") -> StorageClass:
     return StorageClass(ObjectMeta(name=name), provisioner, mode)
+
+
+def csi_driver(name: str = EBS, *, must_be_there: bool | None = None) -> CSIDriver:
+    """`must_be_there`: pods with volumes of the driver only go to nodes where it is installed."""
+    return CSIDriver(ObjectMeta(name=name), CSIDriverSpec(prevent_pod_scheduling_if_missing=must_be_there))
 
 
 def csi_node(name: str, limits: dict[str, int | None]) -> CSINode:

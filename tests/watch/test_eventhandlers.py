@@ -18,6 +18,7 @@ from kscheduler.api.objects import (
 )
 from kscheduler.cache.cache import Cache
 from kscheduler.client.informer import KeepNewest
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
 from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.status import Status, unschedulable
@@ -41,7 +42,7 @@ P, N = "uid-default-p", "n1"
 
 
 class Bench:
-    def __init__(self, stopwatch: Callable[[], float] = lambda: 0.0) -> None:
+    def __init__(self, stopwatch: Callable[[], float] = lambda: 0.0, release: Release = RELEASE_1_36) -> None:
         self.clock = ManualClock(now=50.0)
         self.cache = Cache()
         self.gate: Status | None = None  # what PreEnqueue says
@@ -56,6 +57,7 @@ class Bench:
                     "Assigned": [ClusterEvent(EventResource.ASSIGNED_POD, Action.ADD | Action.UPDATE)],
                 }
             },
+            release=release,
         )
         self.nominations = Nominations()
         self.metrics = Metrics()
@@ -405,6 +407,29 @@ def test_events_are_timed_under_kube_schedulers_names() -> None:
     assert found == {"UnschedulablePodAdd": 1.0, "AssignedPodUpdate": 1.0, "AssignedPodDelete": 1.0}
 
 
+@pytest.mark.parametrize(("release", "pods"), [(RELEASE_1_36, "UnschedulablePod"), (RELEASE_1_37, "UnscheduledPod")])
+def test_events_of_pods_without_a_node_are_timed_under_the_releases_names(release: Release, pods: str) -> None:
+    bench = Bench(release=release)
+    bench.pods.on_add(pending().obj())
+    bench.pods.on_update(pending().obj(), pending("2").obj())
+    bench.pods.on_delete(pending("2").obj())
+    found = {labels[0] for labels, _ in bench.metrics.event_handling_duration_seconds.items()}
+    assert found == {f"{pods}Add", f"{pods}Update", f"{pods}Delete"}
+
+
+@pytest.mark.parametrize("release", [RELEASE_1_36, RELEASE_1_37])
+def test_a_pod_that_grew_on_its_node_is_reported_as_such_in_1_37(release: Release) -> None:
+    bench = Bench(release=release)
+    small, grown = make_pod("q").node(N).req(cpu="1"), make_pod("q").node(N).req(cpu="2").resource_version("2")
+    bench.pods.on_add(small.obj())
+    bench.pods.on_add(pending().obj())
+    flying = bench.pop()
+    bench.pods.on_update(small.obj(), grown.obj())
+    (missed,) = bench.queue._in_flight.missed(flying)
+    expected = "AssignedPodUpdatePodScaleUp" if release is RELEASE_1_37 else "AssignedPodUpdate"
+    assert missed.event.label == expected
+
+
 # --- nominated pods -----------------------------------------------------------------------------------------------
 
 
@@ -417,11 +442,20 @@ def test_a_waiting_pod_whose_status_names_a_node_is_nominated_there(bench: Bench
     assert len(bench.nominations) == 0
 
 
-def test_a_gated_pod_and_one_of_another_scheduler_claim_nothing(bench: Bench) -> None:
-    bench.gate = unschedulable("closed").of("Gate")
-    bench.pods.on_add(pending().nominated_node(N).obj())
+def test_a_pod_of_another_scheduler_claims_nothing(bench: Bench) -> None:
     bench.pods.on_add(make_pod("theirs").scheduler_name("other").nominated_node(N).obj())
     assert len(bench.nominations) == 0
+
+
+@pytest.mark.parametrize("release", [RELEASE_1_36, RELEASE_1_37])
+def test_a_gated_pod_claims_its_nominated_node_in_1_37(release: Release) -> None:
+    bench = Bench(release=release)
+    bench.gate = unschedulable("closed").of("Gate")
+    bench.pods.on_add(pending().nominated_node(N).obj())
+    assert bench.queue.counts().gated == 1
+    assert bench.nominations.node_of(P) == (N if release is RELEASE_1_37 else "")
+    bench.pods.on_add(make_pod("free").obj())
+    assert len(bench.nominations) == (release is RELEASE_1_37)  # an empty nomination is none
 
 
 def test_a_pod_that_gets_a_node_or_becomes_unreadable_claims_none(bench: Bench) -> None:

@@ -1,7 +1,7 @@
 """ImageLocality: prefers nodes that already have the pod's images, the larger the better.
 
 Score: 100·(sum − min)/(max − min), sum = Σ size × (nodes with the image / all nodes), clamped to 23 MiB … 1000 MiB ×
-number of (init) containers.
+number of (init) containers and, in releases that count them, image volumes.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ class ImageLocality:
     def __init__(self, handle: Handle) -> None:
         self._table = handle.table
         self._memo = RowScores(handle.table)
+        self._counts_volumes = handle.release.counts_image_volumes
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
         total = sum(self._worth(image) for image in self._present(pod.pod) if node.row in image)
-        highest = _max_threshold(pod.pod)
+        highest = self._max_threshold(pod.pod)
         clamped = min(max(total, MIN_THRESHOLD), highest)
         return MAX_NODE_SCORE * (clamped - MIN_THRESHOLD) // (highest - MIN_THRESHOLD), None
 
@@ -49,12 +50,12 @@ class ImageLocality:
         clear_raw(verdicts, scores)
         for image in self._present(pod.pod):
             add_to_rows(scores, image.rows(), self._worth(image))
-        score_images(verdicts, scores, MIN_THRESHOLD, _max_threshold(pod.pod))
+        score_images(verdicts, scores, MIN_THRESHOLD, self._max_threshold(pod.pod))
 
     # --- the compiled lane ---
 
     def sign_pod(self, pod: PodInfo) -> tuple[int, tuple[str, ...]]:
-        return _max_threshold(pod.pod), tuple(_image_names(pod.pod))
+        return self._max_threshold(pod.pod), tuple(_image_names(pod.pod))
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
         draft.depends_on(Source.IMAGES)
@@ -62,7 +63,7 @@ class ImageLocality:
             return True
         images = [(image, image.version) for image in self._present(pod.pod)]
         if images:
-            draft.score_rows(self._memo.scores(images, len(self._table), _max_threshold(pod.pod)))
+            draft.score_rows(self._memo.scores(images, len(self._table), self._max_threshold(pod.pod)))
         draft.says_score()
         return True
 
@@ -75,6 +76,12 @@ class ImageLocality:
 
     def _worth(self, image: ImageState) -> int:
         return _worth(image, len(self._table))
+
+    def _max_threshold(self, pod: Pod) -> int:
+        images = len(pod.spec.containers) + len(pod.spec.init_containers or ())
+        if self._counts_volumes:
+            images += sum(volume.image is not None for volume in pod.spec.volumes or ())
+        return MAX_CONTAINER_THRESHOLD * max(images, 1)
 
 
 class RowScores:
@@ -132,8 +139,3 @@ def _image_names(pod: Pod) -> Iterator[str]:
     for volume in pod.spec.volumes or ():
         if volume.image is not None:
             yield volume.image.reference
-
-
-def _max_threshold(pod: Pod) -> int:
-    containers = len(pod.spec.containers) + len(pod.spec.init_containers or ())
-    return MAX_CONTAINER_THRESHOLD * max(containers, 1)

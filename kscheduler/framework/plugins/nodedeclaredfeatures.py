@@ -1,7 +1,7 @@
 """NodeDeclaredFeatures: a pod that needs a feature of the kubelet fits only on nodes that declare that feature.
 
-Which features a pod needs follows from its spec, by the list of kube-scheduler 1.36. Of the five features on it, two
-matter where a pod is placed; the others matter when a running pod is changed.
+Which features a pod needs follows from its spec, by kube-scheduler's list. Of the features on it, two matter where a
+pod is placed, and since 1.37 a third; the others matter when a running pod is changed.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kscheduler._fast import Verdicts
 from kscheduler.api.objects import Node, Pod, PodSpec
+from kscheduler.config.releases import Release
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import NODE_ALONE, Demands
 from kscheduler.framework.events import ONE_GROUP, Action, ClusterEvent, EventResource, Registration
-from kscheduler.framework.interface import PreFilterResult
+from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.status import SKIP, Status, unresolvable
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
@@ -30,8 +31,17 @@ class NodeDeclaredFeatures:
     name = NAME
     signs_metadata = False
 
+    def __init__(self, handle: Handle) -> None:
+        self._inferences = inferences(handle.release)
+
+    def needed_features(self, spec: PodSpec) -> frozenset[str]:
+        """Return the features that a pod with this spec needs on its node."""
+        return frozenset(feature for feature, is_needed in self._inferences.items() if is_needed(spec))
+
+    # --- filter ---
+
     def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
-        needed = needed_features(pod.pod.spec)
+        needed = self.needed_features(pod.pod.spec)
         if not needed:
             return None, SKIP
         state.write(_NEEDED, needed)
@@ -53,19 +63,31 @@ class NodeDeclaredFeatures:
     def demands(self, state: CycleState, pod: PodInfo) -> Demands:
         return NODE_ALONE
 
+    # --- the compiled lane: for pods that need no feature ---
+
     def sign_pod(self, pod: PodInfo) -> bool | None:
-        return None if needed_features(pod.pod.spec) else True
+        return None if self.needed_features(pod.pod.spec) else True
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
         return True
 
+    # --- queue ---
+
     def events_to_register(self) -> Sequence[Registration]:
         of_nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE)
-        of_pods = ClusterEvent(EventResource.POD, Action.UPDATE)
+        of_pods = ClusterEvent(EventResource.TARGET_POD, Action.UPDATE)
         return (
             Registration(of_nodes, is_schedulable_after_node_change, ONE_GROUP),
-            Registration(of_pods, is_schedulable_after_pod_update, ONE_GROUP),
+            Registration(of_pods, self.is_schedulable_after_pod_update, ONE_GROUP),
         )
+
+    def is_schedulable_after_pod_update(self, waiting: Pod, old: object, new: object) -> bool:
+        """Return True if the waiting pod itself now needs other features."""
+        if not isinstance(old, Pod) or not isinstance(new, Pod):
+            return True
+        if new.metadata.uid != waiting.metadata.uid:
+            return False
+        return self.needed_features(old.spec) != self.needed_features(new.spec)
 
 
 # --- hints ---
@@ -78,18 +100,14 @@ def is_schedulable_after_node_change(waiting: Pod, old: object, new: object) -> 
     return (old.status.declared_features or []) != (new.status.declared_features or [])
 
 
-def is_schedulable_after_pod_update(waiting: Pod, old: object, new: object) -> bool:
-    """Return True if the waiting pod itself now needs other features."""
-    if not isinstance(old, Pod) or not isinstance(new, Pod):
-        return True
-    return new.metadata.uid == waiting.metadata.uid and needed_features(old.spec) != needed_features(new.spec)
-
-
 # --- what a pod needs ---
 
 
-def needed_features(spec: PodSpec) -> frozenset[str]:
-    return frozenset(feature for feature, is_needed in _FEATURES.items() if is_needed(spec))
+def inferences(release: Release) -> Mapping[str, Callable[[PodSpec], bool]]:
+    """Return the features that pods can need in a release, each with a function that returns whether a pod does."""
+    if not release.has("NodeDeclaredFeatures"):
+        return {}
+    return {**_FEATURES, **_BIND_MOUNT_OPTIONS} if release.infers_bind_mount_options else _FEATURES
 
 
 def _restarts_all_containers(spec: PodSpec) -> bool:
@@ -105,7 +123,16 @@ def _has_own_users_on_host_network(spec: PodSpec) -> bool:
     return spec.host_network and spec.host_users is False
 
 
+def _has_bind_mount_options(spec: PodSpec) -> bool:
+    return any(
+        mount.bind_mount_options
+        for container in (*spec.containers, *(spec.init_containers or ()))
+        for mount in container.volume_mounts or ()
+    )
+
+
 _FEATURES: Mapping[str, Callable[[PodSpec], bool]] = {  # feature -> does a pod need it?
     "RestartAllContainersOnContainerExits": _restarts_all_containers,
     "UserNamespacesHostNetworkSupport": _has_own_users_on_host_network,
 }
+_BIND_MOUNT_OPTIONS: Mapping[str, Callable[[PodSpec], bool]] = {"VolumeBindMountOptions": _has_bind_mount_options}

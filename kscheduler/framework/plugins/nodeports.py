@@ -10,7 +10,7 @@ from kscheduler.api.objects import Pod
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands, Tally
-from kscheduler.framework.events import Action, ClusterEvent, EventResource, Grouping, Registration
+from kscheduler.framework.events import ASSIGNED_POD_DELETE, Action, ClusterEvent, EventResource, Grouping, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.status import SKIP, Status, unschedulable
 from kscheduler.snapshot.host_ports import clashes
@@ -70,9 +70,7 @@ class NodePorts:
 
     def events_to_register(self) -> Sequence[Registration]:
         return (
-            Registration(
-                ClusterEvent(EventResource.POD, Action.DELETE), is_schedulable_after_pod_deleted, Grouping(_ports_of)
-            ),
+            Registration(ASSIGNED_POD_DELETE, is_schedulable_after_pod_deleted, Grouping(_ports_of)),
             Registration(ClusterEvent(EventResource.NODE, Action.ADD)),
         )
 

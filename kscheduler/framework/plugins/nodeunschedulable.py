@@ -61,7 +61,7 @@ class NodeUnschedulable:
 
     def events_to_register(self) -> Sequence[Registration]:
         of_nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT)
-        of_pods = ClusterEvent(EventResource.POD, Action.UPDATE_POD_TOLERATION)
+        of_pods = ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_TOLERATION)
         return (
             Registration(of_nodes, is_schedulable_after_node_change, ONE_GROUP),
             Registration(of_pods, is_schedulable_after_toleration_change, ONE_GROUP),

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 
 from kscheduler._fast import MAX_SCORED_RESOURCES
 from kscheduler.api import objects as api
-from kscheduler.config.extension_points import KNOWN_PLUGINS, PointMap
+from kscheduler.config.extension_points import OWN_PLUGINS, PointMap
 from kscheduler.config.profiles import effective_plugins
+from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.config.trimaran import LoadVariationRiskBalancingArgs, TargetLoadPackingArgs
 from kscheduler.config.types import (
     DefaultPreemptionArgs,
@@ -54,6 +55,7 @@ from kscheduler.framework.plugins.trimaran.load_variation_risk_balancing import 
 from kscheduler.framework.plugins.trimaran.target_load_packing import TargetLoadPacking
 from kscheduler.framework.plugins.unsupported import Unsupported
 from kscheduler.framework.plugins.volumebinding.plugin import VolumeBinding
+from kscheduler.framework.plugins.volumebinding.scoring import DEFAULT_SHAPE, ScoringVolumeBinding
 from kscheduler.framework.plugins.volumerestrictions import VolumeRestrictions
 from kscheduler.framework.plugins.volumezone import VolumeZone
 from kscheduler.input.decoding import convert
@@ -115,6 +117,14 @@ def _devices(profile: Profile, handle: Handle) -> Plugin:
     return DynamicResources(handle, profile.scheduler_name, timeouts)
 
 
+def _volume_binding(profile: Profile, handle: Handle) -> Plugin:
+    args = profile.args("VolumeBinding", VolumeBindingArgs)
+    if not handle.release.has("StorageCapacityScoring"):
+        return VolumeBinding(handle, args.bind_timeout_seconds)
+    shape = [(point.utilization, point.score) for point in args.shape or ()] or DEFAULT_SHAPE
+    return ScoringVolumeBinding(handle, args.bind_timeout_seconds, shape)
+
+
 def _check_number(profile: Profile, plugin: str, field: str, number: int) -> None:
     if number > MAX_SCORED_RESOURCES:
         raise _wrong(profile, plugin, f"{field}: expected at most {MAX_SCORED_RESOURCES} resources, got {number}")
@@ -135,9 +145,7 @@ IN_TREE: Mapping[str, Factory] = {
     "NodeResourcesFit": _fit,
     "VolumeRestrictions": lambda profile, handle: VolumeRestrictions(handle),
     "NodeVolumeLimits": lambda profile, handle: NodeVolumeLimits(handle),
-    "VolumeBinding": lambda profile, handle: VolumeBinding(
-        handle, profile.args("VolumeBinding", VolumeBindingArgs).bind_timeout_seconds
-    ),
+    "VolumeBinding": _volume_binding,
     "VolumeZone": lambda profile, handle: VolumeZone(handle),
     "PodTopologySpread": _spread,
     "NodeResourcesBalancedAllocation": _balanced,
@@ -150,7 +158,7 @@ IN_TREE: Mapping[str, Factory] = {
         handle, profile.args("DefaultPreemption", DefaultPreemptionArgs)
     ),
     "DefaultBinder": lambda profile, handle: DefaultBinder(handle),
-    "NodeDeclaredFeatures": lambda profile, handle: NodeDeclaredFeatures(),
+    "NodeDeclaredFeatures": lambda profile, handle: NodeDeclaredFeatures(handle),
     "MetricPolicy": lambda profile, handle: MetricPolicy(handle),
     "TargetLoadPacking": lambda profile, handle: TargetLoadPacking(
         handle, profile.args("TargetLoadPacking", TargetLoadPackingArgs)
@@ -166,8 +174,14 @@ def known_plugins(config: SchedulerConfig | None = None, guests: GuestClasses | 
 
     With a configuration, also the out-of-tree plugins that its profiles enable.
     """
-    in_tree = {name: KNOWN_PLUGINS[name] for name in IN_TREE}
-    return in_tree if config is None else {**in_tree, **find_plugins(config, guests)}
+    if config is None:
+        return _in_tree(DEFAULT_RELEASE)
+    return {**_in_tree(config.release), **find_plugins(config, guests)}
+
+
+def _in_tree(release: Release) -> PointMap:
+    points = {**release.points, **OWN_PLUGINS}
+    return {name: points[name] for name in IN_TREE if name in points}
 
 
 def build(profile: Profile, handle: Handle, guests: GuestClasses | None = None) -> dict[str, list[tuple[Plugin, int]]]:
@@ -179,8 +193,8 @@ def build(profile: Profile, handle: Handle, guests: GuestClasses | None = None) 
     made: dict[str, Plugin] = {}
     points: dict[str, list[tuple[Plugin, int]]] = {}
     further = load_plugins(profile, f'profile "{profile.scheduler_name}"', guests)
-    known = {**known_plugins(), **{name: loaded.points for name, loaded in further.items()}}
-    for point, entries in effective_plugins(profile, known).items():
+    known = {**_in_tree(handle.release), **{name: loaded.points for name, loaded in further.items()}}
+    for point, entries in effective_plugins(profile, known, handle.release).items():
         method = EXTENSION_POINTS.get(point.value)
         if method is None:
             continue

@@ -24,7 +24,7 @@ class SchedulingGates:
         return unresolvable(f"waiting for scheduling gates: [{names}]").of(NAME)
 
     def events_to_register(self) -> Sequence[Registration]:
-        eliminated = ClusterEvent(EventResource.POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+        eliminated = ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
         return (Registration(eliminated, is_schedulable_after_gates_eliminated, ONE_GROUP),)
 
 

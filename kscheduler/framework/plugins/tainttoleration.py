@@ -92,7 +92,7 @@ class TaintToleration:
 
     def events_to_register(self) -> Sequence[Registration]:
         of_nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_TAINT)
-        of_pods = ClusterEvent(EventResource.POD, Action.UPDATE_POD_TOLERATION)
+        of_pods = ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_TOLERATION)
         by_tolerations = Grouping(_tolerations, lambda: Narrowing(_keys_tolerated, _keys_to_tolerate))
         return (
             Registration(of_nodes, is_schedulable_after_node_change, by_tolerations),

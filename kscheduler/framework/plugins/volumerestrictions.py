@@ -17,7 +17,14 @@ from kscheduler.api.storage import PersistentVolumeClaim
 from kscheduler.framework.claim_hints import claim_names
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import Action, ClusterEvent, EventResource, Grouping, Registration
+from kscheduler.framework.events import (
+    ASSIGNED_POD_DELETE,
+    Action,
+    ClusterEvent,
+    EventResource,
+    Grouping,
+    Registration,
+)
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.narrowing import Narrowing, Options
 from kscheduler.framework.status import SKIP, Status, unresolvable, unschedulable
@@ -122,7 +129,7 @@ class VolumeRestrictions:
 
     def events_to_register(self) -> Sequence[ClusterEvent | Registration]:
         return (
-            Registration(ClusterEvent(EventResource.POD, Action.DELETE), _after_pod_deleted, _BY_VOLUMES),
+            Registration(ASSIGNED_POD_DELETE, _after_pod_deleted, _BY_VOLUMES),
             ClusterEvent(EventResource.NODE, Action.ADD),
             Registration(
                 ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, Action.ADD), _after_claim_added, _BY_VOLUMES

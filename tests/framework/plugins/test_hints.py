@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import msgspec
+import pytest
 
 from kscheduler.api.labels import NODE_NAME_FIELD, compile_required_node_affinity
 from kscheduler.api.node_change import NodeChange
@@ -12,6 +13,7 @@ from kscheduler.api.objects import NodeAffinity as AffinityTerms
 from kscheduler.api.objects import NodeSelector, NodeSelectorTerm, SelectorRequirement
 from kscheduler.cache.cache import Cache
 from kscheduler.config.load import default_config
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.framework.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -74,32 +76,58 @@ def pods(plugin: EnqueueExtensions, old: PodBuilder, new: PodBuilder | None, wai
     return any(wakes(plugin, waiting, event, old.obj(), new.obj()) for event in pod_events(old.obj(), new.obj()))
 
 
-def test_every_plugin_registers_what_kube_scheduler_does() -> None:
-    points = build(default_config().profiles[0], HANDLE)
-    framework = Framework("default-scheduler", points, HANDLE, observer=Measurements(), stopwatch=lambda: 0.0)
-    classes = ClusterEvent(EventResource.DEVICE_CLASS, Action.ADD | Action.UPDATE).label
-    slices = ClusterEvent(EventResource.RESOURCE_SLICE, Action.ADD | Action.UPDATE).label
-    claims = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.ADD | Action.UPDATE).label
-    expected = {
-        "DynamicResources": "NodeAdd|UpdateNodeAllocatable|UpdateNodeLabel "
-        f"{claims} PodUpdatePodGeneratedResourceClaim {classes} {slices}",
-        "SchedulingGates": "PodUpdatePodSchedulingGatesEliminated",
-        "NodeUnschedulable": "NodeAdd|UpdateNodeTaint PodUpdatePodToleration",
-        "NodeName": "NodeAdd",
-        "TaintToleration": "NodeAdd|UpdateNodeTaint PodUpdatePodToleration",
-        "NodeAffinity": "NodeAdd|UpdateNodeLabel",
-        "NodePorts": "PodDelete NodeAdd",
-        "NodeResourcesFit": f"PodDelete|UpdatePodScaleDown NodeAdd|UpdateNodeAllocatable {classes}",
-        "PodTopologySpread": "PodAdd|Delete|UpdatePodLabel|UpdatePodToleration "
-        "NodeAdd|Delete|UpdateNodeLabel|UpdateNodeTaint",
-        "InterPodAffinity": "PodAdd|Delete|UpdatePodLabel NodeAdd|UpdateNodeLabel",
-        "NodeDeclaredFeatures": "NodeAdd|UpdateNodeDeclaredFeature PodUpdate",
-    }
+SPREAD_NODES = "NodeAdd|Delete|UpdateNodeLabel|UpdateNodeTaint"
+CLASSES = ClusterEvent(EventResource.DEVICE_CLASS, Action.ADD | Action.UPDATE).label
+SLICES = ClusterEvent(EventResource.RESOURCE_SLICE, Action.ADD | Action.UPDATE).label
+CLAIMS = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.ADD | Action.UPDATE).label
+CLAIMS_1_37 = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.ADD | Action.UPDATE | Action.DELETE).label
+REGISTERED_1_36 = {
+    "DynamicResources": "NodeAdd|UpdateNodeAllocatable|UpdateNodeLabel "
+    f"{CLAIMS} PodUpdatePodGeneratedResourceClaim {CLASSES} {SLICES} NodeUpdateNodeTaint",
+    "SchedulingGates": "PodUpdatePodSchedulingGatesEliminated",
+    "NodeUnschedulable": "NodeAdd|UpdateNodeTaint PodUpdatePodToleration",
+    "NodeName": "NodeAdd NodeUpdateNodeTaint",
+    "TaintToleration": "NodeAdd|UpdateNodeTaint PodUpdatePodToleration",
+    "NodeAffinity": "NodeAdd|UpdateNodeLabel NodeUpdateNodeTaint",
+    "NodePorts": "PodDelete NodeAdd NodeUpdateNodeTaint",
+    "NodeResourcesFit": f"PodDelete|UpdatePodScaleDown NodeAdd|UpdateNodeAllocatable {CLASSES} NodeUpdateNodeTaint",
+    "PodTopologySpread": f"PodAdd|Delete|UpdatePodLabel|UpdatePodToleration {SPREAD_NODES}",
+    "InterPodAffinity": "PodAdd|Delete|UpdatePodLabel NodeAdd|UpdateNodeLabel NodeUpdateNodeTaint",
+    "VolumeRestrictions": "PodDelete NodeAdd PersistentVolumeClaimAdd NodeUpdateNodeTaint",
+    "DefaultPreemption": "PodDelete",
+    "NodeDeclaredFeatures": "NodeAdd|UpdateNodeDeclaredFeature PodUpdate NodeUpdateNodeTaint",
+}
+REGISTERED_1_37 = {
+    "DynamicResources": "NodeAdd|UpdateNodeAllocatable|UpdateNodeLabel "
+    f"{CLAIMS_1_37} TargetPodUpdatePodGeneratedResourceClaim {CLASSES} {SLICES}",
+    "SchedulingGates": "TargetPodUpdatePodSchedulingGatesEliminated",
+    "NodeUnschedulable": "NodeAdd|UpdateNodeTaint TargetPodUpdatePodToleration",
+    "NodeName": "NodeAdd",
+    "TaintToleration": "NodeAdd|UpdateNodeTaint TargetPodUpdatePodToleration",
+    "NodeAffinity": "NodeAdd|UpdateNodeLabel",
+    "NodePorts": "AssignedPodDelete NodeAdd",
+    "NodeResourcesFit": "AssignedPodDelete AssignedPodUpdatePodScaleDown TargetPodUpdatePodScaleDown "
+    f"NodeAdd|UpdateNodeAllocatable {CLASSES}",
+    "PodTopologySpread": "AssignedPodAdd|Delete|UpdatePodLabel TargetPodUpdatePodLabel|UpdatePodToleration "
+    f"{SPREAD_NODES}",
+    "InterPodAffinity": "AssignedPodAdd|Delete|UpdatePodLabel TargetPodUpdatePodLabel NodeAdd|UpdateNodeLabel",
+    "VolumeRestrictions": "AssignedPodDelete NodeAdd PersistentVolumeClaimAdd",
+    "DefaultPreemption": "AssignedPodDelete",
+    "NodeDeclaredFeatures": "NodeAdd|UpdateNodeDeclaredFeature TargetPodUpdate",
+}
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [(RELEASE_1_36, REGISTERED_1_36), (RELEASE_1_37, REGISTERED_1_37)],
+    ids=["1.36", "1.37"],
+)
+def test_every_plugin_registers_what_kube_scheduler_does(release: Release, expected: dict[str, str]) -> None:
+    handle = Handle(table=Cache().table, rng=random.Random(0), release=release)
+    points = build(default_config(release).profiles[0], handle)
+    framework = Framework("default-scheduler", points, handle, observer=Measurements(), stopwatch=lambda: 0.0)
     found = {
-        plugin: " ".join(
-            (registration if isinstance(registration, ClusterEvent) else registration.event).label
-            for registration in registrations
-        )
+        plugin: " ".join(each.event.label for each in complete_registrations(registrations, release))
         for plugin, registrations in framework.events_by_plugin().items()
         if plugin in expected
     }
@@ -201,14 +229,14 @@ def test_a_pod_that_leaves_a_port_that_is_wanted() -> None:
 
 
 def test_a_node_that_declares_other_features() -> None:
-    features = NodeDeclaredFeatures()
+    features = NodeDeclaredFeatures(HANDLE)
     assert nodes(features, None, N)
     assert nodes(features, N, N.declared_feature("A"))
     assert not nodes(features, N.declared_feature("A"), N.declared_feature("A").label(zone="a"))
 
 
 def test_a_pod_that_needs_other_features_now() -> None:
-    features = NodeDeclaredFeatures()
+    features = NodeDeclaredFeatures(HANDLE)
     needy = needing_user_namespaces(P)
     assert pods(features, needy, P)
     assert not pods(features, P, P.host_network())  # needs none either way

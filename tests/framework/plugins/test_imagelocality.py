@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from kscheduler.api.objects import ImageVolumeSource, Volume
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.framework.plugins.imagelocality import MEBIBYTE, ImageLocality, normalized_image_name
-from kscheduler.testing import make_node, make_pod
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.testing import PodBuilder, make_node, make_pod
 from tests.support.framework_bench import Bench
 
 
-def bench() -> Bench:
-    made = Bench.of(ImageLocality)
+def bench(release: Release = RELEASE_1_36) -> Bench:
+    made = Bench.of(ImageLocality, release=release)
     made.node(make_node("both").image("app:1", 250 * MEBIBYTE).image("db:2", 500 * MEBIBYTE))
     made.node(make_node("app").image("app:1", 250 * MEBIBYTE))
     made.node(make_node("none"))
@@ -40,6 +44,22 @@ def test_the_images_of_all_containers_count_against_a_larger_maximum() -> None:
     assert bench().scores(pod) == {"both": 15, "app": 7, "none": 0}
     pod = make_pod("p").image("app:1").init_container(image="db:2")
     assert bench().scores(pod) == {"both": 15, "app": 7, "none": 0}
+
+
+@pytest.mark.parametrize(
+    ("release", "scores"),
+    [
+        (RELEASE_1_36, {"both": 31, "app": 14, "none": 0}),  # 333.3 MiB of 1,000 MiB for one container
+        (RELEASE_1_37, {"both": 15, "app": 7, "none": 0}),  # of 2,000 MiB: the volume's image counts
+    ],
+)
+def test_image_volumes_count_against_a_larger_maximum_in_1_37(release: Release, scores: dict[str, int]) -> None:
+    pod = make_pod("p").image("app:1").obj()
+    volumes = [Volume("v", image=ImageVolumeSource("db:2")), Volume("other")]
+    pod = replace(pod, spec=replace(pod.spec, volumes=volumes))
+    assert bench(release).scores(PodBuilder(pod)) == scores
+    signed = ImageLocality(bench(release).handle).sign_pod(PodInfo(pod))
+    assert signed == ((1000 if release is RELEASE_1_36 else 2000) * MEBIBYTE, ("app:1", "db:2"))
 
 
 def test_a_huge_image_scores_no_more_than_full() -> None:

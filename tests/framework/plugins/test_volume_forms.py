@@ -21,6 +21,7 @@ from kscheduler.api.objects import (
 )
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeSpec
 from kscheduler.cache.cache import Cache
+from kscheduler.config.releases import RELEASES, Release
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.faults import CycleFault, running
 from kscheduler.framework.interface import Handle
@@ -35,6 +36,7 @@ from tests.support.storage import (
     EBS,
     attachment,
     claim,
+    csi_driver,
     csi_node,
     csi_volume,
     ephemeral,
@@ -98,16 +100,16 @@ def volumes(draw: st.DrawFn) -> PersistentVolume:
 class World:
     """A cluster, and the three plugins from its beginning on."""
 
-    def __init__(self) -> None:
+    def __init__(self, release: Release) -> None:
         self.cache = Cache()
-        self.handle = Handle(table=self.cache.table, rng=random.Random(0), bind=_no_bind)
+        self.handle = Handle(table=self.cache.table, rng=random.Random(0), bind=_no_bind, release=release)
         self.limits = NodeVolumeLimits(self.handle)
         self.plugins: tuple[Any, ...] = (VolumeRestrictions(self.handle), VolumeZone(self.handle), self.limits)
 
     def change(self, draw: st.DrawFn) -> None:
         """One change of anything."""
         known = self.handle.volumes
-        kind = draw(st.integers(0, 15))
+        kind = draw(st.integers(0, 16))
         node, name = draw(st.sampled_from(NODES)), draw(st.sampled_from(PODS))
         if kind < 3:
             labels = {label: draw(st.sampled_from(TEXTS)) for label in draw(st.sets(st.sampled_from([ZONE, REGION])))}
@@ -135,8 +137,11 @@ class World:
             provisioner = draw(st.sampled_from([EBS, "kubernetes.io/aws-ebs", "kubernetes.io/azure-file"]))
             known.set_storage_class(storage_class(draw(st.sampled_from(CLASSES)), provisioner))
         elif kind == 14:
-            limits = {driver: draw(st.sampled_from([None, 0, 1, 2])) for driver in (EBS, OTHER)}
+            installed = draw(st.sets(st.sampled_from([EBS, EBS, OTHER])))
+            limits = {driver: draw(st.sampled_from([None, 0, 1, 2])) for driver in sorted(installed)}
             known.set_csi_node(csi_node(node, limits)) if draw(st.integers(0, 5)) else known.remove_csi_node(node)
+        elif kind == 15:
+            known.set_csi_driver(csi_driver(draw(st.sampled_from([EBS, OTHER])), must_be_there=draw(st.booleans())))
         else:
             made = draw(st.sampled_from(["1", "2", "3"]))
             if draw(st.booleans()):
@@ -156,7 +161,7 @@ def _pod(name: str, volumes: list[Volume], node: str = "") -> Pod:
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_both_forms_agree_after_any_changes(data: st.DataObject) -> None:
-    world = World()
+    world = World(data.draw(st.sampled_from(list(RELEASES.values()))))
     for node in NODES:
         world.cache.set_node(make_node(node).label(ZONE, "a").obj())
         world.handle.volumes.set_csi_node(csi_node(node, {EBS: 2}))

@@ -52,7 +52,7 @@ claims = st.builds(
     lambda name, namespace: claim(name, namespace=namespace), st.sampled_from(["a", "b", "p0-own"]), NAMESPACES
 )
 EVENTS: dict[EventResource | str, st.SearchStrategy[tuple[object, object]]] = {  # resource -> (before, after)
-    EventResource.POD: st.tuples(pods("gone"), st.none()),
+    EventResource.ASSIGNED_POD: st.tuples(pods("gone"), st.none()),
     EventResource.PERSISTENT_VOLUME_CLAIM: st.tuples(st.one_of(st.none(), claims), claims),
     EventResource.PERSISTENT_VOLUME: st.tuples(
         st.sampled_from([None, labelled_volume("v")]),

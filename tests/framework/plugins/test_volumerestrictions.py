@@ -235,8 +235,8 @@ def test_a_pod_that_held_a_disk_or_a_claim_wakes_those_that_want_it() -> None:
     waiting = with_volumes(make_pod("waiting"), gce(), of_claim("c"))
     gone = make_pod("gone")
     for volumes, wakes in (((gce(),), True), ((gce("other"),), False), ((of_claim("c"),), True), ((), False)):
-        assert hint("PodDelete", waiting, with_volumes(gone, *volumes).obj(), None) == wakes
-    assert not hint("PodDelete", waiting, with_volumes(make_pod("gone", "elsewhere"), gce()).obj(), None)
+        assert hint("AssignedPodDelete", waiting, with_volumes(gone, *volumes).obj(), None) == wakes
+    assert not hint("AssignedPodDelete", waiting, with_volumes(make_pod("gone", "elsewhere"), gce()).obj(), None)
 
 
 def test_a_claim_that_comes_wakes_the_pods_that_name_it() -> None:
@@ -247,5 +247,5 @@ def test_a_claim_that_comes_wakes_the_pods_that_name_it() -> None:
 
 
 def test_what_is_no_such_object_wakes() -> None:
-    assert hint("PodDelete", make_pod("waiting"), None, None)
+    assert hint("AssignedPodDelete", make_pod("waiting"), None, None)
     assert hint("PersistentVolumeClaimAdd", make_pod("waiting"), None, None)

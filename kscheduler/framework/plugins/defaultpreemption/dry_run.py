@@ -61,7 +61,8 @@ class WhatIfDryRun:
         if status is not None:
             return status
         # 3. Pods come back where the pod still fits.
-        violating, others = split(by_importance(lower, now), self._handle.budgets)
+        stops = self._handle.release.stops_at_overdrawn_budget
+        violating, others = split(by_importance(lower, now), self._handle.budgets, stops_at_overdrawn=stops)
         unspared = _spare(what_if, violating)
         if isinstance(unspared, Status):
             return unspared

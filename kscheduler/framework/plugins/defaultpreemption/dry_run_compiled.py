@@ -66,7 +66,8 @@ class _Kernels:
         self._pod = pod
         self.now = handle.evictions.wall()
         self._weights = Weights(rules.tallies, kept.kinds)
-        self._protection = Protection(handle.budgets, kept.kinds)
+        stops = handle.release.stops_at_overdrawn_budget
+        self._protection = Protection(handle.budgets, kept.kinds, stops_at_overdrawn=stops)
         # Node name -> pods expected there that the pod must leave their room; None: kernels cannot decide.
         self._nominated: dict[str, NodePods | None] = {}
 

@@ -119,7 +119,8 @@ class Executor:
             self._held.discard(preemptor.uid)
         # 4. Where no deletion may come that would wake it, wake it. A victim that was sent back from its binding was
         #    reported then, and not again when its deletion is seen.
-        sent_back_unseen = is_shared and end is _End.SENT_BACK
+        activates = is_shared or self._handle.release.activates_after_waiting_victim
+        sent_back_unseen = activates and end is _End.SENT_BACK
         if failed or end is _End.GONE_BEFORE or not is_seen or sent_back_unseen or (was_held and self._is_gone(last)):
             self._evictions.try_again(preemptor.uid)
 

@@ -11,7 +11,7 @@ from kscheduler.api.objects import Pod
 from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
-from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.events import ASSIGNED_POD_DELETE, ClusterEvent, Registration
 from kscheduler.framework.extender_verdict import NodeVictims, Proposal
 from kscheduler.framework.interface import Handle, PostFilterResult, PostFilterSteps
 from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate, Findings, cheapest
@@ -74,7 +74,7 @@ class DefaultPreemption:
 
         A pod held at PreEnqueue is requeued by the events of the plugins that rejected it.
         """
-        return (Registration(ClusterEvent(EventResource.POD, Action.DELETE), _never),)
+        return (Registration(ASSIGNED_POD_DELETE, _never),)
 
     # --- the cycle ---
 
@@ -125,7 +125,17 @@ class DefaultPreemption:
         _log_choice(pod, best)
         # 4. Carry it out.
         self._executor.start(best, pod)
-        return PostFilterResult(best.node_name), None
+        return PostFilterResult(best.node_name), self._report(best)
+
+    def _report(self, best: Candidate) -> Status | None:
+        """Return a success that says for the pod's condition and Event what was chosen, in a release that does so."""
+        if not self._handle.release.reports_preemption:
+            return None
+        victims = len(best.victims)
+        return Status(
+            Code.SUCCESS,
+            (f"found a potential placement for pod on node {best.node_name}, preempting {victims} victims",),
+        )
 
     def _carry_out_kept(self, pod: PodInfo, kept: Proposal, pods_by_node: Mapping[str, frozenset[str]]) -> _Answer:
         """Preempt on the best of the nodes that the extenders accepted.

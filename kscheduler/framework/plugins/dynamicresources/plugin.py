@@ -85,7 +85,7 @@ class DynamicResources:
         of_nodes = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
         of_claims = comes | Action.DELETE if self._release.requeues_at_claim_deletion else comes
         claim = ClusterEvent(EventResource.RESOURCE_CLAIM, of_claims)
-        generated = ClusterEvent(EventResource.POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
+        generated = ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
         return (
             Registration(ClusterEvent(EventResource.NODE, of_nodes)),
             Registration(claim, self._hints.after_claim, hints.BY_CLAIMS),

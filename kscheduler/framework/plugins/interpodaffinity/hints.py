@@ -2,8 +2,9 @@
 
 A pod can wait for pods that its affinity requires, for pods to leave that exclude it or that it excludes, for nodes,
 and for labels that move a node to another topology domain. kube-scheduler's hints miss some of these changes: nodes for
-a pod that only others exclude, one of several terms of anti-affinity, namespace selectors, and that the last pod left
-which matched the affinity of a series of pods. There such pods wait for minutes, until they are tried again anyway.
+a pod that only others exclude, namespace selectors, and that the last pod left which matched the affinity of a series
+of pods. There such pods wait for minutes, until they are tried again anyway. As in kube-scheduler, a pod that leaves
+helps if it was excluded by any of several terms of anti-affinity; in 1.36 it must have been by all of them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import NamedTuple
 from kscheduler.api.labels import Token
 from kscheduler.api.objects import Node, Pod
 from kscheduler.api.pod_affinity import AffinityTerm, PodAffinityTerms, compile_pod_affinity, namespace_token
+from kscheduler.config.releases import Release
 from kscheduler.framework.events import Grouping
 from kscheduler.framework.narrowing import Narrowing, Options
 from kscheduler.framework.plugins.interpodaffinity.own_terms import OwnTerms, own_terms
@@ -38,9 +40,11 @@ class Hints:
     `shunning_keys`: the topology keys of required anti-affinity that pods on nodes state.
     """
 
-    def __init__(self, namespaces: Namespaces, shunning_keys: Callable[[], Collection[str]]) -> None:
+    def __init__(self, namespaces: Namespaces, shunning_keys: Callable[[], Collection[str]], release: Release) -> None:
         self._namespaces = namespaces
         self._shunning_keys = shunning_keys
+        self._matches_selectors_without_labels = release.matches_selectors_without_labels
+        self._of_terms = all if release.wakes_by_all_excluding_terms else any
         self._compiled: dict[str, tuple[Pod, PodAffinityTerms]] = {}  # pod uid -> the pod it was, its terms
 
         self.for_pods = Grouping(_kind, lambda: Narrowing(_narrowings, _brought))
@@ -56,8 +60,11 @@ class Hints:
             # Not on a node, nor about to be. One that goes may have been assumed there, without its object saying so.
             return False
         terms = self._terms(waiting)
-        own = own_terms(terms, self._namespaces)
-        if terms.fault is not None or _may_join(own, waiting, before, after) or _is_left_alone(own, before, after):
+        quirk = self._matches_selectors_without_labels
+        own = own_terms(terms, self._namespaces, matches_selectors_without_labels=quirk)
+        if terms.fault is not None or _may_join(own, waiting, before, after):
+            return True
+        if self._excludes(own, before) and not self._excludes(own, after):
             return True
         return before is not None and after is None and self._shuns(before, waiting)
 
@@ -77,11 +84,16 @@ class Hints:
         # Only a node that leaves a domain helps: one without a domain has nobody to be kept apart from.
         return any(key in before and before[key] != after.get(key) for key in apart.union(self._shunning_keys()))
 
+    def _excludes(self, own: OwnTerms, pod: Pod | None) -> bool:
+        """Return True if the waiting pod's anti-affinity excludes the pod, as far as hints go."""
+        return bool(own.anti_affinity) and self._of_terms(_means(term, pod) for term in own.anti_affinity)
+
     def _shuns(self, gone: Pod, waiting: Pod) -> bool:
+        """Return True if the anti-affinity of a pod that has gone excluded the waiting pod, as far as hints go."""
         namespace = self._namespaces.get(waiting.metadata.namespace) or {}
-        return any(
-            term.matches(waiting.metadata.namespace, waiting.metadata.labels or {}, namespace)
-            for term in compile_pod_affinity(gone).required_anti_affinity
+        terms = compile_pod_affinity(gone).required_anti_affinity
+        return bool(terms) and self._of_terms(
+            term.matches(waiting.metadata.namespace, waiting.metadata.labels or {}, namespace) for term in terms
         )
 
     def _terms(self, waiting: Pod) -> PodAffinityTerms:
@@ -101,11 +113,6 @@ def _may_join(own: OwnTerms, waiting: Pod, before: Pod | None, after: Pod | None
     """Return True if a pod that the affinity requires has come, or left so that the waiting pod may be the first."""
     is_meant, was_meant = _all_mean(own.affinity, after), _all_mean(own.affinity, before)
     return is_meant > was_meant or (was_meant > is_meant and _all_mean(own.affinity, waiting))
-
-
-def _is_left_alone(own: OwnTerms, before: Pod | None, after: Pod | None) -> bool:
-    """Return True if a pod that the anti-affinity excludes has gone, or its labels no longer match."""
-    return any(_means(term, before) and not _means(term, after) for term in own.anti_affinity)
 
 
 def _all_mean(terms: tuple[AffinityTerm, ...], pod: Pod | None) -> bool:

@@ -1,9 +1,9 @@
 """The affinity terms of the pod to be placed, with the names of namespaces in place of namespace selectors.
 
 The selectors are evaluated once a decision, so that afterwards only names are compared. A namespace that the watch has
-not reported matches no selector except one that matches all. A selector that no labels at all satisfy (NotIn,
-DoesNotExist) means all namespaces here: kube-scheduler 1.36 keeps it beside the names it found, and matches it with
-empty labels.
+not reported matches no selector except one that matches all. In 1.36 a selector that no labels at all satisfy (NotIn,
+DoesNotExist) means all namespaces here: kube-scheduler keeps it beside the names it found, and matches it with empty
+labels. Later releases drop it, once the names are found.
 """
 
 from __future__ import annotations
@@ -25,18 +25,24 @@ class OwnTerms:
 NO_OWN_TERMS = OwnTerms((), (), ())
 
 
-def own_terms(terms: PodAffinityTerms, namespaces: Namespaces) -> OwnTerms:
+def own_terms(terms: PodAffinityTerms, namespaces: Namespaces, *, matches_selectors_without_labels: bool) -> OwnTerms:
+    """Return a pod's terms with names of namespaces in place of selectors.
+
+    `matches_selectors_without_labels`: a selector that empty labels match means all namespaces, as in kube-scheduler
+    1.36.
+    """
+    quirk = matches_selectors_without_labels
     return OwnTerms(
-        tuple(_named(term, namespaces) for term in terms.required_affinity),
-        tuple(_named(term, namespaces) for term in terms.required_anti_affinity),
-        tuple((weight, _named(term, namespaces)) for weight, term in terms.preferred),
+        tuple(_named(term, namespaces, quirk) for term in terms.required_affinity),
+        tuple(_named(term, namespaces, quirk) for term in terms.required_anti_affinity),
+        tuple((weight, _named(term, namespaces, quirk)) for weight, term in terms.preferred),
     )
 
 
-def _named(term: AffinityTerm, namespaces: Namespaces) -> AffinityTerm:
+def _named(term: AffinityTerm, namespaces: Namespaces, matches_without_labels: bool) -> AffinityTerm:
     if not term.selects_namespaces:
         return term
-    if term.namespace_selector.matches({}):
+    if matches_without_labels and term.namespace_selector.matches({}):
         return term.of_all_namespaces()
     return term.with_namespaces(namespaces.selected_by(term.namespace_selector))
 

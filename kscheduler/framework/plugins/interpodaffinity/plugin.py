@@ -57,7 +57,8 @@ class InterPodAffinity:
         self._ignores_others = args.ignore_preferred_terms_of_existing_pods
         self._index = AffinityIndex(handle.table, handle.namespaces)
         self._joining = Joining(handle.table, self._index)
-        self._hints = Hints(handle.namespaces, self._index.shunning_keys)
+        self._release = handle.release
+        self._hints = Hints(handle.namespaces, self._index.shunning_keys, handle.release)
 
     # --- filter ---
 
@@ -103,7 +104,8 @@ class InterPodAffinity:
         return STATUSES[detail]
 
     def _own(self, pod: PodInfo) -> OwnTerms:
-        return own_terms(pod.affinity, self._namespaces)
+        quirk = self._release.matches_selectors_without_labels
+        return own_terms(pod.affinity, self._namespaces, matches_selectors_without_labels=quirk)
 
     # --- score ---
 
@@ -183,9 +185,12 @@ class InterPodAffinity:
     # --- queue ---
 
     def events_to_register(self) -> Sequence[Registration]:
-        of_pods = ClusterEvent(EventResource.POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE)
+        of_pods = (
+            ClusterEvent(EventResource.ASSIGNED_POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE),
+            ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_LABEL),
+        )
         of_nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
         return (
-            Registration(of_pods, self._hints.after_pod, self._hints.for_pods),
+            *(Registration(event, self._hints.after_pod, self._hints.for_pods) for event in of_pods),
             Registration(of_nodes, self._hints.after_node, self._hints.for_nodes),
         )

@@ -30,7 +30,7 @@ from kscheduler.api.resources import PodResources, is_extended
 from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
-from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.events import ASSIGNED_POD_DELETE, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.noderesources.hints import Hints
 from kscheduler.framework.plugins.noderesources.strategies import LeastAllocated, Strategy, Use
@@ -69,7 +69,9 @@ class Fit:
         self._ignored_groups = ignored_groups
         self._devices = handle.devices
         self._release = handle.release
-        self._hints = Hints(self._is_ignored, self._devices)
+        self._hints = Hints(
+            self._is_ignored, self._devices, sums_resizes_apart=handle.release.sums_resizes_apart
+        )
 
     # --- filter ---
 
@@ -208,11 +210,15 @@ class Fit:
     # --- queue ---
 
     def events_to_register(self) -> Sequence[Registration]:
-        of_pods = ClusterEvent(EventResource.POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
         of_nodes = ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE)
+        of_pods = (
+            ASSIGNED_POD_DELETE,
+            ClusterEvent(EventResource.ASSIGNED_POD, Action.UPDATE_POD_SCALE_DOWN),
+            ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_SCALE_DOWN),
+        )
         of_classes = ClusterEvent(EventResource.DEVICE_CLASS, Action.ADD | Action.UPDATE)
         registered = (
-            Registration(of_pods, self._hints.after_pod, self._hints.for_pods),
+            *(Registration(event, self._hints.after_pod, self._hints.for_pods) for event in of_pods),
             Registration(of_nodes, self._hints.after_node, self._hints.for_nodes),
         )
         if not self._release.has("DRAExtendedResource"):

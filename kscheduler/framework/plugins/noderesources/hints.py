@@ -23,11 +23,15 @@ Request = tuple[tuple[str, int], ...]  # (resource, amount), all above zero, by 
 
 
 class Hints:
-    """Queueing hints of NodeResourcesFit. `is_ignored` returns True for resources that the plugin ignores."""
+    """Queueing hints of NodeResourcesFit. `is_ignored` returns True for resources that the plugin ignores.
 
-    def __init__(self, is_ignored: Callable[[str], bool], devices: Devices) -> None:
+    `sums_resizes_apart`: how pods that are resized in place count; see `api.resources.pod_resources`.
+    """
+
+    def __init__(self, is_ignored: Callable[[str], bool], devices: Devices, *, sums_resizes_apart: bool = False) -> None:
         self._is_ignored = is_ignored
         self._devices = devices
+        self._sums_resizes_apart = sums_resizes_apart
         self.for_pods = Grouping(_names_requested)
         self.for_nodes = Grouping(_request_of, lambda: RequestIndex(is_ignored, devices))
 
@@ -39,7 +43,9 @@ class Hints:
             return True
         if not new.spec.node_name:
             return False
-        before, after = _amounts(pod_resources(old).total), _amounts(pod_resources(new).total)
+        apart = self._sums_resizes_apart
+        before = _amounts(pod_resources(old, sums_resizes_apart=apart).total)
+        after = _amounts(pod_resources(new, sums_resizes_apart=apart).total)
         return any(before.get(name, 0) > after.get(name, 0) for name, _ in _request(waiting))
 
     def after_node(self, waiting: Pod, old: object, new: object) -> bool:

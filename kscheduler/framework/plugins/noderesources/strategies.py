@@ -18,13 +18,11 @@ from kscheduler._fast import (
     score_most_allocated,
     score_requested_to_capacity_ratio,
 )
+from kscheduler.framework.broken_line import Shape, score_on_line
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.interface import MAX_NODE_SCORE
 
-MAX_CONFIGURED_SCORE = 10  # the scores of a shape are given as 0..10
-
 Weights = Sequence[tuple[int, int]]  # (resource column, weight)
-Shape = Sequence[tuple[int, int]]  # (utilization 0..100 ascending, score 0..10)
 
 
 class Use(NamedTuple):
@@ -91,20 +89,11 @@ class RequestedToCapacityRatio:
         self._shape = tuple(shape)
 
     def score(self, uses: Sequence[Use]) -> int:
-        scored = [(self._on_line(min(used, cap) * 100 // cap), weight) for used, cap, weight in uses]
+        scored = [(score_on_line(self._shape, min(used, cap) * 100 // cap), weight) for used, cap, weight in uses]
         counted = [(score, weight) for score, weight in scored if score > 0]
         weights = sum(weight for _, weight in counted)
         total = sum(score * weight for score, weight in counted)
         return (2 * total + weights) // (2 * weights) if weights else 0
-
-    def _on_line(self, utilization: int) -> int:
-        """Return the shape's score at a utilization in 0..100; constant beyond the shape's first and last point."""
-        left, left_score = self._shape[0]
-        for right, right_score in self._shape:
-            if utilization <= right:
-                return _between(left, left_score, right, right_score, utilization)
-            left, left_score = right, right_score
-        return left_score * MAX_NODE_SCORE // MAX_CONFIGURED_SCORE
 
     def score_table(
         self, columns: NodeColumns, verdicts: Verdicts, scores: Scores, request: PodRequest, weights: Weights
@@ -113,16 +102,6 @@ class RequestedToCapacityRatio:
 
     def compile(self, draft: ClassDraft, request: PodRequest, weights: Weights) -> None:
         draft.score_requested_to_capacity_ratio(request, weights, self._shape)
-
-
-def _between(left: int, left_score: int, right: int, right_score: int, utilization: int) -> int:
-    scale = MAX_NODE_SCORE // MAX_CONFIGURED_SCORE
-    if right == left:
-        return right_score * scale
-    rise = scale * (right_score - left_score) * (utilization - left)
-    # Go divides toward zero, and the line may fall.
-    step = abs(rise) // (right - left)
-    return left_score * scale + (step if rise >= 0 else -step)
 
 
 def _mean(scores: Sequence[tuple[int, int]]) -> int:

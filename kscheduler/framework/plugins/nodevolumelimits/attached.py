@@ -65,6 +65,11 @@ def limits_of(csi_node: CSINode | None) -> dict[str, int]:
     }
 
 
+def is_installed(driver: str, csi_node: CSINode | None) -> bool:
+    """Return True if a CSI driver is installed on the node of this CSINode; False if there is no CSINode."""
+    return csi_node is not None and any(each.name == driver for each in csi_node.spec.drivers)
+
+
 def _attachments(counting: Counting, volumes: Volumes, node_name: str) -> Counted:
     found: Counted = {}
     for attachment in volumes.attachments_of(node_name):
@@ -122,6 +127,8 @@ class AttachedVolumes:
         self._readers: _RowsOf[tuple[type, str]] = _RowsOf()  # object -> rows whose counts depend on it
         self.faulty: set[int] = set()  # rows whose volumes cannot be counted
         self.with_csi_node: set[int] = set()  # rows where in-tree volumes count
+        self._drivers: dict[int, frozenset[str]] = {}  # row -> the CSI drivers that are installed there
+        self._with_driver: dict[str, set[int]] = {}  # driver -> rows where it is installed
         table.volume_users.watch(self._stale.add)
         volumes.watch(self._on_report)
 
@@ -137,6 +144,10 @@ class AttachedVolumes:
 
     def of(self, row: int) -> NodeVolumes | None:
         return self._rows.get(row)
+
+    def with_driver(self, driver: str) -> Collection[int]:
+        """Return the rows (nodes) on which a CSI driver is installed."""
+        return self._with_driver.get(driver, ())
 
     def rows_without_room(self, new: Counted) -> list[int]:
         """Return the rows (nodes) that have no room for the new volumes, ascending; rows in `faulty` are left out."""
@@ -159,9 +170,13 @@ class AttachedVolumes:
                 self._read(row, node.name)
 
     def _read(self, row: int, node_name: str) -> None:
-        if self._volumes.csi_node(node_name) is None:
+        csi_node = self._volumes.csi_node(node_name)
+        if csi_node is None:
             return
         self.with_csi_node.add(row)
+        self._drivers[row] = frozenset(driver.name for driver in csi_node.spec.drivers)
+        for name in self._drivers[row]:
+            self._with_driver.setdefault(name, set()).add(row)
         counting = Counting(self._volumes)
         node = read_node(counting, self._volumes, node_name, self._table.volume_users.pods_on(row))
         if node is None:
@@ -180,6 +195,10 @@ class AttachedVolumes:
     def _drop(self, row: int) -> None:
         self.with_csi_node.discard(row)
         self.faulty.discard(row)
+        for driver in self._drivers.pop(row, ()):
+            self._with_driver[driver].discard(row)
+            if not self._with_driver[driver]:
+                del self._with_driver[driver]
         node = self._rows.pop(row, None)
         if node is None:
             return

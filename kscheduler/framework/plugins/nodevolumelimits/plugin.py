@@ -2,7 +2,8 @@
 
 CSINodes state the limits. Attached are the volumes of the pods on the node, and those that VolumeAttachments name.
 In-tree volumes that CSI drivers have taken over count as volumes of those drivers. Which of a new pod's volumes count
-depends on the node in one way only: whether it has a CSINode.
+depends on the node in one way only: whether it has a CSINode. With the feature gate VolumeLimitScaling, a node without
+the driver of a new volume is rejected if the CSIDriver asks for that (preventPodSchedulingIfMissing).
 """
 
 from __future__ import annotations
@@ -13,11 +14,18 @@ from kscheduler._fast import FEASIBLE, Verdicts
 from kscheduler.framework.claim_hints import BY_CLAIMS, after_claim
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import ONE_GROUP, Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.events import (
+    ASSIGNED_POD_DELETE,
+    ONE_GROUP,
+    Action,
+    ClusterEvent,
+    EventResource,
+    Registration,
+)
 from kscheduler.framework.faults import CycleFault, running
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.nodevolumelimits import hints
-from kscheduler.framework.plugins.nodevolumelimits.attached import AttachedVolumes, read_node
+from kscheduler.framework.plugins.nodevolumelimits.attached import AttachedVolumes, is_installed, read_node
 from kscheduler.framework.plugins.nodevolumelimits.counting import Counted, Counting, may_count
 from kscheduler.framework.status import SKIP, Status, unschedulable
 from kscheduler.snapshot.node_info import NodeInfo
@@ -28,7 +36,11 @@ NAME = "NodeVolumeLimits"
 REASON = "node(s) exceed max volume count"
 _REFUSAL = "NodeVolumeLimits/refusal"
 
-_NO_ROOM, _REFUSED = 1, 2  # reason number (detail): the node is full, or one of the pod's claims is missing
+_MISSING = "NodeVolumeLimits/missing"
+
+# Reason numbers (details): the node is full, or one of the pod's claims is missing. From _NO_DRIVER on: that of the
+# drivers in the cycle state is not installed on the node.
+_NO_ROOM, _REFUSED, _NO_DRIVER = 1, 2, 3
 
 
 class NodeVolumeLimits:
@@ -38,6 +50,7 @@ class NodeVolumeLimits:
     def __init__(self, handle: Handle) -> None:
         self._volumes = handle.volumes
         self._attached = AttachedVolumes(handle.table, handle.volumes)
+        self._needs_drivers = handle.release.has("VolumeLimitScaling")
 
     # --- filter ---
 
@@ -45,11 +58,15 @@ class NodeVolumeLimits:
         return None, None if any(map(may_count, pod.pod.spec.volumes or ())) else SKIP
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        new = self._new_volumes(pod, migrates=self._volumes.csi_node(node.name) is not None)
+        csi_node = self._volumes.csi_node(node.name)
+        new = self._new_volumes(pod, migrates=csi_node is not None)
         if isinstance(new, Status):
             return new
         if not new:
             return None
+        for driver in self._required_drivers(new):
+            if not is_installed(driver, csi_node):
+                return _not_installed(driver)
         there = read_node(Counting(self._volumes), self._volumes, node.name, node.pods.values())
         if there is None or there.fault is not None:
             return None if there is None else there.fault
@@ -62,20 +79,54 @@ class NodeVolumeLimits:
         if isinstance(new, Status):
             rows = [row for row in verdicts.feasible_rows() if row not in self._attached.with_csi_node]
             self._refuse(state, rows, verdicts, code, new)
+        elif required := self._required_drivers(new):
+            rows = [row for row in verdicts.feasible_rows() if row not in self._attached.with_csi_node]
+            self._lack_drivers(state, rows, verdicts, code, required)
         # 2. Nodes with one, where in-tree volumes count too.
         new = self._new_volumes(pod, migrates=True)
         if isinstance(new, Status):
             rows = [row for row in verdicts.feasible_rows() if row in self._attached.with_csi_node]
             self._refuse(state, rows, verdicts, code, new)
         elif new:
+            if required := self._required_drivers(new):
+                rows = [row for row in verdicts.feasible_rows() if row in self._attached.with_csi_node]
+                self._lack_drivers(state, rows, verdicts, code, required)
             self._raise_faults(verdicts)
             verdicts.reject_rows(self._attached.rows_without_room(new), code, _NO_ROOM)
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
-        return unschedulable(REASON) if detail == _NO_ROOM else state.read(_REFUSAL, Status)
+        if detail == _NO_ROOM:
+            return unschedulable(REASON)
+        if detail == _REFUSED:
+            return state.read(_REFUSAL, Status)
+        return _not_installed(state.read(_MISSING, list)[detail - _NO_DRIVER])
 
     def _new_volumes(self, pod: PodInfo, *, migrates: bool) -> Counted | Status:
         return Counting(self._volumes).attachable(pod.pod, migrates=migrates, is_new=True)
+
+    def _required_drivers(self, new: Counted) -> list[str]:
+        """Return the drivers of new volumes that must be installed on the pod's node, in the order of the volumes."""
+        if not self._needs_drivers:
+            return []
+        return [driver for driver in dict.fromkeys(new.values()) if self._is_required(driver)]
+
+    def _is_required(self, driver: str) -> bool:
+        found = self._volumes.csi_driver(driver)
+        return found is not None and bool(found.spec.prevent_pod_scheduling_if_missing)
+
+    def _lack_drivers(
+        self, state: CycleState, rows: Sequence[int], verdicts: Verdicts, code: int, required: Sequence[str]
+    ) -> None:
+        """Reject those of the rows (nodes) on which a required driver is not installed, for the first such driver."""
+        known: list[str] = state.get(_MISSING, list) or []
+        state.write(_MISSING, known)
+        for driver in required:
+            if driver not in known:
+                known.append(driver)
+            there = self._attached.with_driver(driver)
+            missing = [row for row in rows if row not in there]
+            verdicts.reject_rows(missing, code, _NO_DRIVER + known.index(driver))
+            rows = [row for row in rows if row in there]
 
     def _raise_faults(self, verdicts: Verdicts) -> None:
         for row in sorted(self._attached.faulty):
@@ -110,7 +161,7 @@ class NodeVolumeLimits:
         return (
             ClusterEvent(EventResource.CSI_NODE, Action.ADD),
             Registration(ClusterEvent(EventResource.CSI_NODE, Action.UPDATE), hints.after_csi_node_updated, ONE_GROUP),
-            Registration(ClusterEvent(EventResource.POD, Action.DELETE), hints.after_pod_deleted, ONE_GROUP),
+            Registration(ASSIGNED_POD_DELETE, hints.after_pod_deleted, ONE_GROUP),
             Registration(
                 ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, Action.ADD),
                 after_claim,
@@ -122,3 +173,7 @@ class NodeVolumeLimits:
                 hints.BY_DRIVERS,
             ),
         )
+
+
+def _not_installed(driver: str) -> Status:
+    return unschedulable(f"{driver} CSI driver is not installed on the node")

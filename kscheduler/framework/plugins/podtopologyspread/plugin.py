@@ -206,10 +206,15 @@ class PodTopologySpread:
     # --- queue ---
 
     def events_to_register(self) -> Sequence[Registration]:
-        of_pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE | Action.UPDATE_POD_TOLERATION
+        of_assigned = Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE
+        of_target = Action.UPDATE_POD_TOLERATION | Action.UPDATE_POD_LABEL
         of_nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
+        of_pods = (
+            ClusterEvent(EventResource.ASSIGNED_POD, of_assigned),
+            ClusterEvent(EventResource.TARGET_POD, of_target),
+        )
         return (
-            Registration(ClusterEvent(EventResource.POD, of_pods), self._hints.after_pod, self._hints.for_pods),
+            *(Registration(event, self._hints.after_pod, self._hints.for_pods) for event in of_pods),
             Registration(ClusterEvent(EventResource.NODE, of_nodes), self._hints.after_node, self._hints.for_nodes),
         )
 

@@ -2,7 +2,8 @@
 
 The node must have access to bound volumes. Unbound claims of classes with WaitForFirstConsumer get an existing volume
 that is accessible from the node, or one that can be provisioned for it; that choice is assumed at Reserve, and at
-PreBind it is written and waited for. All other unbound claims keep the pod waiting.
+PreBind it is written and waited for. All other unbound claims keep the pod waiting. With the feature gate
+StorageCapacityScoring it also scores: see `scoring`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from kscheduler.snapshot.topology import NO_DOMAIN
 NAME = "VolumeBinding"
 DEFAULT_BIND_TIMEOUT_S = 600.0
 WORTH_A_LOOK = 64  # node classes or nodes: fewer are asked in the time it takes to look for the nodes with a label
-_QUESTION = "VolumeBinding/question"
+QUESTION = "VolumeBinding/question"
 _ASSUMED = "VolumeBinding/assumed"
 
 
@@ -68,19 +69,19 @@ class VolumeBinding:
             question = Question(claims, self._volumes, self._memo, self._volume_index, self._offers)
         except DecodeError as error:
             return None, error_status(str(error), error)
-        state.write(_QUESTION, question)
+        state.write(QUESTION, question)
         return None, None
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         try:
-            obstacles = state.read(_QUESTION, Question).obstacles(node.labels, node.name)
+            obstacles = state.read(QUESTION, Question).obstacles(node.labels, node.name)
         except NotTranslatable as error:
             return error_status(str(error), error)
         return status_of(obstacles) if obstacles else None
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         try:
-            self._filter_table(state.read(_QUESTION, Question), table, verdicts, code)
+            self._filter_table(state.read(QUESTION, Question), table, verdicts, code)
         except NotTranslatable as error:
             raise CycleFault(running("Filter", self, error_status(str(error), error))) from error
 
@@ -96,9 +97,9 @@ class VolumeBinding:
         if hosts is None:
             _judge_one_by_one(question, table, verdicts, verdicts.feasible_rows(), code)
             return
-        started = [row for name in question.started_nodes if (row := table.row_of(name)) is not None]
-        single = {*_rows_with(table, HOSTNAME, hosts), *started}
-        in_doubt = {*_rows_with(table, HOSTNAME, hosts.difference(question.sure_hosts)), *started}
+        started = started_rows(question, table)
+        single = {*rows_with(table, HOSTNAME, hosts), *started}
+        in_doubt = {*rows_with(table, HOSTNAME, hosts.difference(question.sure_hosts)), *started}
         # 3. All others answer as their node class does.
         by_node_class = self._by_node_class(question, table)
         if single:
@@ -126,7 +127,7 @@ class VolumeBinding:
         return pod.uses_storage and has_claims(pod.pod)
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        question = state.get(_QUESTION, Question)
+        question = state.get(QUESTION, Question)
         if question is None or not question.claims.delayed:
             return None
         node = self._handle.table.get(node_name)
@@ -218,11 +219,15 @@ def _accessible_rows(question: Question, table: NodeTable) -> list[int] | None:
     label, values = need
     if label != HOSTNAME and len(table.node_classes) <= WORTH_A_LOOK:
         return None
-    rows = _rows_with(table, label, values)
+    rows = rows_with(table, label, values)
     return rows if label == HOSTNAME or len(rows) <= WORTH_A_LOOK else None
 
 
-def _rows_with(table: NodeTable, label: str, values: Collection[str]) -> list[int]:
+def started_rows(question: Question, table: NodeTable) -> list[int]:
+    return [row for name in question.started_nodes if (row := table.row_of(name)) is not None]
+
+
+def rows_with(table: NodeTable, label: str, values: Collection[str]) -> list[int]:
     """Return the rows whose nodes have the label with one of these values, in ascending order."""
     if not values:
         return []

@@ -64,9 +64,17 @@ class Offer:
             return BIND_CONFLICT
         if self.topologies is not None and not any(term.matches(labels, "") for term in self.topologies):
             return BIND_CONFLICT
-        if self.capacities is not None and not self.capacities.has_room(self.size, labels):
+        if self.capacities is not None and self.capacities.find(self.size, labels) is None:
             return NOT_ENOUGH_SPACE
         return 0
+
+    def capacity(self, labels: Labels) -> int | None:
+        """Return the free capacity, in bytes, from which a node with these labels would get the volume.
+
+        None if it is not known.
+        """
+        room = None if self.capacities is None else self.capacities.find(self.size, labels)
+        return None if room is None else room.capacity
 
 
 class Offers:
@@ -114,8 +122,11 @@ class Offers:
 
 
 @dataclass(slots=True)
-class _Room:
+class Room:
+    """One published capacity: room for volumes of a StorageClass that some nodes can access."""
+
     limit: int  # size in bytes of the largest volume that can be provisioned there
+    capacity: int | None  # all that is free, in bytes; None if it is not stated, or cannot be read
     selector: CompiledLabelSelector  # selects the nodes that can access such a volume
 
     def is_enough(self, size: int, labels: Labels) -> bool:
@@ -129,13 +140,13 @@ class Capacities:
         self._published = published
         self.version = next(versions)  # differs for every other list
         self._rooms = [_room(capacity) for capacity in published]  # None: no node has access
-        self._by_label: dict[Token, list[_Room]] = {}
-        self._others: list[_Room] = []  # those whose selector requires no label by value
+        self._by_label: dict[Token, list[Room]] = {}
+        self._others: list[Room] = []  # those whose selector requires no label by value
         self.reads_hostname = False
         for room in self._rooms:
             if room is not None:
                 self._add(room)
-        self._keys = frozenset(key for key, _ in self._by_label)
+        self._keys = sorted({key for key, _ in self._by_label})
 
     def catch_up(self, published: list[CSIStorageCapacity], versions: Iterator[int]) -> bool:
         """Take over the current amounts. Returns False, having done nothing, if objects or their topologies changed.
@@ -153,22 +164,29 @@ class Capacities:
         for position in changed:
             room = self._rooms[position]
             if room is not None:
-                room.limit = _readable_limit(published[position])
+                room.limit, room.capacity = _readable_limit(published[position]), _readable(published[position])
         if changed:
             self._published = published
             self.version = next(versions)
         return True
 
-    def has_room(self, size: int, labels: Labels) -> bool:
+    def find(self, size: int, labels: Labels) -> Room | None:
+        """Return a capacity that is enough for a volume and that a node with these labels can access; None if none is.
+
+        Of several, kube-scheduler takes any.
+        """
         for key in self._keys:
             value = labels.get(key)
             if value is not None:
                 for room in self._by_label.get((key, value), ()):
                     if room.is_enough(size, labels):
-                        return True
-        return any(room.is_enough(size, labels) for room in self._others)
+                        return room
+        for room in self._others:
+            if room.is_enough(size, labels):
+                return room
+        return None
 
-    def _add(self, room: _Room) -> None:
+    def _add(self, room: Room) -> None:
         if HOSTNAME in room.selector.label_keys:
             self.reads_hostname = True
         narrowings = room.selector.narrowings()
@@ -188,14 +206,14 @@ def volume_limit(capacity: CSIStorageCapacity) -> int | None:
     return None
 
 
-def _room(capacity: CSIStorageCapacity) -> _Room | None:
+def _room(capacity: CSIStorageCapacity) -> Room | None:
     if capacity.node_topology is None:
         return None
     try:
         selector = compile_label_selector(capacity.node_topology, f"capacity {capacity.key}: nodeTopology")
     except DecodeError:
         return None
-    return _Room(_readable_limit(capacity), selector)
+    return Room(_readable_limit(capacity), _readable(capacity), selector)
 
 
 def _readable_limit(capacity: CSIStorageCapacity) -> int:
@@ -205,6 +223,16 @@ def _readable_limit(capacity: CSIStorageCapacity) -> int:
     except DecodeError:
         limit = None
     return -1 if limit is None else limit
+
+
+def _readable(capacity: CSIStorageCapacity) -> int | None:
+    """Return the free capacity in bytes; None if it is not stated or cannot be read."""
+    if capacity.capacity is None:
+        return None
+    try:
+        return parse_units(capacity.capacity, f"capacity {capacity.key}: capacity")
+    except DecodeError:
+        return None
 
 
 def _term(term: TopologySelectorTerm) -> NodeTerm:

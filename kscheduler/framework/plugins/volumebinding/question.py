@@ -7,10 +7,11 @@ on the in-tree plugins that are migrated to CSI on the node.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
-from kscheduler.api.storage import SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
+from kscheduler.api.quantity import milli_to_units
+from kscheduler.api.storage import SELECTED_NODE, PersistentVolume, PersistentVolumeClaim, class_of
 from kscheduler.framework.csi_migration import NotTranslatable
 from kscheduler.framework.plugins.volumebinding.accessible_nodes import (
     EVERYWHERE,
@@ -19,7 +20,7 @@ from kscheduler.framework.plugins.volumebinding.accessible_nodes import (
     Labels,
 )
 from kscheduler.framework.plugins.volumebinding.claims import PodClaims
-from kscheduler.framework.plugins.volumebinding.matching import requested_milli
+from kscheduler.framework.plugins.volumebinding.matching import requested_milli, size_milli
 from kscheduler.framework.plugins.volumebinding.migration import (
     in_tree_plugin,
     is_migrated,
@@ -42,6 +43,16 @@ class Plan(NamedTuple):
     obstacles: int
     bindings: Sequence[tuple[PersistentVolumeClaim, PersistentVolume]] = ()
     provisions: Sequence[PersistentVolumeClaim] = ()
+
+
+class CapacityUse(NamedTuple):
+    """How much of a StorageClass's capacity a pod's claims request on a node, both in bytes."""
+
+    requested: int
+    capacity: int
+
+
+NO_USE = CapacityUse(0, 0)
 
 
 class BoundVolume:
@@ -116,6 +127,55 @@ class Question:
         if self.started_nodes - {node_name}:
             return Plan(bound | BIND_CONFLICT)
         # 3. Other claims take existing volumes, or have one made.
+        bindings, provisions = self._chosen(labels)
+        return Plan(bound | self._provision_obstacle(provisions, labels), bindings, provisions)
+
+    def capacity_use(self, labels: Labels) -> Mapping[str, CapacityUse]:
+        """Return StorageClass -> the use of its capacity by the pod's claims, on a node that accepts its volumes.
+
+        Of existing volumes, if the pod gets any; else of the capacities from which its volumes will be provisioned, as
+        far as they are known.
+        """
+        bindings, provisions = self._chosen(labels)
+        uses: dict[str, CapacityUse] = {}
+        for claim, volume in bindings:
+            before = uses.get(volume.spec.storage_class_name, NO_USE)
+            requested, capacity = milli_to_units(requested_milli(claim)), milli_to_units(size_milli(volume) or 0)
+            uses[volume.spec.storage_class_name] = CapacityUse(before.requested + requested, before.capacity + capacity)
+        for claim in provisions if not bindings else ():
+            offer = self._offer_of[claim.key]
+            free = offer.capacity(labels)
+            if free is not None:
+                name = claim.spec.storage_class_name or class_of(claim)
+                # The capacity is that of the last claim: all claims of the class are provisioned from one, as a rule.
+                uses[name] = CapacityUse(uses.get(name, NO_USE).requested + offer.size, free)
+        return uses
+
+    @property
+    def sole_choice(self) -> Choice | None:
+        """The choice of the pod's only claim without a volume, if there are volumes to choose from; else None."""
+        if len(self._choices) != 1 or self._started or self._choices[0].is_empty:
+            return None
+        return self._choices[0]
+
+    @property
+    def sole_offer(self) -> Offer | None:
+        """The offer for the pod's only claim without a volume, if there is no volume to choose from; else None."""
+        if len(self.claims.delayed) != 1 or any(not choice.is_empty for choice in self._choices):
+            return None
+        return self._offer_of[self.claims.delayed[0].key]
+
+    @property
+    def may_use_capacity(self) -> bool:
+        """True if `capacity_use` may return anything for some node."""
+        return any(not choice.is_empty for choice in self._choices) or any(
+            offer.capacities is not None for offer in self._offer_of.values()
+        )
+
+    def _chosen(
+        self, labels: Labels
+    ) -> tuple[list[tuple[PersistentVolumeClaim, PersistentVolume]], list[PersistentVolumeClaim]]:
+        """Return (claims with the existing volumes that they would get on a node, claims to be provisioned)."""
         bindings: list[tuple[PersistentVolumeClaim, PersistentVolume]] = []
         provisions = list(self._started)
         taken: set[str] = set()
@@ -126,7 +186,7 @@ class Question:
             else:
                 taken.add(volume.metadata.name)
                 bindings.append((choice.claim, volume))
-        return Plan(bound | self._provision_obstacle(provisions, labels), bindings, provisions)
+        return bindings, provisions
 
     def _bound_obstacle(self, labels: Labels, node_name: str) -> int:
         """Return the reason flag of the first bound volume that is missing or not accessible from the node; else 0."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim, class_of
@@ -214,6 +214,25 @@ class Choice:
     def sure_hosts(self) -> Collection[str]:
         """Return hostnames of nodes for which there certainly is a volume."""
         return () if self._reserved else self._stock.sure_hosts
+
+    @property
+    def sizes_by_host(self) -> Mapping[str, int] | None:
+        """Return hostname -> size, in thousandths of a byte, of the best volume of a node with that name.
+
+        None if the best volume depends on more than the hostname.
+        """
+        by_host = self._stock.by_host
+        if self._reserved or self._stock.anywhere or len(by_host) != len(self._stock.sure_hosts):
+            return None
+        sizes: dict[str, int] = {}
+        for host, groups in by_host.items():
+            if len(groups) != 1:
+                return None
+            for accessible, candidates in groups.items():
+                if not accessible.is_of_hosts:
+                    return None
+                sizes[host] = candidates[0].size
+        return sizes
 
     def best(self, labels: Labels, taken: Collection[str]) -> PersistentVolume | None:
         """Return the best volume for a node with these labels, except those in `taken`; None if there is none."""

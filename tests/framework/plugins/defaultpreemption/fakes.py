@@ -18,6 +18,7 @@ from kscheduler.api.objects import (
 )
 from kscheduler.cache.cache import Cache
 from kscheduler.client.concurrency import run_together
+from kscheduler.config.releases import RELEASE_1_36, Release
 from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.evictions import Evictions
@@ -154,7 +155,14 @@ class Offset(random.Random):
 class Bench:
     """Nodes of 4 cpu and 8Gi by default."""
 
-    def __init__(self, *, percentage: int = 10, absolute: int = 100, filters: tuple[Plugin, ...] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        percentage: int = 10,
+        absolute: int = 100,
+        filters: tuple[Plugin, ...] = (),
+        release: Release = RELEASE_1_36,
+    ) -> None:
         self.cache = Cache()
         self.evictions = NotedEvictions()
         self.budgets = DisruptionBudgets()
@@ -169,6 +177,7 @@ class Bench:
             nominations=self.nominations,
             budgets=self.budgets,
             evictions=self.evictions,
+            release=release,
         )
         self.plugin = DefaultPreemption(self.handle, DefaultPreemptionArgs(percentage, absolute))
         fit = Fit(self.handle)

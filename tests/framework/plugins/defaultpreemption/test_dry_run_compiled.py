@@ -14,6 +14,7 @@ from kscheduler._fast import PodRequest, Verdicts
 from kscheduler.api.objects import LabelSelector, Node, Pod, TopologySpreadConstraint
 from kscheduler.cache.cache import Cache
 from kscheduler.config.load import default_config
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
 from kscheduler.framework.interface import Handle, Plugin, ProfileHandle
@@ -46,7 +47,7 @@ async def _no_bind(pod: PodInfo, node: str) -> None:
 class Cluster:
     """The default profile on a table of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, release: Release = RELEASE_1_36) -> None:
         self.cache = Cache()
         self.nominations = Nominations()
         self.budgets = DisruptionBudgets()
@@ -59,6 +60,7 @@ class Cluster:
             nominations=self.nominations,
             budgets=self.budgets,
             evictions=NotedEvictions(),
+            release=release,
         )
         points: dict[str, list[tuple[Plugin, int]]] = build(default_config().profiles[0], self.handle)
         self._pre_filter = [plugin for plugin, _ in points["preFilter"]]
@@ -127,7 +129,7 @@ def important(draw: st.DrawFn, name: str, node: str = "", lowest: int = 0, highe
 
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[Cluster, PodInfo]:
-    cluster = Cluster()
+    cluster = Cluster(draw(st.sampled_from([RELEASE_1_36, RELEASE_1_37])))
     count = draw(st.integers(1, 6))
     for index in range(count):
         kind = roomy if draw(st.integers(0, 5)) else nodes
@@ -168,7 +170,7 @@ class Crowded:
 
     def __init__(self, seed: int) -> None:
         self._rng = random.Random(seed)
-        self.cluster = Cluster()
+        self.cluster = Cluster(self._pick(RELEASE_1_36, RELEASE_1_37))
         self._count = self._rng.randint(3, 6)
         for index in range(self._count):
             node = make_node(f"node{index}").label("kubernetes.io/hostname", f"node{index}")

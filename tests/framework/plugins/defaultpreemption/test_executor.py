@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from kscheduler.api.objects import Pod
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.errors import APIError
 from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate
 from kscheduler.framework.plugins.defaultpreemption.executor import ACCEPTED_S, Executor, is_ending_for_preemption
@@ -25,8 +26,8 @@ MESSAGE = "mine: preempting to accommodate a higher priority pod"
 class Stage:
     """A preemption of these victims on n1, begun but not carried out."""
 
-    def __init__(self, *victims: PodBuilder) -> None:
-        self.bench = Bench()
+    def __init__(self, *victims: PodBuilder, release: Release = RELEASE_1_36) -> None:
+        self.bench = Bench(release=release)
         self.bench.nodes("n1")
         self.evictions = self.bench.evictions
         self.executor = Executor(self.bench.handle, "DefaultPreemption")
@@ -394,6 +395,22 @@ def test_a_pod_that_is_still_being_bound_is_sent_back_without_deleting_it() -> N
         assert stage.evictions.notes == [
             f"default/waiting for default/vip: Preempted by pod {PREEMPTOR.uid} on node n1 (in kube-scheduler memory).",
         ]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("release", [RELEASE_1_36, RELEASE_1_37])
+@pytest.mark.parametrize("in_memory", ["first", "last"])
+def test_a_last_victim_that_is_only_sent_back_lets_the_pod_try_at_once_in_1_37(
+    release: Release, in_memory: str
+) -> None:
+    async def scenario() -> None:
+        stage = Stage(make_pod("first").uid("first"), make_pod("last").uid("last"), release=release)
+        stage.evictions.in_memory.add(in_memory)
+        await stage.carry_out()
+        expected = [PREEMPTOR.uid] if in_memory == "last" and release is RELEASE_1_37 else []
+        assert stage.evictions.tried_again == expected
+        assert not stage.holds()
 
     run(scenario())
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from msgspec.structs import replace
 
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, ClusterEvent, Registration, matches
-from kscheduler.framework.interface import PostFilterResult
+from kscheduler.framework.interface import Handle, PostFilterResult
 from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate
+from kscheduler.framework.plugins.defaultpreemption.dry_run import DryRun, WhatIfDryRun
+from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
 from kscheduler.framework.status import Code, Status, error_status, unresolvable, unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
@@ -89,6 +92,47 @@ def test_a_nominated_node_that_became_impossible_or_vanished_is_given_up(bench: 
     assert bench.chosen(critical().nominated_node("n1"), tainted) == "n2"
     assert bench.chosen(critical().nominated_node("n9"), tainted) == "n2"
     assert bench.chosen(critical().nominated_node("n1"), {"n2": NO_ROOM}) == "n2"
+
+
+@pytest.mark.parametrize(
+    ("release", "text"),
+    [
+        (RELEASE_1_36, ""),
+        (RELEASE_1_37, " preemption: found a potential placement for pod on node n1, preempting 2 victims"),
+    ],
+)
+def test_a_preemption_is_reported_in_1_37(release: Release, text: str) -> None:
+    bench = Bench(release=release)
+    bench.nodes("n1")
+    for name in ("one", "other"):
+        bench.place(make_pod(name).priority(1).req(cpu="2"), "n1")
+    info = PodInfo(critical().obj())
+    bench.evictions.pods[info.key] = info.pod
+    rejection = bench.with_post_filter().schedule_pod(CycleState(), info)
+    for work in bench.evictions.work:
+        work.close()
+    assert isinstance(rejection, Rejection)
+    assert rejection.nomination == "n1"
+    assert rejection.status.message == f"0/1 nodes are available: 1 Insufficient cpu.{text}"
+
+
+@pytest.mark.parametrize(("release", "violations"), [(RELEASE_1_36, 2), (RELEASE_1_37, 1)])
+@pytest.mark.parametrize("form", [WhatIfDryRun, CompiledDryRun])
+def test_budgets_behind_an_overdrawn_one_are_left_in_1_37(
+    release: Release, violations: int, form: Callable[[Handle], DryRun]
+) -> None:
+    bench = Bench(release=release)
+    bench.nodes("n1")
+    bench.budgets.set(budget("none", 0, {"app": "both"}))
+    bench.budgets.set(budget("one", 1, {"tier": "web"}))
+    both = make_pod("both").label(app="both", tier="web").priority(2).req(cpu="2")
+    bench.place(both, "n1")
+    bench.place(make_pod("web").label(tier="web").priority(1).req(cpu="2"), "n1")
+    pod, state = PodInfo(critical().obj()), CycleState()
+    bench.framework.schedule_pod(state, pod)
+    (found,) = form(bench.handle).search(state, pod, list(bench.cache.table), 1).candidates
+    assert [victim.pod.metadata.name for victim in found.victims] == ["both", "web"]
+    assert found.violations == violations
 
 
 def test_the_pod_as_it_is_now_counts(bench: Bench) -> None:

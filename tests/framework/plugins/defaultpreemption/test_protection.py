@@ -12,12 +12,12 @@ from tests.framework.plugins.defaultpreemption.fakes import budget
 FOO = {"app": "foo"}
 
 
-def violating(pods: list[PodBuilder], *budgets: PodDisruptionBudget) -> list[str]:
+def violating(pods: list[PodBuilder], *budgets: PodDisruptionBudget, stops: bool = False) -> list[str]:
     known = DisruptionBudgets()
     for each in budgets:
         known.set(each)
     victims = [PodInfo(pod.obj()) for pod in pods]
-    hit, others = split(victims, known)
+    hit, others = split(victims, known, stops_at_overdrawn=stops)
     order = [victim.key for victim in victims]
     assert sorted([*hit, *others], key=lambda victim: order.index(victim.key)) == victims
     for group in (hit, others):
@@ -42,10 +42,13 @@ def test_a_pod_whose_eviction_is_counted_already_uses_nothing_up() -> None:
     assert violating([foo("a"), foo("b")], budget("one", 1, FOO, disrupted=("other",))) == ["b"]
 
 
-def test_every_budget_that_covers_a_pod_is_charged_even_when_one_refuses() -> None:
+@pytest.mark.parametrize("stops", [False, True])
+def test_budgets_behind_one_that_refuses_are_charged_unless_it_stops_there(stops: bool) -> None:
     both = make_pod("both").label(app="foo", tier="web")
     web = make_pod("web").label(tier="web")
-    assert violating([both, web], budget("foo", 0, FOO), budget("web", 1, {"tier": "web"})) == ["both", "web"]
+    refuses, allows = budget("foo", 0, FOO), budget("web", 1, {"tier": "web"})
+    assert violating([both, web], refuses, allows, stops=stops) == (["both"] if stops else ["both", "web"])
+    assert violating([both, web], allows, refuses, stops=stops) == ["both", "web"]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kscheduler._fast import FEASIBLE, Scores, Verdicts
 from kscheduler.api.pod_affinity import has_preferred_terms
 from kscheduler.cache.cache import Cache
+from kscheduler.config.releases import RELEASES
 from kscheduler.config.types import InterPodAffinityArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
@@ -40,7 +41,9 @@ class Cluster:
     def __init__(self, data: st.DataObject) -> None:
         self._draw = data.draw
         self.cache = Cache()
-        self.handle = Handle(self.cache.table, random.Random(0), bind_nothing)
+        release = self._draw(st.sampled_from(list(RELEASES.values())))
+        self.quirk = release.matches_selectors_without_labels
+        self.handle = Handle(self.cache.table, random.Random(0), bind_nothing, release=release)
         self.args = InterPodAffinityArgs(
             hard_pod_affinity_weight=self._draw(st.sampled_from([0, 1, 50])),
             ignore_preferred_terms_of_existing_pods=self._draw(st.booleans()),
@@ -89,7 +92,7 @@ class Cluster:
 
     def check_filter(self, pod: PodInfo) -> None:
         state, table = CycleState(), self.cache.table
-        own = own_terms(pod.affinity, self.handle.namespaces)
+        own = own_terms(pod.affinity, self.handle.namespaces, matches_selectors_without_labels=self.quirk)
         walk = FilterWalk.of(pod, own, table, self.handle.namespaces)
         is_skipped = self.plugin.pre_filter(state, pod)[1] == SKIP
         assert is_skipped == (not own.affinity and not own.anti_affinity and not walk.existing)
@@ -110,7 +113,7 @@ class Cluster:
 
     def check_score(self, pod: PodInfo) -> None:
         state, table = CycleState(), self.cache.table
-        own = own_terms(pod.affinity, self.handle.namespaces)
+        own = own_terms(pod.affinity, self.handle.namespaces, matches_selectors_without_labels=self.quirk)
         pairs = score_by_pair(pod, own, table, self.handle.namespaces, self.args.hard_pod_affinity_weight)
         is_ignored = self.args.ignore_preferred_terms_of_existing_pods and not has_preferred_terms(pod.pod)
         is_skipped = code_of(self.plugin.pre_score(state, pod)) is Code.SKIP

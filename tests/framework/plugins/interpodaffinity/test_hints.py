@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kscheduler.api.objects import LabelSelector, Pod, SelectorRequirement
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, RELEASES, Release
 from kscheduler.framework.plugins.interpodaffinity import hints as hints_module
 from kscheduler.framework.plugins.interpodaffinity.hints import Hints
 from kscheduler.snapshot.namespaces import Namespaces
@@ -13,14 +16,18 @@ WAITING = make_pod("waiting").label(**DB)
 
 
 def after_pod(
-    waiting: PodBuilder, old: PodBuilder | None, new: PodBuilder | None, namespaces: Namespaces | None = None
+    waiting: PodBuilder,
+    old: PodBuilder | None,
+    new: PodBuilder | None,
+    namespaces: Namespaces | None = None,
+    release: Release = RELEASE_1_36,
 ) -> bool:
-    made = Hints(namespaces or Namespaces(), tuple)
+    made = Hints(namespaces or Namespaces(), tuple, release)
     return made.after_pod(waiting.obj(), old and old.obj(), new and new.obj())
 
 
 def after_node(waiting: PodBuilder, old: NodeBuilder | None, new: NodeBuilder, *shunning: str) -> bool:
-    return Hints(Namespaces(), lambda: shunning).after_node(waiting.obj(), old and old.obj(), new.obj())
+    return Hints(Namespaces(), lambda: shunning, RELEASE_1_36).after_node(waiting.obj(), old and old.obj(), new.obj())
 
 
 def on_node(labels: dict[str, str], namespace: str = "default") -> PodBuilder:
@@ -43,12 +50,29 @@ def test_the_last_of_a_series_wakes_the_next_first_one_when_it_goes() -> None:
     assert not after_pod(WAITING.pod_affinity("zone", WEB), on_node(WEB), None)
 
 
-def test_a_pod_that_one_term_of_anti_affinity_shuns_wakes_when_it_goes_or_is_no_longer_one() -> None:
+@pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
+def test_a_pod_that_the_anti_affinity_excludes_wakes_when_it_goes_or_is_no_longer_excluded(release: Release) -> None:
+    waiting = WAITING.pod_anti_affinity("zone", WEB)
+    assert after_pod(waiting, on_node(WEB), None, release=release)
+    assert not after_pod(waiting, on_node(DB), None, release=release)
+    assert after_pod(waiting, on_node(WEB), on_node(DB), release=release)
+    assert not after_pod(waiting, None, on_node(WEB), release=release)
+
+
+@pytest.mark.parametrize(("release", "by_one_term"), [(RELEASE_1_36, False), (RELEASE_1_37, True)])
+def test_of_several_terms_all_must_have_excluded_the_pod_in_1_36_and_any_in_1_37(
+    release: Release, by_one_term: bool
+) -> None:
     waiting = WAITING.pod_anti_affinity("zone", WEB).pod_anti_affinity("zone", {"tier": "x"})
-    assert after_pod(waiting, on_node(WEB), None)
-    assert not after_pod(waiting, on_node(DB), None)
-    assert after_pod(waiting, on_node(WEB), on_node(DB))
-    assert not after_pod(waiting, None, on_node(WEB))
+    both = {**WEB, "tier": "x"}
+    assert after_pod(waiting, on_node(WEB), None, release=release) is by_one_term
+    assert after_pod(waiting, on_node(WEB), on_node(DB), release=release) is by_one_term
+    assert after_pod(waiting, on_node(both), None, release=release)
+    assert after_pod(waiting, on_node(both), on_node(DB), release=release)
+    # One of two terms still excludes it: then all no longer do, but any does.
+    assert after_pod(waiting, on_node(both), on_node(WEB), release=release) is not by_one_term
+    shunning = on_node(WEB).pod_anti_affinity("zone", DB).pod_anti_affinity("zone", WEB)
+    assert after_pod(WAITING, shunning, None, release=release) is by_one_term
 
 
 def test_a_pod_that_shuns_the_waiting_one_wakes_it_when_it_goes() -> None:
@@ -90,7 +114,7 @@ def test_a_node_that_moves_in_a_topology_in_question_wakes() -> None:
 
 
 def test_compiled_terms_are_remembered_for_the_same_object_only_and_within_bounds() -> None:
-    made = Hints(Namespaces(), tuple)
+    made = Hints(Namespaces(), tuple, RELEASE_1_36)
     changed = WAITING.pod_affinity("zone", DB).obj()
     assert made.after_pod(WAITING.pod_affinity("zone", WEB).obj(), None, on_node(WEB).obj())
     assert not made.after_pod(changed, None, on_node(WEB).obj())

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kscheduler.api.objects import LabelSelector, SelectorRequirement
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.config.types import InterPodAffinityArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
@@ -23,10 +24,10 @@ ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
-def bench(hard_weight: int = 1, ignores: bool = False) -> Bench:
+def bench(hard_weight: int = 1, ignores: bool = False, release: Release = RELEASE_1_36) -> Bench:
     """Nodes a1, a2 in zone a, b1 in zone b, and none without a zone."""
     args = InterPodAffinityArgs(hard_pod_affinity_weight=hard_weight, ignore_preferred_terms_of_existing_pods=ignores)
-    made = Bench.of(lambda handle: InterPodAffinity(handle, args))
+    made = Bench.of(lambda handle: InterPodAffinity(handle, args), release=release)
     for name, zone in (("a1", "a"), ("a2", "a"), ("b1", "b")):
         made.node(make_node(name).label(zone=zone))
     made.node(make_node("none"))
@@ -163,22 +164,36 @@ def test_a_namespace_that_changes_its_labels_is_seen_by_own_and_others_terms() -
     assert len(made.feasible(own)) == 4
 
 
-def test_a_namespace_nobody_reported_is_one_without_labels() -> None:
+ALL = ["a1", "a2", "b1", "none"]
+
+
+@pytest.mark.parametrize(("release", "own"), [(RELEASE_1_36, ["b1", "none"]), (RELEASE_1_37, ALL)])
+def test_a_namespace_nobody_reported_is_one_without_labels_and_in_1_37_none_for_own_terms(
+    release: Release, own: list[str]
+) -> None:
     absent = LabelSelector(match_expressions=[SelectorRequirement("team", "DoesNotExist")])
-    made = bench()
+    made = bench(release=release)
     made.place(web("old", "shop").pod_anti_affinity("zone", DB, namespace_selector=absent), "a1")
     assert made.feasible(make_pod("p", "back").label(**DB)) == ["b1", "none"]
-    assert made.feasible(make_pod("p").pod_anti_affinity("zone", WEB, namespace_selector=absent)) == ["b1", "none"]
+    assert made.feasible(make_pod("p").pod_anti_affinity("zone", WEB, namespace_selector=absent)) == own
 
 
-def test_a_selector_that_no_labels_satisfy_means_all_namespaces_in_own_terms_only() -> None:
+@pytest.mark.parametrize(("release", "own"), [(RELEASE_1_36, ["b1", "none"]), (RELEASE_1_37, ALL)])
+def test_a_selector_that_no_labels_satisfy_means_all_namespaces_in_own_terms_of_1_36_only(
+    release: Release, own: list[str]
+) -> None:
     absent = LabelSelector(match_expressions=[SelectorRequirement("team", "DoesNotExist")])
-    made = bench()
+    made = bench(release=release)
     for name in ("shop", "back"):
         made.handle.namespaces.set(name, {"team": "x"})
     made.place(web("old", "shop").pod_anti_affinity("zone", DB, namespace_selector=absent), "a1")
-    assert len(made.feasible(make_pod("p", "back").label(**DB))) == 4
+    assert made.feasible(make_pod("p", "back").label(**DB)) == ALL
+    assert made.feasible(make_pod("p").pod_anti_affinity("zone", WEB, namespace_selector=absent)) == own
+    preferring = make_pod("p").preferred_pod_affinity(5, "zone", WEB, namespace_selector=absent)
+    assert (made.scores(preferring)["a1"] > 0) is (release is RELEASE_1_36)
+    made.handle.namespaces.set("shop", {})
     assert made.feasible(make_pod("p").pod_anti_affinity("zone", WEB, namespace_selector=absent)) == ["b1", "none"]
+    assert made.scores(preferring)["a1"] > 0
 
 
 # --- skip and bad input ---

@@ -1,12 +1,20 @@
 from __future__ import annotations
 
+import random
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
+from kscheduler.api.objects import ContainerStatus, Pod, ResourceRequirements
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.errors import DecodeError
+from kscheduler.framework.interface import Handle
+from kscheduler.framework.plugins.noderesources.fit import Fit
 from kscheduler.framework.plugins.noderesources.hints import Hints, Request, RequestIndex
 from kscheduler.snapshot.devices import Devices
+from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
@@ -148,3 +156,20 @@ def test_keys_are_what_the_hints_look_at() -> None:
     pod = PodInfo(WAITING.req(cpu="2", memory="1", **{GPU: "0"}).obj())
     assert HINTS.for_nodes.key(pod) == (("cpu", 2000), ("memory", 1))
     assert HINTS.for_pods.key(pod) == frozenset({"cpu", "memory"})
+
+
+@pytest.mark.parametrize(("release", "wakes"), [(RELEASE_1_36, True), (RELEASE_1_37, False)])
+def test_a_resized_pod_requests_less_by_the_sums_of_the_release(release: Release, wakes: bool) -> None:
+    handle = Handle(table=NodeTable(), rng=random.Random(0), release=release)
+    old, new = resized(PLACED, "500m", "3"), resized(PLACED, "2", "1500m")
+    assert Fit(handle)._hints.after_pod(WAITING.obj(), old, new) is wakes
+    assert Fit(handle)._hints.after_pod(WAITING.obj(), old, resized(PLACED, "500m", "1"))
+
+
+def resized(pod: PodBuilder, *cpus: str) -> Pod:
+    made = pod.req(cpu="1").container(cpu="1").obj()
+    statuses = [
+        ContainerStatus(f"c{number}", ResourceRequirements(requests={"cpu": cpu}), {"cpu": "1"})
+        for number, cpu in enumerate(cpus)
+    ]
+    return replace(made, status=replace(made.status, container_statuses=statuses))

@@ -31,7 +31,7 @@ def test_what_is_registered() -> None:
     assert labels == {
         "storage.k8s.io/CSINodeAdd": True,
         "storage.k8s.io/CSINodeUpdate": False,
-        "PodDelete": False,
+        "AssignedPodDelete": False,
         "PersistentVolumeClaimAdd": False,
         "storage.k8s.io/VolumeAttachmentDelete": False,
     }

@@ -11,6 +11,7 @@ from kscheduler.api.objects import (
     VsphereVolume,
 )
 from kscheduler.api.storage import PersistentVolumeSpec
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, RELEASES, Release
 from kscheduler.framework.plugins.nodevolumelimits.plugin import REASON, NodeVolumeLimits
 from kscheduler.framework.status import Code
 from kscheduler.snapshot.pod_info import PodInfo
@@ -20,6 +21,7 @@ from tests.support.storage import (
     EBS,
     attachment,
     claim,
+    csi_driver,
     csi_node,
     csi_volume,
     ephemeral,
@@ -38,9 +40,9 @@ def ebs(volume_id: str) -> Volume:
     return Volume(aws_elastic_block_store=AWSElasticBlockStore(volume_id))
 
 
-def bench(**limits: int | None) -> Bench:
+def bench(release: Release = RELEASE_1_36, **limits: int | None) -> Bench:
     """Node n1 with a limit for EBS and perhaps others; node n2 without a CSINode. Claims a to d are bound."""
-    made = Bench.of(NodeVolumeLimits)
+    made = Bench.of(NodeVolumeLimits, release=release)
     made.nodes("n1", "n2")
     made.handle.volumes.set_csi_node(csi_node("n1", {EBS: limits.get("ebs", 2), OTHER: limits.get("other")}))
     for name in "abcd":
@@ -366,3 +368,62 @@ def test_a_row_is_read_again_only_after_a_change_of_what_it_was_read_from(monkey
     made.cache.set_pod(PodInfo(with_claims(make_pod("more"), "c").node("m7").obj()))
     made.schedule(pod("b"))
     assert read == ["m7"]
+
+
+# --- drivers that must be installed -------------------------------------------------------------------------------
+
+
+def _statuses(made: Bench, tried: PodBuilder) -> dict[str, tuple[Code, tuple[str, ...]]]:
+    found = made.reject(tried).diagnosis.node_statuses()
+    return {node: (status.code, status.reasons) for node, status in found.items()}
+
+
+MISSING = f"{EBS} CSI driver is not installed on the node"
+
+
+@pytest.mark.parametrize(("release", "nodes"), [(RELEASE_1_36, ["n1", "n2", "n3"]), (RELEASE_1_37, ["n1"])])
+def test_in_1_37_a_driver_may_ask_for_nodes_where_it_is_installed(release: Release, nodes: list[str]) -> None:
+    made = bench(release)
+    made.nodes("n3")
+    made.handle.volumes.set_csi_node(csi_node("n3", {OTHER: None}))
+    made.handle.volumes.set_csi_driver(csi_driver(EBS, must_be_there=True))
+    assert made.feasible(pod("a")) == nodes
+    made.handle.volumes.set_csi_node(csi_node("n3", {OTHER: None, EBS: None}))
+    assert made.feasible(pod("a")) == sorted({*nodes, "n3"})
+    made.handle.volumes.remove_csi_node("n3")
+    assert made.feasible(pod("a")) == nodes
+
+
+def test_a_node_without_the_driver_is_no_help_before_its_limits_are_counted() -> None:
+    made = bench(RELEASE_1_37, ebs=0)
+    made.handle.volumes.set_csi_driver(csi_driver(EBS, must_be_there=True))
+    expected = {"n1": (Code.UNSCHEDULABLE, (REASON,)), "n2": (Code.UNSCHEDULABLE, (MISSING,))}
+    assert _statuses(made, pod("a")) == expected
+
+
+def test_of_several_drivers_the_first_that_is_missing_is_named() -> None:
+    made = bench(RELEASE_1_37)
+    bind(made, "x", OTHER)
+    for driver in (EBS, OTHER):
+        made.handle.volumes.set_csi_driver(csi_driver(driver, must_be_there=True))
+    made.handle.volumes.set_csi_node(csi_node("n1", {EBS: 2}))
+    expected = {
+        "n1": (Code.UNSCHEDULABLE, (f"{OTHER} CSI driver is not installed on the node",)),
+        "n2": (Code.UNSCHEDULABLE, (MISSING,)),
+    }
+    assert _statuses(made, pod("a", "x")) == expected
+
+
+@pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
+@pytest.mark.parametrize("asks", [None, False])
+def test_a_driver_that_does_not_ask_may_be_missing(release: Release, asks: bool | None) -> None:
+    made = bench(release)
+    made.handle.volumes.set_csi_driver(csi_driver(EBS, must_be_there=asks))
+    assert made.feasible(pod("a")) == ["n1", "n2"]
+
+
+def test_in_tree_volumes_need_no_driver_on_a_node_without_a_csi_node() -> None:
+    made = bench(RELEASE_1_37)
+    made.handle.volumes.set_csi_driver(csi_driver(EBS, must_be_there=True))
+    made.handle.volumes.set_csi_node(csi_node("n1", {OTHER: None}))
+    assert made.feasible(with_volumes(make_pod("p"), ebs("vol-1"))) == ["n2"]

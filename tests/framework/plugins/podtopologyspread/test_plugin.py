@@ -7,9 +7,17 @@ import pytest
 from msgspec.structs import replace
 
 from kscheduler.api.objects import LabelSelector, Pod, SelectorRequirement, TopologySpreadConstraint
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.framework.algorithm import Decision, Rejection
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import NODE_DELETE, Action, ClusterEvent, EventResource, matches
+from kscheduler.framework.events import (
+    NODE_DELETE,
+    Action,
+    ClusterEvent,
+    EventResource,
+    complete_registrations,
+    matches,
+)
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.podtopologyspread.plugin import MISSING_REASON, REASON, PodTopologySpread
 from kscheduler.framework.status import Code
@@ -270,14 +278,22 @@ def test_a_constraint_that_makes_no_sense_is_the_pods_status(
     assert found == f"0/3 nodes are available: spec.topologySpreadConstraints[1].{message}."
 
 
-def test_events_that_help_are_those_of_pods_labels_tolerations_and_nodes() -> None:
-    registered = Cluster().plugin.events_to_register()
+@pytest.mark.parametrize(
+    ("release", "itself"),
+    [(RELEASE_1_36, EventResource.UNSCHEDULABLE_POD), (RELEASE_1_37, EventResource.TARGET_POD)],
+    ids=["1.36", "1.37"],
+)
+def test_events_that_help_are_those_of_pods_labels_tolerations_and_nodes(
+    release: Release, itself: EventResource
+) -> None:
+    registered = complete_registrations(Cluster().plugin.events_to_register(), release)
 
     def helps(resource: EventResource, action: Action) -> bool:
         return any(matches(registration.event, ClusterEvent(resource, action)) for registration in registered)
 
     assert helps(EventResource.ASSIGNED_POD, Action.DELETE)
-    assert helps(EventResource.UNSCHEDULABLE_POD, Action.UPDATE_POD_TOLERATION)
+    assert helps(itself, Action.UPDATE_POD_TOLERATION)
+    assert helps(itself, Action.DELETE) is not release.splits_pod_events
     assert helps(EventResource.NODE, Action.UPDATE_NODE_LABEL)
     assert not helps(EventResource.NODE, Action.UPDATE_NODE_ALLOCATABLE)
     assert any(matches(registration.event, NODE_DELETE) for registration in registered)

@@ -1,0 +1,101 @@
+"""Parses --feature-gates, and applies it to a release with kube-scheduler's rules and words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from kscheduler.config.decode import aggregate
+from kscheduler.config.feature_gates import ALPHA, BETA, GA, SWITCHABLE
+from kscheduler.config.known_gates import DEPRECATED, KnownGate, known_gates
+from kscheduler.config.releases import Release
+from kscheduler.errors import ConfigError
+
+COMPONENT: Final = "kube"  # the only component that has gates here
+ALL: Final = {"AllAlpha": ALPHA, "AllBeta": BETA}  # gate that sets all gates of a stage that are not set themselves
+
+_TRUE = ("1", "t", "T", "true", "TRUE", "True")
+_FALSE = ("0", "f", "F", "false", "FALSE", "False")
+
+
+def parse_gates(texts: Iterable[str]) -> dict[str, bool]:
+    """Return the settings in the values of the flag, such as "Name=true,kube:Other=false"; later ones count.
+
+    Raises ConfigError. Whether the names exist depends on the release: see `with_settings`.
+    """
+    settings: dict[str, bool] = {}
+    components = set()
+    for pair in (pair for text in texts for pair in text.split(",") if pair):
+        component, colon, setting = pair.partition(":")
+        if not colon:
+            component, setting = "", pair
+        components.add(component.strip())
+        name, equals, value = setting.partition("=")
+        name, value = name.strip(), value.strip()
+        if not equals:
+            raise ConfigError(f"missing bool value for {name}")
+        if value not in (*_TRUE, *_FALSE):
+            raise ConfigError(
+                f'invalid value of {name}={value}, err: strconv.ParseBool: parsing "{value}": invalid syntax'
+            )
+        settings[name] = value in _TRUE
+    if components == {"", COMPONENT}:
+        raise ConfigError(
+            "set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use"
+        )
+    if unknown := sorted(components - {"", COMPONENT}):
+        raise ConfigError(f"component not registered: {unknown[0]}")
+    return settings
+
+
+def with_settings(release: Release, settings: Mapping[str, bool]) -> tuple[Release, tuple[str, ...]]:
+    """Return the release with its gates set, and warnings about settings that do less than they seem to.
+
+    Raises ConfigError, worded as by kube-scheduler, for a gate that the release does not have or that is locked.
+    """
+    if not settings:
+        return release, ()
+    known = known_gates(release.version)
+    _check(known, settings)
+    in_force = {gate.name: gate.is_on for gate in release.features}
+    switched = {name: value for name, value in _expanded(known, settings).items() if name in SWITCHABLE}
+    warnings = []
+    for name, value in settings.items():
+        if name in SWITCHABLE or name in ALL:
+            continue
+        gate = known[name]
+        if value != in_force.get(name, gate.is_on):
+            reason = "kscheduler has one behaviour" if name in in_force else "it is of other parts of Kubernetes"
+            warnings.append(f"{_shown(name, value)} has no effect: {reason}")
+        elif gate.stage in (GA, DEPRECATED):
+            stage = "GA" if gate.stage == GA else "deprecated"
+            warnings.append(
+                f"{_shown(name, value)}: setting {stage} feature gate. It will be removed in a future release."
+            )
+    return release.with_gates(switched), tuple(warnings)
+
+
+def _check(known: Mapping[str, KnownGate], settings: Mapping[str, bool]) -> None:
+    faults = []
+    for name, value in settings.items():
+        if name in ALL:
+            continue
+        if name not in known:
+            raise ConfigError(f"unrecognized feature gate: {name}")
+        gate = known[name]
+        if gate.is_locked and value != gate.is_on:
+            locked = str(gate.is_on).lower()
+            faults.append(f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {locked}")
+    if faults:
+        raise ConfigError(aggregate(faults))
+
+
+def _expanded(known: Mapping[str, KnownGate], settings: Mapping[str, bool]) -> dict[str, bool]:
+    """Return the settings with those of all gates that AllAlpha and AllBeta set."""
+    by_stage = {ALL[name]: value for name, value in settings.items() if name in ALL}
+    staged = {name: by_stage[gate.stage] for name, gate in known.items() if gate.stage in by_stage}
+    return {**staged, **settings}
+
+
+def _shown(name: str, value: bool) -> str:
+    return f"--feature-gates {name}={str(value).lower()}"
