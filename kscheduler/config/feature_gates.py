@@ -13,7 +13,7 @@ ALPHA: Final = "ALPHA"
 
 
 # Gates whose behaviour is implemented for both settings: --feature-gates switches them.
-SWITCHABLE: Final = frozenset({"StorageCapacityScoring", "VolumeLimitScaling"})
+SWITCHABLE: Final = frozenset({"DRADeviceTaintRules", "StorageCapacityScoring", "VolumeLimitScaling"})
 
 
 class FeatureGate(NamedTuple):

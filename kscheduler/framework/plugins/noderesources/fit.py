@@ -69,9 +69,7 @@ class Fit:
         self._ignored_groups = ignored_groups
         self._devices = handle.devices
         self._release = handle.release
-        self._hints = Hints(
-            self._is_ignored, self._devices, sums_resizes_apart=handle.release.sums_resizes_apart
-        )
+        self._hints = Hints(self._is_ignored, self._devices, sums_resizes_apart=handle.release.sums_resizes_apart)
 
     # --- filter ---
 

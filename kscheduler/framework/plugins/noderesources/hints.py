@@ -28,7 +28,9 @@ class Hints:
     `sums_resizes_apart`: how pods that are resized in place count; see `api.resources.pod_resources`.
     """
 
-    def __init__(self, is_ignored: Callable[[str], bool], devices: Devices, *, sums_resizes_apart: bool = False) -> None:
+    def __init__(
+        self, is_ignored: Callable[[str], bool], devices: Devices, *, sums_resizes_apart: bool = False
+    ) -> None:
         self._is_ignored = is_ignored
         self._devices = devices
         self._sums_resizes_apart = sums_resizes_apart
