@@ -335,7 +335,8 @@ def _canonical(quantity: Quantity) -> str:
         units = _units_shown_binary(quantity)
         if units is not None:
             power = 0
-            while units % 1024 == 0:
+            is_smallest = units == _MIN_INT64 and not quantity.big  # Go cannot negate it, and so not shorten it
+            while units % 1024 == 0 and not is_smallest:
                 units //= 1024
                 power += 1
             return _to_text(units) + _SUFFIX_OF_1024.get(power, "")

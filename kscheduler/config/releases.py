@@ -60,6 +60,10 @@ class Release:
     wakes_gated_by_wildcard: bool
     nominates_gated: bool  # a gated pod keeps the room of the nominated node in its status from the beginning
 
+    # Dynamic resource allocation.
+    devices: DeviceRules  # how devices are allocated
+    empty_taint_selector_matches: bool  # a DeviceTaintRule without a selector applies to all devices
+
     # Documents and metrics.
     queue_counts_entities: bool = False  # metrics and dumps of the queue count pods and pod groups as entities
     has_informer_metrics: bool = False
@@ -150,6 +154,8 @@ RELEASE_1_36 = Release(
 RELEASE_1_37 = Release(
     version="1.37",
     features=FEATURES_1_37,
+    devices=DEVICE_RULES_1_37,
+    empty_taint_selector_matches=False,
     extension_points=POINTS_1_37,
     points=PLUGINS_1_37,
     queue_counts_entities=True,

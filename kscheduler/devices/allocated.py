@@ -43,7 +43,7 @@ class AllocatedState:
             self.devices.add(device)
             return
         self.shares.add((device, result.share_id))
-        if result.consumed_capacity is None:
+        if not result.consumed_capacity:
             return
         consumed = self.capacity.setdefault(device, {})
         for name, raw in result.consumed_capacity.items():

@@ -8,16 +8,15 @@ from kscheduler.api.devices import AllocationResult, DeviceClass, DeviceRequest,
 from kscheduler.api.objects import Node
 from kscheduler.config.releases import Release
 from kscheduler.devices.allocated import AllocatedState
-from kscheduler.devices.capacity import CapacityRules
 from kscheduler.devices.constraints import Constraint, compile_constraint
 from kscheduler.devices.counters import AvailableCounters
 from kscheduler.devices.errors import AllocationError, PoolError, SearchStopped
 from kscheduler.devices.requests import Requests, Variant, show_claim
 from kscheduler.devices.results import make_allocation
-from kscheduler.devices.search import MAX_RESULTS, ClaimWants, Features, Search, Want
+from kscheduler.devices.search import MAX_RESULTS, ClaimWants, Search, Want
 from kscheduler.devices.selection import Selectors
 from kscheduler.devices.slice_index import NodePools, SliceIndex
-from kscheduler.devices.slices import DeviceRecord
+from kscheduler.devices.slices import ParsedDevice
 
 __all__ = ["AllocationError", "Allocator", "PoolError", "SearchStopped"]
 
@@ -30,7 +29,8 @@ class Allocator:
     """Allocates in one scheduling cycle, with the devices as they are at its begin; it can be asked about many nodes.
 
     `slices`: as published, with the taints of DeviceTaintRules. An index of them that is kept from cycle to cycle saves
-    reading them again. `steps` counts the calls of the search's innermost function, as kube-scheduler's GetStats.
+    reading them again; it has to be of the same release. `steps` counts the calls of the search's innermost function,
+    as kube-scheduler's GetStats.
     """
 
     def __init__(
@@ -44,22 +44,13 @@ class Allocator:
         draw_share_id: Callable[[], str],
     ) -> None:
         self.steps = 0
-        self._rules = release.devices
         self._state = state
         self._index = slices if isinstance(slices, SliceIndex) else SliceIndex(release, slices)
         self._selectors = selectors
         self._draw_share_id = draw_share_id
-        self._requests = Requests(release, classes)
-        self._available = AvailableCounters(state, by_pool_name=release.devices.counters_by_pool_name)
-        self._capacity_rules = CapacityRules.of(release.devices, fractional=release.has("DRAFractionalCapacityRange"))
-        self._features = Features(
-            consumable_capacity=release.has("DRAConsumableCapacity"),
-            partitionable_devices=release.has("DRAPartitionableDevices"),
-            taints=release.has("DRADeviceTaints"),
-            binding_conditions=(
-                release.has("DRADeviceBindingConditions") and release.has("DRAResourceClaimDeviceStatus")
-            ),
-        )
+        self._features = self._index.features
+        self._requests = Requests(self._features, classes)
+        self._available = AvailableCounters(state, by_pool_name=self._features.rules.counters_by_pool_name)
         # What is the same for all nodes: (id of a claim, index of a request, of an alternative) -> (claim, variant).
         self._variants: dict[tuple[int, int, int], tuple[ResourceClaim, Variant]] = {}
 
@@ -78,8 +69,6 @@ class Allocator:
             state=self._state,
             available=self._available,
             selectors=self._selectors,
-            rules=self._rules,
-            capacity_rules=self._capacity_rules,
             features=self._features,
             draw_share_id=self._draw_share_id,
             should_stop=should_stop,
@@ -107,7 +96,7 @@ class Allocator:
                 for j in range(len(request.first_available or (None,)))
             ]
             added = min(want.count for want in wants)
-            if not self._rules.limit_counts_whole_claims and added > MAX_RESULTS - least:
+            if not self._features.rules.limit_counts_whole_claims and added > MAX_RESULTS - least:
                 raise AllocationError(
                     f"claim {show_claim(claim)}, request {request.name}: adding {added} devices exceeds the claim "
                     f"limit of {MAX_RESULTS}, with {least} already accounted for"
@@ -133,7 +122,7 @@ class Allocator:
     def _want_variant(self, variant: Variant, pools: NodePools, search: Search) -> Want:
         if not variant.wants_all:
             return Want(variant, variant.count)
-        devices: list[DeviceRecord] = []
+        devices: list[ParsedDevice] = []
         for pool in pools.pools:
             if not pool.is_usable:
                 problem = "being updated" if pool.is_incomplete else "invalid"
@@ -150,7 +139,7 @@ class Allocator:
     def _constraints_of(self, claim: ResourceClaim) -> list[Constraint]:
         constraints: list[Constraint] = []
         for i, given in enumerate(claim.spec.devices.constraints or ()):
-            constraint = compile_constraint(given, self._rules)
+            constraint = compile_constraint(given, self._features.rules)
             if constraint is None:
                 raise AllocationError(
                     f"claim {show_claim(claim)}, constraint #{i}: empty constraint (unsupported constraint type?)"
@@ -171,7 +160,7 @@ class Allocator:
                 [variants[alternatives.get((i, r), 0)].variant for r, variants in enumerate(wants[i].requests)],
                 node.metadata.name,
                 has_binding_conditions=self._features.binding_conditions,
-                repeats_claim_configs=self._rules.repeats_claim_configs,
+                repeats_claim_configs=self._features.rules.repeats_claim_configs,
             )
             for i, claim in enumerate(claims)
         ]

@@ -10,11 +10,11 @@ from typing import Protocol
 
 from kscheduler.api.devices import DeviceConstraint
 from kscheduler.config.device_rules import DeviceRules
-from kscheduler.devices.slices import UNKNOWN_VALUE, AttributeValue, DeviceRecord
+from kscheduler.devices.slices import UNKNOWN_VALUE, AttributeValue, ParsedDevice
 
 
 class Constraint(Protocol):
-    def add(self, request: str, alternative: str, device: DeviceRecord) -> bool:
+    def add(self, request: str, alternative: str, device: ParsedDevice) -> bool:
         """Return whether the device may be taken for the request, and remember it if so.
 
         `alternative`: the name of the chosen one of the request's alternatives; "" if it has none.
@@ -47,7 +47,7 @@ class MatchAttribute:
         self._value: AttributeValue | None = None
         self._count = 0
 
-    def add(self, request: str, alternative: str, device: DeviceRecord) -> bool:
+    def add(self, request: str, alternative: str, device: ParsedDevice) -> bool:
         if not _applies(self._requests, request, alternative):
             return True
         value = device.attribute(self._attribute)
@@ -75,7 +75,7 @@ class DistinctAttribute:
         self._attribute = attribute
         self._values: list[AttributeValue] = []
 
-    def add(self, request: str, alternative: str, device: DeviceRecord) -> bool:
+    def add(self, request: str, alternative: str, device: ParsedDevice) -> bool:
         if not _applies(self._requests, request, alternative):
             return True
         value = device.attribute(self._attribute)
@@ -103,7 +103,7 @@ class DistinctAttributeOfRequests:
         self._values: dict[str, AttributeValue] = {}  # request -> value
         self._count = 0
 
-    def add(self, request: str, alternative: str, device: DeviceRecord) -> bool:
+    def add(self, request: str, alternative: str, device: ParsedDevice) -> bool:
         if not _applies(self._requests, request, alternative):
             return True
         value = device.attribute(self._attribute)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kscheduler.devices.allocated import AllocatedState, DeviceID
 from kscheduler.devices.pools import Pool
-from kscheduler.devices.slices import DeviceRecord, PoolID
+from kscheduler.devices.slices import ParsedDevice, PoolID
 
 Counter = tuple[str, str]  # counter set, counter
 Amounts = dict[Counter, int]
@@ -66,7 +66,7 @@ class ConsumedCounters:
         self._available = available
         self._of_pools: dict[PoolID, Amounts] = {}
 
-    def reserve(self, device: DeviceRecord, pool: Pool) -> bool:
+    def reserve(self, device: ParsedDevice, pool: Pool) -> bool:
         """Count a device, unless a counter of its pool would be overdrawn then."""
         available = self._available.of(pool)
         consumed = self._of_pools.setdefault(self._available.key(pool.id), {})
@@ -77,9 +77,9 @@ class ConsumedCounters:
         self._take_back(device, consumed)
         return False
 
-    def release(self, device: DeviceRecord, pool: Pool) -> None:
+    def release(self, device: ParsedDevice, pool: Pool) -> None:
         self._take_back(device, self._of_pools[self._available.key(pool.id)])
 
-    def _take_back(self, device: DeviceRecord, consumed: Amounts) -> None:
+    def _take_back(self, device: ParsedDevice, consumed: Amounts) -> None:
         for counter_set, name, amount in device.consumption:
             consumed[counter_set, name] -= amount

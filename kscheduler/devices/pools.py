@@ -8,12 +8,12 @@ matter only for completeness and for the counters that their devices share.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kscheduler.api.exact_quantity import QuantityError
 from kscheduler.devices.amounts import parse_amount
 from kscheduler.devices.errors import AllocationError
-from kscheduler.devices.slices import DeviceRecord, PoolID, SliceRecord
+from kscheduler.devices.slices import ParsedDevice, ParsedSlice, PoolID
 
 Counters = Mapping[str, Mapping[str, int]]  # counter set -> counter -> amount
 
@@ -23,8 +23,11 @@ class PoolCounters:
     """The counters of a pool, and its devices that consume some, on this node or not."""
 
     totals: Counters
-    consumers: tuple[DeviceRecord, ...]
+    consumers: tuple[ParsedDevice, ...]
     fault: str = ""  # why they cannot be relied upon, "" if they can
+
+
+NO_COUNTERS = PoolCounters({}, ())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,8 +37,8 @@ class Pool:
     id: PoolID
     is_incomplete: bool = False
     fault: str = ""  # why the pool is invalid, "" if it is not
-    devices: tuple[DeviceRecord, ...] = ()  # those of slices that the node can use, by the slice's name
-    counters: PoolCounters = field(default_factory=lambda: PoolCounters({}, ()))
+    devices: tuple[ParsedDevice, ...] = ()  # those of slices that the node can use, by the slice's name
+    counters: PoolCounters = NO_COUNTERS
     has_binding_conditions: bool = False
 
     @property
@@ -55,37 +58,55 @@ def sort_pools(pools: Iterable[Pool]) -> list[Pool]:
     return sorted(pools, key=lambda pool: (pool.has_binding_conditions, pool.id))
 
 
+class Generation:
+    """The slices of one generation of a pool, and what is the same for all nodes that see it."""
+
+    __slots__ = ("_counters", "members")
+
+    def __init__(self, members: Sequence[ParsedSlice]) -> None:
+        self.members = members
+        self._counters: PoolCounters | None = None
+
+    @property
+    def counters(self) -> PoolCounters:
+        if self._counters is None:
+            self._counters = _count(self.members)
+        return self._counters
+
+
 class PoolSlices:
     """All slices of one pool, of any generation, with the pools that were built of them for nodes."""
 
-    __slots__ = ("_counters", "_kept", "has_partitions", "hides_groups", "id", "records")
+    __slots__ = ("_generations", "_kept", "has_partitions", "hides_groups", "id", "members", "with_counters")
 
-    _MAX_KEPT = 4096  # pools for nodes; nodes that use the same slices share one
+    _MAX_KEPT = 16_384  # pools for nodes; nodes that use the same slices share one
 
     def __init__(self, pool: PoolID, *, has_partitions: bool, hides_groups: bool) -> None:
         self.id = pool
         self.has_partitions = has_partitions  # is the gate DRAPartitionableDevices on?
         self.hides_groups = hides_groups  # are slices that use compatibility groups left out?
-        self.records: list[SliceRecord] = []
-        self._kept: dict[tuple[SliceRecord, ...], Pool | None] = {}
-        self._counters: dict[tuple[SliceRecord, ...], PoolCounters] = {}
+        self.members: list[ParsedSlice] = []
+        self.with_counters: list[ParsedSlice] = []  # those of the members that have counter sets
+        self._kept: dict[tuple[ParsedSlice, ...], Pool | None] = {}
+        self._generations: dict[int, Generation] = {}
 
-    def add(self, record: SliceRecord) -> None:
-        self.records.append(record)
+    def add(self, parsed: ParsedSlice) -> None:
+        self.members.append(parsed)
+        if parsed.has_counters:
+            self.with_counters.append(parsed)
         self._forget()
 
-    def remove(self, record: SliceRecord) -> None:
-        self.records.remove(record)
+    def remove(self, parsed: ParsedSlice) -> None:
+        self.members.remove(parsed)
+        if parsed.has_counters:
+            self.with_counters.remove(parsed)
         self._forget()
-
-    def _is_hidden(self, record: SliceRecord) -> bool:
-        return self.hides_groups and record.uses_compatibility_groups
 
     def _forget(self) -> None:
         self._kept.clear()
-        self._counters.clear()
+        self._generations.clear()
 
-    def seen_by_node(self, relevant: tuple[SliceRecord, ...]) -> Pool | None:
+    def seen_by_node(self, relevant: tuple[ParsedSlice, ...]) -> Pool | None:
         """Return the pool for a node that can use these slices, all of one generation; None if that is obsolete."""
         if relevant in self._kept:
             return self._kept[relevant]
@@ -94,29 +115,35 @@ class PoolSlices:
         pool = self._kept[relevant] = self._build(relevant)
         return pool
 
-    def _build(self, relevant: tuple[SliceRecord, ...]) -> Pool | None:
-        generation, expected = relevant[0].generation, relevant[0].slice_count
-        others: tuple[SliceRecord, ...] = ()
+    def _build(self, relevant: tuple[ParsedSlice, ...]) -> Pool | None:
+        number, expected = relevant[0].generation, relevant[0].slice_count
+        if not self._generations:
+            self._generations = self._sort()
+        generation = self._generations[number]
         if len(relevant) != expected:
-            if any(record.generation > generation for record in self.records):
+            if number < max(self._generations):
                 return None
-            current = [
-                record for record in self.records if record.generation == generation and not self._is_hidden(record)
-            ]
-            if len(current) != expected:
+            if len(generation.members) != expected:
                 return Pool(self.id, is_incomplete=True)
-            if len(relevant) < len(current):
-                names = {record.name for record in relevant}
-                others = tuple(record for record in current if record.name not in names)
-        return self._join(tuple(sorted(relevant, key=lambda record: record.name)), others)
+        elif len(relevant) != len(generation.members):
+            generation = Generation(relevant)  # the pool has more slices than it says, which are not looked at
+        return self._join(sorted(relevant, key=lambda parsed: parsed.name), generation)
 
-    def _join(self, relevant: tuple[SliceRecord, ...], others: tuple[SliceRecord, ...]) -> Pool:
-        with_devices = [record for record in relevant if not (self.has_partitions and record.has_counters)]
-        devices = tuple(device for record in with_devices for device in record.devices)
+    def _sort(self) -> dict[int, Generation]:
+        members: dict[int, list[ParsedSlice]] = {}
+        for parsed in self.members:
+            of_number = members.setdefault(parsed.generation, [])
+            if not (self.hides_groups and parsed.uses_compatibility_groups):
+                of_number.append(parsed)
+        return {number: Generation(each) for number, each in members.items()}
+
+    def _join(self, relevant: Sequence[ParsedSlice], generation: Generation) -> Pool:
+        with_devices = [parsed for parsed in relevant if not (self.has_partitions and parsed.has_counters)]
+        devices = tuple(device for parsed in with_devices for device in parsed.devices)
         fault = _duplicate_name(devices)
         if fault:
             return Pool(self.id, fault=fault)
-        counters = self._counters_of(relevant, others)
+        counters = generation.counters if self.has_partitions else NO_COUNTERS
         if counters.fault:
             return Pool(self.id, fault=counters.fault)
         return Pool(
@@ -126,18 +153,8 @@ class PoolSlices:
             has_binding_conditions=any(device.device.binding_conditions is not None for device in devices),
         )
 
-    def _counters_of(self, relevant: tuple[SliceRecord, ...], others: tuple[SliceRecord, ...]) -> PoolCounters:
-        """Return the counters of these slices, which are the same for all nodes of a pool with few exceptions."""
-        if not self.has_partitions:
-            return PoolCounters({}, ())
-        records = tuple(sorted((*relevant, *others), key=lambda record: record.name))
-        known = self._counters.get(records)
-        if known is None:
-            known = self._counters[records] = _count(records)
-        return known
 
-
-def _duplicate_name(devices: Sequence[DeviceRecord]) -> str:
+def _duplicate_name(devices: Sequence[ParsedDevice]) -> str:
     names: set[str] = set()
     for device in devices:
         if device.name in names:
@@ -146,10 +163,10 @@ def _duplicate_name(devices: Sequence[DeviceRecord]) -> str:
     return ""
 
 
-def _count(records: Sequence[SliceRecord]) -> PoolCounters:
+def _count(members: Sequence[ParsedSlice]) -> PoolCounters:
     totals: dict[str, dict[str, int]] = {}
-    for record in records:
-        for each in record.published.spec.shared_counters or ():
+    for parsed in members:
+        for each in parsed.published.spec.shared_counters or ():
             if each.name in totals:
                 return PoolCounters({}, (), f"duplicate counter set name {each.name}")
             try:
@@ -157,14 +174,14 @@ def _count(records: Sequence[SliceRecord]) -> PoolCounters:
                     name: parse_amount(counter.value) for name, counter in (each.counters or {}).items()
                 }
             except QuantityError as error:
-                raise AllocationError(f"ResourceSlice {record.name}, counter set {each.name}: {error}") from None
+                raise AllocationError(f"ResourceSlice {parsed.name}, counter set {each.name}: {error}") from None
     consumers = tuple(
-        device for record in records if not record.has_counters for device in record.devices if device.uses_counters
+        device for parsed in members if not parsed.has_counters for device in parsed.devices if device.uses_counters
     )
     return PoolCounters(totals, consumers, _unknown_counter(consumers, totals))
 
 
-def _unknown_counter(consumers: Iterable[DeviceRecord], totals: Counters) -> str:
+def _unknown_counter(consumers: Iterable[ParsedDevice], totals: Counters) -> str:
     for device in consumers:
         for consumed in device.device.consumes_counters or ():
             if consumed.counter_set not in totals:

@@ -17,8 +17,8 @@ from kscheduler.api.devices import (
     ResourceClaim,
 )
 from kscheduler.api.exact_quantity import Quantity, QuantityError
-from kscheduler.config.releases import Release
 from kscheduler.devices.errors import AllocationError
+from kscheduler.devices.features import Features
 
 
 def show_claim(claim: ResourceClaim) -> str:
@@ -64,21 +64,18 @@ class Variant:
 class Requests:
     """Prepares requests against the classes of one cycle."""
 
-    def __init__(self, release: Release, classes: Mapping[str, DeviceClass]) -> None:
+    def __init__(self, features: Features, classes: Mapping[str, DeviceClass]) -> None:
+        self._features = features
         self._classes = classes
-        self._has_alternatives = release.has("DRAPrioritizedList")
-        self._has_capacity = release.has("DRAConsumableCapacity")
-        self._has_admin_access = release.has("DRAAdminAccess")
-        self._refuses_derived = release.devices.refuses_derived_attributes
 
     def check(self, claim: ResourceClaim, request: DeviceRequest) -> None:
         """Raise AllocationError if a request uses a feature that is off."""
         place = f"claim {show_claim(claim)}"
-        if request.first_available and not self._has_alternatives:
+        if request.first_available and not self._features.alternatives:
             raise AllocationError(
                 f"{place}, request {request.name}: has subrequests, but the DRAPrioritizedList feature is disabled"
             )
-        if self._has_capacity:
+        if self._features.consumable_capacity:
             return
         problem = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
         if request.exactly is not None and request.exactly.capacity is not None:
@@ -125,13 +122,13 @@ class Requests:
         )
 
     def _check_content(self, wanted: ExactDeviceRequest | DeviceSubRequest, place: str) -> None:
-        if wanted.derived_attributes and self._refuses_derived:
+        if wanted.derived_attributes and self._features.rules.refuses_derived_attributes:
             raise AllocationError(f"{place}: cannot handle request with derived attributes, the feature is disabled")
         for i, selector in enumerate(wanted.selectors or ()):
             if selector.cel is None:
                 raise AllocationError(f"{place}, selector #{i}: CEL expression empty (unsupported selector type?)")
         asks_admin_access = isinstance(wanted, ExactDeviceRequest) and wanted.admin_access is not None
-        if asks_admin_access and not self._has_admin_access:
+        if asks_admin_access and not self._features.admin_access:
             raise AllocationError(f"{place}: admin access is requested, but the feature is disabled")
 
 

@@ -18,18 +18,18 @@ from dataclasses import dataclass
 
 from kscheduler.api.exact_quantity import Quantity
 from kscheduler.api.objects import Node
-from kscheduler.config.device_rules import DeviceRules
 from kscheduler.devices.allocated import AllocatedState, DeviceID, show_device
 from kscheduler.devices.amounts import amount_of
-from kscheduler.devices.capacity import CapacityError, CapacityRules, consumed_amounts
+from kscheduler.devices.capacity import CapacityError, consumed_amounts
 from kscheduler.devices.constraints import Constraint
 from kscheduler.devices.counters import AvailableCounters, ConsumedCounters
 from kscheduler.devices.errors import AllocationError, SearchStopped
+from kscheduler.devices.features import Features
 from kscheduler.devices.pools import Pool
 from kscheduler.devices.requests import Variant
-from kscheduler.devices.selection import SelectorError, Selectors
+from kscheduler.devices.selection import DeviceView, SelectorError, Selectors
 from kscheduler.devices.slice_index import NodePools
-from kscheduler.devices.slices import DeviceRecord
+from kscheduler.devices.slices import NO, UNKNOWN, YES, NodeTarget, ParsedDevice
 from kscheduler.devices.taints import are_tolerated
 from kscheduler.errors import DecodeError
 
@@ -47,23 +47,13 @@ class Outcome(enum.Enum):
     TOO_MANY = enum.auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
-    """The feature gates that the search asks for on its way."""
-
-    consumable_capacity: bool
-    partitionable_devices: bool
-    taints: bool
-    binding_conditions: bool
-
-
 @dataclass(slots=True, eq=False)
 class Want:
     """A variant on one node: how many devices, or which."""
 
     variant: Variant
     count: int
-    all_devices: Sequence[DeviceRecord] | None = None  # for allocation mode All
+    all_devices: Sequence[ParsedDevice] | None = None  # for allocation mode All
 
 
 @dataclass(slots=True, eq=False)
@@ -82,7 +72,7 @@ class Choice:
     """A device that was chosen for a request."""
 
     variant: Variant
-    device: DeviceRecord
+    device: ParsedDevice
     is_marked: bool  # as in use; shared devices are not
     reserved_in: Pool | None  # the pool whose counters it consumes
     share_id: str | None = None
@@ -137,8 +127,6 @@ class Search:
         state: AllocatedState,
         available: AvailableCounters,
         selectors: Selectors,
-        rules: DeviceRules,
-        capacity_rules: CapacityRules,
         features: Features,
         draw_share_id: Callable[[], str],
         should_stop: Callable[[], bool],
@@ -151,18 +139,17 @@ class Search:
         self._state = state
         self._available = available
         self._selectors = selectors
-        self._rules = rules
-        self._capacity_rules = capacity_rules
+        self._rules = features.rules
         self._features = features
         self._draw_share_id = draw_share_id
         self._should_stop = should_stop
         self._looked_at = 0
+        self._seen: tuple[ParsedDevice, DeviceView] | None = None  # the last device that a selector was asked about
         self._stack: list[EndOfClaim | ChoiceOfAlternative | ChoiceOfDevice] = []
         self._chosen: dict[DeviceID, set[int]] = {}  # device -> the claims it is chosen for
         self._consumed = ConsumedCounters(available)
         self._shares: dict[DeviceID, list[Mapping[str, int]]] = {}  # device -> what each chosen share of it consumes
-        self._selected: dict[tuple[Variant, DeviceRecord], bool] = {}
-        self._amounts: dict[tuple[Variant, DeviceRecord], dict[str, Quantity] | None] = {}
+        self._amounts: dict[tuple[Variant, ParsedDevice], dict[str, Quantity] | None] = {}
 
     def run(self, claims: Sequence[ClaimWants]) -> bool:
         """Fill `results` and return True, or return False if there is no solution.
@@ -281,40 +268,36 @@ class Search:
             return chosen is not None and claim in chosen
         return bool(chosen) or device in self._state.devices
 
-    def is_selectable(self, variant: Variant, device: DeviceRecord) -> bool:
+    def is_selectable(self, variant: Variant, device: ParsedDevice) -> bool:
         """Return whether a device is one that a request asks for and this node can use, in use or not."""
         if device.has_binding_conditions and not self._features.binding_conditions:
             return False
-        key = variant, device
-        known = self._selected.get(key)
-        if known is None:
-            known = self._selected[key] = self._matches_selectors(variant, device) and self._is_for_node(device)
-        return known
+        for selector in variant.selectors:
+            answers = device.slice.answers(selector.expression)
+            answer = answers[device.index]
+            if answer == UNKNOWN:
+                answer = YES if self._evaluate(selector.expression, selector.place, device) else NO
+                answers[device.index] = answer
+            if answer == NO:
+                return False
+        return device.target is None or self._is_for_node(device.target)
 
-    def _is_for_node(self, device: DeviceRecord) -> bool:
+    def _is_for_node(self, target: NodeTarget) -> bool:
         try:
-            return device.target is None or device.target.matches(self._node)
+            return target.matches(self._node)
         except DecodeError as error:
             raise AllocationError(str(error)) from None
 
-    def _matches_selectors(self, variant: Variant, device: DeviceRecord) -> bool:
-        for selector in variant.selectors:
-            answer = device.slice.answer(selector.expression, device)
-            if answer is None:
-                answer = self._evaluate(selector.expression, selector.place, device)
-                device.slice.keep_answer(selector.expression, device, answer)
-            if not answer:
-                return False
-        return True
-
-    def _evaluate(self, expression: str, place: str, device: DeviceRecord) -> bool:
+    def _evaluate(self, expression: str, place: str, device: ParsedDevice) -> bool:
         self._check_time()
         try:
             compiled = self._selectors.get(expression)
         except SelectorError as error:
             raise AllocationError(f"{place}: CEL compile error: {error}") from None
         try:
-            return compiled.matches(device.view)
+            if self._seen is None or self._seen[0] is not device:
+                self._seen = device, device.view()
+            return compiled.matches(self._seen[1])
         except SelectorError as error:
             if not self._rules.selector_errors_name_device:
                 raise AllocationError(f"{place}: CEL runtime error: {error}") from None
@@ -323,14 +306,14 @@ class Search:
                 f"{place} on device {show_device(device.id)}: CEL runtime error: {error}{hint}"
             ) from None
 
-    def _has_capacity(self, variant: Variant, device: DeviceRecord) -> bool:
+    def _has_capacity(self, variant: Variant, device: ParsedDevice) -> bool:
         """Return whether the device has what the request consumes, beside all that is consumed already."""
         if not self._features.consumable_capacity:
             return True
         amounts = self._amounts_of(variant, device, show_device(device.id))
         return amounts is not None and self._has_left(device, amounts)
 
-    def offers_capacity(self, variant: Variant, device: DeviceRecord) -> bool:
+    def offers_capacity(self, variant: Variant, device: ParsedDevice) -> bool:
         """Return whether the device, for a request for all devices, has enough capacity.
 
         Whether it is used up is asked here only in releases that leave out used-up devices.
@@ -344,18 +327,18 @@ class Search:
             return self._has_left(device, amounts)
         return all(amount_of(amount) <= device.capacity[name].limit for name, amount in amounts.items())
 
-    def _amounts_of(self, variant: Variant, device: DeviceRecord, shown: str) -> dict[str, Quantity] | None:
+    def _amounts_of(self, variant: Variant, device: ParsedDevice, shown: str) -> dict[str, Quantity] | None:
         if not device.capacity:
             return None if variant.capacity else {}
         key = variant, device
         if key not in self._amounts:
             try:
-                self._amounts[key] = consumed_amounts(variant.capacity, device.capacity, self._capacity_rules)
+                self._amounts[key] = consumed_amounts(variant.capacity, device.capacity, self._features.capacity_rules)
             except CapacityError as error:
                 raise AllocationError(f"{variant.place}: checking capacity for device {shown}: {error}") from None
         return self._amounts[key]
 
-    def _has_left(self, device: DeviceRecord, amounts: Mapping[str, Quantity]) -> bool:
+    def _has_left(self, device: ParsedDevice, amounts: Mapping[str, Quantity]) -> bool:
         allocated = self._state.capacity.get(device.id, {})
         shares = self._shares.get(device.id, ())
         for name, amount in amounts.items():
@@ -368,7 +351,7 @@ class Search:
 
     # --- taking a device and giving it back -------------------------------------------------------------------------
 
-    def _take(self, claim: int, variant: Variant, device: DeviceRecord, *, is_needed: bool) -> Choice | None:
+    def _take(self, claim: int, variant: Variant, device: ParsedDevice, *, is_needed: bool) -> Choice | None:
         """Take a selectable device for a claim if it can be allocated, else return None.
 
         `is_needed`: there is no other possibility. A violated constraint is then an error.

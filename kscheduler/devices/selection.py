@@ -1,27 +1,12 @@
-"""The interface to compiled CEL expressions that select devices."""
+"""The interface to compiled CEL expressions that select devices, which `cel.selectors.Selectors` implements."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
-from kscheduler.api.devices import DeviceAttribute, DeviceCapacity
-from kscheduler.errors import KSchedulerError
+from kscheduler.cel.selectors import DeviceView, SelectorError
 
-
-class SelectorError(KSchedulerError):
-    """An expression cannot be compiled, or not be evaluated for a device; the text is CEL's."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceView:
-    """What an expression sees of a device, as its variable `device`."""
-
-    driver: str
-    attributes: Mapping[str, DeviceAttribute]
-    capacity: Mapping[str, DeviceCapacity]
-    allow_multiple_allocations: bool
+__all__ = ["DeviceView", "Selector", "SelectorError", "Selectors"]
 
 
 class Selector(Protocol):

@@ -6,17 +6,21 @@ stay is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kscheduler.api.devices import ResourceSlice
+from kscheduler.api.labels import Operator
 from kscheduler.api.objects import Node
 from kscheduler.config.releases import Release
 from kscheduler.devices.errors import AllocationError
+from kscheduler.devices.features import Features
 from kscheduler.devices.pools import Pool, PoolSlices, sort_pools
-from kscheduler.devices.slices import DeviceRecord, PoolID, SliceRecord
+from kscheduler.devices.slices import ParsedDevice, ParsedSlice, PoolID
 from kscheduler.errors import DecodeError
 
-_MAX_JOINED = 20_000  # combinations of pools: one for each node with devices of its own, in a large cluster
+# Where nodes look for slices: at their name (a tuple of one), at each of their labels (key, value), and here.
+_Place = tuple[str, ...]
+_EVERYWHERE: _Place = ()
 
 
 class NodePools:
@@ -27,7 +31,7 @@ class NodePools:
     def __init__(self, pools: Sequence[Pool]) -> None:
         self.pools = pools
         self.by_id = {pool.id: pool for pool in self.pools}
-        self.devices: Sequence[DeviceRecord] = [
+        self.devices: Sequence[ParsedDevice] = [
             device for pool in self.pools if pool.is_usable for device in pool.devices
         ]
         self.has_invalid = any(pool.is_invalid for pool in self.pools)
@@ -37,17 +41,19 @@ class SliceIndex:
     """The slices of a cluster. Those with one name replace each other only through `put`."""
 
     def __init__(self, release: Release, slices: Iterable[ResourceSlice] = ()) -> None:
+        self.features = Features.of(release)
         self._rules = release.devices
-        self._has_partitions = release.has("DRAPartitionableDevices")
-        self._by_name: dict[str, list[SliceRecord]] = {}
-        self._of_node: dict[str, list[SliceRecord]] = {}  # node -> slices for it alone
-        self._shared: list[SliceRecord] = []  # for several nodes, or for none
+        self._has_partitions = self.features.partitionable_devices
+        self._by_name: dict[str, list[ParsedSlice]] = {}
+        self._count = 0  # of slices that were ever added
+        self._placed: dict[_Place, list[ParsedSlice]] = {}
+        self._conditional = 0  # number of slices for nodes that depend on more than the name
         self._pools: dict[PoolID, PoolSlices] = {}
         self._of_nodes: dict[str, NodePools] = {}  # node -> its pools, where they do not depend on its labels
-        self._joined: dict[tuple[Pool, ...], NodePools] = {}
+        self._joined: dict[tuple[Pool, ...], NodePools] = {}  # what nodes with the same pools have in common
         self._foreign: list[Pool] | None = None  # pools with counters that are at fault for nodes without their devices
         for each in slices:
-            self._add(SliceRecord(each))
+            self._add(each)
 
     def put(self, published: ResourceSlice) -> None:
         """Add a slice, or replace the one of its name."""
@@ -55,21 +61,25 @@ class SliceIndex:
         if known is not None and len(known) == 1 and known[0].published is published:
             return
         self.remove(published.metadata.name)
-        self._add(SliceRecord(published))
+        self._add(published)
 
     def remove(self, name: str) -> None:
         """Remove a slice; nothing happens if it is not there."""
-        for record in self._by_name.pop(name, ()):
-            pool = self._pools[record.pool_id]
-            self._forget(record, pool)
-            pool.remove(record)
-            if not pool.records:
-                del self._pools[record.pool_id]
-            if not self._is_hidden(record):
-                self._place(record).remove(record)
+        for parsed in self._by_name.pop(name, ()):
+            pool = self._pools[parsed.pool_id]
+            self._forget(parsed, pool)
+            pool.remove(parsed)
+            if not pool.members:
+                del self._pools[parsed.pool_id]
+            if not self._is_hidden(parsed):
+                self._conditional -= _is_conditional(parsed)
+                for place in self._places(parsed):
+                    self._placed[place].remove(parsed)
+                    if not self._placed[place]:
+                        del self._placed[place]
 
     def __len__(self) -> int:
-        return sum(len(records) for records in self._by_name.values())
+        return sum(len(members) for members in self._by_name.values())
 
     def pools_of(self, node: Node) -> NodePools:
         """Return the pools whose slices the node can use. Raises AllocationError for malformed slices."""
@@ -78,7 +88,7 @@ class SliceIndex:
         if known is not None:
             return known
         found = self._join(tuple(sort_pools(self._gather(node))))
-        if all(record.target.is_all for record in self._shared):
+        if not self._conditional:
             self._of_nodes[name] = found
         return found
 
@@ -86,40 +96,48 @@ class SliceIndex:
         """Return one object for all nodes with the same pools."""
         found = self._joined.get(pools)
         if found is None:
-            if len(self._joined) >= _MAX_JOINED:
-                self._joined.clear()
             found = self._joined[pools] = NodePools(pools)
         return found
 
     # --- the index ------------------------------------------------------------------------------------------------
 
-    def _add(self, record: SliceRecord) -> None:
-        self._by_name.setdefault(record.name, []).append(record)
-        pool = self._pools.get(record.pool_id)
+    def _add(self, published: ResourceSlice) -> None:
+        self._count += 1
+        parsed = ParsedSlice(published, self._count)
+        self._by_name.setdefault(parsed.name, []).append(parsed)
+        pool = self._pools.get(parsed.pool_id)
         if pool is None:
-            pool = self._pools[record.pool_id] = PoolSlices(
-                record.pool_id,
+            pool = self._pools[parsed.pool_id] = PoolSlices(
+                parsed.pool_id,
                 has_partitions=self._has_partitions,
                 hides_groups=not self._rules.ignores_compatibility_groups,
             )
-        pool.add(record)
-        self._forget(record, pool)
-        if not self._is_hidden(record):
-            self._place(record).append(record)
+        pool.add(parsed)
+        self._forget(parsed, pool)
+        if not self._is_hidden(parsed):
+            self._conditional += _is_conditional(parsed)
+            for place in self._places(parsed):
+                self._placed.setdefault(place, []).append(parsed)
 
-    def _place(self, record: SliceRecord) -> list[SliceRecord]:
-        return self._of_node.setdefault(record.node_name, []) if record.node_name else self._shared
+    def _places(self, parsed: ParsedSlice) -> Iterable[_Place]:
+        """Return where the nodes of a slice look for it."""
+        if parsed.node_name:
+            return ((parsed.node_name,),)
+        if parsed.has_counters and self._rules.counter_slices_concern_all_nodes:
+            return (_EVERYWHERE,)
+        return _narrowing(parsed)
 
-    def _is_hidden(self, record: SliceRecord) -> bool:
+    def _is_hidden(self, parsed: ParsedSlice) -> bool:
         """Return True for a slice that needs a feature that is off; its pool counts as incomplete."""
-        return record.uses_compatibility_groups and not self._rules.ignores_compatibility_groups
+        return parsed.uses_compatibility_groups and not self._rules.ignores_compatibility_groups
 
-    def _forget(self, changed: SliceRecord, pool: PoolSlices) -> None:
+    def _forget(self, changed: ParsedSlice, pool: PoolSlices) -> None:
         """Forget the pools of the nodes that see a pool one of whose slices comes or goes."""
-        if self._rules.counter_slices_concern_all_nodes and any(record.has_counters for record in pool.records):
+        self._joined.clear()
+        if self._rules.counter_slices_concern_all_nodes and (changed.has_counters or pool.with_counters):
             self._foreign = None
             self._of_nodes.clear()
-        elif changed.node_name and all(record.node_name == changed.node_name for record in pool.records):
+        elif changed.node_name and all(parsed.node_name == changed.node_name for parsed in pool.members):
             self._of_nodes.pop(changed.node_name, None)
         else:
             self._of_nodes.clear()
@@ -127,41 +145,49 @@ class SliceIndex:
     # --- gathering ------------------------------------------------------------------------------------------------
 
     def _gather(self, node: Node) -> Iterable[Pool]:
-        relevant: dict[PoolID, list[SliceRecord]] = {}
-        for record in (*self._of_node.get(node.metadata.name, ()), *self._shared):
-            if self._concerns(record, node):
-                _keep_newest(relevant, record)
+        relevant: dict[PoolID, list[ParsedSlice]] = {}
+        for parsed in self._candidates(node):
+            if self._concerns(parsed, node):
+                _keep_newest(relevant, parsed)
         if self._rules.counter_slices_concern_all_nodes and self._has_partitions:
             self._add_counter_slices(relevant)
             yield from (pool for pool in self._foreign_faults() if pool.id not in relevant)
-        for pool_id, records in relevant.items():
-            pool = self._pools[pool_id].seen_by_node(tuple(records))
+        for pool_id, members in relevant.items():
+            members.sort(key=lambda parsed: (not parsed.node_name, parsed.order))
+            pool = self._pools[pool_id].seen_by_node(tuple(members))
             if pool is not None:
                 yield pool
 
-    def _concerns(self, record: SliceRecord, node: Node) -> bool:
-        spec = record.published.spec
-        if not self._has_partitions and (spec.per_device_node_selection is not None or record.has_counters):
+    def _candidates(self, node: Node) -> Iterator[ParsedSlice]:
+        yield from self._placed.get((node.metadata.name,), ())
+        if self._conditional:
+            for label in (node.metadata.labels or {}).items():
+                yield from self._placed.get(label, ())
+        yield from self._placed.get(_EVERYWHERE, ())
+
+    def _concerns(self, parsed: ParsedSlice, node: Node) -> bool:
+        spec = parsed.published.spec
+        if not self._has_partitions and (spec.per_device_node_selection is not None or parsed.has_counters):
             return False
-        if record.has_counters and self._rules.counter_slices_concern_all_nodes:
+        if parsed.has_counters and self._rules.counter_slices_concern_all_nodes:
             return True
         try:
-            if record.target.is_set:
-                return record.target.matches(node)
-            return record.is_per_device and any(
-                device.target is not None and device.target.matches(node) for device in record.devices
+            if parsed.target.is_set:
+                return parsed.target.matches(node)
+            return parsed.is_per_device and any(
+                device.target is not None and device.target.matches(node) for device in parsed.devices
             )
         except DecodeError as error:
             raise AllocationError(
-                f"gather pool information: failed to perform node selection for slice {record.name}: {error}"
+                f"gather pool information: failed to perform node selection for slice {parsed.name}: {error}"
             ) from None
 
-    def _add_counter_slices(self, relevant: dict[PoolID, list[SliceRecord]]) -> None:
+    def _add_counter_slices(self, relevant: dict[PoolID, list[ParsedSlice]]) -> None:
         """Add the slices with counters that belong to other nodes to the pools that the node uses."""
-        for pool_id, records in list(relevant.items()):
-            for record in self._pools[pool_id].records:
-                if record.has_counters and record not in records:
-                    _keep_newest(relevant, record)
+        for pool_id, members in list(relevant.items()):
+            for parsed in self._pools[pool_id].with_counters:
+                if parsed not in members:
+                    _keep_newest(relevant, parsed)
 
     def _foreign_faults(self) -> list[Pool]:
         """Return the pools that only their counters bring to a node, if they are incomplete or invalid.
@@ -175,18 +201,38 @@ class SliceIndex:
         return self._foreign
 
 
+def _is_conditional(parsed: ParsedSlice) -> bool:
+    return parsed.is_per_device or not (parsed.node_name or parsed.target.is_all)
+
+
+def _narrowing(parsed: ParsedSlice) -> Iterable[_Place]:
+    """Return names or labels of which a node has one if the slice's selector matches it."""
+    try:
+        affinity = parsed.target.affinity
+    except DecodeError:
+        return (_EVERYWHERE,)  # each node is told what is wrong with it
+    if affinity is None or affinity.terms is None or len(affinity.terms) != 1:
+        return (_EVERYWHERE,)
+    if affinity.node_names is not None:
+        return [(name,) for name in affinity.node_names]
+    wanted = [each for each in affinity.terms[0].expressions if each.operator is Operator.IN]
+    if not wanted:
+        return (_EVERYWHERE,)
+    fewest = min(wanted, key=lambda each: len(each.values))
+    return [(fewest.key, value) for value in fewest.values]
+
+
 def _for_counters(slices: PoolSlices) -> Pool | None:
-    relevant: dict[PoolID, list[SliceRecord]] = {}
-    for record in slices.records:
-        if record.has_counters:
-            _keep_newest(relevant, record)
+    relevant: dict[PoolID, list[ParsedSlice]] = {}
+    for parsed in slices.with_counters:
+        _keep_newest(relevant, parsed)
     return slices.seen_by_node(tuple(relevant[slices.id])) if relevant else None
 
 
-def _keep_newest(relevant: dict[PoolID, list[SliceRecord]], record: SliceRecord) -> None:
+def _keep_newest(relevant: dict[PoolID, list[ParsedSlice]], parsed: ParsedSlice) -> None:
     """Add a slice to its pool; a newer generation replaces an older one."""
-    known = relevant.get(record.pool_id)
-    if known is None or record.generation > known[0].generation:
-        relevant[record.pool_id] = [record]
-    elif record.generation == known[0].generation:
-        known.append(record)
+    known = relevant.get(parsed.pool_id)
+    if known is None or parsed.generation > known[0].generation:
+        relevant[parsed.pool_id] = [parsed]
+    elif parsed.generation == known[0].generation:
+        known.append(parsed)

@@ -1,7 +1,7 @@
 """ResourceSlices in the form that the search reads: parsed once for each object, with what selectors said of devices.
 
-A record belongs to one ResourceSlice object as it was served. Objects are immutable, so what was found out about a
-record's devices holds until the object is replaced, for all nodes and cycles.
+A parsed slice belongs to one ResourceSlice object as it was served. Objects are immutable, so what was found out about
+its devices holds until the object is replaced, for all nodes and cycles.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AttributeValue = tuple[str, str | int | bool]  # type, value: equal values of di
 UNKNOWN_VALUE: AttributeValue = ("", "")  # of a type that is not known here
 
 _MAX_EXPRESSIONS = 64  # of which a slice keeps the answers: more than the classes and claims for its devices use
-_UNKNOWN, _NO, _YES = 0, 1, 2  # answers of a selector
+UNKNOWN, NO, YES = 0, 1, 2  # answers of a selector
 
 _NO_ATTRIBUTES: Mapping[str, DeviceAttribute] = {}
 
@@ -42,6 +42,13 @@ class NodeTarget:
         self._affinity: RequiredNodeAffinity | None = None
 
     @property
+    def affinity(self) -> RequiredNodeAffinity | None:
+        """The selector, compiled; None if there is none. Raises DecodeError if it is malformed."""
+        if self._affinity is None and self._selector is not None:
+            self._affinity = _compile(self._selector)
+        return self._affinity
+
+    @property
     def is_set(self) -> bool:
         return bool(self.node_name) or self.is_all or self._selector is not None
 
@@ -51,11 +58,8 @@ class NodeTarget:
             return node.metadata.name == self.node_name
         if self.is_all:
             return True
-        if self._selector is None:
-            return False
-        if self._affinity is None:
-            self._affinity = _compile(self._selector)
-        return self._affinity.matches(node.metadata.labels or {}, node.metadata.name)
+        affinity = self.affinity
+        return affinity is not None and affinity.matches(node.metadata.labels or {}, node.metadata.name)
 
 
 def _compile(selector: NodeSelector) -> RequiredNodeAffinity:
@@ -69,7 +73,7 @@ def _compile(selector: NodeSelector) -> RequiredNodeAffinity:
     return RequiredNodeAffinity((), tuple(terms))
 
 
-class DeviceRecord:
+class ParsedDevice:
     """A device. `consumption` is what it takes of its pool's counters: (counter set, counter, amount)."""
 
     __slots__ = (
@@ -78,16 +82,17 @@ class DeviceRecord:
         "capacity",
         "consumption",
         "device",
+        "has_binding_conditions",
         "id",
         "index",
         "name",
         "slice",
         "taints",
         "target",
-        "view",
+        "uses_counters",
     )
 
-    def __init__(self, owner: SliceRecord, index: int, device: Device) -> None:
+    def __init__(self, owner: ParsedSlice, index: int, device: Device) -> None:
         self.device = device
         self.slice = owner
         self.index = index  # in the slice
@@ -105,7 +110,12 @@ class DeviceRecord:
             for consumed in device.consumes_counters or ()
             for name, counter in (consumed.counters or {}).items()
         )
-        self.view = DeviceView(owner.driver, self.attributes, device.capacity or {}, self.allows_multiple)
+        self.uses_counters = bool(device.consumes_counters)
+        self.has_binding_conditions = bool(device.binding_conditions)
+
+    def view(self) -> DeviceView:
+        """Return what selectors see. It is not kept, since it grows as they read it."""
+        return DeviceView(self.slice.driver, self.attributes, self.device.capacity or {}, self.allows_multiple)
 
     def attribute(self, name: str) -> AttributeValue | None:
         """Look up a fully qualified name (`domain/name`); the driver's domain is that of bare names."""
@@ -114,14 +124,6 @@ class DeviceRecord:
             domain, slash, bare = name.partition("/")
             found = self.attributes.get(bare) if slash and domain == self.slice.driver else None
         return None if found is None else _value_of(found)
-
-    @property
-    def uses_counters(self) -> bool:
-        return bool(self.device.consumes_counters)
-
-    @property
-    def has_binding_conditions(self) -> bool:
-        return bool(self.device.binding_conditions)
 
 
 def _value_of(attribute: DeviceAttribute) -> AttributeValue:
@@ -136,7 +138,7 @@ def _value_of(attribute: DeviceAttribute) -> AttributeValue:
     return UNKNOWN_VALUE
 
 
-class SliceRecord:
+class ParsedSlice:
     """A slice. Its devices are parsed when they are first asked for."""
 
     __slots__ = (
@@ -148,6 +150,7 @@ class SliceRecord:
         "is_per_device",
         "name",
         "node_name",
+        "order",
         "pool_id",
         "published",
         "slice_count",
@@ -155,8 +158,9 @@ class SliceRecord:
         "uses_compatibility_groups",
     )
 
-    def __init__(self, published: ResourceSlice) -> None:
+    def __init__(self, published: ResourceSlice, order: int = 0) -> None:
         spec = published.spec
+        self.order = order  # in which slices were found
         self.published = published
         self.name = published.metadata.name
         self.driver = spec.driver
@@ -173,32 +177,27 @@ class SliceRecord:
             if device.consumes_counters
             for consumed in device.consumes_counters
         )
-        self._devices: tuple[DeviceRecord, ...] | None = None
+        self._devices: tuple[ParsedDevice, ...] | None = None
         self._answers: dict[str, bytearray] = {}  # expression -> for each device, what it said
 
     @property
-    def devices(self) -> Sequence[DeviceRecord]:
+    def devices(self) -> Sequence[ParsedDevice]:
         """The devices in the order of the slice. Raises AllocationError if an amount is no quantity."""
         if self._devices is None:
             self._devices = tuple(self._parse(i, device) for i, device in enumerate(self.published.spec.devices or ()))
         return self._devices
 
-    def _parse(self, index: int, device: Device) -> DeviceRecord:
+    def _parse(self, index: int, device: Device) -> ParsedDevice:
         try:
-            return DeviceRecord(self, index, device)
+            return ParsedDevice(self, index, device)
         except QuantityError as error:
             raise AllocationError(f"ResourceSlice {self.name}, device {device.name}: {error}") from None
 
-    def answer(self, expression: str, device: DeviceRecord) -> bool | None:
-        """Return what a selector said of one of the slice's devices, or None if it has not been asked."""
-        answers = self._answers.get(expression)
-        answer = _UNKNOWN if answers is None else answers[device.index]
-        return None if answer == _UNKNOWN else answer == _YES
-
-    def keep_answer(self, expression: str, device: DeviceRecord, answer: bool) -> None:
+    def answers(self, expression: str) -> bytearray:
+        """Return what a selector said of each device: UNKNOWN, NO or YES, to be completed by the caller."""
         answers = self._answers.get(expression)
         if answers is None:
             if len(self._answers) >= _MAX_EXPRESSIONS:
                 del self._answers[next(iter(self._answers))]
             answers = self._answers[expression] = bytearray(len(self.devices))
-        answers[device.index] = _YES if answer else _NO
+        return answers

@@ -119,6 +119,11 @@ def test_other_texts_are_refused_with_the_words_of_apimachinery(text: str, error
     assert str(refused.value) == error
 
 
+def test_the_smallest_int64_is_printed_without_a_suffix_because_go_cannot_negate_it() -> None:
+    assert str(Quantity.of(-MAX_INT64 - 1, Format.BINARY_SI)) == "-9223372036854775808"
+    assert str(Quantity.of(-MAX_INT64 - 1 + 1024, Format.BINARY_SI)) == "-9007199254740991Ki"
+
+
 def test_a_served_quantity_may_be_padded_or_a_number() -> None:
     assert [str(Quantity.served(raw)) for raw in (" 5Gi ", 5, 0.5)] == ["5Gi", "5", "500m"]
 

@@ -42,6 +42,7 @@ from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.devices.allocated import AllocatedState
 from kscheduler.devices.allocator import Allocator
 from kscheduler.devices.selection import DeviceView, Selector, SelectorError
+from kscheduler.devices.slice_index import SliceIndex
 
 DRIVER = "gpu.example.com"
 CLASS = "gpu"
@@ -104,7 +105,11 @@ def make_node(name: str = "node-1", **labels: str) -> Node:
 def device(name: str, attributes: Mapping[str, str | int | bool] | None = None, **fields: Any) -> Device:
     """Return a device. `capacity` may have amounts instead of objects; `consumes`: counter set -> counter -> amount."""
     capacity = fields.pop("capacity", None)
-    consumes = fields.pop("consumes", None)
+    consumes = fields.pop("consumes", {})
+    if consumes:
+        fields["consumes_counters"] = [
+            DeviceCounterConsumption(each, counters(amounts)) for each, amounts in consumes.items()
+        ]
     return Device(
         name=name,
         attributes={each: attribute(value) for each, value in attributes.items()} if attributes else None,
@@ -113,8 +118,6 @@ def device(name: str, attributes: Mapping[str, str | int | bool] | None = None, 
             each: value if isinstance(value, DeviceCapacity) else DeviceCapacity(value)
             for each, value in capacity.items()
         },
-        consumes_counters=consumes
-        and [DeviceCounterConsumption(each, counters(amounts)) for each, amounts in consumes.items()],
         **fields,
     )
 
@@ -216,7 +219,7 @@ class Cluster:
     """What an allocator reads. Share ids are share-1, share-2, ..."""
 
     release: Release
-    slices: Sequence[ResourceSlice]
+    slices: Sequence[ResourceSlice] | SliceIndex
     classes: Sequence[DeviceClass] = field(default_factory=lambda: [make_class()])
     state: AllocatedState = field(default_factory=AllocatedState)
     selectors: FakeSelectors = field(default_factory=FakeSelectors)

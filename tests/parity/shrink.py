@@ -9,24 +9,24 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
-from tests.parity.case import Case
-from tests.parity.compare import all_differences
-from tests.parity.oracle import Answer, Oracle, OracleError
+from tests.parity.oracle_process import OracleError, OracleProcess, Question, Reply
 
 KEPT = frozenset({"metadata", "name", "uid", "namespace", "nodeName", "key", "operator", "topologyKey", "weight"})
 BUDGET_S = 30.0
 
 Path = tuple[str | int, ...]
-Compare = Callable[[Case, Answer], list[tuple[int, str]]]
+
+Q = TypeVar("Q", bound=Question)
+A = TypeVar("A", bound=Reply)
 
 
-def shrink(oracle: Oracle, case: Case, kind: str, compare: Compare = all_differences) -> Case:
+def shrink(oracle: OracleProcess[Q, A], case: Q, kind: str, compare: Callable[[Q, A], list[tuple[int, str]]]) -> Q:
     """The smallest case found in `BUDGET_S` that has a difference of the kind, by this comparison."""
     deadline = time.monotonic() + BUDGET_S
 
-    def still_differs(candidate: Case) -> bool:
+    def still_differs(candidate: Q) -> bool:
         if time.monotonic() > deadline:
             return False
         return any(kind == kind_of(text) for _, text in differences_of(oracle, candidate, compare))
@@ -36,7 +36,9 @@ def shrink(oracle: Oracle, case: Case, kind: str, compare: Compare = all_differe
     return _fewer_objects(case, still_differs)
 
 
-def differences_of(oracle: Oracle, case: Case, compare: Compare = all_differences) -> list[tuple[int, str]]:
+def differences_of(
+    oracle: OracleProcess[Q, A], case: Q, compare: Callable[[Q, A], list[tuple[int, str]]]
+) -> list[tuple[int, str]]:
     """None if the oracle will not have the case."""
     try:
         return compare(case, oracle.ask(case))
@@ -49,7 +51,7 @@ def kind_of(difference: str) -> str:
     return re.sub(r"\d+", "#", ":".join(difference.split(":")[:2]))
 
 
-def _fewer_objects(case: Case, still_differs: Callable[[Case], bool]) -> Case:
+def _fewer_objects(case: Q, still_differs: Callable[[Q], bool]) -> Q:
     for pick in (_pending, *(_listed(name) for name in case.cluster)):
         size = max(len(pick(case)) // 2, 1)
         while True:
@@ -67,15 +69,15 @@ def _fewer_objects(case: Case, still_differs: Callable[[Case], bool]) -> Case:
     return case
 
 
-def _pending(case: Case) -> list[Any]:
+def _pending(case: Question) -> list[Any]:
     return case.pending
 
 
-def _listed(name: str) -> Callable[[Case], list[Any]]:
+def _listed(name: str) -> Callable[[Question], list[Any]]:
     return lambda case: case.cluster[name]
 
 
-def _fewer_fields(case: Case, still_differs: Callable[[Case], bool]) -> Case:
+def _fewer_fields(case: Q, still_differs: Callable[[Q], bool]) -> Q:
     """Leave out fields and list entries, the outermost first."""
     tried: set[Path] = set()
     while True:
@@ -94,7 +96,7 @@ def _fewer_fields(case: Case, still_differs: Callable[[Case], bool]) -> Case:
                 tried = {other for other in tried if other[: len(path) - 1] != path[:-1]}
 
 
-def _document(case: Case) -> Any:
+def _document(case: Question) -> Any:
     return {"pending": case.pending, "config": case.config, "cluster": case.cluster}
 
 

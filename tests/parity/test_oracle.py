@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.parity.case import EVALUATE, Case
-from tests.parity.oracle import Oracle, OracleError
+from tests.parity.oracle import Oracle
+from tests.parity.oracle_process import OracleError
 
 SCRIPT = f"""#!{sys.executable} -I
 import sys

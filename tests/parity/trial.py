@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeVar
 
 import pytest
 
-from tests.parity.case import Case
-from tests.parity.oracle import Answer, Oracle
-from tests.parity.shrink import Compare, kind_of, shrink
+from tests.parity.oracle_process import OracleProcess, Question, Reply
+from tests.parity.shrink import kind_of, shrink
+
+Q = TypeVar("Q", bound=Question)
+A = TypeVar("A", bound=Reply)
+_Q = TypeVar("_Q", contravariant=True)
+_A = TypeVar("_A", contravariant=True)
 
 
-class Counting(Protocol):
+class Counting(Protocol[_Q, _A]):
     """What keeps account of the cases that were met."""
 
-    def add(self, case: Case, answer: Answer) -> None: ...
+    def add(self, case: _Q, answer: _A) -> None: ...
 
 
-def try_all(oracle: Oracle, cases: Iterable[Case], compare: Compare, coverage: Counting) -> None:
+def try_all(
+    oracle: OracleProcess[Q, A],
+    cases: Iterable[Q],
+    compare: Callable[[Q, A], list[tuple[int, str]]],
+    coverage: Counting[Q, A],
+) -> None:
     """Fails at the first case that differs."""
     for case, answer in oracle.answers(cases):
         coverage.add(case, answer)

@@ -1,0 +1,126 @@
+"""Regular expressions: `matches`, and Kubernetes' `find` and `findAll`.
+
+Go's regexp package and RE2 share their syntax and never backtrack, so no expression of a user takes long. What they
+say of a pattern that is none differs, hence the table of words.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import re2
+
+from kscheduler.cel.faults import EvaluationError
+from kscheduler.cel.functions import Function, method, overload
+from kscheduler.cel.types import BOOL, INT, STRING, list_of
+from kscheduler.cel.values import Value
+
+_CACHE_SIZE = 256
+_MAX_MEMORY = 64 << 20  # bytes for one compiled pattern; the machine that matches has less
+_WORDS = {
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "invalid repetition size": "invalid repeat count",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+    "trailing \\": "trailing backslash at end of expression",
+    "pattern too large - compile failed": "expression too large",
+}
+
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
+_OPTIONS.max_mem = _MAX_MEMORY
+
+
+@functools.lru_cache(maxsize=_CACHE_SIZE)
+def _compiled(pattern: str) -> re2._Regexp | str:
+    """Return the compiled pattern, or what is wrong with it."""
+    if _matches_single_bytes(pattern):
+        return "error parsing regexp: invalid escape sequence: `\\C`"
+    try:
+        return re2.compile(pattern, _OPTIONS)
+    except re2.error as error:
+        what = error.args[0]
+        text = what.decode(errors="replace") if isinstance(what, bytes) else str(what)
+        words, _, where = text.partition(": ")
+        return f"error parsing regexp: {_WORDS.get(words, words)}: `{where}`"
+
+
+def _matches_single_bytes(pattern: str) -> bool:
+    r"""Return whether a pattern has \C, which RE2 knows and Go does not."""
+    position = pattern.find("\\")
+    while 0 <= position < len(pattern) - 1:
+        if pattern[position + 1] == "C":
+            return True
+        position = pattern.find("\\", position + 2)
+    return False
+
+
+def compile_pattern(pattern: str) -> re2._Regexp:
+    """Return a compiled pattern. Raises EvaluationError with the words of Go's regexp package."""
+    found = _compiled(pattern)
+    if isinstance(found, str):
+        raise EvaluationError(found)
+    return found
+
+
+def _matches(text: Value, pattern: Value) -> bool:
+    if not isinstance(text, str):
+        raise EvaluationError("no such overload: matches")
+    if not isinstance(pattern, str):
+        raise EvaluationError("no such overload")
+    return compile_pattern(pattern).search(text) is not None
+
+
+def _legal(pattern: str) -> re2._Regexp:
+    try:
+        return compile_pattern(pattern)
+    except EvaluationError as error:
+        raise EvaluationError(f"Illegal regex: {error}") from None
+
+
+def _find(text: str, pattern: str) -> str:
+    match = _legal(pattern).search(text)
+    return "" if match is None else str(match[0])
+
+
+def _find_all(text: str, pattern: str, count: int = -1) -> list[str]:
+    """Return the matches one after the other. An empty one directly behind another does not count, as in Go."""
+    compiled, found = _legal(pattern), list[str]()
+    position, previous_end = 0, -1
+    while position <= len(text) and (count < 0 or len(found) < count):
+        match = compiled.search(text, position)
+        if match is None:
+            break
+        start, end = match.span()
+        if end == position:
+            is_new = start != previous_end
+            position += 1
+        else:
+            is_new, position = True, end
+        previous_end = end
+        if is_new:
+            found.append(text[start:end])
+    return found
+
+
+FUNCTIONS = (
+    Function(
+        "matches",
+        (
+            overload("matches", (STRING, STRING), BOOL),
+            method("matches_string", (STRING, STRING), BOOL),
+        ),
+        _matches,
+    ),
+    Function("find", (method("string_find_string", (STRING, STRING), STRING, _find),)),
+    Function(
+        "findAll",
+        (
+            method("string_find_all_string", (STRING, STRING), list_of(STRING), _find_all),
+            method("string_find_all_string_int", (STRING, STRING, INT), list_of(STRING), _find_all),
+        ),
+    ),
+)

@@ -1,0 +1,530 @@
+"""Turns a checked expression into Python closures, one for each operation.
+
+A plan is made in two forms. Where the costs of a selector are certain to stay far below the limit, which is the rule,
+nothing is counted. Otherwise each operation adds what it costs in cel-go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kscheduler.cel import costs, types
+from kscheduler.cel.faults import Cancelled, CompileError, EvaluationError, no_such_overload
+from kscheduler.cel.frame import FIRST_SLOT, Evaluate, Frame, spend
+from kscheduler.cel.functions import Function, Implementation, Overload
+from kscheduler.cel.library.regex import compile_pattern
+from kscheduler.cel.paths import Path, Step, resolver
+from kscheduler.cel.tree import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select
+from kscheduler.cel.values import (
+    Accumulator,
+    Map,
+    MapAccumulator,
+    Opaque,
+    Optional,
+    Uint,
+    Value,
+    equal,
+    go_type_of,
+    is_instance,
+    key_of,
+    shown,
+    surely_equal,
+    type_of,
+)
+
+_CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
+_PATTERNS = frozenset({"matches", "find", "findAll"})  # functions whose second argument is a regular expression
+_UNSET: Final = object()
+_PLAIN = frozenset({str, bool, int, Uint, float, bytes})
+_FAILED = "program instantiation failed: "
+
+
+class Planned:
+    """An operation: a constant, a path or anything else."""
+
+    __slots__ = ("constant", "evaluate", "path")
+
+    def __init__(self, evaluate: Evaluate, *, constant: Any = _UNSET, path: Path | None = None) -> None:
+        self.evaluate = evaluate
+        self.constant = constant
+        self.path = path
+
+    @property
+    def is_constant(self) -> bool:
+        return self.constant is not _UNSET
+
+
+class Planner:
+    """Plans one expression."""
+
+    def __init__(self, functions: Mapping[str, Function], *, counted: bool) -> None:
+        self._functions = functions
+        self._counted = counted
+        self._scopes: list[dict[str, tuple[int, Evaluate | None]]] = []  # name -> slot, and how it starts if lazily
+        self.slots = FIRST_SLOT  # the length of a frame
+
+    def plan(self, root: Node) -> Evaluate:
+        """Return what evaluates the expression. Raises CompileError if a constant part of it fails."""
+        return self._plan(root).evaluate
+
+    def _plan(self, node: Node) -> Planned:
+        match node:
+            case Literal():
+                return _constant(node.value)
+            case Ident():
+                return self._plan_ident(node)
+            case Select():
+                return self._plan_select(node)
+            case Call():
+                return self._plan_call(node)
+            case ListLiteral():
+                return self._plan_list(node)
+            case MapLiteral():
+                return self._plan_map(node)
+            case Comprehension():
+                return self._plan_loop(node)
+        raise TypeError(f"expected a checked expression, got {type(node).__name__}")
+
+    # --- paths ------------------------------------------------------------------------------------------------------
+
+    def _plan_ident(self, node: Ident) -> Planned:
+        if node.constant is not None:
+            return self._reading(_constant_path(node.constant))
+        for scope in reversed(self._scopes):
+            found = scope.get(node.name)
+            if found is not None:
+                return self._reading(Path(_variable(*found)))
+        return self._reading(Path(lambda frame: frame[0], is_device=True))
+
+    def _plan_select(self, node: Select) -> Planned:
+        if node.qualified is not None:
+            return self._reading(_constant_path(node.qualified))
+        path = self._path(self._plan(node.operand))
+        path.take(Step(node.field, is_test=node.is_test))
+        if not node.is_test:
+            return self._reading(path)
+        resolve = resolver(path, counted=self._counted)
+
+        def test(frame: Frame) -> Value:
+            found = resolve(frame)
+            return found.has_value if type(found) is Optional else found
+
+        return Planned(test, path=path)
+
+    def _plan_index(self, node: Call) -> Planned:
+        planned = [self._plan(argument) for argument in node.arguments]
+        path, key = self._path(planned[0]), planned[1]
+        is_optional = node.function != "_[_]"
+        if key.is_constant:
+            if type(key.constant) not in _PLAIN or isinstance(key.constant, bytes):
+                raise CompileError(f"{_FAILED}invalid qualifier type: {go_type_of(key.constant)}")
+            path.take(Step(key.constant, is_optional=is_optional))
+        else:
+            compute = key.evaluate if key.path is None else resolver(key.path, counted=self._counted)
+            path.take(Step(None, compute, is_optional))
+        return self._reading(path)
+
+    def _plan_choice(self, node: Call) -> Planned:
+        condition, first, second = (self._plan(argument) for argument in node.arguments)
+        branches = tuple(each.path or Path(each.evaluate) for each in (first, second))
+        return self._reading(Path(condition.evaluate, (branches[0], branches[1])))
+
+    def _path(self, planned: Planned) -> Path:
+        return planned.path or Path(planned.evaluate)
+
+    def _reading(self, path: Path) -> Planned:
+        """Return the operation that reads a path. It costs 1, except for choices."""
+        resolve = resolver(path, counted=self._counted)
+        if not self._counted or path.branches is not None:
+            return Planned(resolve, path=path)
+
+        def read(frame: Frame) -> Value:
+            value = resolve(frame)
+            spend(frame, 1)
+            return value
+
+        return Planned(read, path=path)
+
+    # --- literals ---------------------------------------------------------------------------------------------------
+
+    def _plan_list(self, node: ListLiteral) -> Planned:
+        planned = [self._plan(element) for element in node.elements]
+        if all(each.is_constant for each in planned) and not node.optional:
+            return _constant([each.constant for each in planned])
+        elements, optional, counted = [each.evaluate for each in planned], node.optional, self._counted
+
+        def build(frame: Frame) -> Value:
+            values = []
+            for index, element in enumerate(elements):
+                value = element(frame)
+                if index in optional:
+                    if type(value) is not Optional:
+                        raise EvaluationError(
+                            f"cannot initialize optional list element from non-optional value {shown(value)}"
+                        )
+                    if not value.has_value:
+                        continue
+                    value = value.value
+                values.append(value)
+            if counted:
+                spend(frame, costs.LIST_COST)
+            return values
+
+        return Planned(build)
+
+    def _plan_map(self, node: MapLiteral) -> Planned:
+        entries = [(self._plan(key), self._plan(value), is_optional) for key, value, is_optional in node.entries]
+        counted = self._counted
+
+        def build(frame: Frame) -> Value:
+            values: dict[Any, Value] = {}
+            for key_plan, value_plan, is_optional in entries:
+                key, value = key_plan.evaluate(frame), value_plan.evaluate(frame)
+                if is_optional:
+                    if type(value) is not Optional:
+                        raise EvaluationError(
+                            f"cannot initialize optional entry '{shown(key)}' from non-optional value {shown(value)}"
+                        )
+                    if not value.has_value:
+                        values.pop(key_of(key), None)
+                        continue
+                    value = value.value
+                _check_hashable(key)
+                values[key_of(key)] = value
+            if counted:
+                spend(frame, costs.MAP_COST)
+            return Map(values)
+
+        if all(key.is_constant and value.is_constant and not optional for key, value, optional in entries):
+            return _constant(Map({key_of(key.constant): value.constant for key, value, _ in entries}))
+        return Planned(build)
+
+    # --- loops ------------------------------------------------------------------------------------------------------
+
+    def _plan_loop(self, node: Comprehension) -> Planned:
+        range_ = self._plan(node.range).evaluate
+        start = self._plan(node.start).evaluate
+        accumulated, first, second = self.slots, self.slots + 1, self.slots + 2
+        self.slots += 3
+        self._scopes.append({node.accumulator: (accumulated, _accumulating(start))})
+        self._scopes.append({node.variable: (first, None)})
+        if node.variable2:
+            self._scopes[-1][node.variable2] = (second, None)
+        condition = self._plan(node.condition)
+        step = self._plan(node.step).evaluate
+        self._scopes.pop()
+        result = self._plan(node.result).evaluate
+        self._scopes.pop()
+        test = None if condition.is_constant and condition.constant is True else condition.evaluate
+        if node.variable2:
+            return Planned(_double_loop(range_, (accumulated, first, second), test, step, result))
+
+        def loop(frame: Frame) -> Value:
+            elements = range_(frame)
+            if not isinstance(elements, list | Map):
+                raise EvaluationError(f"got '{go_type_of(elements)}', expected iterable type")
+            frame[accumulated] = _UNSET
+            for element in elements:
+                frame[first] = element
+                if test is not None and not _goes_on(test, frame):
+                    break
+                try:
+                    frame[accumulated] = step(frame)
+                except EvaluationError as error:
+                    frame[accumulated] = error
+            return _finished(result(frame))
+
+        return Planned(loop)
+
+    # --- calls ------------------------------------------------------------------------------------------------------
+
+    def _plan_call(self, node: Call) -> Planned:
+        match node.function:
+            case "_&&_":
+                return Planned(_logical([self._plan(each).evaluate for each in node.arguments], decisive=False))
+            case "_||_":
+                return Planned(_logical([self._plan(each).evaluate for each in node.arguments], decisive=True))
+            case "_?_:_":
+                return self._plan_choice(node)
+            case "_[_]" | "_[?_]" | "_?._":
+                return self._plan_index(node)
+        operands = [self._plan(operand) for operand in node.operands()]
+        if node.function in ("_==_", "_!=_"):
+            return Planned(self._equality(node.function, operands[0].evaluate, operands[1].evaluate))
+        if node.overloads in (("optional_or_optional",), ("optional_orValue_value",)):
+            unwrap = node.function == "orValue"
+            return Planned(_alternative(operands[0].evaluate, operands[1].evaluate, unwrap=unwrap))
+        return self._plan_function(node, operands)
+
+    def _plan_function(self, node: Call, operands: list[Planned]) -> Planned:
+        function = self._functions[node.function]
+        single = node.overloads[0] if len(node.overloads) == 1 else ""
+        if node.function in _CONVERSIONS and operands[0].is_constant:
+            return _constant(_folded(_implementation(function, single, node), operands[0].constant))
+        if single == "in_list" and operands[1].is_constant:
+            planned = _membership(operands[0].evaluate, operands[1].constant)
+            if planned is not None:
+                return planned
+        if node.function in _PATTERNS and operands[1].is_constant and isinstance(operands[1].constant, str):
+            try:
+                compile_pattern(operands[1].constant)
+            except EvaluationError as error:
+                raise CompileError(f"{_FAILED}{error}") from None
+        call = _implementation(function, single, node)
+        if node.function == "@not_strictly_false":
+            return Planned(self._not_strictly_false(operands[0].evaluate))
+        evaluates = [each.evaluate for each in operands]
+        if self._counted:
+            return Planned(_counted_call(call, evaluates, costs.cost_of(node.function, single)))
+        return Planned(_call(call, evaluates))
+
+    def _equality(self, function: str, left: Evaluate, right: Evaluate) -> Evaluate:
+        if self._counted:
+            if function == "_==_":
+                return _counted_call(equal, [left, right], costs.equality)
+            return _counted_call(_unequal, [left, right], costs.inequality)
+        return _equal(left, right) if function == "_==_" else _call(_unequal, [left, right])
+
+    def _not_strictly_false(self, operand: Evaluate) -> Evaluate:
+        """Return the condition of `all` and `exists`: errors do not end the loop."""
+        counted = self._counted
+
+        def goes_on(frame: Frame) -> Value:
+            try:
+                value = operand(frame)
+            except EvaluationError:
+                value = True
+            if counted:
+                spend(frame, 1)
+            return value if isinstance(value, bool) else True
+
+        return goes_on
+
+
+# --- calls ----------------------------------------------------------------------------------------------------------
+
+
+def _implementation(function: Function, single: str, node: Call) -> Implementation:
+    """Return what a call calls: the only overload that may fit, or the first that fits the arguments that come."""
+    if function.call is not None:
+        return function.call
+    if single:
+        chosen = next(each for each in function.overloads if each.id == single)
+        assert chosen.call is not None
+        static = [operand.type for operand in node.operands()]
+        if function.unchecked or all(map(_is_certain, chosen.arguments, static)):
+            return chosen.call
+        return _guarded(function.name, (chosen,))
+    return _guarded(function.name, function.overloads)
+
+
+def _is_certain(expected: types.Type, static: types.Type) -> bool:
+    """Return whether values of a static type need no check at run time."""
+    if expected.is_dyn or expected.kind is types.Kind.PARAM:
+        return True
+    if static.name != expected.name:
+        return False
+    return all(map(_is_certain, expected.parameters, static.parameters))
+
+
+def _guarded(name: str, overloads: tuple[Overload, ...]) -> Implementation:
+    candidates = [(each.arguments, each.call) for each in overloads if each.call is not None]
+
+    def call(*arguments: Value) -> Value:
+        for expected, implementation in candidates:
+            if len(expected) == len(arguments) and all(map(is_instance, expected, arguments)):
+                return implementation(*arguments)
+        found = ", ".join(type_of(argument).name for argument in arguments)
+        raise EvaluationError(f"no such overload: {name}({found})")
+
+    return call
+
+
+def _call(call: Implementation, operands: list[Evaluate]) -> Evaluate:
+    if len(operands) == 1:
+        only = operands[0]
+        return lambda frame: call(only(frame))
+    if len(operands) == 2:
+        left, right = operands
+        return lambda frame: call(left(frame), right(frame))
+    return lambda frame: call(*[operand(frame) for operand in operands])
+
+
+def _counted_call(call: Implementation, operands: list[Evaluate], cost: int | costs.Cost) -> Evaluate:
+    def counted(frame: Frame) -> Value:
+        arguments = [operand(frame) for operand in operands]
+        result = call(*arguments)
+        spend(frame, cost if isinstance(cost, int) else cost(arguments, result))
+        return result
+
+    return counted
+
+
+def _equal(left: Evaluate, right: Evaluate) -> Evaluate:
+    def compare(frame: Frame) -> Value:
+        a, b = left(frame), right(frame)
+        return a == b if type(a) is type(b) and type(a) in _PLAIN else equal(a, b)
+
+    return compare
+
+
+def _unequal(left: Value, right: Value) -> bool:
+    return not surely_equal(left, right)
+
+
+def _folded(call: Implementation, constant: Value) -> Value:
+    try:
+        return call(constant)
+    except EvaluationError as error:
+        raise CompileError(f"{_FAILED}{error}") from None
+
+
+def _membership(operand: Evaluate, elements: list[Value]) -> Planned | None:
+    """Return the test whether a value is in a constant list, or None if it is better searched."""
+    if not elements:
+        return _constant(False)
+    if any(type(element) not in _PLAIN or isinstance(element, bytes) for element in elements):
+        return None
+    known = {key_of(element) for element in elements if element == element}
+
+    def test(frame: Frame) -> Value:
+        value = operand(frame)
+        _check_hashable(value)
+        try:
+            return key_of(value) in known
+        except TypeError:
+            return False
+
+    return Planned(test)
+
+
+def _check_hashable(value: Value) -> None:
+    """Fail as Go does if it cannot use a value as the key of a map."""
+    if isinstance(value, bytes) or (isinstance(value, Opaque) and not value.hashable):
+        raise Cancelled(f"internal error: runtime error: hash of unhashable type {go_type_of(value)}")
+
+
+def _alternative(optional: Evaluate, otherwise: Evaluate, *, unwrap: bool) -> Evaluate:
+    """or and orValue: the other operand is only evaluated if there is no value."""
+
+    def choose(frame: Frame) -> Value:
+        value = optional(frame)
+        if type(value) is not Optional:
+            return value
+        if value.has_value:
+            return value.value if unwrap else value
+        return otherwise(frame)
+
+    return choose
+
+
+def _logical(terms: list[Evaluate], *, decisive: bool) -> Evaluate:
+    """Return && or ||: the first term with the decisive value decides, whatever errors came before it."""
+
+    def decide(frame: Frame) -> Value:
+        fault: EvaluationError | None = None
+        for term in terms:
+            try:
+                value = term(frame)
+            except EvaluationError as error:
+                fault = fault or error
+                continue
+            if value is decisive:
+                return decisive
+            if not isinstance(value, bool):
+                fault = fault or no_such_overload()
+        if fault is not None:
+            raise fault
+        return not decisive
+
+    return decide
+
+
+# --- variables and loops --------------------------------------------------------------------------------------------
+
+
+def _constant(value: Value) -> Planned:
+    return Planned(lambda _frame: value, constant=value)
+
+
+def _constant_path(value: Value) -> Path:
+    return Path(lambda _frame: value)
+
+
+def _variable(slot: int, start: Evaluate | None) -> Evaluate:
+    """Return what reads a variable. What a loop accumulates is only started when it is read first."""
+
+    def read_element(frame: Frame) -> Value:
+        return frame[slot]
+
+    def read_accumulated(frame: Frame) -> Value:
+        value = frame[slot]
+        if value is _UNSET and start is not None:
+            try:
+                value = start(frame)
+            except EvaluationError as error:
+                value = error
+            frame[slot] = value
+        if isinstance(value, EvaluationError):
+            raise value
+        return value
+
+    return read_element if start is None else read_accumulated
+
+
+def _accumulating(start: Evaluate) -> Evaluate:
+    """Return what starts an accumulator: in place of an empty list or map one that can grow."""
+
+    def begin(frame: Frame) -> Value:
+        value = start(frame)
+        if isinstance(value, list) and not value:
+            return Accumulator()
+        if isinstance(value, Map) and not value:
+            return MapAccumulator({})
+        return value
+
+    return begin
+
+
+def _finished(value: Value) -> Value:
+    """Return a result that no loop changes any more."""
+    if type(value) is Accumulator:
+        return list(value)
+    if type(value) is MapAccumulator:
+        return Map(dict(value.entries))
+    return value
+
+
+def _goes_on(test: Evaluate, frame: Frame) -> bool:
+    try:
+        return test(frame) is not False
+    except EvaluationError:
+        return True
+
+
+def _double_loop(
+    range_: Evaluate, slots: tuple[int, int, int], test: Evaluate | None, step: Evaluate, result: Evaluate
+) -> Evaluate:
+    """Return a loop over index and element of a list, or key and value of a map."""
+    accumulated, first, second = slots
+
+    def loop(frame: Frame) -> Value:
+        elements = range_(frame)
+        if isinstance(elements, list):
+            pairs: list[tuple[Value, Value]] = list(enumerate(elements))
+        elif isinstance(elements, Map):
+            pairs = [(key, Map.find(elements, key)[0]) for key in elements]
+        else:
+            raise EvaluationError(f"unsupported comprehension range type: {go_type_of(elements)}")
+        frame[accumulated] = _UNSET
+        for frame[first], frame[second] in pairs:
+            if test is not None and not _goes_on(test, frame):
+                break
+            try:
+                frame[accumulated] = step(frame)
+            except EvaluationError as error:
+                frame[accumulated] = error
+        return _finished(result(frame))
+
+    return loop

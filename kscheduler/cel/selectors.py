@@ -1,0 +1,184 @@
+"""Selectors of devices: compiled CEL expressions that a device matches or not."""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kscheduler.cel import budget, types
+from kscheduler.cel.checker import Checker
+from kscheduler.cel.device import DeviceView, prepare
+from kscheduler.cel.environment import KUBERNETES_1_36, TYPE_NAMES, Environment
+from kscheduler.cel.faults import Cancelled, CompileError, EvaluationError
+from kscheduler.cel.frame import COST, DEVICE, MAX_COST, Evaluate, Frame
+from kscheduler.cel.parser import parse
+from kscheduler.cel.planner import Planner
+from kscheduler.cel.source import Source
+from kscheduler.cel.tree import Call, Comprehension, ListLiteral, Literal, Node, children, descendants
+from kscheduler.cel.validators import validate
+from kscheduler.cel.values import go_type_of, type_of
+
+__all__ = ["DeviceView", "Selector", "SelectorError", "Selectors"]
+
+# kube-scheduler keeps ten; ours are as few as there are classes and claims that differ.
+KEPT = 1000
+
+_USUAL_TEXT = 4096  # characters; devices with longer texts have their costs counted
+_DEEP = 100  # from this depth of a tree on, more stack is asked for
+_STACK = 50_000
+
+# Functions whose results can be longer than their arguments, or whose cost grows with the square of them.
+_GROWING = frozenset(
+    "replace join format strings.quote split find findAll contains _+_ lists.range flatten sort @sortByAssociatedKeys"
+    " distinct sets.contains sets.equivalent sets.intersects cel.@mapInsert getQuery validate slice reverse string url"
+    " isSorted sum max min indexOf lastIndexOf includes".split()
+)
+
+
+class SelectorError(Exception):
+    """An expression that cannot be compiled, or not be evaluated for a device, with Kubernetes' words."""
+
+
+class Selector:
+    """One compiled expression."""
+
+    __slots__ = ("_counted", "_counted_slots", "_is_deep", "_planner_input", "_quick", "_quick_slots", "expression")
+
+    def __init__(self, expression: str, environment: Environment = KUBERNETES_1_36) -> None:
+        """Compile an expression. Raises SelectorError."""
+        self.expression = expression
+        try:
+            with _stack(len(expression) > _DEEP):
+                root = _checked(expression, environment)
+                self._is_deep = _depth(root) > _DEEP
+                self._planner_input = (root, environment)
+                self._quick, self._quick_slots = self._plan(counted=False)
+                self._counted, self._counted_slots = (self._quick, 0) if _is_cheap(root) else self._plan(counted=True)
+        except CompileError as error:
+            raise SelectorError(str(error)) from None
+
+    def matches(self, device: DeviceView) -> bool:
+        """Return whether a device matches. Raises SelectorError if the expression fails for it."""
+        return self.evaluate(device)[0]
+
+    def evaluate(self, device: DeviceView, *, count: bool = False) -> tuple[bool, int]:
+        """Return whether a device matches, and with `count` what that cost. Raises SelectorError."""
+        try:
+            prepared = prepare(device)
+            count = count or prepared.longest > _USUAL_TEXT or self._counted is not self._quick
+            evaluate, slots = (self._quick, self._quick_slots) if not count else self._counting()
+            frame: Frame = [None] * slots
+            frame[DEVICE], frame[COST] = prepared.value, 0
+            budget.renew()
+            if self._is_deep:
+                with _stack(True):
+                    result = evaluate(frame)
+            else:
+                result = evaluate(frame)
+        except (EvaluationError, Cancelled) as error:
+            raise SelectorError(str(error)) from None
+        if result is True or result is False:
+            return result, frame[COST]
+        raise SelectorError(
+            f"CEL result of type {type_of(result).name} could not be converted to bool: {_unconvertible(result)}"
+        )
+
+    def _counting(self) -> tuple[Evaluate, int]:
+        if self._counted is self._quick:
+            self._counted, self._counted_slots = self._plan(counted=True)
+        return self._counted, self._counted_slots
+
+    def _plan(self, *, counted: bool) -> tuple[Evaluate, int]:
+        root, environment = self._planner_input
+        planner = Planner(environment.functions, counted=counted)
+        return planner.plan(root), planner.slots
+
+
+class Selectors:
+    """Compiled selectors by their text; those that were not used for longest are forgotten."""
+
+    def __init__(self, environment: Environment = KUBERNETES_1_36, kept: int = KEPT) -> None:
+        self._environment = environment
+        self._kept = kept
+        self._known: OrderedDict[str, Selector] = OrderedDict()
+
+    def get(self, expression: str) -> Selector:
+        """Return the compiled expression. Raises SelectorError if it cannot be compiled."""
+        known = self._known.get(expression)
+        if known is None:
+            known = self._known[expression] = Selector(expression, self._environment)
+            if len(self._known) > self._kept:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(expression)
+        return known
+
+
+# --- compiling ------------------------------------------------------------------------------------------------------
+
+
+def _checked(expression: str, environment: Environment) -> Node:
+    source = Source(expression)
+    try:
+        root = parse(source)
+        checker = Checker(source, environment.variables, TYPE_NAMES, environment.functions, environment.fields)
+        checker.check(root)
+        if not source.has_faults:
+            validate(source, root)
+        if source.has_faults:
+            raise CompileError(source.faults())
+    except CompileError as error:
+        raise CompileError(f"compilation failed: {error}") from None
+    if root.type not in (types.BOOL, environment.attribute):
+        raise CompileError(f"must evaluate to {types.BOOL} or the unknown type, not {root.type}")
+    return root
+
+
+def _depth(root: Node) -> int:
+    """Return how deep a tree is, at most; every node of a macro counts."""
+    depth, level = 0, [root]
+    while level:
+        depth += 1
+        level = [part for node in level for part in children(node)]
+    return depth
+
+
+def _is_cheap(root: Node) -> bool:
+    """Return whether evaluating an expression is certain to cost less than the limit.
+
+    Without loops and without functions that make texts longer, no operation works on a text or list that is longer
+    than what the expression and the device contain.
+    """
+    nodes = descendants(root)
+    longest, patterns = _USUAL_TEXT, 0
+    for node in nodes:
+        if isinstance(node, Comprehension) and not (isinstance(node.range, ListLiteral) and not node.range.elements):
+            return False
+        if isinstance(node, Call):
+            if node.function in _GROWING:
+                return False
+            patterns += node.function == "matches"
+        elif isinstance(node, Literal) and isinstance(node.value, str | bytes):
+            longest = max(longest, len(node.value))
+    each = 2 + longest // 10 + len(nodes)
+    return len(nodes) * each + patterns * (longest // 10 + 1) * (longest // 4 + 1) < MAX_COST
+
+
+def _unconvertible(result: object) -> str:
+    return f"type conversion error from {go_type_of(result)} to 'bool'"
+
+
+@contextmanager
+def _stack(is_needed: bool) -> Iterator[None]:
+    """Allow deep recursion for a while: an expression of 10 KiB can be nested a thousand levels deep."""
+    limit = sys.getrecursionlimit()
+    if not is_needed or limit >= _STACK:
+        yield
+        return
+    sys.setrecursionlimit(_STACK)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)

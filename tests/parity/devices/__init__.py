@@ -1,0 +1,1 @@
+"""The same input given to kube-scheduler and to this program, and the answers compared."""

@@ -1,0 +1,93 @@
+"""The decisions of this program's allocator about a case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import Any, TypeVar
+
+import msgspec
+
+from kscheduler.api.devices import (
+    AllocationResult,
+    DeviceClass,
+    DeviceRequestAllocationResult,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceSlice,
+)
+from kscheduler.api.objects import Node
+from kscheduler.cel.selectors import Selectors
+from kscheduler.config.releases import RELEASES
+from kscheduler.devices.allocated import AllocatedState
+from kscheduler.devices.allocator import AllocationError, Allocator, PoolError
+from kscheduler.devices.taints import apply_taint_rules
+from tests.parity.devices.case import DeviceCase, Object
+from tests.parity.devices.oracle import Decision
+
+T = TypeVar("T")
+
+_SELECTORS: dict[tuple[tuple[str, bool], ...], Selectors] = {}  # gates -> compiled expressions, kept between cases
+
+
+class World:
+    """A case's cluster. Allocations can be added to it, for the pods that are decided about afterwards."""
+
+    def __init__(self, case: DeviceCase) -> None:
+        cluster = case.cluster
+        self._release = RELEASES[case.release].with_gates(case.gates)
+        self._nodes = _objects(cluster.get("nodes"), Node)
+        self._classes = {each.metadata.name: each for each in _objects(cluster.get("deviceClasses"), DeviceClass)}
+        self._slices = apply_taint_rules(
+            _objects(cluster.get("resourceSlices"), ResourceSlice),
+            _objects(cluster.get("deviceTaintRules"), DeviceTaintRule),
+            self._release,
+        )
+        self._state = AllocatedState()
+        self.allocate(cluster.get("allocated", ()))
+        self._selectors = _SELECTORS.setdefault(tuple(sorted(case.gates.items())), Selectors())
+
+    def decide(self, pod: Object) -> Iterator[Decision]:
+        """What becomes of the pod's claims on each node, one allocator asked about all of them."""
+        claims = _objects(pod["claims"], ResourceClaim)
+        numbers = count()
+        allocator = Allocator(
+            self._release,
+            self._state,
+            self._classes,
+            self._slices,
+            self._selectors,
+            draw_share_id=lambda: f"share-{next(numbers)}",
+        )
+        for node in self._nodes:
+            before = allocator.steps
+            decision = _decision(allocator, node, claims)
+            decision.steps = allocator.steps - before
+            yield decision
+
+    def allocate(self, results: Iterable[Object]) -> None:
+        """Take the devices of results, which are JSON."""
+        for result in _objects(results, DeviceRequestAllocationResult):
+            self._state.add(result, self._release)
+
+
+def _decision(allocator: Allocator, node: Node, claims: list[ResourceClaim]) -> Decision:
+    try:
+        allocations = allocator.allocate(node, claims)
+    except PoolError as error:
+        return Decision(failure=str(error))
+    except AllocationError as error:
+        return Decision(failure=str(error), is_fatal=True)
+    if allocations is None:
+        return Decision(no_solution=True)
+    return Decision(results=[_as_json(each) for each in allocations])
+
+
+def _as_json(allocation: AllocationResult) -> dict[str, Any]:
+    decoded: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(allocation))
+    return decoded
+
+
+def _objects(raw: Iterable[Object] | None, kind: type[T]) -> list[T]:
+    """Read objects as they come from the apiserver, with parts that are kept undecoded."""
+    return msgspec.json.decode(msgspec.json.encode(list(raw or ())), type=list[kind])  # type: ignore[valid-type]
