@@ -6,8 +6,18 @@ from collections.abc import Callable
 
 from kscheduler.cel.lexer import SyntaxFault
 from kscheduler.cel.source import Source
-from kscheduler.cel.tree import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select, copied
-from kscheduler.cel.tree import descendants
+from kscheduler.cel.tree import (
+    Call,
+    Comprehension,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Node,
+    Select,
+    copied,
+    descendants,
+)
 
 ACCUMULATOR = "@result"  # no name that an expression can write
 UNUSED = "#unused"

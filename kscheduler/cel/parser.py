@@ -19,8 +19,7 @@ MAX_LENGTH = 100_000  # characters
 _MAX_INT64 = (1 << 63) - 1
 
 RESERVED = frozenset(
-    "as break const continue else false for function if import in let loop package namespace null return true var void"
-    " while".split()
+    ["as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "package", "namespace", "null", "return", "true", "var", "void", "while"]
 )
 _RELATIONS = frozenset({"<", "<=", ">=", ">", "==", "!="})
 

@@ -184,6 +184,25 @@ async def test_a_claim_that_no_node_can_use_is_deallocated_and_allocated_again(r
         assert world.devices_of("c")[0].startswith(world.node_of("second"))
 
 
+@BOTH
+@in_virtual_time
+async def test_expressions_select_devices(release: Release) -> None:
+    async with DeviceWorld(release=release, nodes=2, gpus=1) as world:
+        big = [device("g0", {"model": "a100"}, capacity={"memory": "80Gi"})]
+        slice_ = world.cluster.store(RESOURCE_SLICES).objects["n1"]
+        world.cluster.update_object(replace(slice_, spec=replace(slice_.spec, devices=big)))
+        has_model = f"has(device.attributes['{DRIVER}'].model) && device.attributes['{DRIVER}'].model == 'a100'"
+        memory = f"device.capacity['{DRIVER}'].memory.compareTo(quantity('40Gi')) >= 0"
+        world.add(named_claim("c", request("req", 1, has_model, memory)))
+        world.add_pod(gpu_pod("p", "c"))
+        await world.until(world.all_bound)
+        assert world.node_of("p") == "n1"
+        world.add(named_claim("bad", request("req", 1, "device.drivers == 1")))
+        world.add_pod(gpu_pod("fails", "bad"))
+        await world.until(lambda: "undefined field 'drivers'" in world.message("fails"))
+        world.cluster.delete_pod("default/fails")
+
+
 # --- taints, conditions, extended resources -----------------------------------------------------------------------
 
 

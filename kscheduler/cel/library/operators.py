@@ -199,10 +199,7 @@ _NAMES: Final = {
     "timestamp": TIMESTAMP,
     "uint64": UINT,
 }
-_ORDERED = (
-    "bool int64 int64_double int64_uint64 uint64 uint64_double uint64_int64 double double_int64 double_uint64 string"
-    " bytes timestamp duration"
-).split()
+_ORDERED = ["bool", "int64", "int64_double", "int64_uint64", "uint64", "uint64_double", "uint64_int64", "double", "double_int64", "double_uint64", "string", "bytes", "timestamp", "duration"]
 
 
 def _relations(name: str) -> tuple[Overload, ...]:

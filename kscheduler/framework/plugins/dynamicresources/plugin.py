@@ -68,7 +68,7 @@ class DynamicResources:
         self._release = handle.release
         self._binding = ClaimBinding(handle, profile, timeouts)
         self._hints = hints.ClaimHints(handle.devices)
-        self._selectors = selectors or make_selectors()
+        self._selectors = selectors or make_selectors(handle.release)
         self._filter_s = timeouts.filter_s if handle.release.has("DRASchedulerFilterTimeout") else 0.0
 
     # --- queue ---

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from kscheduler.devices.selection import Selector, SelectorError, Selectors
+from kscheduler.cel.environment import KUBERNETES_1_36, KUBERNETES_1_37
+from kscheduler.cel.selectors import Selectors
+from kscheduler.config.releases import Release
 
 
-class _NoSelectors:
-    """Refuses all expressions."""
-
-    def get(self, expression: str) -> Selector:
-        raise SelectorError("CEL expressions are not supported yet")
-
-
-def make_selectors() -> Selectors:
-    return _NoSelectors()
+def make_selectors(release: Release) -> Selectors:
+    """Return a store of compiled expressions, with the types and functions that the release has."""
+    return Selectors(KUBERNETES_1_37 if release.has_newer_cel else KUBERNETES_1_36)
