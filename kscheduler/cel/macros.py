@@ -6,18 +6,8 @@ from collections.abc import Callable
 
 from kscheduler.cel.lexer import SyntaxFault
 from kscheduler.cel.source import Source
-from kscheduler.cel.tree import (
-    Call,
-    Comprehension,
-    Ident,
-    ListLiteral,
-    Literal,
-    MapLiteral,
-    Node,
-    Select,
-    copied,
-    descendants,
-)
+from kscheduler.cel.tree import Call, Comprehension, Ident, ListLiteral, Literal, MapLiteral, Node, Select, copied
+from kscheduler.cel.tree import descendants
 
 ACCUMULATOR = "@result"  # no name that an expression can write
 UNUSED = "#unused"

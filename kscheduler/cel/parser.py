@@ -19,7 +19,8 @@ MAX_LENGTH = 100_000  # characters
 _MAX_INT64 = (1 << 63) - 1
 
 RESERVED = frozenset(
-    ["as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "package", "namespace", "null", "return", "true", "var", "void", "while"]
+    "as break const continue else false for function if import in let loop package namespace null return true var void"
+    " while".split()
 )
 _RELATIONS = frozenset({"<", "<=", ">=", ">", "==", "!="})
 

@@ -31,7 +31,9 @@ _STACK = 50_000
 
 # Functions whose results can be longer than their arguments, or whose cost grows with the square of them.
 _GROWING = frozenset(
-    ["replace", "join", "format", "strings.quote", "split", "find", "findAll", "contains", "_+_", "lists.range", "flatten", "sort", "@sortByAssociatedKeys", "distinct", "sets.contains", "sets.equivalent", "sets.intersects", "cel.@mapInsert", "getQuery", "validate", "slice", "reverse", "string", "url", "isSorted", "sum", "max", "min", "indexOf", "lastIndexOf", "includes"]
+    "replace join format strings.quote split find findAll contains _+_ lists.range flatten sort @sortByAssociatedKeys"
+    " distinct sets.contains sets.equivalent sets.intersects cel.@mapInsert getQuery validate slice reverse string url"
+    " isSorted sum max min indexOf lastIndexOf includes".split()
 )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 
-from kscheduler.cel.faults import COST_EXCEEDED, Cancelled, EvaluationError, no_such_overload
+from kscheduler.cel.faults import EvaluationError, no_such_overload
 from kscheduler.cel.frame import MAX_COST
+from kscheduler.cel.faults import COST_EXCEEDED, Cancelled
 from kscheduler.cel.functions import Function, method, overload
 from kscheduler.cel.library.operators import FUNCTIONS as OPERATORS
 from kscheduler.cel.library.times import Duration

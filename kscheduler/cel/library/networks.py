@@ -192,8 +192,8 @@ def _is_global_unicast(value: IPValue) -> bool:
     address = value.address
     return not (
         address.is_unspecified
-        or (int(address) == 0xFFFFFFFF
-        and address.version == 4)
+        or int(address) == 0xFFFFFFFF
+        and address.version == 4
         or address.is_loopback
         or address.is_multicast
         or address.is_link_local

@@ -199,7 +199,10 @@ _NAMES: Final = {
     "timestamp": TIMESTAMP,
     "uint64": UINT,
 }
-_ORDERED = ["bool", "int64", "int64_double", "int64_uint64", "uint64", "uint64_double", "uint64_int64", "double", "double_int64", "double_uint64", "string", "bytes", "timestamp", "duration"]
+_ORDERED = (
+    "bool int64 int64_double int64_uint64 uint64 uint64_double uint64_int64 double double_int64 double_uint64 string"
+    " bytes timestamp duration"
+).split()
 
 
 def _relations(name: str) -> tuple[Overload, ...]:
