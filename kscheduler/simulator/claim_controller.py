@@ -47,15 +47,14 @@ class ClaimController:
     # --- what changed ---------------------------------------------------------------------------------------------
 
     def _claim_changed(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
-        for claim in (before, after):
-            for uid in () if claim is None else _users(claim):
-                keys = self._used.setdefault(uid, {})
-                if claim is after:
-                    keys[claim.key] = None
-                else:
-                    keys.pop(claim.key, None)
-                    if not keys:
-                        del self._used[uid]
+        if before is not None:
+            for uid in _users(before):
+                self._used[uid].pop(before.key, None)
+                if not self._used[uid]:
+                    del self._used[uid]
+        if after is not None:
+            for uid in _users(after):
+                self._used.setdefault(uid, {})[after.key] = None
         self._follow_pods()
 
     def _template_changed(self, before: ResourceClaimTemplate | None, after: ResourceClaimTemplate | None) -> None:
