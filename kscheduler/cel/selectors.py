@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from kscheduler.cel import budget, types
 from kscheduler.cel.checker import Checker
 from kscheduler.cel.device import DeviceView, prepare
-from kscheduler.cel.environment import KUBERNETES_1_36, TYPE_NAMES, Environment
+from kscheduler.cel.environment import KUBERNETES_1_36, TYPE_NAMES, Environment, environment_of
 from kscheduler.cel.faults import Cancelled, CompileError, EvaluationError
 from kscheduler.cel.frame import COST, DEVICE, MAX_COST, Evaluate, Frame
 from kscheduler.cel.parser import parse
@@ -19,8 +19,9 @@ from kscheduler.cel.source import Source
 from kscheduler.cel.tree import Call, Comprehension, ListLiteral, Literal, Node, children, descendants
 from kscheduler.cel.validators import validate
 from kscheduler.cel.values import Optional, go_type_of, type_of
+from kscheduler.config.releases import Release
 
-__all__ = ["DeviceView", "Selector", "SelectorError", "Selectors"]
+__all__ = ["DeviceView", "Selector", "SelectorError", "Selectors", "selectors_for"]
 
 # kube-scheduler keeps ten; ours are as few as there are classes and claims that differ.
 KEPT = 1000
@@ -235,3 +236,8 @@ def _stack(is_needed: bool) -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(limit)
+
+
+def selectors_for(release: Release) -> Selectors:
+    """Return a store of compiled expressions, with the types and functions that the release has."""
+    return Selectors(environment_of(release))
