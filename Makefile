@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find kscheduler -name '*.pyx' -o -name '*.pxd')
 
+# The release of Kubernetes that the control plane and its comparisons are of; for comparisons, all if empty.
+KUBERNETES ?=
+
 # Of searches and campaigns.
 MINUTES ?= 30
 SEED ?= 1
@@ -24,7 +27,7 @@ run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build dev debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean
+.PHONY: help build dev debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt parity test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -75,13 +78,16 @@ wasmer: build ## build libwasmer, the other wasm engine, into the user's cache: 
 	$(BIN)/python -m kscheduler.wasm.wasmer.build
 
 # The same order of sets in each run; a hunt draws it.
-test test-fast: export PYTHONHASHSEED := 0
+test test-fast parity: export PYTHONHASHSEED := 0
 test: dev ## everything: checks, unit tests, tests on a real control plane (needs Go); CHANGED=1: what a change can break; WORKERS=2
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync check
 	$(call run_tests)
 
 hunt: dev ## search for faults with fresh seeds for MINUTES=30, or again with SEEDS=1,2 (needs Go)
 	$(BIN)/python -m tests.hunt --minutes $(MINUTES) $(if $(SEEDS),--seeds $(SEEDS))
+
+parity: dev ## compare with kube-scheduler, all that `make test` compares (needs Go); KUBERNETES=1.37: with that release wholly
+	KSCHEDULER_KUBERNETES=$(KUBERNETES) $(PYTEST) tests/parity tests/controlplane/parity
 
 test-fast: dev ## the unit tests alone; CHANGED=1 as for test
 	$(call run_tests,-m "not slow and not controlplane")
@@ -126,8 +132,8 @@ campaign: dev ## faults between scheduler and apiserver, and an outside judge: M
 profile: dev ## flame graph, event-loop lag and allocations under load, into build/profile
 	$(BIN)/python -m perf.profile
 
-controlplane: build ## start etcd and kube-apiserver, print their kubeconfig, run until Ctrl-C (needs Go)
-	$(BIN)/python -m kscheduler.testing.controlplane
+controlplane: build ## start etcd and kube-apiserver, print their kubeconfig, run until Ctrl-C (needs Go); KUBERNETES=1.37
+	$(BIN)/python -m kscheduler.testing.controlplane $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header pyproject.toml
 

@@ -9,6 +9,7 @@ import pytest
 
 from kscheduler.observability import logs
 from tests.support.order import LongestFirst
+from tests.support.releases import SharedByReleases
 from tests.support.seeds import load_hypothesis_profile
 from tests.support.skips import SkipRule
 
@@ -18,6 +19,7 @@ load_hypothesis_profile()
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SkipRule(), "skip-rule")
     config.pluginmanager.register(LongestFirst(), "longest-first")
+    config.pluginmanager.register(SharedByReleases(), "shared-by-releases")
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.scheduler_process import SchedulerProcess
 from kscheduler.testing.controlplane.workspace import Workspace
-from tests.controlplane.parity.sides import missing_plugins
 
 GPU = "example.com/gpu"
 # Pod name without its side -> the value of its label `wish`, which says what the extender is to answer.
@@ -146,9 +145,7 @@ def start(
         "httpTimeout": timeout,
         "managedResources": [{"name": GPU, "ignoredByScheduler": True}],
     }
-    disabled = [{"name": name} for name in missing_plugins()]
-    profile = {"schedulerName": side, "plugins": {"multiPoint": {"disabled": disabled}}}
-    configuration = {"profiles": [profile], "extenders": [settings]}
+    configuration = {"profiles": [{"schedulerName": side}], "extenders": [settings]}
     return make(control_plane, configuration=configuration, name=side)
 
 

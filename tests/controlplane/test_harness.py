@@ -49,6 +49,22 @@ def test_apiserver_is_the_release_that_go_mod_names(control_plane: ControlPlane)
     assert control_plane.api.get("/version")["gitVersion"] == kubernetes_version()
 
 
+def test_a_control_plane_of_another_release_runs_with_its_scheduler_and_kwok() -> None:
+    with ControlPlane(release="1.37") as control_plane:
+        assert control_plane.api.get("/version")["gitVersion"] == kubernetes_version("1.37") != kubernetes_version()
+        workspace = Workspace(control_plane)
+        workspace.create_node("node", annotations=ANNOTATION)
+        workspace.create_pod("pod")
+        Kwok(control_plane)
+        KubeScheduler(control_plane)
+        eventually(lambda: workspace.pod("pod")["status"]["phase"] == "Running", "the pod is bound and runs")
+
+
+def test_a_release_that_is_not_known_is_named() -> None:
+    with pytest.raises(HarnessError, match=r"expected a release of Kubernetes among 1\.36, 1\.37, got '1\.12'"):
+        ensure(release="1.12")
+
+
 def test_service_account_is_who_its_token_says(workspace: Workspace) -> None:
     credentials = workspace.control_plane.service_account_credentials(workspace.namespace, "scheduler")
     review = Api(credentials).create(

@@ -16,7 +16,6 @@ from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.load import create, nodes, pods
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.workspace import Workspace
-from tests.controlplane.parity.sides import missing_plugins
 
 
 class _Stoppable(Protocol):
@@ -205,17 +204,10 @@ def messages_of(workspace: Workspace, start: Callable[[ControlPlane], _Stoppable
     return {name: (entry["reason"], entry["message"]) for name, entry in found.items()}
 
 
-def without_missing_plugins(control_plane: ControlPlane) -> KubeScheduler:
-    """kube-scheduler without the plugins that we do not have: some add words of their own to every refusal."""
-    disabled = [{"name": name} for name in missing_plugins()]
-    profile = {"schedulerName": "default-scheduler", "plugins": {"multiPoint": {"disabled": disabled}}}
-    return KubeScheduler(control_plane, configuration={"profiles": [profile]})
-
-
 def test_the_reasons_are_word_for_word_those_of_kube_scheduler(workspace: Workspace) -> None:
     unwelcoming(workspace)
     ours = messages_of(workspace, KScheduler)
-    theirs = messages_of(workspace, without_missing_plugins)
+    theirs = messages_of(workspace, KubeScheduler)
     assert ours == theirs
 
 

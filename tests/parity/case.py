@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from kscheduler.testing.controlplane.binaries import DEFAULT_RELEASE
+
 Object = dict[str, Any]  # an API object as JSON has it
 
 EVALUATE = "evaluate"  # every pending pod against the same cluster
@@ -20,6 +22,7 @@ class Case:
     config: Object
     cluster: dict[str, list[Object]] = field(default_factory=dict)  # "nodes", "pods", ... -> objects
     pending: list[Object] = field(default_factory=list)
+    release: str = DEFAULT_RELEASE  # of Kubernetes, which both programs are asked as
 
     def request(self) -> bytes:
         """The line that asks the oracle."""
@@ -38,5 +41,11 @@ class Case:
         return copy.deepcopy(self)
 
     def __str__(self) -> str:
-        shown = {"mode": self.mode, "config": self.config, "cluster": self.cluster, "pending": self.pending}
+        shown = {
+            "release": self.release,
+            "mode": self.mode,
+            "config": self.config,
+            "cluster": self.cluster,
+            "pending": self.pending,
+        }
         return json.dumps(shown, indent=1)

@@ -10,15 +10,18 @@ import random
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kscheduler.config.extension_points import KUBE_PLUGINS
+from kscheduler.config.releases import release_of
 from kscheduler.framework.plugins.registry import IN_TREE
 from kscheduler.testing.controlplane import ensure
+from kscheduler.testing.controlplane.binaries import DEFAULT_RELEASE, RELEASES, kubernetes_version
 from tests.parity.case import SEQUENCE, Case
 from tests.parity.compare import all_differences
 from tests.parity.generate import generate
+from tests.parity.generate_newer import ASKED_OF_NODE_NAME
 from tests.parity.oracle import Answer, Decision, Oracle, Status
 from tests.parity.words import FPGA, GPU, HUGE
 
@@ -30,8 +33,8 @@ SCORES_LITTLE = {  # different raw scores
     "default": 15,
     "TaintToleration": 3,
     "PodTopologySpread": 8,
-    "VolumeBinding": 0,  # it scores behind a feature gate that is off
 }
+GATED_SCORES = {"VolumeBinding": "StorageCapacityScoring"}  # plugin -> the feature gate without which it does not score
 REASONS = {  # plugin -> all it can say, where that is more than one thing
     "NodeAffinity": (
         "node(s) didn't match Pod's node affinity/selector",
@@ -102,7 +105,10 @@ class PluginCoverage:
 
 
 class Coverage:
-    def __init__(self) -> None:
+    """Of a run with one release of Kubernetes."""
+
+    def __init__(self, release: str = DEFAULT_RELEASE) -> None:
+        self._release = release_of(release)
         self.cases = 0
         self.decisions = 0
         self.placed = 0
@@ -168,7 +174,8 @@ class Coverage:
 
     def missing(self) -> list[str]:
         """What a run that is long enough should have covered, and this one has not."""
-        gaps = [gap for name in COMPARED for gap in self._gaps(name)]
+        beside: set[str] = set() if self._release.version in ASKED_OF_NODE_NAME else {"NodeName"}
+        gaps = [gap for name in COMPARED if name not in beside for gap in self._gaps(name)]
         for count, gap in (
             (self.left_out, "PreFilter leaves out no node"),
             (self.cut_short, "no search ends early"),
@@ -189,8 +196,13 @@ class Coverage:
                 yield f"{name} never says {reason!r}"
         if "filter" in plugin and covered.acceptances < FILTERS_LITTLE:
             yield f"{name} accepts {covered.acceptances} nodes"
-        if "score" in plugin and len(covered.raw) < SCORES_LITTLE.get(name, SCORES_LITTLE["default"]):
+        if "score" in plugin and len(covered.raw) < self._fewest_scores(name):
             yield f"{name} gives {len(covered.raw)} different raw scores"
+
+    def _fewest_scores(self, name: str) -> int:
+        if name in GATED_SCORES and not self._release.has(GATED_SCORES[name]):
+            return 0
+        return SCORES_LITTLE.get(name, SCORES_LITTLE["default"])
 
     def table(self) -> str:
         """Markdown."""
@@ -232,18 +244,29 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=600)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 40))
     parser.add_argument("--details", action="store_true", help="also the reasons and arguments met")
+    parser.add_argument("--release", choices=RELEASES, help="of Kubernetes; all without it")
     options = parser.parse_args()
-    oracle = Oracle(ensure(["oracle"]).path("oracle"))
-    coverage, different = Coverage(), 0
-    for case, answer in oracle.answers(map(generate, range(options.seed, options.seed + options.cases))):
+    different = 0
+    for release in [options.release] if options.release else RELEASES:
+        coverage, found = cover(release, range(options.seed, options.seed + options.cases))
+        print(f"Kubernetes {kubernetes_version(release)}\n\n{coverage.table()}")
+        print(f"\nSeeds from {options.seed}; differences: {found}.")
+        if options.details:
+            print(f"\n{coverage.details()}")
+        print(flush=True)
+        different += found
+    return 1 if different else 0
+
+
+def cover(release: str, seeds: Iterable[int]) -> tuple[Coverage, int]:
+    """Compare the cases with kube-scheduler of a release; return what they covered, and the number of differences."""
+    oracle = Oracle(ensure(["oracle"], release).path("oracle"))
+    coverage, different = Coverage(release), 0
+    for case, answer in oracle.answers(generate(seed, release) for seed in seeds):
         coverage.add(case, answer)
         different += len(all_differences(case, answer))
     oracle.close()
-    print(coverage.table())
-    print(f"\nSeeds from {options.seed}; differences: {different}.")
-    if options.details:
-        print(f"\n{coverage.details()}")
-    return 1 if different else 0
+    return coverage, different
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from kscheduler.api.decode import convert_object
 from kscheduler.api.defaults import node_with_defaults, with_defaults
 from kscheduler.api.objects import Node, Pod
 from kscheduler.cache.cache import Cache
+from kscheduler.config.releases import DEFAULT_RELEASE, Release, release_of
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.parity.case import Case, Object
 from tests.support.checks import check_cache
@@ -21,8 +22,9 @@ DETOURS = 0.3  # of nodes and of pods
 ASKED = 4  # pods decided about on the way
 
 
-def read_pod(document: Object) -> PodInfo:
-    return PodInfo(with_defaults(convert_object(document, Pod)))
+def read_pod(document: Object, release: Release = DEFAULT_RELEASE) -> PodInfo:
+    """The pod as the watch handlers of a release have it."""
+    return PodInfo(with_defaults(convert_object(document, Pod)), release.sums_resizes_apart)
 
 
 def read_node(document: Object) -> Node:
@@ -31,7 +33,7 @@ def read_node(document: Object) -> Node:
 
 def fill(cache: Cache, case: Case, decide: Callable[[Object], object]) -> None:
     """`decide` is asked about pods on the way, so that what is remembered between decisions is there to go stale."""
-    rng = random.Random(case.seed)
+    rng, release = random.Random(case.seed), release_of(case.release)
     nodes, pods = case.cluster.get("nodes", []), case.cluster.get("pods", [])
     names = [node["metadata"]["name"] for node in nodes] or ["elsewhere"]
 
@@ -39,10 +41,10 @@ def fill(cache: Cache, case: Case, decide: Callable[[Object], object]) -> None:
     for node in nodes:
         cache.set_node(read_node(_dressed_as(node, rng.choice(nodes)) if rng.random() < DETOURS else node))
     for pod in pods:
-        cache.set_pod(read_pod(_moved(pod, rng.choice(names)) if rng.random() < DETOURS else pod))
+        cache.set_pod(read_pod(_moved(pod, rng.choice(names)) if rng.random() < DETOURS else pod, release))
     assumed = [pod for pod in case.pending if rng.random() < DETOURS]
     for pod in assumed:
-        cache.assume(read_pod(pod), rng.choice(names))
+        cache.assume(read_pod(pod, release), rng.choice(names))
     for pod in case.pending[:ASKED]:
         decide(pod)
 
@@ -50,7 +52,7 @@ def fill(cache: Cache, case: Case, decide: Callable[[Object], object]) -> None:
     for pod in assumed:
         cache.forget(pod["metadata"]["uid"])
     for pod in pods:
-        cache.set_pod(read_pod(pod))
+        cache.set_pod(read_pod(pod, release))
     for node in nodes:
         cache.set_node(read_node(node))
     check_cache(cache)

@@ -1,7 +1,7 @@
 """Seeded cases: the same seed gives the same case, for one state of the registry.
 
-Most clusters are small, so that all corners of a plugin are met often. What belongs to a plugin that the registry
-does not have is left out, and the plugin is disabled in the configuration, until it is there.
+Most clusters are small, so that all corners of a plugin are met often. What a plugin that the registry does not have
+would decide about is left out; the plugin itself is not disabled.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from kscheduler.config.extension_points import KUBE_PLUGINS
 from kscheduler.framework.plugins.registry import IN_TREE
+from kscheduler.testing.controlplane.binaries import DEFAULT_RELEASE
 from tests.parity.case import EVALUATE, SEQUENCE, Case, Object
 from tests.parity.generate_amounts import exaggerate
+from tests.parity.generate_newer import add_newer
 from tests.parity.generate_nodes import generate_node
 from tests.parity.generate_pods import CONTROLLERS, OWNER, POD_AFFINITY, SPREAD, PodGenerator, label_selector, pinned
 from tests.parity.generate_volumes import VOLUME_PLUGINS, generate_volumes, label_for_drivers
@@ -33,7 +34,6 @@ from tests.parity.words import (
 )
 
 HEAD: Object = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-GATED = frozenset({"GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"})  # not there without a gate
 SCORERS = (
     "TaintToleration",
     "NodeAffinity",
@@ -42,7 +42,6 @@ SCORERS = (
     "ImageLocality",
     *(name for name in (SPREAD, POD_AFFINITY) if name in IN_TREE),
 )
-MISSING = sorted(KUBE_PLUGINS.keys() - IN_TREE.keys() - GATED)
 PROFILES = ("default-scheduler", "second-scheduler")
 RESOURCES = ("cpu", "memory", "ephemeral-storage", GPU, FPGA, HUGE)
 PENDING = 40  # pods of a case: many, since a cluster costs more than a pod
@@ -50,13 +49,19 @@ SAMPLED = 12  # pods of a case whose search is sampled: fewer, since it has many
 FEW_TO_SAMPLE = 100  # nodes up to which kube-scheduler looks at all of them
 
 
-def generate(seed: int) -> Case:
-    """The case of a seed."""
+def generate(seed: int, release: str = DEFAULT_RELEASE) -> Case:
+    """The case of a seed, the same for each release but for what a release refuses or leaves to chance."""
+    case = _generate(seed, release)
+    add_newer(case)
+    return case
+
+
+def _generate(seed: int, release: str) -> Case:
     rng = random.Random(seed)
     nodes = [f"n{i}" for i in range(_size(rng))]
     mode = pick(rng, (EVALUATE, SEQUENCE))
     if len(nodes) > FEW_TO_SAMPLE and often(rng, 0.8):
-        return _sampled(rng, seed, mode, nodes)
+        return _sampled(rng, seed, mode, nodes, release)
     has_claims = VOLUME_PLUGINS.issubset(IN_TREE) and often(rng, 0.4)
     # Each of kube-scheduler's profiles knows its own assumptions about volumes only: see README.md.
     alone = has_claims and mode == SEQUENCE
@@ -83,7 +88,7 @@ def generate(seed: int) -> Case:
         for node in cluster["nodes"]:
             label_for_drivers(rng, node)
         cluster |= generate_volumes(rng, nodes, [*cluster["pods"], *cluster.get("nominated", ()), *pending])
-    return Case(seed, mode, _config(rng, profiles, has_claims=has_claims), cluster, pending)
+    return Case(seed, mode, _config(rng, profiles, has_claims=has_claims), cluster, pending, release)
 
 
 def _size(rng: random.Random) -> int:
@@ -92,7 +97,7 @@ def _size(rng: random.Random) -> int:
     return rng.randint(100, 320) if often(rng, 0.03) else rng.randint(1, 12)
 
 
-def _sampled(rng: random.Random, seed: int, mode: str, nodes: Sequence[str]) -> Case:
+def _sampled(rng: random.Random, seed: int, mode: str, nodes: Sequence[str], release: str) -> Case:
     """A search that ends early. The nodes take turns in their zones, so that their order is kube-scheduler's, too."""
     pods = PodGenerator(rng, nodes, frozenset(IN_TREE), PROFILES[:1], theme=True, claims=False)
     cluster = {
@@ -103,7 +108,7 @@ def _sampled(rng: random.Random, seed: int, mode: str, nodes: Sequence[str]) -> 
     zones = rng.randint(1, len(ZONES))
     for index, node in enumerate(cluster["nodes"]):
         node["metadata"]["labels"] |= {ZONE: ZONES[index % zones], REGION: REGIONS[index % zones % len(REGIONS)]}
-    case = Case(seed, mode, _config(rng, PROFILES[:1], has_claims=False), cluster)
+    case = Case(seed, mode, _config(rng, PROFILES[:1], has_claims=False), cluster, release=release)
     holder = case.config if often(rng, 0.5) else case.config["profiles"][0]
     holder["percentageOfNodesToScore"] = rng.randint(1, 80)
     case.pending = [pods.pending(f"p{i}") for i in range(SAMPLED)]
@@ -155,7 +160,7 @@ def _profile(rng: random.Random, scheduler_name: str, *, has_claims: bool) -> Ob
     arguments = _arguments(rng) if often(rng, 0.6) else {}
     weights = {name: rng.randint(1, 5) for name in some(rng, SCORERS, 3)} if often(rng, 0.2) else {}
     silent = _silent(rng) if has_claims and often(rng, 0.45) else []
-    multi_point: Object = {"disabled": [{"name": name} for name in (*MISSING, *silent)]}
+    multi_point: Object = {"disabled": [{"name": name} for name in silent]}
     if weights:
         multi_point["enabled"] = [{"name": name, "weight": weight} for name, weight in weights.items()]
     profile: Object = {"schedulerName": scheduler_name, "plugins": {"multiPoint": multi_point}}

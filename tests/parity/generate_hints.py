@@ -8,6 +8,7 @@ import random
 import re
 from dataclasses import dataclass, field
 
+from kscheduler.testing.controlplane.binaries import DEFAULT_RELEASE
 from tests.parity.case import Case, Object
 from tests.parity.generate import generate
 from tests.parity.generate_nodes import generate_node
@@ -75,17 +76,18 @@ class HintCase(Case):
         return json.dumps(asked).encode()
 
     def __str__(self) -> str:
-        return json.dumps({"config": self.config, "rejectors": self.rejectors}, indent=1)
+        return json.dumps({"release": self.release, "config": self.config, "rejectors": self.rejectors}, indent=1)
 
 
-def generate_hints(seed: int) -> HintCase:
-    base = _in_whole_units(generate(seed))
+def generate_hints(seed: int, release: str = DEFAULT_RELEASE) -> HintCase:
+    base = _in_whole_units(generate(seed, release))
     rng = random.Random(f"hints {seed}")
     config = {**base.config, "profiles": base.config["profiles"][:1]}
     cluster = base.cluster | {"nodes": base.cluster.get("nodes", [])[:MOST_NODES]}
     names = {node["metadata"]["name"] for node in cluster["nodes"]}
     cluster["pods"] = [pod for pod in cluster.get("pods", []) if pod["spec"]["nodeName"] in names]
-    case = HintCase(seed, HINTS, config, cluster, [_waiting(pod) for pod in base.pending[:WAITING]])
+    waiting = [_waiting(pod) for pod in base.pending[:WAITING]]
+    case = HintCase(seed, HINTS, config, cluster, waiting, release)
     for number in range(CHANGES):
         if any(cluster.get(name) for name in STORAGE) and often(rng, 0.6):
             case.changes.append(_of_storage(rng, cluster))

@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kscheduler.framework.plugins.registry import IN_TREE
+from kscheduler.testing.controlplane.binaries import DEFAULT_RELEASE
 from tests.parity.case import Case, Object
-from tests.parity.generate import HEAD, MISSING, PROFILES, generate
+from tests.parity.generate import HEAD, PROFILES, generate
 from tests.parity.generate_nodes import generate_node
 from tests.parity.generate_obstacles import OBSTACLES, be_shunned, cling
 from tests.parity.generate_pods import PodGenerator, label_selector, pinned
@@ -35,10 +36,10 @@ TARGET = "DisruptionTarget"
 BY_SCHEDULER = "PreemptionByScheduler"
 
 
-def generate_preemption(seed: int, *, shares_ports: bool = False) -> Case:
+def generate_preemption(seed: int, release: str = DEFAULT_RELEASE, *, shares_ports: bool = False) -> Case:
     """The case of a seed; `shares_ports`: may pods of one node have the same host port?"""
     rng = random.Random(f"preemption {seed}")
-    case = _varied(rng, seed) if often(rng, 0.33) else _with_nominated_rows(rng, seed)
+    case = _varied(rng, seed, release) if often(rng, 0.33) else _with_nominated_rows(rng, seed, release)
     seconds = pick(rng, (1, 3, 6))
     priorities = pick(rng, (LOW, LOW, (0,), (0, 5)))
     for pod in case.cluster["pods"]:
@@ -66,8 +67,8 @@ def has_equals(case: Case) -> bool:
 # --- clusters ---
 
 
-def _varied(rng: random.Random, seed: int) -> Case:
-    base = generate(seed)
+def _varied(rng: random.Random, seed: int, release: str) -> Case:
+    base = generate(seed, release)
     names = [node["metadata"]["name"] for node in base.cluster["nodes"][:MOST_NODES]]
     cluster = base.cluster | {"nodes": base.cluster["nodes"][:MOST_NODES]}
     cluster["pods"] = [pod for pod in cluster["pods"] if pod["spec"]["nodeName"] in names or often(rng, 0.1)]
@@ -75,10 +76,10 @@ def _varied(rng: random.Random, seed: int) -> Case:
     config = {**HEAD, "percentageOfNodesToScore": 100, "profiles": [profile]}
     for pod in (*base.pending, *cluster.get("nominated", ())):
         pod["spec"].pop("schedulerName", None)
-    return Case(seed, PREEMPT, config, cluster, base.pending[:PENDING])
+    return Case(seed, PREEMPT, config, cluster, base.pending[:PENDING], release)
 
 
-def _with_nominated_rows(rng: random.Random, seed: int) -> Case:
+def _with_nominated_rows(rng: random.Random, seed: int, release: str) -> Case:
     names = [f"n{index}" for index in range(_size(rng))]
     pods = PodGenerator(rng, names, frozenset(IN_TREE), PROFILES[:1], theme=often(rng, 0.7), claims=False)
     plain = pick(rng, (0.3, 0.6, 0.9, 1.0))  # how many pods ask for nothing but amounts
@@ -110,8 +111,9 @@ def _with_nominated_rows(rng: random.Random, seed: int) -> Case:
             pod["spec"]["affinity"] = pinned(some(rng, names, 3))
     if obstacle is not None:
         obstacle(rng, cluster, pending)
-    profile = {"schedulerName": PROFILES[0], "plugins": {"multiPoint": {"disabled": [{"name": n} for n in MISSING]}}}
-    return Case(seed, PREEMPT, {**HEAD, "percentageOfNodesToScore": 100, "profiles": [profile]}, cluster, pending)
+    profile = {"schedulerName": PROFILES[0]}
+    config = {**HEAD, "percentageOfNodesToScore": 100, "profiles": [profile]}
+    return Case(seed, PREEMPT, config, cluster, pending, release)
 
 
 def _size(rng: random.Random) -> int:

@@ -8,6 +8,7 @@ from kscheduler.api import storage as api
 from kscheduler.api.decode import convert_object
 from kscheduler.api.node_change import NodeChange
 from kscheduler.api.objects import Node, Pod
+from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.framework.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -33,7 +34,7 @@ STORED: dict[str, tuple[type[Any], EventResource]] = {
 }
 
 
-def read(change: Change) -> tuple[object, object, list[ClusterEvent]]:
+def read(change: Change, release: Release = DEFAULT_RELEASE) -> tuple[object, object, list[ClusterEvent]]:
     if change.kind == "Node":
         before = None if change.old is None else read_node(change.old)
         after = None if change.new is None else read_node(change.new)
@@ -46,7 +47,7 @@ def read(change: Change) -> tuple[object, object, list[ClusterEvent]]:
         return old, new, [ClusterEvent(resource, action)]
     was = None if change.old is None else read_pod(change.old).pod
     now = None if change.new is None else read_pod(change.new).pod
-    return was, now, _events_of_pod(was, now)
+    return was, now, _events_of_pod(was, now, release)
 
 
 def _events_of_node(before: Node | None, after: Node | None) -> list[ClusterEvent]:
@@ -55,7 +56,7 @@ def _events_of_node(before: Node | None, after: Node | None) -> list[ClusterEven
     return [NODE_DELETE] if after is None else node_events(NodeChange.between(before, after))
 
 
-def _events_of_pod(before: Pod | None, after: Pod | None) -> list[ClusterEvent]:
+def _events_of_pod(before: Pod | None, after: Pod | None, release: Release) -> list[ClusterEvent]:
     if before is None:
         return [ASSIGNED_POD_ADD]
-    return [ASSIGNED_POD_DELETE] if after is None else pod_events(before, after)
+    return [ASSIGNED_POD_DELETE] if after is None else pod_events(before, after, release)

@@ -18,6 +18,7 @@ from kscheduler.api.decode import convert_object
 from kscheduler.api.objects import LabelSelector
 from kscheduler.cache.cache import Cache
 from kscheduler.config.load import parse_config
+from kscheduler.config.releases import release_of
 from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.errors import InternalError
 from kscheduler.framework.algorithm import Decision as Placed
@@ -68,11 +69,13 @@ class World:
 
     def __init__(self, case: Case, form: str) -> None:
         self.cache = Cache()
+        config = read_config(json.dumps(case.config), case.release)
         nominations = Nominations()
         for pod in case.cluster.get("nominated", ()):
-            nominations.nominate(read_pod(pod), None)
-        self.handle = Handle(table=self.cache.table, rng=random.Random(0), nominations=nominations)
-        config = read_config(json.dumps(case.config))
+            nominations.nominate(read_pod(pod, config.release), None)
+        self.handle = Handle(
+            table=self.cache.table, rng=random.Random(0), nominations=nominations, release=config.release
+        )
         self._profiles = {
             profile.scheduler_name: _Profile(profile, config.percentage_of_nodes_to_score, self.handle, form)
             for profile in config.profiles
@@ -86,7 +89,7 @@ class World:
             profile.framework.algorithm._next_start_row = 0  # the detour has looked at nodes
 
     def decide(self, document: Object) -> Decision:
-        pod = read_pod(document)
+        pod = read_pod(document, self.handle.release)
         return self._profiles[pod.pod.spec.scheduler_name].decide(pod, self.cache.table)
 
     def queue_order(self, documents: Sequence[Object]) -> list[int]:
@@ -102,7 +105,7 @@ class World:
 
     def assume(self, document: Object, node_name: str) -> None:
         """Put the pod that was decided about last on the node, with the volumes it was found to get there."""
-        pod = read_pod(document)
+        pod = read_pod(document, self.handle.release)
         self.cache.assume(pod, node_name)
         self._profiles[pod.pod.spec.scheduler_name].reserve(pod, node_name)
 
@@ -137,8 +140,8 @@ def _fill_owners(handle: Handle, cluster: Mapping[str, Sequence[Object]]) -> Non
 
 
 @functools.lru_cache(maxsize=2)  # both forms have the same
-def read_config(text: str) -> SchedulerConfig:
-    return parse_config(text)
+def read_config(text: str, release: str) -> SchedulerConfig:
+    return parse_config(text, release=release_of(release))
 
 
 class _Profile:

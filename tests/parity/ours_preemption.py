@@ -54,11 +54,12 @@ class PreemptionWorld:
     """A cluster with the framework of its profile; `form` says how dry runs are made."""
 
     def __init__(self, case: Case, form: str) -> None:
+        config = read_config(json.dumps(case.config), case.release)
         self._cache = Cache()
         self._evictions = _NotedEvictions()
         self._nominations = Nominations()
         for pod in case.cluster.get("nominated", ()):
-            self._nominations.nominate(read_pod(pod), None)
+            self._nominations.nominate(read_pod(pod, config.release), None)
         profiles: dict[str, ProfileHandle] = {}
         self._handle = Handle(
             table=self._cache.table,
@@ -66,16 +67,19 @@ class PreemptionWorld:
             profiles=profiles,
             nominations=self._nominations,
             evictions=self._evictions,
+            release=config.release,
         )
         for budget in case.cluster.get("podDisruptionBudgets", ()):
             self._handle.budgets.set(convert_object(budget, PodDisruptionBudget))
         fill_around(self._handle, case.cluster)
-        profile = read_config(json.dumps(case.config)).profiles[0]
+        profile = config.profiles[0]
         points = build(profile, self._handle)
-        ((plugin, weight),) = points["postFilter"]
-        assert isinstance(plugin, DefaultPreemption)
-        self._watched = _Watched(plugin, form, self._handle)
-        points["postFilter"] = [(self._watched, weight)]
+        (preemption,) = (plugin for plugin, _ in points["postFilter"] if isinstance(plugin, DefaultPreemption))
+        self._watched = _Watched(preemption, form, self._handle)
+        points["postFilter"] = [
+            (self._watched if plugin is preemption else _Before(plugin, self._watched), weight)
+            for plugin, weight in points["postFilter"]
+        ]
         self._framework = profiles[profile.scheduler_name] = Framework(
             profile.scheduler_name,
             points,
@@ -97,15 +101,16 @@ class PreemptionWorld:
             for node in case.cluster["nodes"]:
                 self._cache.set_node(read_node(node))
             for pod in case.cluster["pods"]:
-                self._cache.set_pod(read_pod(pod))
+                self._cache.set_pod(read_pod(pod, self._handle.release))
         else:
             fill(self._cache, case, lambda document: self.preempt(document, Preempted()))
         inform(self._handle.volumes, case.cluster, detours)
 
     def preempt(self, document: Object, theirs: Preempted) -> Preempted:
         """`theirs` says in which order nodes are tried, which is by chance."""
-        pod = read_pod(document)
-        self._nominations.nominate(read_pod(self._current.get(pod.uid, document)), None)
+        pod = read_pod(document, self._handle.release)
+        current = self._current.get(pod.uid, document)
+        self._nominations.nominate(read_pod(current, self._handle.release), None)
         found = self._watched.begin([tried.node for tried in theirs.tried])
         self._evictions.begin_notes()
         outcome = self._framework.schedule_pod(CycleState(), pod)
@@ -125,11 +130,12 @@ class PreemptionWorld:
 
 
 class _Watched:
-    """DefaultPreemption, and what it was heard to say."""
+    """DefaultPreemption, the last of the PostFilter plugins, and what it and those before it were heard to say."""
 
     name = DefaultPreemption.name
 
     def __init__(self, plugin: DefaultPreemption, form: str, handle: Handle) -> None:
+        self.said_before: list[str] = []  # reasons of the plugins before it
         self._plugin = plugin
         self._handle = handle
         made: DryRun = WhatIfDryRun(handle) if form == BY_WHAT_IF else plugin._dry_run
@@ -137,6 +143,7 @@ class _Watched:
 
     def begin(self, order: Sequence[str]) -> Preempted:
         self._found = self._dry_run.found = Preempted()
+        self.said_before.clear()
         # Pods that were ended for one preemptor are there for the next: nobody must remember them.
         self._plugin._executor = Executor(replace(self._handle, endings=Endings()), self.name)
         self._dry_run.order = {name: place for place, name in enumerate(order)}
@@ -147,9 +154,28 @@ class _Watched:
     ) -> tuple[PostFilterResult | None, OurStatus | None]:
         result, status = self._plugin.post_filter(state, pod, statuses)
         self._found.code = STATUS_LABELS[Code.SUCCESS if status is None else status.code]
-        self._found.message = "" if status is None else status.message
+        if status is not None:
+            before = self.said_before if status.code is Code.UNSCHEDULABLE else ()
+            self._found.message = ", ".join([*before, *status.reasons])
         if status is None and result is not None:
             self._found.chosen = result.nominated_node_name or ""
+        return result, status
+
+
+class _Before:
+    """A PostFilter plugin before DefaultPreemption: what it says comes before what that says."""
+
+    def __init__(self, plugin: Any, watched: _Watched) -> None:
+        self.name = plugin.name
+        self._plugin = plugin
+        self._watched = watched
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, OurStatus]
+    ) -> tuple[PostFilterResult | None, OurStatus | None]:
+        result, status = self._plugin.post_filter(state, pod, statuses)
+        if status is not None:
+            self._watched.said_before += status.reasons
         return result, status
 
 

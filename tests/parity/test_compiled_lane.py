@@ -20,6 +20,7 @@ from tests.parity.detours import read_pod
 from tests.parity.generate import generate
 from tests.parity.oracle import Answer, Oracle
 from tests.parity.ours import BY_TABLE, World, read_config
+from tests.support.releases import cases_with
 from tests.support.seeds import kept_seeds, search_seeds
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
@@ -32,7 +33,7 @@ class LaneWorld(World):
 
     def __init__(self, case: Case) -> None:
         super().__init__(case, BY_TABLE)
-        config = read_config(json.dumps(case.config))
+        config = read_config(json.dumps(case.config), case.release)
         profiles = {}
         for profile in config.profiles:
             own = profile.percentage_of_nodes_to_score
@@ -49,7 +50,7 @@ class LaneWorld(World):
 
     def place(self, document: Object) -> tuple[str, int] | None:
         """Return the node that the lane chooses for one pod and how many fit; nothing stays counted."""
-        pod = read_pod(document)
+        pod = read_pod(document, self.handle.release)
         if self._frameworks[pod.pod.spec.scheduler_name].run_pre_enqueue(pod) is not None:
             return None  # it never comes so far
         found = self.lane.place([pod])
@@ -60,9 +61,9 @@ class LaneWorld(World):
 
 
 @pytest.mark.search
-def test_what_the_lane_places_is_what_kube_scheduler_would(oracle: Oracle) -> None:
-    placed, seeds = 0, [*kept_seeds("compiled lane"), *SEEDS]
-    for case, answer in oracle.answers(map(generate, seeds)):
+def test_what_the_lane_places_is_what_kube_scheduler_would(oracle: Oracle, release: str) -> None:
+    placed, seeds = 0, [*kept_seeds("compiled lane"), *cases_with(release, SEEDS)]
+    for case, answer in oracle.answers(generate(seed, release) for seed in seeds):
         found, count = differences(case, answer)
         placed += count
         assert not found, f"seed {case.seed}: {found}\nin\n{case}"

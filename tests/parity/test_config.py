@@ -21,6 +21,7 @@ from kscheduler.config.dump import to_v1
 from kscheduler.config.extension_points import KUBE_PLUGINS, ExtensionPoint
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.config.profiles import effective_plugins
+from kscheduler.config.releases import release_of
 from kscheduler.config.types import PLUGIN_ARGS
 from kscheduler.errors import ConfigError
 from kscheduler.testing.controlplane import ensure
@@ -47,8 +48,9 @@ Lists = dict[str, list[tuple[str, int]]]  # extension point -> (plugin, weight),
 class KubeScheduler:
     """The real one, started with a configuration until it says what it makes of it; it never connects to a cluster."""
 
-    def __init__(self, binary: Path, folder: Path) -> None:
-        self._binary = binary
+    def __init__(self, release: str, folder: Path) -> None:
+        self.release = release
+        self._binary = ensure(("kube-scheduler",), release).path("kube-scheduler")
         self._folder = folder
         (folder / "kubeconfig").write_text(KUBECONFIG)
 
@@ -92,10 +94,10 @@ def _lists(plugins: dict[str, Any]) -> Lists:
     }
 
 
-def ours(text: str) -> str | Lists:
+def ours(text: str, release: str) -> str | Lists:
     """What this program answers, in the same form; it has weights everywhere, kube-scheduler where they count."""
     try:
-        config = parse_config(text, "f")
+        config = parse_config(text, "f", release=release_of(release))
     except ConfigError as error:
         return str(error).removeprefix("f: ")
     lists = effective_plugins(config.profiles[0], KUBE_PLUGINS)
@@ -107,9 +109,8 @@ def ours(text: str) -> str | Lists:
 
 
 @pytest.fixture(scope="module")
-def kube_scheduler(tmp_path_factory: pytest.TempPathFactory) -> KubeScheduler:
-    binary = ensure(("kube-scheduler",)).path("kube-scheduler")
-    return KubeScheduler(binary, tmp_path_factory.mktemp("kube-scheduler"))
+def kube_scheduler(release: str, tmp_path_factory: pytest.TempPathFactory) -> KubeScheduler:
+    return KubeScheduler(release, tmp_path_factory.mktemp("kube-scheduler"))
 
 
 def args_body(plugin: str, args: str) -> str:
@@ -136,10 +137,11 @@ BODIES: dict[str, str] = {
 }
 
 
+@pytest.mark.shared_by_releases
 @pytest.mark.parametrize("case", BODIES)
 def test_kube_scheduler_answers_the_same(kube_scheduler: KubeScheduler, case: str) -> None:
     text = kube_scheduler.complete(BODIES[case])
-    assert ours(text) == kube_scheduler.answer(text)
+    assert ours(text, kube_scheduler.release) == kube_scheduler.answer(text)
 
 
 def random_set(rng: random.Random, point: str) -> dict[str, Any]:
@@ -169,16 +171,17 @@ def random_profile(rng: random.Random) -> dict[str, Any]:
     return {"plugins": plugins}
 
 
+@pytest.mark.shared_by_releases
 @pytest.mark.parametrize("seed", range(PROFILES))
 def test_kube_scheduler_runs_the_same_plugins_of_a_random_profile(kube_scheduler: KubeScheduler, seed: int) -> None:
     body = yaml.safe_dump({"profiles": [random_profile(random.Random(seed))]})
     text = kube_scheduler.complete(body)
-    assert ours(text) == kube_scheduler.answer(text)
+    assert ours(text, kube_scheduler.release) == kube_scheduler.answer(text)
 
 
 def test_kube_scheduler_takes_what_this_program_writes(kube_scheduler: KubeScheduler) -> None:
-    document = to_v1(default_config())
+    document = to_v1(default_config(release_of(kube_scheduler.release)))
     document["clientConnection"]["kubeconfig"] = str(kube_scheduler._folder / "kubeconfig")
     text = yaml.safe_dump(document)
     assert {entry["name"] for entry in document["profiles"][0]["pluginConfig"]} == PLUGIN_ARGS.keys()
-    assert kube_scheduler.answer(text) == ours(text)
+    assert kube_scheduler.answer(text) == ours(text, kube_scheduler.release)

@@ -15,27 +15,29 @@ from tests.parity.coverage import Coverage
 from tests.parity.generate import generate
 from tests.parity.oracle import Oracle
 from tests.parity.trial import try_all
+from tests.support.releases import cases_with
 from tests.support.seeds import kept_seeds, search_seeds
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 
 SEEDS = search_seeds("KSCHEDULER_PARITY_CASES", 600)
-FIXED_SEEDS = [*range(50), *kept_seeds("decisions")]
+FIXED_SEEDS = range(50)
 ENOUGH_FOR_COVERAGE = 500  # cases; with fewer, rare corners may be missed
 
 
-def test_decisions_on_fixed_seeds_are_those_of_kube_scheduler(oracle: Oracle) -> None:
-    compare(oracle, FIXED_SEEDS)
+def test_decisions_on_fixed_seeds_are_those_of_kube_scheduler(oracle: Oracle, release: str) -> None:
+    compare(oracle, release, [*cases_with(release, FIXED_SEEDS), *kept_seeds("decisions")])
 
 
 @pytest.mark.search
-def test_decisions_on_searched_seeds_are_those_of_kube_scheduler(oracle: Oracle) -> None:
-    coverage = compare(oracle, SEEDS)
-    if len(SEEDS) >= ENOUGH_FOR_COVERAGE:
+def test_decisions_on_searched_seeds_are_those_of_kube_scheduler(oracle: Oracle, release: str) -> None:
+    seeds = cases_with(release, SEEDS)
+    coverage = compare(oracle, release, seeds)
+    if len(seeds) >= ENOUGH_FOR_COVERAGE:
         assert coverage.missing() == [], f"seeds from {SEEDS.start}"
 
 
-def compare(oracle: Oracle, seeds: Iterable[int]) -> Coverage:
-    coverage = Coverage()
-    try_all(oracle, map(generate, seeds), all_differences, coverage)
+def compare(oracle: Oracle, release: str, seeds: Iterable[int]) -> Coverage:
+    coverage = Coverage(release)
+    try_all(oracle, (generate(seed, release) for seed in seeds), all_differences, coverage)
     return coverage

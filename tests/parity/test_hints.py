@@ -16,7 +16,6 @@ import pytest
 
 from kscheduler.api.quantity import MAX_INT64
 from kscheduler.api.resources import Resources, pod_resources
-from kscheduler.config.load import parse_config
 from kscheduler.framework.events import ClusterEvent, pod_events
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
@@ -29,13 +28,14 @@ from tests.parity.detours import read_pod
 from tests.parity.generate_hints import Change, HintCase, generate_hints
 from tests.parity.hint_samples import read
 from tests.parity.oracle import Happened, Oracle
-from tests.parity.ours import BY_TABLE, World
+from tests.parity.ours import BY_TABLE, World, read_config
+from tests.support.releases import cases_with
 from tests.support.seeds import kept_seeds, search_seeds
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 
 SEEDS = search_seeds("KSCHEDULER_PARITY_HINTS", 40)
-FIXED_SEEDS = [*range(10), *kept_seeds("hints")]
+FIXED_SEEDS = range(10)
 ENOUGH = 2_000  # answers of a run
 
 # What RATIONALE.md says of each: we look at more of what may help.
@@ -47,22 +47,23 @@ NO_CERTAIN_EVENT = ("UpdatePodScaleDown", "PodUpdate")
 UNKNOWN_TO_US = frozenset({"Unsupported"})
 
 
-def test_events_wake_the_same_pods_on_fixed_seeds(oracle: Oracle) -> None:
-    compare(oracle, FIXED_SEEDS)
+def test_events_wake_the_same_pods_on_fixed_seeds(oracle: Oracle, release: str) -> None:
+    compare(oracle, release, [*cases_with(release, FIXED_SEEDS), *kept_seeds("hints")])
 
 
 @pytest.mark.search
-def test_events_wake_the_same_pods_on_searched_seeds(oracle: Oracle) -> None:
-    answers = compare(oracle, SEEDS)
-    assert answers["asked"] >= ENOUGH or len(SEEDS) < 10
+def test_events_wake_the_same_pods_on_searched_seeds(oracle: Oracle, release: str) -> None:
+    seeds = cases_with(release, SEEDS)
+    answers = compare(oracle, release, seeds)
+    assert answers["asked"] >= ENOUGH or len(seeds) < 10
     assert answers["woken"] > answers["asked"] // 100
 
 
-def compare(oracle: Oracle, seeds: Iterable[int]) -> Counter[str]:
+def compare(oracle: Oracle, release: str, seeds: Iterable[int]) -> Counter[str]:
     """Tells how many answers were compared, and how many pods woke."""
     counted: Counter[str] = Counter()
     for seed in seeds:
-        case = generate_hints(seed)
+        case = generate_hints(seed, release)
         ours = OurQueue(case)
         case.rejectors = ours.plugins
         theirs = oracle.ask(case).changes or []
@@ -129,24 +130,26 @@ class OurQueue:
 
     def __init__(self, case: HintCase) -> None:
         handle = World(case, BY_TABLE).handle
-        profile = parse_config(json.dumps(case.config)).profiles[0]
+        self._release = handle.release
+        profile = read_config(json.dumps(case.config), case.release).profiles[0]
         framework = Framework(
             profile.scheduler_name, build(profile, handle), handle, observer=Measurements(), stopwatch=lambda: 0.0
         )
         registered = framework.events_by_plugin()
         self.plugins = sorted(registered.keys() - UNKNOWN_TO_US)
-        self._pods = [read_pod(pod) for pod in case.pending]
+        self._pods = [read_pod(pod, handle.release) for pod in case.pending]
         self._queue = SchedulingQueue(
             lambda queued: framework.sort_key(queued.pod_info.priority, queued.timestamp),
             framework.run_pre_enqueue,
             registered={profile.scheduler_name: registered},
+            release=handle.release,
         )
 
     def happen(self, change: Change) -> list[Happened]:
         if change.own is not None:
             assert change.new is not None
-            return [self._update(change.own, read_pod(change.new))]
-        old, new, events = read(change)
+            return [self._update(change.own, read_pod(change.new, self._release))]
+        old, new, events = read(change, self._release)
         return [
             Happened(event.label, {plugin: self._woken(plugin, event, old, new) for plugin in self.plugins})
             for event in events
@@ -165,7 +168,7 @@ class OurQueue:
             self._reject(pod, plugin)
             self._queue.update(pod.pod, new, 0.0)
             woken[plugin] = [position] if self._take_woken([new]) else []
-        return Happened(" ".join(event.label for event in pod_events(pod.pod, new.pod)), woken)
+        return Happened(" ".join(event.label for event in pod_events(pod.pod, new.pod, self._release)), woken)
 
     def _reject(self, pod: PodInfo, plugin: str) -> None:
         self._queue.add(pod, 0.0)

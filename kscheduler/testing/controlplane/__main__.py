@@ -10,7 +10,9 @@ import time
 
 from kscheduler.testing.controlplane.apiserver import ApiserverOptions
 from kscheduler.testing.controlplane.binaries import (
-    CONTROL_PLANE_COMMANDS,
+    DEFAULT_RELEASE,
+    RELEASES,
+    Binaries,
     all_commands,
     cache_directory,
     ensure,
@@ -53,25 +55,32 @@ def main() -> int:
     """
     arguments = _parser().parse_args()
     try:
-        ensure(all_commands() if arguments.build else CONTROL_PLANE_COMMANDS)
         if arguments.build:
-            print(f"Kubernetes {kubernetes_version()} is built in {cache_directory()}")
+            for release in [arguments.kubernetes] if arguments.kubernetes else _default_first():
+                ensure(all_commands(release), release)
+                print(f"Kubernetes {kubernetes_version(release)} is built in {cache_directory()}", flush=True)
             return 0
-        return _run(arguments)
+        return _run(arguments, ensure(release=arguments.kubernetes or DEFAULT_RELEASE))
     except HarnessError as error:
         print(f"controlplane: {error}", file=sys.stderr)
         return 1
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _default_first() -> list[str]:
+    """Return all releases in the order in which tests need them."""
+    return [DEFAULT_RELEASE, *(release for release in RELEASES if release != DEFAULT_RELEASE)]
+
+
+def _run(arguments: argparse.Namespace, binaries: Binaries) -> int:
     stopped = StopSignal()
     began = time.monotonic()
-    with ControlPlane(ApiserverOptions(audit=arguments.audit)) as control_plane:
+    with ControlPlane(ApiserverOptions(audit=arguments.audit), binaries) as control_plane:
         if arguments.kwok:
             Kwok(control_plane)
         if arguments.kube_scheduler:
             KubeScheduler(control_plane)
-        print(f"Kubernetes {kubernetes_version()} is up after {time.monotonic() - began:.1f} s: {control_plane.url}")
+        version = kubernetes_version(binaries.release)
+        print(f"Kubernetes {version} is up after {time.monotonic() - began:.1f} s: {control_plane.url}")
         print(f"logs:       {control_plane.directory}")
         print(f"kubeconfig: {control_plane.admin_kubeconfig}")
         print(f"try:        kubectl get nodes --kubeconfig {control_plane.admin_kubeconfig}", flush=True)
@@ -86,6 +95,11 @@ def _run(arguments: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m kscheduler.testing.controlplane", description=__doc__)
     parser.add_argument("--build", action="store_true", help="only build the binaries, also those of single tests")
+    parser.add_argument(
+        "--kubernetes",
+        choices=RELEASES,
+        help=f"the release of Kubernetes; {DEFAULT_RELEASE} without it, and with --build all of them",
+    )
     parser.add_argument("--audit", action="store_true", help="write an audit log beside the other logs")
     parser.add_argument("--kwok", action="store_true", help="also start KWOK")
     parser.add_argument("--kube-scheduler", action="store_true", help="also start kube-scheduler")

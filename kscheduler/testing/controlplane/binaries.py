@@ -1,8 +1,10 @@
 """Builds the Go commands of the folder go, once for each version of their sources, into a cache outside the checkout.
 
-A command's directory in the cache is named by a hash of go.mod, go.sum and the command's own sources. So another clone
-finds what one has built, and a change of one command does not rebuild the others. A build holds a file lock, and is
-done in a temporary directory that is renamed when complete, so that the cache contains complete builds only.
+The same sources are built for each release of Kubernetes, with a go.mod for each; where the releases differ as a
+library, a build tag chooses the file. A command's directory in the cache is named by a hash of the release's go.mod and
+go.sum and the command's own sources. So another clone finds what one has built, and a change of one command does not
+rebuild the others. A build holds a file lock, and is done in a temporary directory that is renamed when complete, so
+that the cache contains complete builds only.
 """
 
 from __future__ import annotations
@@ -26,6 +28,12 @@ from kscheduler.testing.controlplane.faults import HarnessError, MissingTool
 MODULE = Path(__file__).resolve().parent / "go"
 CONTROL_PLANE_COMMANDS = ("controlplane", "kube-scheduler", "kwok")
 
+RELEASES = ("1.36", "1.37")  # of Kubernetes, oldest first
+DEFAULT_RELEASE = "1.36"
+
+# The commands that are built for each release; one build of another, of the default release, serves them all.
+COMMANDS_OF_EACH_RELEASE = frozenset({"controlplane", "kube-scheduler", "oracle"})
+
 # A build that was not used for this long is removed when the next one is made; each takes about 100 MB.
 UNUSED_S = 14 * 24 * 3600.0
 
@@ -34,10 +42,11 @@ PARALLEL_COMPILERS = "2"
 
 
 class Binaries:
-    """The built commands, by name. Made by `ensure`."""
+    """The built commands of one release of Kubernetes, by name. Made by `ensure`."""
 
-    def __init__(self, paths: dict[str, Path]) -> None:
+    def __init__(self, paths: dict[str, Path], release: str = DEFAULT_RELEASE) -> None:
         self._paths = paths  # command -> executable
+        self.release = release  # such as "1.36"
 
     def path(self, command: str) -> Path:
         """Return the path of the executable of a command in go/cmd."""
@@ -50,19 +59,28 @@ class Binaries:
         return [str(self.path("controlplane")), name]
 
 
-def ensure(commands: Sequence[str] = CONTROL_PLANE_COMMANDS) -> Binaries:
-    """Return the commands, after building those that the cache lacks; a build takes minutes."""
-    missing = [command for command in commands if not _executable(command).exists()]
-    if missing:
-        _build(missing)
-    for command in commands:
-        os.utime(_executable(command).parent)
-    return Binaries({command: _executable(command) for command in commands})
+def ensure(commands: Sequence[str] = CONTROL_PLANE_COMMANDS, release: str = DEFAULT_RELEASE) -> Binaries:
+    """Return the commands of a release of Kubernetes, after building those that the cache lacks.
+
+    A build takes minutes. Raises HarnessError for an unknown release or command, and if a build fails.
+    """
+    if release not in RELEASES:
+        raise HarnessError(f"expected a release of Kubernetes among {', '.join(RELEASES)}, got {release!r}")
+    paths: dict[str, Path] = {}
+    for source, group in _by_release_built(commands, release).items():
+        missing = [command for command in group if not _executable(command, source).exists()]
+        if missing:
+            _build(missing, source)
+        paths |= {command: _executable(command, source) for command in group}
+    for path in paths.values():
+        os.utime(path.parent)
+    return Binaries(paths, release)
 
 
-def all_commands() -> list[str]:
-    """Return the names of all commands in go/cmd."""
-    return sorted(folder.name for folder in (MODULE / "cmd").iterdir() if folder.is_dir())
+def all_commands(release: str = DEFAULT_RELEASE) -> list[str]:
+    """Return the names of the commands in go/cmd that are built for a release; for the default one, of all."""
+    names = {folder.name for folder in (MODULE / "cmd").iterdir() if folder.is_dir()}
+    return sorted(names if release == DEFAULT_RELEASE else names & COMMANDS_OF_EACH_RELEASE)
 
 
 def cache_directory() -> Path:
@@ -73,44 +91,61 @@ def cache_directory() -> Path:
     return Path(user) / "kscheduler" / "controlplane"
 
 
-def kubernetes_version() -> str:
-    """Return the release of Kubernetes in go.mod, such as v1.36.3."""
-    return _module_version("k8s.io/kubernetes")
+def kubernetes_version(release: str = DEFAULT_RELEASE) -> str:
+    """Return the patch release of Kubernetes that is built for a release, such as v1.36.3."""
+    return _module_version("k8s.io/kubernetes", release)
 
 
-def _executable(command: str) -> Path:
-    return cache_directory() / f"{command}-{_sources_hash(command)}" / command
+def _by_release_built(commands: Sequence[str], release: str) -> dict[str, list[str]]:
+    """Return release -> the commands to be taken from its builds."""
+    groups: dict[str, list[str]] = {}
+    for command in commands:
+        source = release if command in COMMANDS_OF_EACH_RELEASE else DEFAULT_RELEASE
+        groups.setdefault(source, []).append(command)
+    return groups
 
 
-def _sources_hash(command: str) -> str:
+def _mod_file(release: str) -> Path:
+    """Return the release's go.mod; its go.sum has the same name but for the suffix."""
+    return MODULE / ("go.mod" if release == DEFAULT_RELEASE else f"go-{release}.mod")
+
+
+def _executable(command: str, release: str) -> Path:
+    return cache_directory() / f"{command}-{_sources_hash(command, release)}" / command
+
+
+def _sources_hash(command: str, release: str) -> str:
     folder = MODULE / "cmd" / command
     if not folder.is_dir():
         raise HarnessError(f"{command!r} is no command: there is no {folder}")
     digest = hashlib.sha256(platform.machine().encode())
-    for path in [MODULE / "go.mod", MODULE / "go.sum", *sorted(folder.rglob("*.go"))]:
+    mod = _mod_file(release)
+    for path in [mod, mod.with_suffix(".sum"), *sorted(folder.rglob("*.go"))]:
         digest.update(str(path.relative_to(MODULE)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
-def _build(commands: Sequence[str]) -> None:
+def _build(commands: Sequence[str], release: str) -> None:
     with _lock():
         # Another process may have built them while this one waited for the lock.
-        commands = [command for command in commands if not _executable(command).exists()]
+        commands = [command for command in commands if not _executable(command, release).exists()]
         if not commands:
             return
         go = _go()
-        _say(f"building {', '.join(commands)} of Kubernetes {kubernetes_version()} (minutes when cold, then cached)")
+        version = kubernetes_version(release)
+        _say(f"building {', '.join(commands)} of Kubernetes {version} (minutes when cold, then cached)")
         began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="build-", dir=cache_directory()) as scratch:
-            _compile(go, commands, Path(scratch))
+            _compile(go, commands, release, Path(scratch))
             for command in commands:
-                _install(Path(scratch) / command, _executable(command))
+                _install(Path(scratch) / command, _executable(command, release))
         _say(f"built in {time.monotonic() - began:.0f} s into {cache_directory()}")
         _drop_unused()
 
 
-def _compile(go: str, commands: Sequence[str], target: Path) -> None:
-    line = [go, "build", "-p", PARALLEL_COMPILERS, "-trimpath", "-ldflags", _linker_flags(), "-o", f"{target}/"]
+def _compile(go: str, commands: Sequence[str], release: str, target: Path) -> None:
+    line = [go, "build", "-p", PARALLEL_COMPILERS, "-trimpath", f"-modfile={_mod_file(release).name}"]
+    line += ["-tags", f"kubernetes_{release.replace('.', '_')}", "-ldflags", _linker_flags(release), "-o", f"{target}/"]
     line += [f"./cmd/{command}" for command in commands]
     # -mod=readonly: a build never edits go.mod, or its hash would change under it.
     environment = {**os.environ, "GOFLAGS": "-mod=readonly -buildvcs=false"}
@@ -121,15 +156,15 @@ def _compile(go: str, commands: Sequence[str], target: Path) -> None:
         raise HarnessError(f"go build in {MODULE} failed with exit code {done.returncode}:\n{done.stderr[-4000:]}")
 
 
-def _linker_flags() -> str:
-    version = kubernetes_version()
+def _linker_flags(release: str) -> str:
+    version = kubernetes_version(release)
     major, minor, _ = version.lstrip("v").split(".", 2)
     values = {
         "k8s.io/component-base/version.gitVersion": version,
         "k8s.io/component-base/version.gitMajor": major,
         "k8s.io/component-base/version.gitMinor": minor,
         "k8s.io/component-base/version.gitCommit": "module",
-        "sigs.k8s.io/kwok/pkg/consts.Version": _module_version("sigs.k8s.io/kwok").lstrip("v"),
+        "sigs.k8s.io/kwok/pkg/consts.Version": _module_version("sigs.k8s.io/kwok", release).lstrip("v"),
     }
     return " ".join(["-s -w", *(f"-X {name}={value}" for name, value in values.items())])
 
@@ -152,17 +187,17 @@ def _go() -> str:
 
 
 def _go_version() -> str:
-    return _in_go_mod(r"^go (\S+)$", "a go line")
+    return _in_go_mod(r"^go (\S+)$", "a go line", DEFAULT_RELEASE)
 
 
-def _module_version(module: str) -> str:
-    return _in_go_mod(rf"^\s*{re.escape(module)} (v\S+)", f"a version of {module}")
+def _module_version(module: str, release: str) -> str:
+    return _in_go_mod(rf"^\s*{re.escape(module)} (v\S+)", f"a version of {module}", release)
 
 
-def _in_go_mod(pattern: str, what: str) -> str:
-    found = re.search(pattern, (MODULE / "go.mod").read_text(), re.MULTILINE)
+def _in_go_mod(pattern: str, what: str, release: str) -> str:
+    found = re.search(pattern, _mod_file(release).read_text(), re.MULTILINE)
     if found is None:
-        raise HarnessError(f"{MODULE / 'go.mod'}: expected {what}, found none")
+        raise HarnessError(f"{_mod_file(release)}: expected {what}, found none")
     return found.group(1)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kscheduler.testing.controlplane.api import Api, Object
 from kscheduler.testing.controlplane.apiserver import Apiserver, ApiserverOptions
-from kscheduler.testing.controlplane.binaries import Binaries, ensure
+from kscheduler.testing.controlplane.binaries import DEFAULT_RELEASE, Binaries, ensure
 from kscheduler.testing.controlplane.certificates import CertificateAuthority
 from kscheduler.testing.controlplane.etcd import Etcd
 from kscheduler.testing.controlplane.faults import RequestFailed
@@ -29,12 +29,19 @@ from kscheduler.testing.controlplane.process import Process
 class ControlPlane:
     """A running etcd and apiserver with an admin user.
 
-    A context manager, and stopped at the program's exit in any case.
+    A context manager, and stopped at the program's exit in any case. `release`: of Kubernetes, such as "1.37"; with
+    `binaries` it is theirs.
     """
 
-    def __init__(self, options: ApiserverOptions | None = None, binaries: Binaries | None = None) -> None:
+    def __init__(
+        self,
+        options: ApiserverOptions | None = None,
+        binaries: Binaries | None = None,
+        *,
+        release: str = DEFAULT_RELEASE,
+    ) -> None:
         # Nothing is started here, but missing binaries are built.
-        self.binaries = binaries or ensure()
+        self.binaries = binaries or ensure(release=release)
         self.directory = Path(tempfile.mkdtemp(prefix="kscheduler-controlplane-"))
         self.authority = CertificateAuthority(self._subdirectory("certificates"))
         self.etcd = Etcd(self.binaries, self.directory)

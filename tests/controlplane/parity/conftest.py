@@ -1,4 +1,4 @@
-"""One control plane with both schedulers, for all comparisons of a session."""
+"""One control plane with both schedulers, for all comparisons of a module with each release of Kubernetes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kscheduler.testing.controlplane import Binaries, ControlPlane
+from kscheduler.testing.controlplane import ControlPlane, ensure
 from kscheduler.testing.controlplane.controllermanager import POD_CONTROLLERS, VOLUME_CONTROLLERS, ControllerManager
 from kscheduler.testing.controlplane.faults import HarnessError
 from kscheduler.testing.controlplane.provisioner import Provisioner
@@ -15,20 +15,28 @@ from tests.controlplane.parity.outcome import Outcome
 from tests.controlplane.parity.scenario import Scenario, play
 from tests.controlplane.parity.sides import OURS, THEIRS, Side
 from tests.controlplane.parity.stage import Cluster
+from tests.support.releases import releases_to_test
 
 Play = Callable[[Scenario, Side], Outcome]
 
 
-@pytest.fixture(scope="session")
-def cluster(binaries: Binaries) -> Iterator[Cluster]:
+@pytest.fixture(scope="module", params=releases_to_test())
+def release(request: pytest.FixtureRequest) -> str:
+    """The release of the control plane and of kube-scheduler; a test that compares runs with each."""
+    chosen: str = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def cluster(release: str) -> Iterator[Cluster]:
     """A control plane that keeps volumes, replicas and budgets, looked at by mirrors. No scheduler yet."""
-    with ControlPlane(binaries=binaries) as control_plane:
+    with ControlPlane(binaries=ensure(release=release)) as control_plane:
         ControllerManager(control_plane, [*VOLUME_CONTROLLERS, *POD_CONTROLLERS])
         with Provisioner(control_plane.credentials), Cluster(control_plane) as looked_at:
             yield looked_at
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def play_to(cluster: Cluster) -> Iterator[Play]:
     """Plays a scenario to a side; a scheduler is started when it is first played to, and runs until the end."""
     running: dict[Side, SchedulerProcess] = {}

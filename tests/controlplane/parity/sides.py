@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kscheduler.config.extension_points import KUBE_PLUGINS
-from kscheduler.framework.plugins.registry import IN_TREE
 from kscheduler.testing.controlplane.cluster import ControlPlane
 from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.kubescheduler import KubeScheduler
@@ -118,19 +116,5 @@ PROFILES: dict[str, dict[str, Any]] = {
 
 def configuration(side: Side) -> dict[str, Any]:
     """The fields of KubeSchedulerConfiguration that are not the harness's. The shortest backoff there is."""
-    profiles = [
-        {"schedulerName": side.scheduler_name(name), **_without_missing(made)} for name, made in PROFILES.items()
-    ]
+    profiles = [{"schedulerName": side.scheduler_name(name), **made} for name, made in PROFILES.items()]
     return {"profiles": profiles, "podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
-
-
-def missing_plugins() -> list[str]:
-    """kube-scheduler's plugins that kscheduler does not have yet. Neither side runs them."""
-    return [name for name in KUBE_PLUGINS if name not in IN_TREE]
-
-
-def _without_missing(profile: dict[str, Any]) -> dict[str, Any]:
-    plugins = profile.get("plugins", {})
-    everywhere = plugins.get("multiPoint", {})
-    disabled = [*everywhere.get("disabled", []), *({"name": name} for name in missing_plugins())]
-    return {**profile, "plugins": {**plugins, "multiPoint": {**everywhere, "disabled": disabled}}}

@@ -29,6 +29,7 @@ SCENARIOS = (
 )
 
 
+@pytest.mark.shared_by_releases
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.id)
 def test_both_do_and_say_the_same(scenario: Scenario, compared: Callable[[Scenario], tuple[Outcome, Outcome]]) -> None:
     if missing := scenario.needs - IN_TREE.keys():

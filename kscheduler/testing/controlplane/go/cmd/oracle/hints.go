@@ -79,7 +79,7 @@ func (w *world) updateWaiting(asked *request, position int, raw json.RawMessage)
 		return nil, err
 	}
 	var labels []string
-	for _, event := range framework.PodSchedulingPropertiesChange(updated, pod) {
+	for _, event := range podEvents(updated, pod, true) {
 		labels = append(labels, event.Label())
 	}
 	told := happened{Event: strings.Join(labels, " "), Woken: map[string][]int{}, Faults: map[string][]int{}}
@@ -102,12 +102,12 @@ func (w *world) reject(pod *v1.Pod, plugin string) error {
 	if len(pod.Spec.SchedulingGates) > 0 {
 		return nil
 	}
-	queued := queue.PopSpecificPod(w.logger, pod) // nominated pods may be waiting beside it
-	if queued == nil {
-		return fmt.Errorf("pod %s: expected it to be active, and it is not", pod.Name)
+	queued, err := popPod(w.logger, queue, pod) // nominated pods may be waiting beside it
+	if err != nil {
+		return err
 	}
 	queued.UnschedulablePlugins = sets.New(plugin)
-	return queue.AddUnschedulableIfNotPresent(w.logger, queued, queue.SchedulingCycle())
+	return addUnschedulable(w.logger, queue, queued)
 }
 
 // takeWoken empties the queue of the pods and tells which of them did not wait any more.
@@ -121,7 +121,7 @@ func (w *world) takeWoken(pods []*v1.Pod) []int {
 		if !waiting.Has(pod.UID) {
 			woken = append(woken, position)
 		}
-		w.scheduler.SchedulingQueue.Delete(pod)
+		deletePod(w.logger, w.scheduler.SchedulingQueue, pod)
 	}
 	return woken
 }
@@ -159,7 +159,7 @@ func read(change *change) (oldObject, newObject any, events []fwk.ClusterEvent, 
 		case after == nil:
 			return before, nil, []fwk.ClusterEvent{framework.EventAssignedPodDelete}, nil
 		}
-		return before, after, framework.PodSchedulingPropertiesChange(after, before), nil
+		return before, after, podEvents(after, before, false), nil
 	case "Node":
 		before, after, err := readBoth(change, readNode)
 		if err == nil && before != nil && after != nil {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	policy "k8s.io/api/policy/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
@@ -108,7 +107,7 @@ func (w *world) watchPreemption(pod *v1.Pod) (*preempted, error) {
 	statuses := inOrder{NodeToStatusReader: fit.Diagnosis.NodeToStatus, order: w.nodeOrder()}
 	watcher := &preemptionWatcher{Interface: plugin, found: found, statuses: statuses}
 	plugin.Evaluator.Interface = watcher
-	plugin.Executor.PreemptPod = watcher.end
+	onPreempted(plugin.Executor, watcher.tellEnded)
 	client := profile.ClientSet().(*fake.Clientset)
 	client.ClearActions()
 	outcome, why := profile.RunPostFilterPlugins(w.ctx, state, pod, statuses)
@@ -181,10 +180,7 @@ func (p *preemptionWatcher) GetOffsetAndNumCandidates(nodes int32) (int32, int32
 	return 0, wanted
 }
 
-func (p *preemptionWatcher) SelectVictimsOnNode(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
-	node fwk.NodeInfo, budgets []*policy.PodDisruptionBudget) ([]*v1.Pod, int, *fwk.Status) {
-	victims, violations, why := p.Interface.SelectVictimsOnNode(ctx, state, pod, node, budgets)
-	name := node.Node().Name
+func (p *preemptionWatcher) tellTried(name string, victims []*v1.Pod, violations int, why *fwk.Status) {
 	told := tried{Node: name, Rejector: p.statuses.Get(name).Plugin(), Violations: violations}
 	for _, victim := range victims {
 		told.Victims = append(told.Victims, string(victim.UID))
@@ -200,7 +196,6 @@ func (p *preemptionWatcher) SelectVictimsOnNode(ctx context.Context, state fwk.C
 			Pods: victims, NumPDBViolations: int64(violations)}})
 	}
 	p.found.Tried = append(p.found.Tried, told)
-	return victims, violations, why
 }
 
 // CandidatesToVictimsMap is asked where there is a choice.
@@ -213,10 +208,8 @@ func (p *preemptionWatcher) CandidatesToVictimsMap(candidates []preemption.Candi
 	return p.Interface.CandidatesToVictimsMap(candidates)
 }
 
-func (p *preemptionWatcher) end(_ context.Context, _ preemption.Candidate, _ preemption.ExecutorPreemptor,
-	victim *v1.Pod, _ string) error {
+func (p *preemptionWatcher) tellEnded(victim *v1.Pod) {
 	p.found.Ended = append(p.found.Ended, string(victim.UID))
-	return nil
 }
 
 // choices is how often two candidates are put before the choice: of equals each is then chosen at least once.
@@ -254,3 +247,4 @@ type seen struct {
 
 func (s *seen) Name() string                 { return s.name }
 func (s *seen) Victims() *extenderv1.Victims { return s.victims }
+func (s *seen) NumPodGroupDisruptions() int  { return 0 } // asked since 1.37

@@ -20,6 +20,7 @@ import (
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 )
@@ -78,7 +79,7 @@ func (w *world) build(loaded *config.KubeSchedulerConfiguration, cluster *cluste
 	// 1. The scheduler, with informers that are never started: their stores are filled here. The caches of assumed
 	// volumes look into these stores, too.
 	client := fake.NewClientset()
-	factory := scheduler.NewInformerFactory(client, 0)
+	factory := newInformerFactory(client)
 	made, err := scheduler.New(w.ctx, client, factory, nil, noRecorder,
 		scheduler.WithProfiles(watched(loaded.Profiles)...),
 		scheduler.WithFrameworkOutOfTreeRegistry(w.witness.registry()),
@@ -122,16 +123,16 @@ func (w *world) build(loaded *config.KubeSchedulerConfiguration, cluster *cluste
 func (w *world) addTwin(wanted *config.KubeSchedulerProfile, factory informers.SharedInformerFactory) error {
 	original := w.scheduler.Profiles[wanted.SchedulerName]
 	made := map[string]fwk.Plugin{}
-	built, err := frameworkruntime.NewFramework(w.ctx, recording(made), wanted,
+	options := append(snapshotOptions(w.snapshot),
 		frameworkruntime.WithComponentConfigVersion("kubescheduler.config.k8s.io/v1"),
 		frameworkruntime.WithClientSet(original.ClientSet()),
 		frameworkruntime.WithInformerFactory(factory),
 		frameworkruntime.WithSharedDRAManager(original.SharedDRAManager()),
 		frameworkruntime.WithSharedCSIManager(original.SharedCSIManager()),
 		frameworkruntime.WithPodGroupManager(original.PodGroupManager()),
-		frameworkruntime.WithSnapshotSharedLister(w.snapshot),
 		frameworkruntime.WithPodNominator(w.scheduler.SchedulingQueue),
 		frameworkruntime.WithParallelism(1))
+	built, err := frameworkruntime.NewFramework(w.ctx, recording(made, original), wanted, options...)
 	if err != nil {
 		return err
 	}
@@ -139,8 +140,9 @@ func (w *world) addTwin(wanted *config.KubeSchedulerProfile, factory informers.S
 	return nil
 }
 
-// recording is the in-tree registry, of which every plugin that is made is also put into a map.
-func recording(made map[string]fwk.Plugin) frameworkruntime.Registry {
+// recording is the in-tree registry, of which every plugin that is made is also put into a map. Plugins that can be made
+// only once over the same informers are those of the original.
+func recording(made map[string]fwk.Plugin, original framework.Framework) frameworkruntime.Registry {
 	registry := frameworkruntime.Registry{}
 	for name, factory := range plugins.NewInTreeRegistry() {
 		registry[name] = func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
@@ -149,6 +151,14 @@ func recording(made map[string]fwk.Plugin) frameworkruntime.Registry {
 				made[name] = plugin
 			}
 			return plugin, err
+		}
+	}
+	for _, plugin := range original.EnqueueExtensions() {
+		if plugin.Name() == dynamicresources.Name {
+			registry[dynamicresources.Name] = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+				made[dynamicresources.Name] = plugin
+				return plugin, nil
+			}
 		}
 	}
 	return registry
@@ -230,7 +240,8 @@ func (w *world) queueOrder(pods []*v1.Pod) []int {
 	queued := make([]*framework.QueuedPodInfo, len(pods))
 	order := make([]int, len(pods))
 	for i, pod := range pods {
-		queued[i] = &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod}, Timestamp: pod.CreationTimestamp.Time}
+		queued[i] = &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod}}
+		queued[i].Timestamp = pod.CreationTimestamp.Time
 		order[i] = i
 	}
 	sort.SliceStable(order, func(i, j int) bool { return less(queued[order[i]], queued[order[j]]) })
