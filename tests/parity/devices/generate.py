@@ -86,10 +86,9 @@ def _allocated(rng: random.Random, of_slices: list[Object]) -> list[Object]:
 
 def _share(rng: random.Random, result: Object, device: Object) -> Object:
     made = {**result, "shareID": f"{rng.getrandbits(128):032x}"}
-    if rng.random() < 0.9:
-        made["consumedCapacity"] = {
-            name: rng.choice(_CONSUMED[name]) for name in device.get("capacity", ()) if rng.random() < 0.9
-        }
+    consumed = {name: rng.choice(_CONSUMED[name]) for name in device.get("capacity", ()) if rng.random() < 0.9}
+    if consumed and rng.random() < 0.9:  # the apiserver serves no empty map
+        made["consumedCapacity"] = consumed
     return made
 
 

@@ -78,7 +78,7 @@ def _decision(allocator: Allocator, node: Node, claims: list[ResourceClaim]) -> 
         return Decision(failure=str(error))
     except AllocationError as error:
         return Decision(failure=str(error), is_fatal=True)
-    if allocations is None:
+    if not allocations:
         return Decision(no_solution=True)
     return Decision(results=[_as_json(each) for each in allocations])
 
