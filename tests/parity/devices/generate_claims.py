@@ -94,8 +94,36 @@ def pods(rng: random.Random, class_names: list[str]) -> list[Object]:
     made = []
     for number in range(rng.choice((1, 2, 2, 3, 4))):
         claims = [_claim(rng, f"claim-{number}-{each}", class_names) for each in range(rng.choice((1, 1, 1, 1, 2, 3)))]
+        if rng.random() < 0.03:
+            _make_odd(rng, claims[-1]["spec"]["devices"])
+        if rng.random() < 0.01:
+            claims.append(claims[0])  # a pod may name a claim twice
         made.append({"claims": claims})
     return made
+
+
+def _make_odd(rng: random.Random, devices: Object) -> None:
+    """Something that an apiserver of a later release may store, or that it hardly ever does."""
+    request = devices["requests"][-1]
+    asked = request.get("exactly") or request["firstAvailable"][-1]
+    kind = rng.randrange(7)
+    if kind == 0:
+        devices["requests"] = []
+        devices.pop("constraints", None)
+        devices.pop("config", None)
+    elif kind == 1:
+        devices["constraints"] = [{"requests": [request["name"]]}]
+    elif kind == 2:
+        asked["allocationMode"] = rng.choice(("Some", ""))
+    elif kind == 3:
+        asked["deviceClassName"] = ""
+    elif kind == 4:
+        asked["selectors"] = [*asked.get("selectors", ()), {}]
+    elif kind == 5:
+        request.pop("exactly", None)
+        request.pop("firstAvailable", None)
+    else:
+        asked["count"] = rng.choice((0, -1))
 
 
 def _claim(rng: random.Random, name: str, class_names: list[str]) -> Object:

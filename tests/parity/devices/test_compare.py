@@ -36,7 +36,7 @@ def case() -> DeviceCase:
         "spec": {"devices": {"requests": [{"name": "r0", "exactly": asked}], "config": [config]}},
     }
     pool = {"name": "pool", "generation": 1, "resourceSliceCount": 1}
-    cluster = {
+    cluster: dict[str, list[dict[str, Any]]] = {
         "nodes": [{"metadata": {"name": "n0"}}],
         "deviceClasses": [{"metadata": {"name": "any"}}],
         "resourceSlices": [
