@@ -27,7 +27,7 @@ run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build dev debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt parity test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean
+.PHONY: help build dev debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt parity parity-devices test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -88,6 +88,9 @@ hunt: dev ## search for faults with fresh seeds for MINUTES=30, or again with SE
 
 parity: dev ## compare with kube-scheduler, all that `make test` compares (needs Go); KUBERNETES=1.37: with that release wholly
 	KSCHEDULER_KUBERNETES=$(KUBERNETES) $(PYTEST) tests/parity tests/controlplane/parity
+
+parity-devices: dev ## compare 20,000 allocations of devices with kube-scheduler's, and print what was covered (needs Go)
+	KSCHEDULER_KUBERNETES=$(KUBERNETES) $(BIN)/python -m tests.parity.devices.coverage
 
 test-fast: dev ## the unit tests alone; CHANGED=1 as for test
 	$(call run_tests,-m "not slow and not controlplane")

@@ -40,6 +40,8 @@ SECONDS: dict[str, int] = {
     "wasm/test_hostile.py": 30,
     "parity/test_decisions.py": 35,
     "perf/workloads/test_execution.py": 25,
+    "parity/devices/test_allocations.py": 30,
+    "parity/devices/test_upstream_tables.py": 25,
     "controlplane/test_explain.py": 20,
     "controlplane/test_wasm.py": 20,
     "framework/test_lanes_agree.py": 20,

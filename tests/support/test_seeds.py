@@ -45,7 +45,7 @@ def test_a_hunt_runs_searches_whole_and_other_runs_a_part_of_them(monkeypatch: p
 
 def test_every_kept_seed_belongs_to_a_search() -> None:
     kept = yaml.safe_load(seeds.KEPT.read_text())
-    sources = "".join(path.read_text() for path in (ROOT / "tests" / "parity").glob("test_*.py"))
+    sources = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     assert kept
     for search, found in kept.items():
         assert f'kept_seeds("{search}")' in sources

@@ -32,7 +32,7 @@ RELEASES = ("1.36", "1.37")  # of Kubernetes, oldest first
 DEFAULT_RELEASE = "1.36"
 
 # The commands that are built for each release; one build of another, of the default release, serves them all.
-COMMANDS_OF_EACH_RELEASE = frozenset({"controlplane", "kube-scheduler", "oracle"})
+COMMANDS_OF_EACH_RELEASE = frozenset({"controlplane", "device-oracle", "kube-scheduler", "oracle"})
 
 # A build that was not used for this long is removed when the next one is made; each takes about 100 MB.
 UNUSED_S = 14 * 24 * 3600.0

@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 
 from tests.parity.devices.case import DeviceCase, Object
-from tests.parity.devices.generate_claims import ANY, SHARED, classes, pods
-from tests.parity.devices.generate_slices import slices, taint
+from tests.parity.devices.generate_claims import ANY, SHARED, classes, pods, tight_pods, wide_pods
+from tests.parity.devices.generate_slices import slices, taint, tight_slices, wide_slices
 from tests.parity.devices.words import DRIVERS, NODES, POOLS, ZONES
+
+TIGHT, WIDE = 0.2, 0.03  # how many cases have few devices that claims compete for, or very many
 
 
 def generate(seed: int, release: str) -> DeviceCase:
@@ -16,10 +18,11 @@ def generate(seed: int, release: str) -> DeviceCase:
     made = DeviceCase(seed, release)
     if rng.random() < 0.3:
         made.config["sequence"] = True
-    if rng.random() < 0.1:
+    if rng.random() < 0.15:
         made.config["gates"] = {"DRADeviceTaintRules": True}
     of_classes = classes(rng)
-    of_slices = slices(rng)
+    style = rng.random()
+    of_slices = tight_slices(rng) if style < TIGHT else wide_slices(rng) if style < TIGHT + WIDE else slices(rng)
     made.cluster = {
         "nodes": _nodes(rng),
         "deviceClasses": of_classes,
@@ -27,7 +30,12 @@ def generate(seed: int, release: str) -> DeviceCase:
         "deviceTaintRules": _rules(rng),
         "allocated": _allocated(rng, of_slices),
     }
-    made.pending = pods(rng, _asked_for(rng, of_classes, of_slices))
+    if style < TIGHT + WIDE:
+        own_class = of_slices[0]["spec"]["driver"].partition(".")[0]
+        make = tight_pods if style < TIGHT else wide_pods
+        made.pending = make(rng, rng.choice((ANY, own_class)))
+    else:
+        made.pending = pods(rng, _asked_for(of_classes, of_slices))
     return made
 
 
@@ -41,7 +49,7 @@ def _nodes(rng: random.Random) -> list[Object]:
     return made
 
 
-def _asked_for(rng: random.Random, of_classes: list[Object], of_slices: list[Object]) -> list[str]:
+def _asked_for(of_classes: list[Object], of_slices: list[Object]) -> list[str]:
     """The classes that pods ask for: mostly those of drivers with devices."""
     present = {each["spec"]["driver"].partition(".")[0] for each in of_slices}
     names = [each["metadata"]["name"] for each in of_classes]
@@ -50,7 +58,7 @@ def _asked_for(rng: random.Random, of_classes: list[Object], of_slices: list[Obj
 
 
 def _rules(rng: random.Random) -> list[Object]:
-    if rng.random() < 0.8:
+    if rng.random() < 0.7:
         return []
     made = []
     for number in range(rng.choice((1, 2))):
@@ -86,10 +94,9 @@ def _allocated(rng: random.Random, of_slices: list[Object]) -> list[Object]:
 
 def _share(rng: random.Random, result: Object, device: Object) -> Object:
     made = {**result, "shareID": f"{rng.getrandbits(128):032x}"}
-    if rng.random() < 0.9:
-        made["consumedCapacity"] = {
-            name: rng.choice(_CONSUMED[name]) for name in device.get("capacity", ()) if rng.random() < 0.9
-        }
+    consumed = {name: rng.choice(_CONSUMED[name]) for name in device.get("capacity", ()) if rng.random() < 0.9}
+    if consumed and rng.random() < 0.9:  # the apiserver serves no empty map
+        made["consumedCapacity"] = consumed
     return made
 
 

@@ -40,12 +40,90 @@ def _opaque(rng: random.Random) -> Object:
     return {"driver": rng.choice(DRIVERS), "parameters": {"kind": "Parameters", "number": rng.randrange(5)}}
 
 
+def tight_pods(rng: random.Random, class_name: str) -> list[Object]:
+    """Several requests for devices of one class, bound to each other by constraints."""
+    made = []
+    for number in range(rng.choice((1, 2, 3))):
+        requests: list[Object] = []
+        for index in range(rng.choice((1, 2, 2, 3))):
+            if rng.random() < 0.3:
+                alternatives = [{"name": f"a{each}", **_plainly(rng, class_name)} for each in range(2)]
+                requests.append({"name": f"r{index}", "firstAvailable": alternatives})
+            else:
+                requests.append({"name": f"r{index}", "exactly": _plainly(rng, class_name)})
+        devices: Object = {"requests": requests}
+        if rng.random() < 0.8:
+            devices["constraints"] = [_constraint(rng, _all_names(requests)) for _ in range(rng.choice((1, 1, 2)))]
+        made.append({"claims": [_named(f"tight-{number}", devices)]})
+        if rng.random() < 0.3:
+            other: Object = {"requests": [{"name": "r0", "exactly": _plainly(rng, class_name)}]}
+            made[-1]["claims"].append(_named(f"tight-{number}-other", other))
+    return made
+
+
+def _plainly(rng: random.Random, class_name: str) -> Object:
+    made: Object = {"deviceClassName": class_name, "allocationMode": "ExactCount", "count": rng.choice((1, 1, 2, 2, 3))}
+    made["tolerations"] = [{"operator": "Exists"}]
+    if rng.random() < 0.25:
+        numa = f'device.attributes["{TOPOLOGY}"].numa == {rng.randrange(2)}'
+        made["selectors"] = _selectors([numa])
+    if rng.random() < 0.2:
+        made["capacity"] = {"requests": _amounts(rng)}
+    return made
+
+
+def wide_pods(rng: random.Random, class_name: str) -> list[Object]:
+    """Claims for as many devices as there may be, or more."""
+    made = []
+    for number in range(2):
+        asked: Object = {"deviceClassName": class_name, "tolerations": [{"operator": "Exists"}]}
+        asked |= rng.choice(
+            ({"allocationMode": "All"}, {"allocationMode": "ExactCount", "count": rng.choice((20, 30, 31, 32))})
+        )
+        one: Object = {"deviceClassName": class_name, "allocationMode": "ExactCount", "count": rng.choice((1, 2, 12))}
+        requests: list[Object] = [{"name": "r0", "exactly": asked}]
+        if rng.random() < 0.5:
+            requests.insert(
+                rng.randrange(2), {"name": "r1", "firstAvailable": [{"name": f"a{i}", **one} for i in range(2)]}
+            )
+        made.append({"claims": [_named(f"wide-{number}", {"requests": requests})]})
+    return made
+
+
 def pods(rng: random.Random, class_names: list[str]) -> list[Object]:
     made = []
     for number in range(rng.choice((1, 2, 2, 3, 4))):
         claims = [_claim(rng, f"claim-{number}-{each}", class_names) for each in range(rng.choice((1, 1, 1, 1, 2, 3)))]
+        if rng.random() < 0.03:
+            _make_odd(rng, claims[-1]["spec"]["devices"])
+        if rng.random() < 0.01:
+            claims.append(claims[0])  # a pod may name a claim twice
         made.append({"claims": claims})
     return made
+
+
+def _make_odd(rng: random.Random, devices: Object) -> None:
+    """Something that an apiserver of a later release may store, or that it hardly ever does."""
+    request = devices["requests"][-1]
+    asked = request.get("exactly") or request["firstAvailable"][-1]
+    kind = rng.randrange(7)
+    if kind == 0:
+        devices["requests"] = []
+        devices.pop("constraints", None)
+        devices.pop("config", None)
+    elif kind == 1:
+        devices["constraints"] = [{"requests": [request["name"]]}]
+    elif kind == 2:
+        asked["allocationMode"] = rng.choice(("Some", ""))
+    elif kind == 3:
+        asked["deviceClassName"] = ""
+    elif kind == 4:
+        asked["selectors"] = [*asked.get("selectors", ()), {}]
+    elif kind == 5:
+        request.pop("exactly", None)
+        request.pop("firstAvailable", None)
+    else:
+        asked["count"] = 0
 
 
 def _claim(rng: random.Random, name: str, class_names: list[str]) -> Object:
@@ -56,6 +134,10 @@ def _claim(rng: random.Random, name: str, class_names: list[str]) -> Object:
         devices["constraints"] = [_constraint(rng, names) for _ in range(rng.choice((1, 1, 2)))]
     if rng.random() < 0.3:
         devices["config"] = [_config(rng, names) for _ in range(rng.choice((1, 2, 2)))]
+    return _named(name, devices)
+
+
+def _named(name: str, devices: Object) -> Object:
     return {"metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"}, "spec": {"devices": devices}}
 
 
@@ -99,7 +181,7 @@ def _count(rng: random.Random) -> int:
     kind = rng.random()
     if kind < 0.994:
         return rng.choice((1, 1, 1, 1, 1, 2, 2, 3))
-    return rng.choice((5, 12, 31, 32, 33, 1 << 40))
+    return rng.choice((5, 12, 31, 32, 33, 1 << 40, (1 << 63) - 1))
 
 
 def _amounts(rng: random.Random) -> Object:

@@ -36,6 +36,42 @@ def slices(rng: random.Random) -> list[Object]:
     return made
 
 
+def tight_slices(rng: random.Random) -> list[Object]:
+    """Whole pools of one driver with few devices, all alike: claims compete for them."""
+    names = [f"s{number:02}" for number in range(20)]
+    rng.shuffle(names)
+    driver, traits = rng.choice(DRIVERS), _Traits(rng)
+    traits.complete = 1.0
+    traits.is_partitioned = rng.random() < 0.4
+    selection = rng.choice(({"allNodes": True}, {"nodeName": NODES[0]}, {"perDeviceNodeSelection": True}))
+    made: list[Object] = []
+    for pool in rng.sample(POOLS, rng.choice((1, 1, 2))):
+        sets = _counter_sets(rng) if traits.is_partitioned else []
+        place = {"allNodes": True} if selection.keys() == {"perDeviceNodeSelection"} else {}
+        specs: list[Object] = [
+            selection
+            | {
+                "devices": [
+                    _device(rng, f"d{first + each}", traits, sets, False) | place for each in range(rng.choice((2, 3)))
+                ]
+            }
+            for first in range(0, rng.choice((3, 6)), 3)
+        ]
+        if sets:
+            specs.append({"allNodes": True, "sharedCounters": sets})
+        made += [_slice(names.pop(), driver, pool, 1, len(specs), spec) for spec in specs]
+    rng.shuffle(made)
+    return made
+
+
+def wide_slices(rng: random.Random) -> list[Object]:
+    """A pool with more devices than one claim can have."""
+    traits = _Traits(rng)
+    traits.is_partitioned = False
+    devices = [_device(rng, f"d{number}", traits, [], False) for number in range(rng.choice((20, 31, 33, 64, 128)))]
+    return [_slice("wide", rng.choice(DRIVERS), POOLS[0], 1, 1, {"allNodes": True, "devices": devices})]
+
+
 def _pool(rng: random.Random, driver: str, pool: str, names: list[str]) -> list[Object]:
     generation = rng.choice((0, 1, 1, 2, 5))
     traits = _Traits(rng)

@@ -49,7 +49,9 @@ class World:
 
     def decide(self, pod: Object) -> Iterator[Decision]:
         """What becomes of the pod's claims on each node, one allocator asked about all of them."""
-        claims = _objects(pod["claims"], ResourceClaim)
+        named = _objects(pod["claims"], ResourceClaim)
+        once = {claim.metadata.name: claim for claim in named}
+        claims = [once[claim.metadata.name] for claim in named]  # one that is named twice is one object
         numbers = count()
         allocator = Allocator(
             self._release,
@@ -78,7 +80,7 @@ def _decision(allocator: Allocator, node: Node, claims: list[ResourceClaim]) -> 
         return Decision(failure=str(error))
     except AllocationError as error:
         return Decision(failure=str(error), is_fatal=True)
-    if allocations is None:
+    if not allocations:
         return Decision(no_solution=True)
     return Decision(results=[_as_json(each) for each in allocations])
 

@@ -110,7 +110,7 @@ func (r *request) decide(
 	if err != nil {
 		return nil, err
 	}
-	var found []decision
+	found := []decision{} // not null in JSON, should there be no nodes
 	var before int64
 	for _, node := range r.Cluster.Nodes {
 		each := allocate(ctx, allocator, node, pod.Claims, time.Duration(r.TimeoutMS)*time.Millisecond)

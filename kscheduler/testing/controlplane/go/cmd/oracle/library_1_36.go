@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
+	"k8s.io/api/resource/v1beta2"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
@@ -21,6 +22,8 @@ import (
 )
 
 // What kube-scheduler 1.36 offers as a library where 1.37 has it otherwise; library_1_37.go has the same functions.
+
+type taintRule = v1beta2.DeviceTaintRule
 
 func newInformerFactory(client kubernetes.Interface) informers.SharedInformerFactory {
 	return scheduler.NewInformerFactory(client, 0)

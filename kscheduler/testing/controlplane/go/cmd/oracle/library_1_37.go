@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	policy "k8s.io/api/policy/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
@@ -22,6 +23,8 @@ import (
 )
 
 // What kube-scheduler 1.37 offers as a library where 1.36 has it otherwise; library_1_36.go has the same functions.
+
+type taintRule = resourceapi.DeviceTaintRule
 
 func newInformerFactory(client kubernetes.Interface) informers.SharedInformerFactory {
 	return scheduler.NewInformerFactory(client, 0, nil)

@@ -51,6 +51,8 @@ type cluster struct {
 	CSIStorageCapacities   []*storagev1.CSIStorageCapacity `json:"csiStorageCapacities"`
 	VolumeAttachments      []*storagev1.VolumeAttachment   `json:"volumeAttachments"`
 	PodDisruptionBudgets   []*policyv1.PodDisruptionBudget `json:"podDisruptionBudgets"`
+
+	devices
 }
 
 // store does to the objects what the apiserver does with them, as far as decisions go. It stores an amount in its
@@ -58,7 +60,7 @@ type cluster struct {
 func (r *request) store() error {
 	r.setDefaults()
 	return firstError(canonical(&r.Cluster.Nodes), canonical(&r.Cluster.Pods),
-		canonical(&r.Cluster.Nominated), canonical(&r.Cluster.Current), canonical(&r.Pending))
+		canonical(&r.Cluster.Nominated), canonical(&r.Cluster.Current), canonical(&r.Pending), r.Cluster.devices.store())
 }
 
 func canonical[T any](objects *[]T) error {

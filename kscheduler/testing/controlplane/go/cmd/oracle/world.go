@@ -80,6 +80,7 @@ func (w *world) build(loaded *config.KubeSchedulerConfiguration, cluster *cluste
 	// volumes look into these stores, too.
 	client := fake.NewClientset()
 	factory := newInformerFactory(client)
+	ofDevices := newStillDevices(factory)
 	made, err := scheduler.New(w.ctx, client, factory, nil, noRecorder,
 		scheduler.WithProfiles(watched(loaded.Profiles)...),
 		scheduler.WithFrameworkOutOfTreeRegistry(w.witness.registry()),
@@ -90,7 +91,7 @@ func (w *world) build(loaded *config.KubeSchedulerConfiguration, cluster *cluste
 		return err
 	}
 	w.scheduler, w.factory = made, factory
-	if err := fillStores(factory, cluster); err != nil {
+	if err := firstError(fillStores(factory, cluster), ofDevices.deliver(&cluster.devices)); err != nil {
 		return err
 	}
 

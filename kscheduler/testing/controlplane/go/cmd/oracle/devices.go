@@ -1,0 +1,127 @@
+package main
+
+import (
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	resourcev1 "k8s.io/kubernetes/pkg/apis/resource/v1"
+)
+
+// devices are the objects of dynamic resource allocation. What the scheduler knows of claims and slices it learns from
+// events, so the informers of their kinds are still ones, which deliver all objects once.
+type devices struct {
+	ResourceClaims   []*resourceapi.ResourceClaim `json:"resourceClaims"`
+	ResourceSlices   []*resourceapi.ResourceSlice `json:"resourceSlices"`
+	DeviceClasses    []*resourceapi.DeviceClass   `json:"deviceClasses"`
+	DeviceTaintRules []*taintRule                 `json:"deviceTaintRules"`
+}
+
+// store does with the objects what the apiserver does, as far as decisions go.
+func (d *devices) store() error {
+	for _, claim := range d.ResourceClaims {
+		resourcev1.SetObjectDefaults_ResourceClaim(claim)
+	}
+	for _, slice := range d.ResourceSlices {
+		resourcev1.SetObjectDefaults_ResourceSlice(slice)
+	}
+	return firstError(canonical(&d.ResourceClaims), canonical(&d.ResourceSlices),
+		canonical(&d.DeviceClasses), canonical(&d.DeviceTaintRules))
+}
+
+// stillDevices has the still informers of one factory.
+type stillDevices struct {
+	claims, slices, classes, rules *still
+}
+
+// newStillDevices puts still informers into a factory, which gives them to all who ask for those kinds.
+func newStillDevices(factory informers.SharedInformerFactory) stillDevices {
+	return stillDevices{
+		claims:  keepStill(factory, &resourceapi.ResourceClaim{}),
+		slices:  keepStill(factory, &resourceapi.ResourceSlice{}),
+		classes: keepStill(factory, &resourceapi.DeviceClass{}),
+		rules:   keepStill(factory, &taintRule{}),
+	}
+}
+
+// deliver fills the informers' stores, then tells the handlers of every object.
+func (s stillDevices) deliver(d *devices) error {
+	if err := firstError(
+		fill(s.rules, d.DeviceTaintRules), fill(s.classes, d.DeviceClasses),
+		fill(s.slices, d.ResourceSlices), fill(s.claims, d.ResourceClaims),
+	); err != nil {
+		return err
+	}
+	for _, informer := range []*still{s.rules, s.classes, s.slices, s.claims} {
+		for _, handler := range informer.handlers {
+			for _, object := range informer.indexer.List() {
+				handler.OnAdd(object, true)
+			}
+		}
+	}
+	return nil
+}
+
+// still is an informer that never starts. It has only what the scheduler uses before it runs; all other methods are
+// those of a nil interface.
+type still struct {
+	cache.SharedIndexInformer
+	indexer  cache.Indexer
+	handlers []cache.ResourceEventHandler
+}
+
+func keepStill(factory informers.SharedInformerFactory, kind runtime.Object) *still {
+	made := &still{indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc,
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+	factory.InformerFor(kind, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer { return made })
+	return made
+}
+
+func (s *still) GetIndexer() cache.Indexer { return s.indexer }
+
+func (s *still) GetStore() cache.Store { return s.indexer }
+
+func (s *still) AddIndexers(indexers cache.Indexers) error { return s.indexer.AddIndexers(indexers) }
+
+func (s *still) HasSynced() bool { return true }
+
+func (s *still) HasSyncedChecker() cache.DoneChecker { return synced{} }
+
+func (s *still) SetTransform(cache.TransformFunc) error { return nil }
+
+func (s *still) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return s.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
+}
+
+func (s *still) AddEventHandlerWithResyncPeriod(
+	handler cache.ResourceEventHandler, _ time.Duration,
+) (cache.ResourceEventHandlerRegistration, error) {
+	return s.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
+}
+
+func (s *still) AddEventHandlerWithOptions(
+	handler cache.ResourceEventHandler, _ cache.HandlerOptions,
+) (cache.ResourceEventHandlerRegistration, error) {
+	s.handlers = append(s.handlers, handler)
+	return synced{}, nil
+}
+
+func (s *still) RemoveEventHandler(cache.ResourceEventHandlerRegistration) error { return nil }
+
+// synced is a registration of a handler that has seen everything.
+type synced struct{}
+
+func (synced) HasSynced() bool { return true }
+
+func (synced) HasSyncedChecker() cache.DoneChecker { return synced{} }
+
+func (synced) Name() string { return "still" }
+
+func (synced) Done() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}
