@@ -49,9 +49,9 @@ class World:
 
     def decide(self, pod: Object) -> Iterator[Decision]:
         """What becomes of the pod's claims on each node, one allocator asked about all of them."""
-        named = _objects(pod["claims"], ResourceClaim)
-        once = {claim.metadata.name: claim for claim in named}
-        claims = [once[claim.metadata.name] for claim in named]  # one that is named twice is one object
+        named = [msgspec.json.encode(claim) for claim in pod["claims"]]
+        once = {claim: msgspec.json.decode(claim, type=ResourceClaim) for claim in named}
+        claims = [once[claim] for claim in named]  # one that is named twice is one object
         numbers = count()
         allocator = Allocator(
             self._release,
