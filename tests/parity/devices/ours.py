@@ -17,6 +17,7 @@ from kscheduler.api.devices import (
     ResourceSlice,
 )
 from kscheduler.api.objects import Node
+from kscheduler.cel.environment import KUBERNETES_1_36, KUBERNETES_1_37
 from kscheduler.cel.selectors import Selectors
 from kscheduler.config.releases import RELEASES
 from kscheduler.devices.allocated import AllocatedState
@@ -27,7 +28,8 @@ from tests.parity.devices.oracle import Decision
 
 T = TypeVar("T")
 
-_SELECTORS: dict[tuple[tuple[str, bool], ...], Selectors] = {}  # gates -> compiled expressions, kept between cases
+# By release, the expressions that were compiled, kept between cases.
+_SELECTORS = {"1.36": Selectors(KUBERNETES_1_36), "1.37": Selectors(KUBERNETES_1_37)}
 
 
 class World:
@@ -45,13 +47,13 @@ class World:
         )
         self._state = AllocatedState()
         self.allocate(cluster.get("allocated", ()))
-        self._selectors = _SELECTORS.setdefault(tuple(sorted(case.gates.items())), Selectors())
+        self._selectors = _SELECTORS[case.release]
 
     def decide(self, pod: Object) -> Iterator[Decision]:
         """What becomes of the pod's claims on each node, one allocator asked about all of them."""
-        named = _objects(pod["claims"], ResourceClaim)
-        once = {claim.metadata.name: claim for claim in named}
-        claims = [once[claim.metadata.name] for claim in named]  # one that is named twice is one object
+        named = [msgspec.json.encode(claim) for claim in pod["claims"]]
+        once = {claim: msgspec.json.decode(claim, type=ResourceClaim) for claim in named}
+        claims = [once[claim] for claim in named]  # one that is named twice is one object
         numbers = count()
         allocator = Allocator(
             self._release,
