@@ -18,6 +18,7 @@ from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.client.bind_lane import BindLane
 from kscheduler.client.binder import Binder
+from kscheduler.client.claim_writer import ClaimWriter
 from kscheduler.client.concurrency import run_together, within
 from kscheduler.client.informer import Handler
 from kscheduler.client.pod_status import PodStatusLane
@@ -48,6 +49,7 @@ from kscheduler.extenders.build import MakeEndpoint, build_extenders, webhook, w
 from kscheduler.extenders.chain import ExtenderChain
 from kscheduler.extenders.cycle import ExtenderCycle
 from kscheduler.extenders.lanes import ExtenderLanes
+from kscheduler.framework.claim_writes import ClaimWrites
 from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.events import (
     ASSIGNED_POD_DELETE,
@@ -70,6 +72,7 @@ from kscheduler.framework.telemetry import Telemetry
 from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
 from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_table import NodeTable
@@ -184,13 +187,17 @@ class Scheduler:
         self._past_bindings = PastBindings(clock, enabled=options.recover_events)
         self.volumes = Volumes()
         self._volume_writer = VolumeWriter(client, self.permission)
+        self._release = config.release
+        self.devices = Devices(config.release)
         self.namespaces = Namespaces()
         self.owners = Owners()
         self.budgets = DisruptionBudgets()
         self.preemptions = BackgroundTasks("a preemption", self._work.set)
+        self.claim_writes = BackgroundTasks("the write of a resource claim", self._work.set)
         self._pre_binds = self._build_pre_binds()
         quick_steps = QuickSteps(options.bind_concurrency, self._work.set)
         self._evictions = self._build_evictions(client)
+        self._claims = self._build_claims(client)
         self._node_documents = NodeDocuments()
         self._pod_documents = PodDocuments({profile.scheduler_name for profile in config.profiles})
         self.extenders = ExtenderChain(extenders, self._node_documents.nodes, self._pods_on)
@@ -297,6 +304,8 @@ class Scheduler:
             volumes=self.volumes,
             patch_volume=self._volume_writer.patch_volume,
             patch_claim=self._volume_writer.patch_claim,
+            devices=self.devices,
+            claims=self._claims,
             sleep=asyncio.sleep,
             profiles=profiles,
             nominations=self.nominations,
@@ -332,6 +341,18 @@ class Scheduler:
             pre_binds=self._pre_binds,
             tasks=self.preemptions,
             permission=self.permission,
+        )
+
+    def _build_claims(self, client: Client) -> ClaimWrites:
+        """Build the object through which DynamicResources writes; profiles need it when they are built."""
+        return ClaimWriter(
+            client,
+            self._clock,
+            recorder=self.recorder,
+            measurements=self.measurements,
+            permission=self.permission,
+            start=self.claim_writes.start,
+            labels_creation=self._release.claim_creation_labels,
         )
 
     def _plugins_of(self, profile: Profile, handle: Handle) -> dict[str, list[tuple[Plugin, int]]]:
@@ -445,6 +466,8 @@ class Scheduler:
             self.owners,
             self.budgets,
             self.volumes,
+            self.devices,
+            self._release,
             self._node_documents if self._needs_nodes() else None,
             self._pod_documents if self._guests is not None and self._guests.needs_pods else None,
             wake=self._work.set,
@@ -569,11 +592,13 @@ class Scheduler:
                 await self._batch.get_answers()
             await self._cancel_lanes()
             binds, preemptions = await asyncio.gather(self.bindings.drain(DRAIN_S), self.preemptions.drain(DRAIN_S))
-            if binds or preemptions:
-                log.warning("stopping in the middle of work", extra={"binds": binds, "preemptions": preemptions})
+            claims = await self.claim_writes.drain(DRAIN_S)  # bindings that failed meanwhile have begun some of them
+            if binds or preemptions or claims:
+                left = {"binds": binds, "preemptions": preemptions, "claims": claims}
+                log.warning("stopping in the middle of work", extra=left)
         finally:
             await self._cancel_lanes()
-            await asyncio.gather(self.bindings.cancel(), self.preemptions.cancel())
+            await asyncio.gather(self.bindings.cancel(), self.preemptions.cancel(), self.claim_writes.cancel())
             await self.extenders.close()
 
     async def _cancel_lanes(self) -> None:

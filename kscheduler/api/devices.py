@@ -25,6 +25,8 @@ EXACT_COUNT, ALL = "ExactCount", "All"  # allocation modes; the apiserver fills 
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"  # sources of a configuration
 FINALIZER = "resource.kubernetes.io/delete-protection"  # on claims that are allocated
 EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"  # annotation of claims made by the scheduler
+POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"  # annotation of claims made from templates
+EXTENDED_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"  # of the extended resource that each class stands for
 
 
 # --- slices -----------------------------------------------------------------------------------------------------

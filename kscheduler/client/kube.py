@@ -20,6 +20,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from kscheduler.api.decode import decode_object
+from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.documents import PodDocument
 from kscheduler.api.objects import Lease, MetricPolicyObject, Pod, PodCondition
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
@@ -33,6 +34,7 @@ from kscheduler.client.merge_patch import versioned
 from kscheduler.client.protocol import (
     METRIC_POLICIES,
     ONE_TRY,
+    RESOURCE_CLAIMS,
     AccessReview,
     Binding,
     BindTry,
@@ -293,6 +295,39 @@ class KubeClient:
         path = f"/api/v1/namespaces/{quote(namespace)}/persistentvolumeclaims/{quote(name)}"
         return await self._patch(path, resource_version, patch, PersistentVolumeClaim)
 
+    async def get_resource_claim(self, namespace: str, name: str) -> ResourceClaim:
+        return await self._claim("GET", _claim_path(namespace, name))
+
+    async def create_resource_claim(self, claim: ResourceClaim) -> ResourceClaim:
+        body = _encode(_ClaimBody(metadata=claim.metadata, spec=claim.spec))
+        return await self._claim("POST", _claim_path(claim.metadata.namespace), body)
+
+    async def patch_resource_claim(
+        self, namespace: str, name: str, resource_version: str, patch: dict[str, object], *, subresource: str = ""
+    ) -> ResourceClaim:
+        path = _claim_path(namespace, name) + (f"/{subresource}" if subresource else "")
+        return await self._patch(path, resource_version, patch, ResourceClaim)
+
+    async def release_resource_claim(self, namespace: str, name: str, uid: str, consumer: str) -> ResourceClaim:
+        gone = {"$patch": "delete", "uid": consumer}
+        body = _encode({"metadata": {"uid": uid}, "status": {"reservedFor": [gone]}})
+        with _namesakes_conflict():
+            return await self._claim("PATCH", f"{_claim_path(namespace, name)}/status", body, _STRATEGIC_PATCH)
+
+    async def delete_resource_claim(self, namespace: str, name: str) -> None:
+        body = _encode({"kind": "DeleteOptions", "apiVersion": "v1"})
+        await self._send_limited(Priority.STATUS, "DELETE", _claim_path(namespace, name), body, "application/json")
+
+    async def _claim(
+        self, verb: str, path: str, body: bytes | None = None, content_type: str = "application/json"
+    ) -> ResourceClaim:
+        """Request a claim, with a binding's priority, because a pod waits for it."""
+        await self._limit(self._limiter, Priority.BIND, verb)
+        raw = await self._transport.request(
+            verb, path, body=body, content_type=content_type, timeout_s=REQUEST_TIMEOUT_S
+        )
+        return self._decoded(partial(decode_object, kind=ResourceClaim), raw, path)
+
     async def _patch(self, path: str, resource_version: str, patch: dict[str, object], kind: type[T]) -> T:
         """Send a merge patch and return the patched object. It has a binding's priority, because a pod waits for it."""
         body = _encode(versioned(patch, resource_version))
@@ -523,6 +558,18 @@ class _LeaseBody(Lease, frozen=True, omit_defaults=False):
     kind: str = "Lease"
 
 
+class _ClaimBody(ResourceClaim, frozen=True, omit_defaults=False):
+    """A ResourceClaim with its apiVersion and kind, as it is sent."""
+
+    api_version: str = RESOURCE_CLAIMS.group_version
+    kind: str = RESOURCE_CLAIMS.kind
+
+
+def _claim_path(namespace: str, name: str = "") -> str:
+    path = RESOURCE_CLAIMS.within(quote(namespace)).path
+    return f"{path}/{quote(name)}" if name else path
+
+
 def _leases(namespace: str) -> str:
     return f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace)}/leases"
 
@@ -538,6 +585,8 @@ def status_patch_body(uid: str, patch: PodStatusPatch) -> bytes:
         status["conditions"] = [_condition(patch.condition)]
     if patch.nominated_node_name is not None:
         status["nominatedNodeName"] = patch.nominated_node_name or None  # null removes it
+    if patch.extended_resource_claim_status is not None:
+        status["extendedResourceClaimStatus"] = msgspec.to_builtins(patch.extended_resource_claim_status)
     return _encode({"metadata": {"uid": uid}, "status": status})
 
 

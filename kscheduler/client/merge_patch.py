@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from kscheduler.api.decode import convert_object
+from kscheduler.api.decode import decode_object
+from kscheduler.input.decoding import json_decoder
 
 T = TypeVar("T")
+
+_encode = msgspec.json.Encoder().encode
+_decode = json_decoder(dict[str, Any])
 
 
 def versioned(patch: dict[str, object], resource_version: str) -> dict[str, object]:
@@ -19,8 +23,11 @@ def versioned(patch: dict[str, object], resource_version: str) -> dict[str, obje
 
 
 def patched(item: T, patch: dict[str, object]) -> T:
-    """Return the object with the patch applied. Raises DecodeError if the result is not a valid object of its kind."""
-    return convert_object(merge(msgspec.to_builtins(item), patch), type(item))
+    """Return the object with the patch applied. Raises DecodeError if the result is not a valid object of its kind.
+
+    The patch may hold structs of `api` as values.
+    """
+    return decode_object(_encode(merge(_decode(_encode(item)), patch)), type(item))
 
 
 def merge(target: object, patch: dict[str, object]) -> dict[str, object]:

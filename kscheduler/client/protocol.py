@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkabl
 
 import msgspec
 
+from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from kscheduler.api.documents import NodeDocument, PodDocument
 from kscheduler.api.objects import (
     ConfigMap,
@@ -23,6 +24,7 @@ from kscheduler.api.objects import (
     Pod,
     PodCondition,
     PodDisruptionBudget,
+    PodExtendedResourceClaimStatus,
     ReplicationController,
     Service,
     TASPolicyObject,
@@ -99,6 +101,21 @@ CSI_STORAGE_CAPACITIES: Resource[CSIStorageCapacity] = Resource(
 VOLUME_ATTACHMENTS: Resource[VolumeAttachment] = Resource(
     "storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", VolumeAttachment, namespaced=False
 )
+RESOURCE_CLAIMS: Resource[ResourceClaim] = Resource(
+    "resource.k8s.io/v1", "resourceclaims", "ResourceClaim", ResourceClaim
+)
+RESOURCE_CLAIM_TEMPLATES: Resource[ResourceClaimTemplate] = Resource(
+    "resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate", ResourceClaimTemplate
+)
+RESOURCE_SLICES: Resource[ResourceSlice] = Resource(
+    "resource.k8s.io/v1", "resourceslices", "ResourceSlice", ResourceSlice, namespaced=False
+)
+DEVICE_CLASSES: Resource[DeviceClass] = Resource(
+    "resource.k8s.io/v1", "deviceclasses", "DeviceClass", DeviceClass, namespaced=False
+)
+DEVICE_TAINT_RULES: Resource[DeviceTaintRule] = Resource(
+    "resource.k8s.io/v1", "devicetaintrules", "DeviceTaintRule", DeviceTaintRule, namespaced=False
+)
 METRIC_POLICIES: Resource[MetricPolicyObject] = Resource(
     "kscheduler.io/v1alpha1", "metricpolicies", "MetricPolicy", MetricPolicyObject
 )
@@ -127,6 +144,10 @@ STORAGE: tuple[Resource[Any], ...] = (
     PERSISTENT_VOLUME_CLAIMS,
     VOLUME_ATTACHMENTS,
 )
+
+# The kinds of dynamic resource allocation that are watched, in an order in which each finds what it names. An apiserver
+# may not serve them.
+DEVICES: tuple[Resource[Any], ...] = (DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_SLICES, RESOURCE_CLAIMS)
 
 # Finished pods hold no resources; the apiserver leaves them out, and reports their end as DELETED.
 UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
@@ -203,6 +224,7 @@ class PodStatusPatch:
 
     condition: PodCondition | None = None
     nominated_node_name: str | None = None
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
 
 class EventSeries(msgspec.Struct, frozen=True, gc=False):
@@ -372,6 +394,34 @@ class Client(Protocol):
 
         Raises NotFound, or Conflict if it has changed since.
         """
+        ...
+
+    async def get_resource_claim(self, namespace: str, name: str) -> ResourceClaim:
+        """Read the ResourceClaim from the apiserver. Raises NotFound."""
+        ...
+
+    async def create_resource_claim(self, claim: ResourceClaim) -> ResourceClaim:
+        """Create a ResourceClaim, under a name of the apiserver's choice if it has only a `generate_name`."""
+        ...
+
+    async def patch_resource_claim(
+        self, namespace: str, name: str, resource_version: str, patch: dict[str, object], *, subresource: str = ""
+    ) -> ResourceClaim:
+        """Apply a merge patch to this version of a ResourceClaim, or to its status: `subresource="status"`.
+
+        Raises NotFound, or Conflict if it has changed since.
+        """
+        ...
+
+    async def release_resource_claim(self, namespace: str, name: str, uid: str, consumer: str) -> ResourceClaim:
+        """Take the consumer with this uid out of `status.reservedFor` of the claim with this uid, in any version.
+
+        Raises NotFound, or Conflict if the claim of this name has another uid.
+        """
+        ...
+
+    async def delete_resource_claim(self, namespace: str, name: str) -> None:
+        """Delete the ResourceClaim; while it has finalizers, it only gets a deletion timestamp. Raises NotFound."""
         ...
 
     async def patch_policy_status(self, policy: MetricPolicyObject, status: Mapping[str, object]) -> None:

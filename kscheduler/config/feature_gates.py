@@ -1,7 +1,6 @@
 """The feature gates that kube-scheduler's scheduling code reads, by release, and whether kscheduler implements them.
 
-Names and stages are those of `kubernetes_feature_enabled` on kube-scheduler's /metrics. `is_on` differs from
-kube-scheduler's default for dynamic resource allocation, because pods that need it are refused here.
+Names, stages and defaults are those of `kubernetes_feature_enabled` on kube-scheduler's /metrics.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ ALPHA: Final = "ALPHA"
 
 
 # Gates whose behaviour is implemented for both settings: --feature-gates switches them.
-SWITCHABLE: Final = frozenset({"StorageCapacityScoring", "VolumeLimitScaling"})
+SWITCHABLE: Final = frozenset({"DRADeviceTaintRules", "StorageCapacityScoring", "VolumeLimitScaling"})
 
 
 class FeatureGate(NamedTuple):
@@ -26,20 +25,20 @@ class FeatureGate(NamedTuple):
 
 
 FEATURES_1_36: Final = (
-    FeatureGate("DRAAdminAccess", GA, False),
-    FeatureGate("DRAConsumableCapacity", BETA, False),
-    FeatureGate("DRADeviceBindingConditions", BETA, False),
+    FeatureGate("DRAAdminAccess", GA, True),
+    FeatureGate("DRAConsumableCapacity", BETA, True),
+    FeatureGate("DRADeviceBindingConditions", BETA, True),
     FeatureGate("DRADeviceTaintRules", BETA, False),
-    FeatureGate("DRADeviceTaints", BETA, False),
-    FeatureGate("DRAExtendedResource", BETA, False),
+    FeatureGate("DRADeviceTaints", BETA, True),
+    FeatureGate("DRAExtendedResource", BETA, True),
     FeatureGate("DRAListTypeAttributes", ALPHA, False),
     FeatureGate("DRANodeAllocatableResources", ALPHA, False),
-    FeatureGate("DRAPartitionableDevices", BETA, False),
-    FeatureGate("DRAPrioritizedList", GA, False),
-    FeatureGate("DRAResourceClaimDeviceStatus", BETA, False),
-    FeatureGate("DRASchedulerFilterTimeout", BETA, False),
+    FeatureGate("DRAPartitionableDevices", BETA, True),
+    FeatureGate("DRAPrioritizedList", GA, True),
+    FeatureGate("DRAResourceClaimDeviceStatus", BETA, True),
+    FeatureGate("DRASchedulerFilterTimeout", BETA, True),
     FeatureGate("DRAWorkloadResourceClaims", ALPHA, False),
-    FeatureGate("DynamicResourceAllocation", GA, False),
+    FeatureGate("DynamicResourceAllocation", GA, True),
     FeatureGate("GangScheduling", ALPHA, False),
     FeatureGate("GenericWorkload", ALPHA, False),
     FeatureGate("InPlacePodLevelResourcesVerticalScaling", BETA, True),
@@ -65,25 +64,25 @@ FEATURES_1_36: Final = (
 
 FEATURES_1_37: Final = (
     FeatureGate("CompositePodGroup", ALPHA, False),
-    FeatureGate("DRAAdminAccess", GA, False),
-    FeatureGate("DRAConsumableCapacity", BETA, False),
+    FeatureGate("DRAAdminAccess", GA, True),
+    FeatureGate("DRAConsumableCapacity", BETA, True),
     FeatureGate("DRADerivedAttributes", ALPHA, False),
-    FeatureGate("DRADeviceBindingConditions", BETA, False),
+    FeatureGate("DRADeviceBindingConditions", BETA, True),
     FeatureGate("DRADeviceCompatibilityGroups", ALPHA, False),
-    FeatureGate("DRADeviceTaintRules", GA, False),
-    FeatureGate("DRADeviceTaints", GA, False),
-    FeatureGate("DRAExtendedResource", GA, False),
+    FeatureGate("DRADeviceTaintRules", GA, True),
+    FeatureGate("DRADeviceTaints", GA, True),
+    FeatureGate("DRAExtendedResource", GA, True),
     FeatureGate("DRAFractionalCapacityRange", BETA, False),
     FeatureGate("DRAListTypeAttributes", ALPHA, False),
     FeatureGate("DRANodeAllocatableResources", ALPHA, False),
     FeatureGate("DRAOptionalNodeOperations", ALPHA, False),
-    FeatureGate("DRAPartitionableDevices", BETA, False),
+    FeatureGate("DRAPartitionableDevices", BETA, True),
     FeatureGate("DRAPartitionableDevicesType", ALPHA, False),
-    FeatureGate("DRAPrioritizedList", GA, False),
-    FeatureGate("DRAResourceClaimDeviceStatus", GA, False),
-    FeatureGate("DRASchedulerFilterTimeout", BETA, False),
+    FeatureGate("DRAPrioritizedList", GA, True),
+    FeatureGate("DRAResourceClaimDeviceStatus", GA, True),
+    FeatureGate("DRASchedulerFilterTimeout", BETA, True),
     FeatureGate("DRAWorkloadResourceClaims", BETA, False),
-    FeatureGate("DynamicResourceAllocation", GA, False),
+    FeatureGate("DynamicResourceAllocation", GA, True),
     FeatureGate("GenericWorkload", BETA, False),
     FeatureGate("InPlacePodLevelResourcesVerticalScaling", BETA, True),
     FeatureGate("InPlacePodVerticalScaling", GA, True),

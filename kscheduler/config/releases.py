@@ -63,6 +63,13 @@ class Release:
     # Dynamic resource allocation.
     devices: DeviceRules  # how devices are allocated
     empty_taint_selector_matches: bool  # a DeviceTaintRule without a selector applies to all devices
+    has_newer_cel: bool  # expressions have the types and functions of 1.37
+    taint_rules_api: str  # group and version of DeviceTaintRules
+    in_flight_until_bound: bool  # allocations are in flight until PreBind has ended, not until they are written
+    requeues_at_claim_deletion: bool  # DynamicResources registers for deleted claims
+    claim_creation_labels: bool  # the metric of created ResourceClaims names the kind of their owner
+    no_claims_reason: str  # of DynamicResources' PostFilter for a pod without claims; "" for none
+    claims_kept_reason: str  # the same, for a pod of whose claims none can be deallocated
 
     # Documents and metrics.
     queue_counts_entities: bool = False  # metrics and dumps of the queue count pods and pod groups as entities
@@ -96,6 +103,13 @@ RELEASE_1_36 = Release(
     features=FEATURES_1_36,
     devices=DEVICE_RULES_1_36,
     empty_taint_selector_matches=True,
+    has_newer_cel=False,
+    taint_rules_api="resource.k8s.io/v1beta2",
+    in_flight_until_bound=False,
+    requeues_at_claim_deletion=False,
+    claim_creation_labels=False,
+    no_claims_reason="no new claims to deallocate",
+    claims_kept_reason="still not schedulable",
     extension_points=POINTS_1_36,
     points=PLUGINS_1_36,
     plugins=(
@@ -140,6 +154,13 @@ RELEASE_1_37 = Release(
     features=FEATURES_1_37,
     devices=DEVICE_RULES_1_37,
     empty_taint_selector_matches=False,
+    has_newer_cel=True,
+    taint_rules_api="resource.k8s.io/v1",
+    in_flight_until_bound=True,
+    requeues_at_claim_deletion=True,
+    claim_creation_labels=True,
+    no_claims_reason="",
+    claims_kept_reason="",
     extension_points=POINTS_1_37,
     points=PLUGINS_1_37,
     queue_counts_entities=True,

@@ -32,6 +32,7 @@ class Source(enum.IntEnum):
     LABELS_OF_TERMS = 6  # label keys that such terms have read so far
     OBJECTS = 7  # everything of nodes that plugins see, also annotations
     METRICS = 8  # metric policies, and whether pods have to wait for values; not the values, which are always current
+    DEVICES = 9  # which extended resources device classes back
 
 
 class ClassDraft:

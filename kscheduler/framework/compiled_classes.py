@@ -283,4 +283,5 @@ def _readers(handle: Handle, following: Sequence[FollowingPlugin]) -> list[Calla
         counters.label_keys_of_terms.__len__,
         partial(attrgetter("count"), table.node_changes),
         lambda: sum([plugin.follow() for plugin in following]),
+        partial(attrgetter("resources_generation"), handle.devices),
     ]

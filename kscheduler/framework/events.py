@@ -292,6 +292,7 @@ _POD_UPDATES: dict[tuple[EventResource, Action], ClusterEvent] = {
         Action.UPDATE_POD_SCALE_UP,
         Action.UPDATE_POD_TOLERATION,
         Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
+        Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM,
         Action.UPDATE_POD_OTHER,
     )
 }
@@ -314,8 +315,7 @@ def node_events(change: NodeChange) -> list[ClusterEvent]:
 def pod_events(old: Pod, new: Pod, release: Release = DEFAULT_RELEASE) -> list[ClusterEvent]:
     """Return the cluster events between two versions of a pod, at least one: a change of any other field is "Update".
 
-    Those of a pod without a node are for that pod itself. Generated resource claims are not compared, since nothing
-    reads them yet.
+    Those of a pod without a node are for that pod itself.
     """
     changed: list[Action] = []
     if _differ(old.metadata.labels, new.metadata.labels):
@@ -330,6 +330,8 @@ def pod_events(old: Pod, new: Pod, release: Release = DEFAULT_RELEASE) -> list[C
     if len(old.spec.tolerations or ()) != len(new.spec.tolerations or ()):
         # The API allows only adding tolerations, so that comparing their number is enough.
         changed.append(Action.UPDATE_POD_TOLERATION)
+    if (old.status.resource_claim_statuses or None) != (new.status.resource_claim_statuses or None):
+        changed.append(Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
     if new.spec.node_name:
         resource = EventResource.ASSIGNED_POD
     else:

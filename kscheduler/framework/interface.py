@@ -29,6 +29,7 @@ from kscheduler._fast import Scores, Verdicts
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.errors import InternalError
+from kscheduler.framework.claim_writes import ClaimWrites
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
@@ -39,6 +40,7 @@ from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.status import Status
 from kscheduler.framework.telemetry import Telemetry
 from kscheduler.framework.tie_bits import TieBits
+from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.node_info import NodeInfo
@@ -77,6 +79,7 @@ class PreEnqueuePlugin(Plugin, Protocol):
 
         A plugin may state about which pods it need not be asked. `gates_by_spec = True`: its answer follows from the
         spec alone, which pods of one template share. `may_gate`: a container of the uids that it may gate.
+        `gates_with`: the name of a field of the spec; pods where it is empty are not gated.
         """
         ...
 
@@ -324,7 +327,8 @@ class SelectivePlugin(Plugin, Protocol):
     def concerns(self, pod: PodInfo) -> bool:
         """Return False if the plugin's Reserve, Permit, PreBind and PostBind do nothing for the pod.
 
-        The answer must depend on the pod's spec alone, because it is kept for all pods with the same spec.
+        The answer must depend on the pod's spec alone, because it is kept for all pods of a batch with the same spec. A
+        plugin may state `concerned_by`: names of fields of PodInfo; a pod where all are empty is not asked about.
         """
         ...
 
@@ -495,6 +499,8 @@ class Handle:
     # Merge patches of an object in the given resource version; raise the APIError family, Conflict if it has changed.
     patch_volume: Callable[[str, str, dict[str, object]], Awaitable[PersistentVolume]] = _patch_no_volume
     patch_claim: Callable[[str, str, str, dict[str, object]], Awaitable[PersistentVolumeClaim]] = _patch_no_claim
+    devices: Devices = field(default_factory=Devices)  # resource claims, slices, device classes, what is allocated
+    claims: ClaimWrites = field(default_factory=ClaimWrites)  # writes of DynamicResources
     sleep: Callable[[float], Awaitable[None]] = _do_not_sleep  # so many seconds, which are virtual in a simulation
     profiles: Mapping[str, ProfileHandle] = field(default_factory=dict)  # by scheduler name, once all plugins are built
     nominations: Nominations = field(default_factory=Nominations)

@@ -6,7 +6,8 @@ are awaited, since they write to the apiserver.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import cast
 
 from kscheduler.api.objects import PodSpec
@@ -52,12 +53,22 @@ MAX_PERMIT_WAIT_S = 15 * 60.0  # kube-scheduler's cap on a Permit plugin's timeo
 class _Gate:
     """A PreEnqueue plugin, and about which pods it need not be asked."""
 
-    __slots__ = ("only", "plugin", "reads_spec")
+    __slots__ = ("field", "only", "plugin", "reads_spec")
 
     def __init__(self, plugin: PreEnqueuePlugin) -> None:
         self.plugin = plugin
         self.reads_spec: bool = getattr(plugin, "gates_by_spec", False)
         self.only: Container[str] | None = getattr(plugin, "may_gate", None)
+        named: str | None = getattr(plugin, "gates_with", None)
+        self.field = None if named is None else attrgetter(named)
+
+
+def _fields_of(plugin: SelectivePlugin) -> Callable[[PodInfo], Iterable[object]] | None:
+    """Return a function, which is no call of ours, for the values of the fields by which a pod can concern a plugin."""
+    named: tuple[str, ...] | None = getattr(plugin, "concerned_by", None)
+    if named is None:
+        return None
+    return attrgetter(*named, named[0])  # of two fields at least, so that they come as a tuple
 
 
 class Framework:
@@ -93,9 +104,9 @@ class Framework:
         self._bind = cast(list[BindPlugin], at("bind"))
         self._post_bind = cast(list[PostBindPlugin], at("postBind"))
         after: list[Plugin] = [*self._reserve, *self._permit, *self._pre_bind, *self._post_bind]
-        # Plugins that can state for which pods they have work after the decision: usually VolumeBinding alone.
+        # Plugins that can state for which pods they have work after the decision: VolumeBinding and DynamicResources.
         selective = {plugin.name: plugin for plugin in after if isinstance(plugin, SelectivePlugin)}
-        self._selective = list(selective.values())
+        self._selective = [(plugin.concerns, _fields_of(plugin)) for plugin in selective.values()]
         binds_by_default = bool(self._bind) and isinstance(self._bind[0], DirectBindPlugin)
         self._may_only_bind = binds_by_default and all(plugin.name in selective for plugin in after)
         self._handing_over = [plugin for plugin in at("preFilter") if isinstance(plugin, HandingOverPlugin)]
@@ -136,7 +147,7 @@ class Framework:
             if gate.reads_spec:
                 if spec is self._open_spec:
                     continue
-            elif gate.only is not None and uid not in gate.only:
+            elif (gate.only is not None and uid not in gate.only) or (gate.field is not None and not gate.field(spec)):
                 continue
             plugin = gate.plugin
             try:
@@ -279,8 +290,8 @@ class Framework:
         """Return True if, once the pod is assumed, plugins have nothing left to do but to write the default binding."""
         if not self._may_only_bind:
             return False
-        for plugin in self._selective:  # noqa: SIM110 (asked for each pod: a generator would be a call more)
-            if plugin.concerns(pod):
+        for concerns, fields in self._selective:  # noqa: SIM110 (asked for each pod: a generator would be a call more)
+            if (fields is None or any(fields(pod))) and concerns(pod):
                 return False
         return True
 

@@ -211,6 +211,21 @@ class Measurements:
         self.metrics.preemption_goroutines_execution_total.labels(result).inc()
         self.metrics.preemption_goroutines_duration_seconds.labels(result).observe(seconds)
 
+    def claim_created(self, result: str, *, with_owner: bool) -> None:
+        """Count a request that creates a ResourceClaim. `result`: success or failure. `with_owner`: 1.37's metric."""
+        if with_owner:
+            self.metrics.dra_resourceclaim_creates_total.labels(result, "false", "", "Pod").inc()
+        else:
+            self.metrics.resourceclaim_creates_total.labels(result).inc()
+
+    def waited_for_device(self, profile: str, driver: str, result: str, seconds: float) -> None:
+        """Record how long a pod waited for the binding conditions of its devices, for each of them."""
+        self.metrics.dra_bindingconditions_wait_duration_seconds.labels(profile, driver, result).observe(seconds)
+
+    def device_conditions_ended(self, profile: str, driver: str, result: str) -> None:
+        """Count an allocated device with binding conditions. `result`: success, failure, timeout or error."""
+        self.metrics.dra_bindingconditions_allocations_total.labels(profile, driver, result).inc()
+
     def bad_object(self, resource: str) -> None:
         self.metrics.informer_bad_objects_total.labels(resource).inc()
 

@@ -18,7 +18,7 @@ from kscheduler import __version__
 from kscheduler.api.objects import APIObject
 from kscheduler.client.concurrency import cancel_and_wait, run_together, wait_event
 from kscheduler.client.informer import Informer
-from kscheduler.client.protocol import GROUPS, NODES, PODS, STORAGE, UNFINISHED_PODS, Client, Resource
+from kscheduler.client.protocol import DEVICES, GROUPS, NODES, PODS, STORAGE, UNFINISHED_PODS, Client, Resource
 from kscheduler.clock import Clock
 from kscheduler.errors import ConfigError
 from kscheduler.record.entries import OBJECTS_ONLY, Change, ChangeType, End, Header, Synced
@@ -26,7 +26,7 @@ from kscheduler.record.kept_fields import encoded
 from kscheduler.record.writer import RecordWriter
 
 # The kinds in the order in which they are written: pods last, since they refer to the others.
-KINDS: tuple[Resource[Any], ...] = (NODES, *GROUPS, *STORAGE, PODS)
+KINDS: tuple[Resource[Any], ...] = (NODES, *GROUPS, *STORAGE, *DEVICES, PODS)
 LOOK_S = 0.1  # seconds between checks whether everything is listed
 FLUSH_S = 1.0  # seconds between writes to the file; at most this much is lost if the recorder is killed
 
@@ -59,6 +59,7 @@ class Recorder:
                 clock=clock,
                 rng=rng,
                 field_selector=UNFINISHED_PODS if kind is PODS else "",
+                may_be_unknown=kind in DEVICES,
             )
             for kind in KINDS
         ]

@@ -12,13 +12,15 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from kscheduler.api.objects import Pod, PodCondition
+from kscheduler.api.devices import ResourceClaim
+from kscheduler.api.objects import Pod, PodCondition, PodExtendedResourceClaimStatus
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import Client
 from kscheduler.cycle.schedule_one import BindingCycle, ScheduleOne
 from kscheduler.cycle.waiting_pods import WaitingPod, WaitingPods
 from kscheduler.framework.algorithm import Decision, Rejection
+from kscheduler.framework.claim_writes import ClaimWrites
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.evictions import Evictions
 from kscheduler.framework.interface import Handle
@@ -30,7 +32,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 T = TypeVar("T")
 
-STARTS = frozenset({"preempt", "evict", "bindingCycle"})  # verbs of requests that start a task
+STARTS = frozenset({"preempt", "evict", "bindingCycle", "writeClaim"})  # verbs of requests that start a task
 
 
 class Edge(Protocol):
@@ -136,6 +138,59 @@ class EdgeEvictions(Evictions):
 
     def wall(self) -> float:
         return self._inner.wall()
+
+
+class EdgeClaims(ClaimWrites):
+    """Writes of ResourceClaims at the edge."""
+
+    def __init__(self, inner: ClaimWrites, edge: Edge) -> None:
+        self._inner = inner
+        self._edge = edge
+
+    async def get(self, claim: ResourceClaim) -> ResourceClaim:
+        return await self._edge.wait("getClaim", claim.key, lambda: self._inner.get(claim), ResourceClaim)
+
+    async def create(self, claim: ResourceClaim) -> ResourceClaim:
+        return await self._edge.wait("createClaim", claim.key, lambda: self._inner.create(claim), ResourceClaim)
+
+    async def patch(self, claim: ResourceClaim, patch: dict[str, object]) -> ResourceClaim:
+        call = lambda: self._inner.patch(claim, patch)  # noqa: E731
+        return await self._edge.wait("patchResourceClaim", claim.key, call, ResourceClaim)
+
+    async def patch_status(self, claim: ResourceClaim, patch: dict[str, object]) -> ResourceClaim:
+        call = lambda: self._inner.patch_status(claim, patch)  # noqa: E731
+        return await self._edge.wait("patchClaimStatus", claim.key, call, ResourceClaim)
+
+    async def release(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
+        return await self._edge.wait("releaseClaim", claim.key, lambda: self._inner.release(claim, pod), ResourceClaim)
+
+    async def delete(self, claim: ResourceClaim) -> None:
+        await self._edge.wait("deleteClaim", claim.key, lambda: self._inner.delete(claim), type(None))
+
+    async def set_pod_claim(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
+        call = lambda: self._inner.set_pod_claim(pod, status)  # noqa: E731
+        await self._edge.wait("setPodClaim", pod.metadata.uid, call, type(None))
+
+    def begin(self, claim: ResourceClaim, work: Coroutine[Any, Any, None]) -> None:
+        self._inner.begin(claim, self._edge.task("writeClaim", claim.key, work))
+
+    def record_event(self, pod: Pod, reason: str, note: str) -> None:
+        self._inner.record_event(pod, reason, note)
+
+    def created(self, result: str) -> None:
+        self._inner.created(result)
+
+    def waited(self, profile: str, driver: str, result: str, seconds: float) -> None:
+        self._inner.waited(profile, driver, result, seconds)
+
+    def conditions_ended(self, profile: str, driver: str, result: str) -> None:
+        self._inner.conditions_ended(profile, driver, result)
+
+    def now(self) -> str:
+        return self._inner.now()
+
+    def seconds_since(self, time: str) -> float:
+        return self._inner.seconds_since(time)
 
 
 async def _plain(work: Coroutine[Any, Any, object]) -> None:

@@ -35,6 +35,7 @@ from kscheduler.cycle.schedule_batch import ScheduleBatch
 from kscheduler.cycle.schedule_one import BindingCycle
 from kscheduler.cycle.waiting_pods import WaitingPods
 from kscheduler.errors import APIError, ConfigError
+from kscheduler.framework.claim_writes import ClaimWrites
 from kscheduler.framework.evictions import Evictions
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.runtime import Framework
@@ -62,7 +63,7 @@ from kscheduler.record.entries import (
 )
 from kscheduler.record.kept_fields import encoded
 from kscheduler.record.recorder import KINDS
-from kscheduler.replay.edge import EdgeEvictions, EdgeStatuses, EdgeWaitingPods, NotedCycles, at_edge
+from kscheduler.replay.edge import EdgeClaims, EdgeEvictions, EdgeStatuses, EdgeWaitingPods, NotedCycles, at_edge
 from kscheduler.scheduler import Options, Scheduler
 
 log = logging.getLogger(__name__)
@@ -396,6 +397,9 @@ class RecordedScheduler(Scheduler):
 
     def _build_evictions(self, client: Client) -> Evictions:
         return EdgeEvictions(super()._build_evictions(client), self._edge)
+
+    def _build_claims(self, client: Client) -> ClaimWrites:
+        return EdgeClaims(super()._build_claims(client), self._edge)
 
     def _build_statuses(self, client: Client) -> PodStatusLane:
         return EdgeStatuses(client, self._edge)

@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from kscheduler import errors
+from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.objects import APIObject
 from kscheduler.client.informer import Handler, Informer
 from kscheduler.client.pod_status import PodStatusLane
@@ -31,6 +32,7 @@ from kscheduler.cycle.schedule_batch import MOST_PODS, ScheduleBatch
 from kscheduler.cycle.schedule_one import BindingCycle
 from kscheduler.cycle.waiting_pods import WaitingPods
 from kscheduler.errors import APIError, ConfigError, DecodeError
+from kscheduler.framework.claim_writes import ClaimWrites
 from kscheduler.framework.evictions import Evictions
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.runtime import Framework
@@ -50,7 +52,15 @@ from kscheduler.record.entries import (
     Written,
 )
 from kscheduler.record.recorder import KINDS
-from kscheduler.replay.edge import STARTS, EdgeEvictions, EdgeStatuses, EdgeWaitingPods, NotedCycles, at_edge
+from kscheduler.replay.edge import (
+    STARTS,
+    EdgeClaims,
+    EdgeEvictions,
+    EdgeStatuses,
+    EdgeWaitingPods,
+    NotedCycles,
+    at_edge,
+)
 from kscheduler.scheduler import Options, Scheduler
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -237,6 +247,13 @@ async def _nothing() -> None:
     pass
 
 
+class _NoClaims(EdgeClaims):
+    """Claims that are written nowhere; tasks are started by the replay."""
+
+    def begin(self, claim: ResourceClaim, work: Coroutine[Any, Any, None]) -> None:
+        _ = self._edge.task("writeClaim", claim.key, work)
+
+
 class _PreBinds(PreBindSteps):
     """PreBind steps, which end when the record says so."""
 
@@ -319,6 +336,9 @@ class ReplayedScheduler(Scheduler):
 
     def _build_evictions(self, client: Client) -> Evictions:
         return _NoEvictions(super()._build_evictions(client), self._edge)
+
+    def _build_claims(self, client: Client) -> ClaimWrites:
+        return _NoClaims(super()._build_claims(client), self._edge)
 
     def _build_statuses(self, client: Client) -> PodStatusLane:
         return EdgeStatuses(client, self._edge)

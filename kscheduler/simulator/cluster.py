@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from kscheduler.api.defaults import node_with_defaults
+from kscheduler.api.devices import ClaimMeta, ResourceClaim
 from kscheduler.api.objects import (
     Lease,
     Node,
@@ -28,11 +29,14 @@ from kscheduler.api.objects import (
 from kscheduler.api.storage import StorageClass, StorageObject
 from kscheduler.client.merge_patch import merge, patched, versioned
 from kscheduler.client.protocol import (
+    DEVICES,
     GROUPS,
     LEASES,
     METRIC_POLICIES,
     NODES,
     PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
     STORAGE,
     STORAGE_CLASSES,
     TAS_POLICIES,
@@ -54,11 +58,13 @@ T = TypeVar("T", Pod, Node, Lease)
 
 FINISHED = ("Succeeded", "Failed")
 # The kinds that `create_object` creates. It finds the kind by the object's struct; some kinds of workloads share one.
-OBJECTS = (*GROUPS, *STORAGE, METRIC_POLICIES, TAS_POLICIES)
+OBJECTS = (*GROUPS, *STORAGE, *DEVICES, RESOURCE_CLAIM_TEMPLATES, METRIC_POLICIES, TAS_POLICIES)
 _KIND_OF = {resource.type: resource for resource in OBJECTS}
 HISTORY_LIMIT = 100_000  # changes of each kind that watches can start from
 BOOKMARK_INTERVAL_S = 60.0  # how often a watch without events gets a bookmark, as from the apiserver's watch cache
 DEFAULT_GRACE_S = 30  # the apiserver's default of terminationGracePeriodSeconds
+MAX_PREFIX = 58  # of a generateName, so that the name has at most 63 characters
+SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 MAX_EVENTS = 10_000  # Events kept; older ones are dropped, as a real cluster drops them after an hour
 
 
@@ -229,6 +235,9 @@ class Cluster:
             status = _with_condition(status, patch.condition, self.clock.wall())
         if patch.nominated_node_name is not None and patch.nominated_node_name != status.nominated_node_name:
             status = replace(status, nominated_node_name=patch.nominated_node_name)
+        extended = patch.extended_resource_claim_status
+        if extended is not None and extended != status.extended_resource_claim_status:
+            status = replace(status, extended_resource_claim_status=extended)
         if status is not current.status:
             self._put(self._pods, replace(current, status=status))
 
@@ -289,7 +298,7 @@ class Cluster:
             raise _not_found(resource.plural, key.rpartition("/")[2])
         self._remove(self.store(resource), key)
 
-    def patch_storage(self, resource: Resource[Any], key: str, resource_version: str, patch: dict[str, object]) -> Any:
+    def patch_object(self, resource: Resource[Any], key: str, resource_version: str, patch: dict[str, object]) -> Any:
         """Apply a merge patch to an object, if it still has this resource version.
 
         Changing nothing makes no new version.
@@ -300,6 +309,39 @@ class Cluster:
             raise _not_found(resource.plural, key.rpartition("/")[2])
         changed = patched(current, versioned(patch, resource_version))
         return current if changed == current else self._update(store, changed)
+
+    # --- resource claims ------------------------------------------------------------------------------------------
+
+    def get_claim(self, key: str) -> ResourceClaim:
+        claim: ResourceClaim | None = self.store(RESOURCE_CLAIMS).objects.get(key)
+        if claim is None:
+            raise _not_found(RESOURCE_CLAIMS.plural, key.rpartition("/")[2])
+        return claim
+
+    def release_claim(self, key: str, uid: str, consumer: str) -> ResourceClaim:
+        """Take the consumer with this uid out of a claim's `reservedFor`; without it there, nothing changes."""
+        claim = self.get_claim(key)
+        if claim.metadata.uid != uid:
+            problem = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {claim.metadata.uid}"
+            message = f'Operation cannot be fulfilled on {RESOURCE_CLAIMS.plural} "{claim.metadata.name}": {problem}'
+            raise Conflict(message, status=409, reason="Conflict")
+        reserved = claim.status.reserved_for or []
+        kept = [each for each in reserved if each.uid != consumer]
+        if len(kept) == len(reserved):
+            return claim
+        released = replace(claim, status=replace(claim.status, reserved_for=kept or None))
+        store: Store[Any] = self.store(RESOURCE_CLAIMS)
+        put: ResourceClaim = self._put(store, released)
+        return put
+
+    def delete_claim(self, key: str) -> None:
+        """Delete a claim as the API does: while it has finalizers, it only gets a deletion timestamp."""
+        claim = self.get_claim(key)
+        if not claim.metadata.finalizers:
+            self._remove(self.store(RESOURCE_CLAIMS), key)
+        elif claim.metadata.deletion_timestamp is None:
+            metadata = replace(claim.metadata, deletion_timestamp=rfc3339(self.clock.wall()))
+            self._put(self.store(RESOURCE_CLAIMS), replace(claim, metadata=metadata))
 
     def patch_policy_status(self, key: str, uid: str, status: Mapping[str, object]) -> None:
         """Apply a merge patch to a MetricPolicy's status; a patch that changes nothing makes no new version."""
@@ -353,10 +395,13 @@ class Cluster:
     # --- any object -----------------------------------------------------------------------------------------------
 
     def _create(self, store: Store[T], item: T) -> T:
+        metadata = item.metadata
+        if isinstance(metadata, ClaimMeta) and metadata.generate_name and not metadata.name:
+            metadata = replace(metadata, name=metadata.generate_name[:MAX_PREFIX] + _suffix(self._random))
+            item = replace(item, metadata=metadata)
         key = item.key
         if key in store.objects:
             raise _already_exists(store.resource.plural, item.metadata.name)
-        metadata = item.metadata
         uid = metadata.uid or _uid(self._random)
         created = metadata.creation_timestamp or rfc3339(self.clock.wall())
         self.version = version = self.version + 1
@@ -377,7 +422,11 @@ class Cluster:
                 status=409,
                 reason="Conflict",
             )
-        return self._put(store, replace(item, metadata=_kept(item.metadata, current.metadata)))
+        metadata = _kept(item.metadata, current.metadata)
+        updated = self._put(store, replace(item, metadata=metadata))
+        if isinstance(metadata, ClaimMeta) and metadata.deletion_timestamp is not None and not metadata.finalizers:
+            self._remove(store, updated.key)  # the last finalizer held it
+        return updated
 
     def _put(self, store: Store[T], item: T, **changed: object) -> T:
         """Store the object under a new version. `changed`: fields that change with it."""
@@ -439,6 +488,11 @@ def _with_condition(status: PodStatus, condition: PodCondition, wall_s: float) -
         return status
     others = [other for other in old if other is not same_type]
     return replace(status, conditions=[*others, condition])
+
+
+def _suffix(source: random.Random) -> str:
+    """Return what the apiserver appends to a generateName."""
+    return "".join(source.choices(SUFFIX_LETTERS, k=5))
 
 
 def _uid(source: random.Random) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import structs
 
+from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.documents import NodeDocument, PodDocument, node_document, pod_document
 from kscheduler.api.objects import Lease, MetricPolicyObject, Pod
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
@@ -26,6 +27,7 @@ from kscheduler.client.protocol import (
     ONE_TRY,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    RESOURCE_CLAIMS,
     Binding,
     BindRequest,
     BindTry,
@@ -338,19 +340,45 @@ class ClusterClient:
         await self._ask(Verb.DELETE_POD, "pods", key, lambda: self._cluster.terminate_pod(key, uid=uid))
 
     async def patch_volume(self, name: str, resource_version: str, patch: dict[str, object]) -> PersistentVolume:
-        return await self._patch_storage(Verb.PATCH_VOLUME, PERSISTENT_VOLUMES, name, resource_version, patch)
+        return await self._patch_object(Verb.PATCH_VOLUME, PERSISTENT_VOLUMES, name, resource_version, patch)
 
     async def patch_claim(
         self, namespace: str, name: str, resource_version: str, patch: dict[str, object]
     ) -> PersistentVolumeClaim:
         key = f"{namespace}/{name}"
-        return await self._patch_storage(Verb.PATCH_CLAIM, PERSISTENT_VOLUME_CLAIMS, key, resource_version, patch)
+        return await self._patch_object(Verb.PATCH_CLAIM, PERSISTENT_VOLUME_CLAIMS, key, resource_version, patch)
 
-    async def _patch_storage(
+    async def get_resource_claim(self, namespace: str, name: str) -> ResourceClaim:
+        key = f"{namespace}/{name}"
+        return await self._of_claim(Verb.GET_RESOURCE_CLAIM, key, lambda: self._cluster.get_claim(key))
+
+    async def create_resource_claim(self, claim: ResourceClaim) -> ResourceClaim:
+        act: Callable[[], ResourceClaim] = lambda: self._cluster.create_object(claim)  # noqa: E731
+        return await self._of_claim(Verb.CREATE_RESOURCE_CLAIM, claim.key, act)
+
+    async def patch_resource_claim(
+        self, namespace: str, name: str, resource_version: str, patch: dict[str, object], *, subresource: str = ""
+    ) -> ResourceClaim:
+        verb = Verb.PATCH_RESOURCE_CLAIM_STATUS if subresource else Verb.PATCH_RESOURCE_CLAIM
+        return await self._patch_object(verb, RESOURCE_CLAIMS, f"{namespace}/{name}", resource_version, patch)
+
+    async def release_resource_claim(self, namespace: str, name: str, uid: str, consumer: str) -> ResourceClaim:
+        key = f"{namespace}/{name}"
+        act = lambda: self._cluster.release_claim(key, uid, consumer)  # noqa: E731
+        return await self._of_claim(Verb.RELEASE_RESOURCE_CLAIM, key, act)
+
+    async def delete_resource_claim(self, namespace: str, name: str) -> None:
+        key = f"{namespace}/{name}"
+        await self._of_claim(Verb.DELETE_RESOURCE_CLAIM, key, lambda: self._cluster.delete_claim(key))
+
+    async def _of_claim(self, verb: Verb, key: str, act: Callable[[], R]) -> R:
+        return await self._ask(verb, RESOURCE_CLAIMS.plural, key, act)
+
+    async def _patch_object(
         self, verb: Verb, resource: Resource[T], key: str, resource_version: str, patch: dict[str, object]
     ) -> T:
         def act() -> T:
-            patched: T = self._cluster.patch_storage(resource, key, resource_version, patch)
+            patched: T = self._cluster.patch_object(resource, key, resource_version, patch)
             return patched
 
         return await self._ask(verb, resource.plural, key, act)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -12,6 +12,16 @@ from kscheduler.api.defaults import (
     azure_disk_with_defaults,
     namespace_with_defaults,
     with_defaults,
+)
+from kscheduler.api.devices import (
+    ALL,
+    EXACT_COUNT,
+    DeviceRequest,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimTemplate,
 )
 from kscheduler.api.objects import (
     MetricPolicyObject,
@@ -34,6 +44,8 @@ from kscheduler.api.storage import (
     StorageClass,
     class_of,
 )
+
+Meta = TypeVar("Meta", bound=ObjectMeta)
 
 MAX_SPECS = 4096
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
@@ -86,7 +98,36 @@ def object_with_defaults(item: Any, classes: Iterable[StorageClass]) -> Any:
         return replace(item, metadata=_in_a_namespace(item.metadata))
     if isinstance(item, PersistentVolumeClaim):
         return _claim_with_defaults(item, classes)
+    if isinstance(item, ResourceClaim):
+        spec = _devices_with_defaults(item.spec)
+        return replace(item, metadata=_in_a_namespace(item.metadata), spec=spec)
+    if isinstance(item, ResourceClaimTemplate):
+        spec = _devices_with_defaults(item.spec.spec)
+        return replace(item, metadata=_in_a_namespace(item.metadata), spec=replace(item.spec, spec=spec))
     return item
+
+
+def _devices_with_defaults(spec: ResourceClaimSpec) -> ResourceClaimSpec:
+    """Return the spec of a ResourceClaim with the defaults of its requests: exactly one device each."""
+    requests = [_request_with_defaults(request) for request in spec.devices.requests or ()]
+    return replace(spec, devices=replace(spec.devices, requests=requests or None)) if requests else spec
+
+
+def _request_with_defaults(request: DeviceRequest) -> DeviceRequest:
+    if request.exactly is not None:
+        request = replace(request, exactly=_count_with_defaults(request.exactly))
+    if request.first_available:
+        request = replace(request, first_available=[_count_with_defaults(each) for each in request.first_available])
+    return request
+
+
+Counted = TypeVar("Counted", ExactDeviceRequest, DeviceSubRequest)
+
+
+def _count_with_defaults(counted: Counted) -> Counted:
+    mode = counted.allocation_mode or EXACT_COUNT
+    count = counted.count if mode == ALL else counted.count or 1
+    return replace(counted, allocation_mode=mode, count=count)
 
 
 def _volume_with_defaults(volume: PersistentVolume) -> PersistentVolume:
@@ -118,5 +159,5 @@ def _age(storage_class: StorageClass) -> tuple[str, str]:
     return storage_class.metadata.creation_timestamp or "", storage_class.metadata.name
 
 
-def _in_a_namespace(metadata: ObjectMeta) -> ObjectMeta:
+def _in_a_namespace(metadata: Meta) -> Meta:
     return metadata if metadata.namespace else replace(metadata, namespace=DEFAULT_NAMESPACE)

@@ -8,11 +8,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from kscheduler.api.objects import Pod
-from kscheduler.client.protocol import NODES, PODS, STORAGE, Binding, EventType, Resource
+from kscheduler.client.protocol import NODES, PODS, RESOURCE_CLAIMS, STORAGE, Binding, EventType, Resource
 from kscheduler.simulator.cluster import Cluster
 
 # Updates of volumes and claims follow from decisions, and the simulation makes its own: they are not replayed.
-_FOLLOWS_DECISIONS = frozenset(each.plural for each in STORAGE if each.kind.startswith("Persistent"))
+_FOLLOWS_DECISIONS = {each.plural for each in STORAGE if each.kind.startswith("Persistent")} | {RESOURCE_CLAIMS.plural}
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from kscheduler.client.protocol import PODS, Client
 from kscheduler.clock import Clock
 from kscheduler.errors import InternalError
 from kscheduler.simulator.accounting import Accounting
+from kscheduler.simulator.claim_controller import ClaimController
 from kscheduler.simulator.cluster import Cluster, grace_s, in_order_of_use
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import Faults
@@ -145,6 +146,7 @@ class _Simulation:
         self._clock = clock
         self._accounting = Accounting(cluster)
         volumes = VolumeController(cluster, loop.call_soon)
+        claims = ClaimController(cluster, loop.call_soon)
         cluster.store(PODS).subscribe(self._pod_changed)
         # 1. What is there from the start.
         for item in in_order_of_use(self._scenario.storage):
@@ -157,6 +159,7 @@ class _Simulation:
         history = LoadHistory(self._real_load()) if self._declares_usage() else None
         self._create_existing()
         volumes.settle()
+        claims.settle()
         # 2. The scheduler.
         faults = self._settings.faults or Faults(self._settings.seed)
         serve_metrics(cluster, self._real_load, self._scenario.metrics, faults, lambda: clock.now() - self._started_s)

@@ -29,13 +29,16 @@ from kscheduler.client.protocol import (
 )
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.clock import Clock
+from kscheduler.config.releases import Release
 from kscheduler.framework.nominations import Nominations
 from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
 from kscheduler.snapshot.owners import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET, Owners
 from kscheduler.snapshot.volumes import Volumes
+from kscheduler.watch.device_events import DeviceEvents
 from kscheduler.watch.eventhandlers import (
     ControllerEvents,
     NodeDocuments,
@@ -50,7 +53,7 @@ from kscheduler.watch.volume_events import StorageEvents, storage_kinds
 T = TypeVar("T")
 
 # Seconds without an event after which a short second watch tests whether a watch still works. Shorter for pods and
-# nodes, which decide where room is; in a quiet cluster these 2 and the other 14 informers cost 0.7 and 1.4 requests/s.
+# nodes, which decide where room is; in a quiet cluster these 2 and the other 17 informers cost 0.7 and 1.7 requests/s.
 ROOM_SILENCE_S = 2.0
 SILENCE_S = 10.0
 
@@ -67,6 +70,8 @@ class Listeners:
     owners: Owners
     budgets: DisruptionBudgets
     volumes: Volumes
+    devices: Devices
+    release: Release  # of Kubernetes, which decides what kinds are watched for `devices`
     node_documents: NodeDocuments | None  # None: no extender or wasm plugin needs complete nodes
     pod_documents: PodDocuments | None  # None: no wasm plugin needs complete waiting pods
     wake: Callable[[], None]  # called when there may be a pod to schedule
@@ -114,6 +119,7 @@ class Watches:
             self.nodes,
             *self._of_groups(),
             *self._of_storage(),
+            *self._of_devices(),
             *self._of_documents(),
             self.pods,
         )
@@ -125,6 +131,8 @@ class Watches:
         field_selector: str = "",
         keep: Callable[[T], T | None] | None = None,
         store: dict[str, T] | None = None,
+        *,
+        may_be_unknown: bool = False,
     ) -> Informer[T]:
         return Informer(
             self._client,
@@ -134,6 +142,7 @@ class Watches:
             rng=self._rng,
             field_selector=field_selector,
             keep=keep,
+            may_be_unknown=may_be_unknown,
             measurements=self._measure,
             pauses=self._pauses,
             silence_s=self._silence_s(resource),
@@ -213,6 +222,13 @@ class Watches:
                 kind, to.queue, clock=self._clock, measurements=self._measure, wake=to.wake
             )
             yield self._informer(kind.resource, self._timed(events, events.name))
+
+    def _of_devices(self) -> Iterator[Informer[Any]]:
+        """Yield the informers of dynamic resource allocation, whose kinds an apiserver need not serve."""
+        to = self._listeners
+        events = DeviceEvents(to.devices, to.queue, clock=self._clock, wake=to.wake)
+        for resource, handler, name in events.handlers(to.release):
+            yield self._informer(resource, self._timed(handler, name), may_be_unknown=True)
 
     def _of_documents(self) -> Iterator[Informer[Any]]:
         """Yield the informer of complete nodes, if an extender or a wasm plugin needs them."""

@@ -9,10 +9,28 @@ from functools import partial
 from typing import Any, Protocol
 
 import pytest
-from msgspec import structs
+from msgspec import Raw, structs
 
 from kscheduler.api.decode import UNNAMED
-from kscheduler.api.objects import Lease, LeaseSpec, MetricPolicyObject, ObjectMeta, Pod, PodCondition
+from kscheduler.api.devices import (
+    AllocationResult,
+    ClaimMeta,
+    DeviceAllocationConfiguration,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+    OpaqueConfiguration,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+)
+from kscheduler.api.objects import (
+    Lease,
+    LeaseSpec,
+    MetricPolicyObject,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    PodCondition,
+)
 from kscheduler.client import protobuf
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.credentials import Credentials, Endpoint
@@ -719,6 +737,82 @@ async def test_an_answer_to_a_patch_that_is_no_volume_is_an_api_error(
     server.fail("PATCH", "/persistentvolumes/pv", body=b'{"spec": {"capacity": 1}}')
     with pytest.raises(APIError, match=r"/api/v1/persistentvolumes/pv: .*spec\.capacity"):
         await client.patch_volume("pv", "7", {})
+
+
+CLAIM = "/apis/resource.k8s.io/v1/namespaces/shop/resourceclaims/gpu"
+ANSWER = b'{"metadata":{"name":"gpu","namespace":"shop","resourceVersion":"8"},"spec":{}}'
+
+
+async def test_a_resource_claim_is_patched_in_the_version_it_was_read(
+    server: FakeAPIServer, client: KubeClient
+) -> None:
+    server.fail("PATCH", CLAIM, body=ANSWER)
+    finalizers: dict[str, object] = {"metadata": {"finalizers": ["f"]}}
+    claim = await client.patch_resource_claim("shop", "gpu", "7", finalizers)
+    assert claim.metadata.resource_version == "8"
+    request = server.requests[-1]
+    assert (request.verb, request.path) == ("PATCH", CLAIM)
+    assert request.headers["Content-Type"] == "application/merge-patch+json"
+    assert json.loads(request.body) == {"metadata": {"finalizers": ["f"], "resourceVersion": "7"}}
+
+
+async def test_an_allocation_is_written_to_the_claims_status(server: FakeAPIServer, client: KubeClient) -> None:
+    server.fail("PATCH", f"{CLAIM}/status", body=ANSWER)
+    result = DeviceRequestAllocationResult("r", "d", "p", "g0", share_id="s")
+    opaque = OpaqueConfiguration("d", Raw(b'{"mode": [1, null]}'))
+    config = DeviceAllocationConfiguration("FromClass", ["r"], opaque)
+    status: dict[str, object] = {
+        "allocation": AllocationResult(DeviceAllocationResult([result], [config])),
+        "reservedFor": [ResourceClaimConsumerReference(resource="pods", name="p", uid="u")],
+    }
+    await client.patch_resource_claim("shop", "gpu", "7", {"status": status}, subresource="status")
+    request = server.requests[-1]
+    assert request.path == f"{CLAIM}/status"
+    assert json.loads(request.body)["status"] == {
+        "allocation": {
+            "devices": {
+                "results": [{"request": "r", "driver": "d", "pool": "p", "device": "g0", "shareID": "s"}],
+                "config": [
+                    {
+                        "source": "FromClass",
+                        "requests": ["r"],
+                        "opaque": {"driver": "d", "parameters": {"mode": [1, None]}},
+                    }
+                ],
+            }
+        },
+        "reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}],
+    }
+
+
+async def test_a_reservation_is_taken_back_whatever_the_claims_version(
+    server: FakeAPIServer, client: KubeClient
+) -> None:
+    server.fail("PATCH", f"{CLAIM}/status", body=ANSWER)
+    await client.release_resource_claim("shop", "gpu", "u1", "pod-uid")
+    request = server.requests[-1]
+    assert request.headers["Content-Type"] == "application/strategic-merge-patch+json"
+    gone = {"$patch": "delete", "uid": "pod-uid"}
+    assert json.loads(request.body) == {"metadata": {"uid": "u1"}, "status": {"reservedFor": [gone]}}
+
+
+async def test_a_resource_claim_is_read_created_and_deleted(server: FakeAPIServer, client: KubeClient) -> None:
+    server.fail("GET", CLAIM, body=ANSWER)
+    assert (await client.get_resource_claim("shop", "gpu")).key == "shop/gpu"
+    collection = CLAIM.rpartition("/")[0]
+    server.fail("POST", collection, body=ANSWER)
+    owner = OwnerReference("v1", "Pod", "p", "u", controller=True)
+    wanted = ResourceClaim(ClaimMeta(namespace="shop", generate_name="p-", owner_references=[owner]))
+    assert (await client.create_resource_claim(wanted)).key == "shop/gpu"
+    body = json.loads(server.requests[-1].body)
+    assert (body["apiVersion"], body["kind"]) == ("resource.k8s.io/v1", "ResourceClaim")
+    assert body["metadata"] == {
+        "namespace": "shop",
+        "generateName": "p-",
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}],
+    }
+    await client.delete_resource_claim("shop", "gpu")
+    assert (server.requests[-1].verb, server.requests[-1].path) == ("DELETE", CLAIM)
 
 
 async def test_the_status_of_a_policy_is_merged_under_its_uid(server: FakeAPIServer, client: KubeClient) -> None:

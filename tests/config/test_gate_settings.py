@@ -51,7 +51,7 @@ def test_all_gates_of_a_stage_are_switched_but_those_that_are_set(release: Relea
     assert changed.has("StorageCapacityScoring") is value
     assert changed.has("VolumeLimitScaling") is not value
     other, _ = with_settings(release, {"AllBeta" if stage == "AllAlpha" else "AllAlpha": value})
-    assert other == release
+    assert other.set_gates.keys() <= {"DRADeviceTaintRules"}  # of 1.36: beta, and off
 
 
 @pytest.mark.parametrize("name", ["SchedulerQueueingHints", "SidecarContainers"])

@@ -292,7 +292,7 @@ def test_secrets_are_never_read_and_pods_never_made_or_changed(objects: list[Obj
     granted = {(right.resource, right.verb) for right in rights(bound_roles(objects))}
     assert not [right for right in granted if right[0] in ("secrets", "configmaps")]
     assert not [right for right in granted if right[0] == "pods" and right[1] not in ("delete", "get", "list", "watch")]
-    assert {right[0] for right in granted if right[1] == "delete"} == {"pods"}
+    assert {right[0] for right in granted if right[1] == "delete"} == {"pods", "resourceclaims"}
 
 
 def test_nobody_reads_the_metrics_by_default(objects: list[Object]) -> None:

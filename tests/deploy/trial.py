@@ -35,6 +35,7 @@ STORAGE = (
     "persistentvolumes",
     "persistentvolumeclaims",
 )
+DEVICES = ("deviceclasses", "resourceslices", "resourceclaims")
 PORT = 30_123
 VICTIM, CRITICAL = "gives-way", "critical"  # both want one port of one node
 GROUPS = ("poddisruptionbudgets", "namespaces", "services", "replicationcontrollers", "replicasets", "statefulsets")
@@ -131,6 +132,7 @@ class Trial:
         steps: list[Step] = [
             ("it watches what groups pods", _nothing, lambda: all(self._asked(group, "watch") for group in GROUPS)),
             ("it watches storage", _nothing, lambda: all(self._asked(kind, "watch") for kind in STORAGE)),
+            ("it watches devices", _nothing, lambda: all(self._asked(kind, "watch") for kind in DEVICES)),
             *self._policies_listed(),
             ("it watches the other's lease", _nothing, lambda: self._asked("leases", "watch")),
             ("it takes the lease and renews it", self._free_lease, lambda: self._asked("leases", "update")),

@@ -33,6 +33,18 @@ KUBE: dict[str, tuple[str, tuple[str, ...], tuple[float, float, int] | None]] = 
     "scheduler_preemption_attempts_total": ("counter", (), None),
     "scheduler_preemption_goroutines_duration_seconds": ("histogram", ("result",), (0.01, 2, 20)),
     "scheduler_preemption_goroutines_execution_total": ("counter", ("result",), None),
+    "scheduler_dra_bindingconditions_allocations_total": ("counter", ("profile", "driver", "status"), None),
+    "scheduler_dra_bindingconditions_wait_duration_seconds": (
+        "histogram",
+        ("profile", "driver", "status"),
+        (0.1, 2, 14),
+    ),
+    "scheduler_resourceclaim_creates_total": ("counter", ("status",), None),
+    "dynamic_resource_allocation_resourceclaim_creates_total": (
+        "counter",
+        ("status", "admin_access", "owner_api_group", "owner_api_kind"),
+        None,
+    ),
     "scheduler_batch_attempts_total": ("counter", ("profile", "result"), None),
     "scheduler_batch_cache_flushed_total": ("counter", ("profile", "reason"), None),
     "scheduler_get_node_hint_duration_seconds": ("histogram", ("hinted", "profile"), (1e-5, 2, 12)),

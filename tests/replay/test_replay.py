@@ -19,15 +19,18 @@ from kscheduler.record.recorder import RecorderOptions
 from kscheduler.record.writer import RecordWriter
 from kscheduler.replay.replay import Difference, RecordedInputs
 from kscheduler.scheduler import Options
+from kscheduler.simulator.claim_controller import ClaimController
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.cluster_client import ClusterClient
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import LoopClock
 from kscheduler.simulator.volume_controller import VolumeController
 from kscheduler.testing import make_node, make_pod
+from tests.devices.building import devices, make_slice, request
 from tests.framework.plugins.volumebinding.objects import make_claim, make_class, pod_with
 from tests.record.recording import record
 from tests.replay.recorded_run import PACKING, Play, busy, decisions, entries, recorded, replayed
+from tests.support.devices import GPU, TEMPLATE, backing, gpu_pod, template
 
 
 def kinds_of(made: Sequence[Decision]) -> set[str]:
@@ -64,6 +67,27 @@ async def with_volumes(cluster: Cluster, client: ClusterClient) -> None:
         await asyncio.sleep(0.5)
 
 
+async def with_devices(cluster: Cluster, client: ClusterClient) -> None:
+    """Pods with claims for more devices than there are, some of whose writes fail, and one for an extended resource."""
+    ClaimController(cluster, asyncio.get_running_loop().call_soon)
+    cluster.create_object(backing("gpu", GPU))
+    cluster.create_object(template(TEMPLATE, request()))
+    for number in range(2):
+        cluster.create_node(make_node(f"n{number}").capacity(cpu="4", memory="16Gi", pods=20).obj())
+        gpus = devices("g0", "g1")
+        cluster.create_object(make_slice(f"n{number}", gpus, node_name=f"n{number}", pool=f"n{number}"))
+    client.faults.add(FaultKind.CONFLICT, Verb.PATCH_RESOURCE_CLAIM_STATUS, count=2)
+    client.faults.add(FaultKind.SERVER_ERROR, {Verb.PATCH_RESOURCE_CLAIM, Verb.BIND}, count=2)
+    for number in range(5):
+        cluster.create_pod(gpu_pod(f"p{number}").obj())
+        await asyncio.sleep(0.5)
+    cluster.create_pod(make_pod("extended").req(cpu="1", **{GPU: "1"}).obj())
+    await asyncio.sleep(5.0)
+    cluster.delete_pod("default/p0")
+    await asyncio.sleep(5.0)
+    cluster.delete_pod("default/p1")
+
+
 async def restless(cluster: Cluster, client: ClusterClient) -> None:
     """Pods and nodes that are changed and deleted at any moment, and annotations that no record has."""
     await busy(cluster, client)
@@ -83,7 +107,7 @@ async def restless(cluster: Cluster, client: ClusterClient) -> None:
     cluster.create_node(make_node("n3").capacity(cpu="16", memory="32Gi", pods=20).obj())
 
 
-@pytest.mark.parametrize("play", [faulty, with_volumes, restless])
+@pytest.mark.parametrize("play", [faulty, with_volumes, with_devices, restless])
 def test_so_does_a_run_with(tmp_path: Path, play: Play) -> None:
     path = tmp_path / "run.zst"
     recorded(path, play)

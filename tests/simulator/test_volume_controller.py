@@ -85,7 +85,7 @@ class Bench:
     def annotate(self, name: str, **annotations: str) -> None:
         claim = self.claim(name)
         patch: dict[str, object] = {"metadata": {"annotations": annotations}}
-        self.cluster.patch_storage(PERSISTENT_VOLUME_CLAIMS, claim.key, claim.metadata.resource_version, patch)
+        self.cluster.patch_object(PERSISTENT_VOLUME_CLAIMS, claim.key, claim.metadata.resource_version, patch)
         self.settle()
 
     def select_node(self, name: str, node_name: str) -> None:
@@ -97,7 +97,7 @@ class Bench:
         claim, volume = self.claim(claim_name), self.volume(volume_name)
         reference = {"namespace": "default", "name": claim_name, "uid": claim.metadata.uid}
         patch: dict[str, object] = {"spec": {"claimRef": reference}}
-        self.cluster.patch_storage(PERSISTENT_VOLUMES, volume_name, volume.metadata.resource_version, patch)
+        self.cluster.patch_object(PERSISTENT_VOLUMES, volume_name, volume.metadata.resource_version, patch)
         self.settle()
 
     def check(self) -> None:
@@ -322,7 +322,7 @@ def test_a_promise_to_a_claim_that_goes_before_it_is_kept_ends(bench: Bench) -> 
     bench.add(claim("data", of_class="local"))
     bench.cluster.delete_object(PERSISTENT_VOLUME_CLAIMS, "default/data")
     reference = {"namespace": "default", "name": "data", "uid": "of the one that went"}
-    bench.cluster.patch_storage(
+    bench.cluster.patch_object(
         PERSISTENT_VOLUMES, "pv", bench.volume("pv").metadata.resource_version, {"spec": {"claimRef": reference}}
     )
     bench.settle()

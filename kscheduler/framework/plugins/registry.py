@@ -12,6 +12,7 @@ from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.config.trimaran import LoadVariationRiskBalancingArgs, TargetLoadPackingArgs
 from kscheduler.config.types import (
     DefaultPreemptionArgs,
+    DynamicResourcesArgs,
     InterPodAffinityArgs,
     NodeAffinityArgs,
     NodeResourcesBalancedAllocationArgs,
@@ -27,6 +28,8 @@ from kscheduler.framework.interface import EXTENSION_POINTS, Handle, Plugin
 from kscheduler.framework.out_of_tree import GuestClasses, find_plugins, load_plugins, make_plugin
 from kscheduler.framework.plugins.defaultbinder import DefaultBinder
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
+from kscheduler.framework.plugins.dynamicresources.binding import Timeouts
+from kscheduler.framework.plugins.dynamicresources.plugin import DynamicResources
 from kscheduler.framework.plugins.imagelocality import ImageLocality
 from kscheduler.framework.plugins.interpodaffinity.plugin import InterPodAffinity
 from kscheduler.framework.plugins.metricpolicy.plugin import MetricPolicy
@@ -108,6 +111,12 @@ def _spread(profile: Profile, handle: Handle) -> Plugin:
     )
 
 
+def _devices(profile: Profile, handle: Handle) -> Plugin:
+    args = profile.args("DynamicResources", DynamicResourcesArgs)
+    timeouts = Timeouts(args.filter_timeout.seconds, args.binding_timeout.seconds)
+    return DynamicResources(handle, profile.scheduler_name, timeouts)
+
+
 def _volume_binding(profile: Profile, handle: Handle) -> Plugin:
     args = profile.args("VolumeBinding", VolumeBindingArgs)
     if not handle.release.has("StorageCapacityScoring"):
@@ -144,6 +153,7 @@ IN_TREE: Mapping[str, Factory] = {
     "InterPodAffinity": lambda profile, handle: InterPodAffinity(
         handle, profile.args("InterPodAffinity", InterPodAffinityArgs)
     ),
+    "DynamicResources": _devices,
     "DefaultPreemption": lambda profile, handle: DefaultPreemption(
         handle, profile.args("DefaultPreemption", DefaultPreemptionArgs)
     ),

@@ -42,7 +42,5 @@ class Unsupported:
 def _unsupported(pod: Pod) -> Iterator[str]:
     """Yield the fields of the pod that state requirements which no plugin here can judge."""
     spec = pod.spec
-    if spec.resource_claims:
-        yield "resource claims"
     if spec.scheduling_group is not None:
         yield "scheduling with its group"

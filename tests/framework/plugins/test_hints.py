@@ -18,7 +18,9 @@ from kscheduler.framework.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     NODE_ADD,
+    Action,
     ClusterEvent,
+    EventResource,
     complete_registrations,
     matches,
     node_events,
@@ -75,14 +77,20 @@ def pods(plugin: EnqueueExtensions, old: PodBuilder, new: PodBuilder | None, wai
 
 
 SPREAD_NODES = "NodeAdd|Delete|UpdateNodeLabel|UpdateNodeTaint"
+CLASSES = ClusterEvent(EventResource.DEVICE_CLASS, Action.ADD | Action.UPDATE).label
+SLICES = ClusterEvent(EventResource.RESOURCE_SLICE, Action.ADD | Action.UPDATE).label
+CLAIMS = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.ADD | Action.UPDATE).label
+CLAIMS_1_37 = ClusterEvent(EventResource.RESOURCE_CLAIM, Action.ADD | Action.UPDATE | Action.DELETE).label
 REGISTERED_1_36 = {
+    "DynamicResources": "NodeAdd|UpdateNodeAllocatable|UpdateNodeLabel "
+    f"{CLAIMS} PodUpdatePodGeneratedResourceClaim {CLASSES} {SLICES} NodeUpdateNodeTaint",
     "SchedulingGates": "PodUpdatePodSchedulingGatesEliminated",
     "NodeUnschedulable": "NodeAdd|UpdateNodeTaint PodUpdatePodToleration",
     "NodeName": "NodeAdd NodeUpdateNodeTaint",
     "TaintToleration": "NodeAdd|UpdateNodeTaint PodUpdatePodToleration",
     "NodeAffinity": "NodeAdd|UpdateNodeLabel NodeUpdateNodeTaint",
     "NodePorts": "PodDelete NodeAdd NodeUpdateNodeTaint",
-    "NodeResourcesFit": "PodDelete|UpdatePodScaleDown NodeAdd|UpdateNodeAllocatable NodeUpdateNodeTaint",
+    "NodeResourcesFit": f"PodDelete|UpdatePodScaleDown NodeAdd|UpdateNodeAllocatable {CLASSES} NodeUpdateNodeTaint",
     "PodTopologySpread": f"PodAdd|Delete|UpdatePodLabel|UpdatePodToleration {SPREAD_NODES}",
     "InterPodAffinity": "PodAdd|Delete|UpdatePodLabel NodeAdd|UpdateNodeLabel NodeUpdateNodeTaint",
     "VolumeRestrictions": "PodDelete NodeAdd PersistentVolumeClaimAdd NodeUpdateNodeTaint",
@@ -90,6 +98,8 @@ REGISTERED_1_36 = {
     "NodeDeclaredFeatures": "NodeAdd|UpdateNodeDeclaredFeature PodUpdate NodeUpdateNodeTaint",
 }
 REGISTERED_1_37 = {
+    "DynamicResources": "NodeAdd|UpdateNodeAllocatable|UpdateNodeLabel "
+    f"{CLAIMS_1_37} TargetPodUpdatePodGeneratedResourceClaim {CLASSES} {SLICES}",
     "SchedulingGates": "TargetPodUpdatePodSchedulingGatesEliminated",
     "NodeUnschedulable": "NodeAdd|UpdateNodeTaint TargetPodUpdatePodToleration",
     "NodeName": "NodeAdd",
@@ -97,7 +107,7 @@ REGISTERED_1_37 = {
     "NodeAffinity": "NodeAdd|UpdateNodeLabel",
     "NodePorts": "AssignedPodDelete NodeAdd",
     "NodeResourcesFit": "AssignedPodDelete AssignedPodUpdatePodScaleDown TargetPodUpdatePodScaleDown "
-    "NodeAdd|UpdateNodeAllocatable",
+    f"NodeAdd|UpdateNodeAllocatable {CLASSES}",
     "PodTopologySpread": "AssignedPodAdd|Delete|UpdatePodLabel TargetPodUpdatePodLabel|UpdatePodToleration "
     f"{SPREAD_NODES}",
     "InterPodAffinity": "AssignedPodAdd|Delete|UpdatePodLabel TargetPodUpdatePodLabel NodeAdd|UpdateNodeLabel",

@@ -3,6 +3,9 @@
 Used, for scoring: what pods on the node request, with the non-zero defaults for cpu and memory, plus the incoming pod's
 request. A resource that the node does not have does not count, nor does an extended resource that the pod does not
 request. For the scoring strategies see `strategies`.
+
+An extended resource that a device class backs is not asked of a node that has none of it: there DynamicResources
+allocates devices.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from kscheduler._fast import (
     CPU,
     ENTRY_BITS,
     EPHEMERAL_STORAGE,
+    FEASIBLE,
     MEMORY,
     TOO_MANY_PODS,
     UNRESOLVABLE,
@@ -23,7 +27,7 @@ from kscheduler._fast import (
     filter_fit,
 )
 from kscheduler.api.resources import PodResources, is_extended
-from kscheduler.framework.class_draft import ClassDraft
+from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, Action, ClusterEvent, EventResource, Registration
@@ -63,7 +67,9 @@ class Fit:
         self._weights = [(handle.table.resources.column(name), weight) for name, weight in resources]
         self._ignored = ignored
         self._ignored_groups = ignored_groups
-        self._hints = Hints(self._is_ignored, sums_resizes_apart=handle.release.sums_resizes_apart)
+        self._devices = handle.devices
+        self._release = handle.release
+        self._hints = Hints(self._is_ignored, self._devices, sums_resizes_apart=handle.release.sums_resizes_apart)
 
     # --- filter ---
 
@@ -87,23 +93,43 @@ class Fit:
         return is_extended(name) and (name in self._ignored or group in self._ignored_groups)
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        detail = self._detail(state, pod, node)
+        return self.explain(state, pod, detail) if detail else None
+
+    def _detail(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        """Return bits for what the node lacks, 0 if it has room."""
         request = state.read(_REQUEST, PodRequest)
         detail = 0
         if len(node.pods) + 1 > node.allocatable.pods:
             detail |= TOO_MANY_PODS
         columns = self._table.columns
+        backed = self._backed(pod)
         for place, (column, amount) in enumerate(request.entries):
             if amount > node.free(column):
+                if column in backed and not columns.allocatable(node.row, column):
+                    continue
                 detail |= entry_bit(place)
                 if amount > columns.allocatable(node.row, column):
                     detail |= UNRESOLVABLE
-        return self.explain(state, pod, detail) if detail else None
+        return detail
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
-        filter_fit(table.columns, verdicts, state.read(_REQUEST, PodRequest), code)
+        if not self._backed(pod):
+            filter_fit(table.columns, verdicts, state.read(_REQUEST, PodRequest), code)
+            return
+        for row in range(table.columns.rows):
+            if verdicts.code(row) == FEASIBLE and (detail := self._detail(state, pod, table.at(row))):
+                verdicts.reject(row, code, detail)
 
-    def demands(self, state: CycleState, pod: PodInfo) -> Demands:
-        return Demands(request=state.read(_REQUEST, PodRequest))
+    def demands(self, state: CycleState, pod: PodInfo) -> Demands | None:
+        return None if self._backed(pod) else Demands(request=state.read(_REQUEST, PodRequest))
+
+    def _backed(self, pod: PodInfo) -> list[int]:
+        """Return the columns of the resources that the pod requests and that device classes back; usually none."""
+        scalars, backed = pod.resources.total.scalars, self._devices.resources
+        if not scalars or backed.isdisjoint(scalars):
+            return []
+        return [self._table.resources.column(name) for name in scalars if name in backed]
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         request = state.read(_REQUEST, PodRequest)
@@ -171,6 +197,10 @@ class Fit:
         request = self._filter_request(pod)
         if request != self._table.request_of(pod):  # some of it is ignored, and counted all the same
             return False
+        if pod.resources.total.scalars:
+            draft.depends_on(Source.DEVICES)
+            if self._backed(pod):
+                return False
         draft.filter_fit(request)
         self._strategy.compile(draft, self._score_request(pod), self._weights)
         return True
@@ -184,7 +214,11 @@ class Fit:
             ClusterEvent(EventResource.ASSIGNED_POD, Action.UPDATE_POD_SCALE_DOWN),
             ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_SCALE_DOWN),
         )
-        return (
+        of_classes = ClusterEvent(EventResource.DEVICE_CLASS, Action.ADD | Action.UPDATE)
+        registered = (
             *(Registration(event, self._hints.after_pod, self._hints.for_pods) for event in of_pods),
             Registration(of_nodes, self._hints.after_node, self._hints.for_nodes),
         )
+        if not self._release.has("DRAExtendedResource"):
+            return registered
+        return (*registered, Registration(of_classes, self._hints.after_class, self._hints.for_pods))

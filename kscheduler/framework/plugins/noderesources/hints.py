@@ -1,8 +1,8 @@
 """Queueing hints of NodeResourcesFit, for pods that lacked room; the rules are kube-scheduler's.
 
 What may help: pods that leave, or request less than before of a resource that the waiting pod requests; new nodes that
-could take the pod if they were empty; and nodes that could do so and got more of what it requests, or room for more
-pods.
+could take the pod if they were empty; nodes that could do so and got more of what it requests, or room for more pods;
+and device classes that back an extended resource which it requests.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import compress
 
+from kscheduler.api.devices import EXTENDED_RESOURCE_PREFIX, DeviceClass
 from kscheduler.api.objects import Node, Pod
 from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, Resources, node_allocatable, pod_resources
 from kscheduler.framework.events import Grouping
+from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.pod_info import PodInfo
 
 Request = tuple[tuple[str, int], ...]  # (resource, amount), all above zero, by name
@@ -26,11 +28,14 @@ class Hints:
     `sums_resizes_apart`: how pods that are resized in place count; see `api.resources.pod_resources`.
     """
 
-    def __init__(self, is_ignored: Callable[[str], bool], *, sums_resizes_apart: bool = False) -> None:
+    def __init__(
+        self, is_ignored: Callable[[str], bool], devices: Devices, *, sums_resizes_apart: bool = False
+    ) -> None:
         self._is_ignored = is_ignored
+        self._devices = devices
         self._sums_resizes_apart = sums_resizes_apart
         self.for_pods = Grouping(_names_requested)
-        self.for_nodes = Grouping(_request_of, lambda: RequestIndex(is_ignored))
+        self.for_nodes = Grouping(_request_of, lambda: RequestIndex(is_ignored, devices))
 
     def after_pod(self, waiting: Pod, old: object, new: object) -> bool:
         """Return True if a pod has left its node (`new` None), or requests less of what the waiting pod requests."""
@@ -50,7 +55,7 @@ class Hints:
         if not isinstance(new, Node):
             return True
         request, offer = _request(waiting), node_allocatable(new)
-        amounts = _amounts(offer.resources)
+        amounts = _with_backed(_amounts(offer.resources), self._devices)
         if offer.pods < 1 or any(
             amount > amounts.get(name, 0) and not self._is_ignored(name) for name, amount in request
         ):
@@ -61,6 +66,19 @@ class Hints:
         before = _amounts(offered.resources)
         return offer.pods > offered.pods or any(amounts.get(name, 0) > before.get(name, 0) for name, _ in request)
 
+    def after_class(self, waiting: Pod, old: object, new: object) -> bool:
+        """Return True if a device class is new, or backs another resource, and the waiting pod requests it."""
+        if not isinstance(new, DeviceClass):
+            return True
+        requested = {name for name, _ in _request(waiting)}
+        backed = new.spec.extended_resource_name
+        if isinstance(old, DeviceClass):
+            if (old.spec.extended_resource_name or "") == (backed or ""):
+                return False
+        elif EXTENDED_RESOURCE_PREFIX + new.metadata.name in requested:
+            return True
+        return backed is not None and backed in requested
+
 
 class RequestIndex:
     """A hint index over the requests of waiting pods: finds those for which a node's allocatable is enough.
@@ -70,8 +88,9 @@ class RequestIndex:
     fewest candidates is used.
     """
 
-    def __init__(self, is_ignored: Callable[[str], bool]) -> None:
+    def __init__(self, is_ignored: Callable[[str], bool], devices: Devices) -> None:
         self._is_ignored = is_ignored
+        self._devices = devices
         self._by_names: dict[tuple[str, ...], _Ordered] = {}  # resources asked for -> the requests for just these
 
     def add(self, key: Hashable) -> None:
@@ -98,7 +117,7 @@ class RequestIndex:
         offer = node_allocatable(new)
         if offer.pods < 1:
             return
-        amounts = _amounts(offer.resources)
+        amounts = _with_backed(_amounts(offer.resources), self._devices)
         offered = node_allocatable(old) if isinstance(old, Node) else None
         has_more_places = offered is None or offer.pods > offered.pods
         before = _amounts(offered.resources) if offered is not None else {}
@@ -168,7 +187,7 @@ class _Ordered:
     def all(self) -> Iterable[Request]:
         return list(self._entries)
 
-    def up_to(self, amounts: Mapping[str, int]) -> Iterable[Request]:
+    def up_to(self, amounts: Mapping[str, float]) -> Iterable[Request]:
         """Yield at least the requests for no more than these amounts; requests may be added and removed meanwhile."""
         fewest, narrowest = math.inf, None
         for name, order in self._orders.items():
@@ -200,6 +219,12 @@ def _request(pod: Pod) -> Request:
 
 def _sorted(resources: Resources) -> Request:
     return tuple(sorted((name, amount) for name, amount in _amounts(resources).items() if amount))
+
+
+def _with_backed(amounts: dict[str, int], devices: Devices) -> dict[str, float]:
+    """Return a node's amounts, endless for the resources that device classes back, and of which the node has none."""
+    backed = devices.resources
+    return {**amounts, **{name: math.inf for name in backed if not amounts.get(name)}} if backed else {**amounts}
 
 
 def _amounts(resources: Resources) -> dict[str, int]:

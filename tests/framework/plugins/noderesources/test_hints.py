@@ -13,12 +13,13 @@ from kscheduler.errors import DecodeError
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.noderesources.fit import Fit
 from kscheduler.framework.plugins.noderesources.hints import Hints, Request, RequestIndex
+from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import NodeBuilder, PodBuilder, make_node, make_pod
 
 GPU = "example.com/gpu"
-HINTS = Hints(lambda name: False)
+HINTS = Hints(lambda name: False, Devices())
 WAITING = make_pod("p").uid("p").req(cpu="2", memory="4Gi")
 PLACED = make_pod("other").uid("other").node("n1")
 
@@ -58,7 +59,7 @@ def test_a_pod_that_asks_for_nothing_is_helped_by_places_only() -> None:
 def test_resources_that_are_ignored_do_not_hide_a_node() -> None:
     waiting = WAITING.req(cpu="2", **{GPU: "1"})
     assert not nodes(None, sized("2", "4Gi"), waiting)
-    assert nodes(None, sized("2", "4Gi"), waiting, Hints(lambda name: name == GPU))
+    assert nodes(None, sized("2", "4Gi"), waiting, Hints(lambda name: name == GPU, Devices()))
 
 
 def test_a_pod_that_goes_helps() -> None:
@@ -106,7 +107,7 @@ def test_the_index_finds_every_request_that_a_node_helps(
     old: tuple[int, int, int, int] | None,
     new: tuple[int, int, int, int],
 ) -> None:
-    index = RequestIndex(lambda name: False)
+    index = RequestIndex(lambda name: False, Devices())
     waiting = set(added)
     for request in dict.fromkeys(added):
         index.add(request)
@@ -130,7 +131,7 @@ def pod_of(request: Request) -> PodBuilder:
 
 
 def test_a_node_with_little_room_brings_up_few_of_many_requests() -> None:
-    index = RequestIndex(lambda name: False)
+    index = RequestIndex(lambda name: False, Devices())
     for kind in range(1, 1_000):
         index.add((("cpu", 5_000 - kind), ("memory", kind)))
     small = make_node("n1").capacity(cpu="8", memory="7").obj()
@@ -140,7 +141,7 @@ def test_a_node_with_little_room_brings_up_few_of_many_requests() -> None:
 
 
 def test_requests_come_and_go_without_the_order_growing() -> None:
-    index = RequestIndex(lambda name: False)
+    index = RequestIndex(lambda name: False, Devices())
     for kind in range(1_000):
         index.add((("cpu", kind + 1),))
     for kind in range(990):

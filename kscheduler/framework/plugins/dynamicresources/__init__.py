@@ -1,0 +1,1 @@
+"""DynamicResources: allocates devices to the ResourceClaims of pods."""

@@ -1,0 +1,97 @@
+"""The ResourceClaims of a pod: those that its spec names, and those that were made for it from templates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kscheduler.api.devices import ResourceClaim
+from kscheduler.api.objects import Pod, PodResourceClaim
+from kscheduler.errors import KSchedulerError
+from kscheduler.framework.status import Status, error_status, unresolvable
+from kscheduler.snapshot.devices import Devices, unknown_claim
+
+
+class NotReady(KSchedulerError):
+    """Raised if a claim of the pod is not there, or not its own, so that the pod has to wait; with kube-scheduler's
+    words.
+    """
+
+
+def find_claims(pod: Pod, devices: Devices) -> list[ResourceClaim]:
+    """Return the pod's claims in the order of its spec, in their newest versions. Raises NotReady."""
+    found = []
+    for entry in pod.spec.resource_claims or ():
+        name, is_generated = claim_name(pod, entry)
+        if name is None:
+            continue
+        claim = devices.claim(pod.metadata.namespace, name)
+        if claim is None:
+            raise NotReady(unknown_claim(f"{pod.metadata.namespace}/{name}"))
+        if claim.metadata.deletion_timestamp is not None:
+            raise NotReady(f'resourceclaim "{name}" is being deleted')
+        if is_generated and not _is_made_for(claim, pod):
+            raise NotReady(f"ResourceClaim {claim.key} was not created for Pod {pod.key} (Pod is not owner)")
+        found.append(claim)
+    return found
+
+
+def claim_name(pod: Pod, entry: PodResourceClaim) -> tuple[str | None, bool]:
+    """Return the name of the claim for an entry of the pod's spec, and whether it was made from a template.
+
+    None if no claim is needed for the entry. Raises NotReady if it is not made yet.
+    """
+    if entry.resource_claim_name is not None:
+        return entry.resource_claim_name, False
+    if entry.resource_claim_template_name is None:
+        where = f'pod "{pod.key}", spec.resourceClaim "{entry.name}"'
+        raise NotReady(f"{where}: none of the supported fields are set")
+    for made in pod.status.resource_claim_statuses or ():
+        if made.name == entry.name:
+            return made.resource_claim_name, True
+    raise NotReady(f'pod "{pod.key}": ResourceClaim not created yet')
+
+
+def claim_keys(pod: Pod) -> Iterator[str]:
+    """Yield the namespace/name of each claim of the pod that has a name by now."""
+    for entry in pod.spec.resource_claims or ():
+        try:
+            name, _ = claim_name(pod, entry)
+        except NotReady:
+            continue
+        if name is not None:
+            yield f"{pod.metadata.namespace}/{name}"
+
+
+def _is_made_for(claim: ResourceClaim, pod: Pod) -> bool:
+    owner = next((each for each in claim.metadata.owner_references or () if each.controller), None)
+    return owner is not None and owner.uid == pod.metadata.uid
+
+
+def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
+    return any(each.uid == pod.metadata.uid for each in claim.status.reserved_for or ())
+
+
+def check_requests(claim: ResourceClaim, devices: Devices) -> Status | None:
+    """Return why no node can satisfy the requests of an unallocated claim: a class that does not exist, or None."""
+    for request in claim.spec.devices.requests or ():
+        if request.exactly is not None:
+            status = _check_class(request.exactly.device_class_name, request.name, devices)
+            if status is not None:
+                return status
+        elif request.first_available:
+            for alternative in request.first_available:
+                name = f"{request.name}/{alternative.name}"
+                status = _check_class(alternative.device_class_name, name, devices)
+                if status is not None:
+                    return status
+        else:
+            return unresolvable(f"resource claim {claim.key}, request {request.name}: unknown request type")
+    return None
+
+
+def _check_class(class_name: str, request: str, devices: Devices) -> Status | None:
+    if not class_name:
+        return error_status(f"request {request}: unsupported request type")
+    if class_name not in devices.classes:
+        return unresolvable(f"request {request}: device class {class_name} does not exist")
+    return None

@@ -1,0 +1,410 @@
+"""DynamicResources: allocates devices to the ResourceClaims of pods, and to extended resources that classes back.
+
+At Filter the unallocated claims of the pod are allocated on each node on trial; Reserve keeps the allocation for the
+chosen node in flight, and PreBind writes it. A claim that is allocated already limits the pod to nodes where it can be
+used. Texts and order are kube-scheduler's.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from kscheduler._fast import Scores, Verdicts, clear_raw, normalize
+from kscheduler.api.devices import FINALIZER, AllocationResult, ResourceClaim
+from kscheduler.api.labels import NodeTerm, compile_node_selector_term
+from kscheduler.api.objects import ContainerExtendedResourceRequest, NodeSelector, Pod
+from kscheduler.devices.allocator import AllocationError, Allocator, PoolError, SearchStopped
+from kscheduler.devices.selection import Selectors
+from kscheduler.errors import DecodeError, InternalError
+from kscheduler.framework.class_draft import ClassDraft, Source
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ONE_GROUP, Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.interface import Handle, PostFilterResult, PreFilterResult
+from kscheduler.framework.normalize import default_normalize
+from kscheduler.framework.plugins.dynamicresources import conditions, extended_resources, hints
+from kscheduler.framework.plugins.dynamicresources.binding import ClaimBinding, NotWritten, Timeouts
+from kscheduler.framework.plugins.dynamicresources.claims import NotReady, check_requests, find_claims
+from kscheduler.framework.plugins.dynamicresources.conditions import ConditionsFailed, ConditionsTimedOut
+from kscheduler.framework.plugins.dynamicresources.scoring import score_of
+from kscheduler.framework.plugins.dynamicresources.selectors import make_selectors
+from kscheduler.framework.plugins.dynamicresources.state import NodeAllocation, PodClaims
+from kscheduler.framework.status import SKIP, Status, error_status, unresolvable, unschedulable
+from kscheduler.snapshot.devices import is_special
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+NAME = "DynamicResources"
+_CLAIMS = "DynamicResources/claims"
+
+DEFAULT_TIMEOUTS = Timeouts()
+
+CANNOT_ALLOCATE = unresolvable("cannot allocate all claims")
+NOT_AVAILABLE = unresolvable("resourceclaim not available on the node")
+CANNOT_FIT = unresolvable("cannot fit resource")
+STALE = unresolvable("cannot schedule extended resource claim")
+
+
+class DynamicResources:
+    """DynamicResources of one profile, with its scheduler name for metrics."""
+
+    name = NAME
+    signs_metadata = False
+    gates_with = "resource_claims"
+    concerned_by = ("pod.spec.resource_claims", "resources.total.scalars")
+
+    def __init__(
+        self,
+        handle: Handle,
+        profile: str = "",
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
+        selectors: Selectors | None = None,
+    ) -> None:
+        self._handle = handle
+        self._devices = handle.devices
+        self._release = handle.release
+        self._binding = ClaimBinding(handle, profile, timeouts)
+        self._hints = hints.ClaimHints(handle.devices)
+        self._selectors = selectors or make_selectors(handle.release)
+        self._filter_s = timeouts.filter_s if handle.release.has("DRASchedulerFilterTimeout") else 0.0
+
+    # --- queue ---
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        try:
+            find_claims(pod.pod, self._devices)
+        except NotReady as missing:
+            return unresolvable(str(missing)).of(NAME)
+        return None
+
+    def events_to_register(self) -> Sequence[Registration]:
+        comes = Action.ADD | Action.UPDATE
+        of_nodes = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
+        of_claims = comes | Action.DELETE if self._release.requeues_at_claim_deletion else comes
+        claim = ClusterEvent(EventResource.RESOURCE_CLAIM, of_claims)
+        generated = ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
+        return (
+            Registration(ClusterEvent(EventResource.NODE, of_nodes)),
+            Registration(claim, self._hints.after_claim, hints.BY_CLAIMS),
+            Registration(generated, self._hints.after_pod, ONE_GROUP),
+            Registration(ClusterEvent(EventResource.DEVICE_CLASS, comes)),
+            Registration(ClusterEvent(EventResource.RESOURCE_SLICE, comes)),
+        )
+
+    # --- filter ---
+
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
+        extended = self._extended_resources(pod)
+        if not pod.pod.spec.resource_claims and not extended:
+            return None, SKIP
+        try:
+            claims = find_claims(pod.pod, self._devices)
+        except NotReady as missing:
+            return None, unresolvable(str(missing))
+        cycle = PodClaims(claims, extended=extended)
+        if extended:
+            special = self._devices.special_claim(pod.pod) or extended_resources.new_claim(pod.pod, self._handle.rng)
+            claims.append(special)
+            cycle.has_special, cycle.special_uid = True, special.metadata.uid
+        if not claims:
+            return None, SKIP
+        status = self._look_at(cycle)
+        if status is not None:
+            return None, status
+        state.write(_CLAIMS, cycle)
+        return None, None
+
+    def _extended_resources(self, pod: PodInfo) -> dict[str, int]:
+        """Return the extended resources that the pod requests, with amounts; none if no class backs any of them."""
+        scalars = pod.resources.total.scalars
+        if not scalars or self._devices.resources.isdisjoint(name for name, amount in scalars.items() if amount):
+            return {}
+        return {name: amount for name, amount in scalars.items() if amount and extended_resources.is_backable(name)}
+
+    def _look_at(self, cycle: PodClaims) -> Status | None:
+        """Find where allocated claims can be used, and prepare to allocate the others.
+
+        Returns None, or why that is impossible.
+        """
+        devices = self._devices
+        cycle.nodes = [None] * len(cycle.claims)
+        cycle.allocations = [None] * len(cycle.claims)
+        needs_allocator = False
+        for position, claim in enumerate(cycle.claims):
+            allocation = claim.status.allocation
+            if allocation is not None:
+                if allocation.node_selector is not None:
+                    try:
+                        cycle.nodes[position] = _compile(allocation.node_selector)
+                    except DecodeError as error:
+                        return error_status(str(error), error)
+                continue
+            needs_allocator = True
+            if devices.pending_allocation(claim.metadata.uid) is not None:
+                return unresolvable(f"resource claim {claim.key} is in the process of being allocated")
+            if not cycle.is_special(position):
+                status = check_requests(claim, devices)
+                if status is not None:
+                    return status
+        if needs_allocator:
+            cycle.allocator = Allocator(
+                self._release,
+                devices.allocated,
+                devices.classes,
+                devices.slices,
+                self._selectors,
+                draw_share_id=self._draw_share_id,
+            )
+        return None
+
+    def _draw_share_id(self) -> str:
+        return str(uuid.UUID(int=self._handle.rng.getrandbits(128), version=4))
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        cycle = state.read(_CLAIMS, PodClaims)
+        # 1. Which extended resources does the node not have itself?
+        special: ResourceClaim | None = None
+        mappings: list[ContainerExtendedResourceRequest] = []
+        if cycle.has_special:
+            found = self._special_on(cycle, pod.pod, node)
+            if isinstance(found, Status):
+                return found
+            special, mappings = found
+            if special is None and not cycle.of_user:
+                return None
+        # 2. Can allocated claims be used here?
+        unavailable = [position for position in range(len(cycle.claims)) if self._is_unavailable(cycle, position, node)]
+        # 3. Can the others be allocated?
+        results: list[AllocationResult] = []
+        if cycle.allocator is not None:
+            allocated = self._allocate(cycle.allocator, cycle, special, node)
+            if isinstance(allocated, Status):
+                return allocated
+            results = allocated
+        if unavailable:
+            cycle.unavailable.update(unavailable)
+            return NOT_AVAILABLE
+        if cycle.allocator is not None:
+            cycle.by_node[node.name] = NodeAllocation(results, special, mappings)
+        return None
+
+    def _is_unavailable(self, cycle: PodClaims, position: int, node: NodeInfo) -> bool:
+        terms, claim = cycle.nodes[position], cycle.claims[position]
+        if terms is not None and not any(term.matches(node.labels, node.name) for term in terms):
+            return True
+        if claim.status.allocation is None or not self._binding.awaits_conditions:
+            return False
+        try:
+            return not conditions.is_ready(claim) and self._binding.is_overdue(claim)
+        except ConditionsFailed:
+            return True
+
+    def _allocate(
+        self, allocator: Allocator, cycle: PodClaims, special: ResourceClaim | None, node: NodeInfo
+    ) -> list[AllocationResult] | Status:
+        claims = [
+            special if special is not None and cycle.is_special(position) else claim
+            for position, claim in cycle.unallocated()
+        ]
+        try:
+            results = allocator.allocate(node.node, claims, should_stop=self._deadline())
+        except SearchStopped:
+            # No rejection but a fault, so that the pod is tried again without waiting for an event.
+            return error_status(f"node {node.name}: timed out trying to allocate devices")
+        except PoolError as error:
+            return unresolvable(str(error))
+        except AllocationError as error:
+            return error_status(str(error))
+        if results is None or len(results) != len(claims):
+            return CANNOT_ALLOCATE
+        return results
+
+    def _deadline(self) -> Callable[[], bool]:
+        """Return a function that says when to stop a search that begins now."""
+        if self._filter_s <= 0:
+            return _never
+        stopwatch = self._handle.stopwatch
+        end = stopwatch() + self._filter_s
+        return lambda: stopwatch() >= end
+
+    def _special_on(
+        self, cycle: PodClaims, pod: Pod, node: NodeInfo
+    ) -> tuple[ResourceClaim | None, list[ContainerExtendedResourceRequest]] | Status:
+        """Return the special claim with its requests on this node, and which containers use them.
+
+        None for the claim if device plugins provide all extended resources here. A status if the node is no use.
+        """
+        special = cycle.claims[-1]
+        if special.spec.devices.requests is not None:  # of an earlier attempt: it is deleted at PostFilter
+            return STALE
+        own = node.allocatable.resources.scalars
+        missing: list[str] = []
+        for name in cycle.extended:
+            if not own.get(name) and self._devices.class_of_resource(name) is not None:
+                missing.append(name)
+            elif name not in own:
+                return CANNOT_FIT
+        if not missing and not cycle.of_user:
+            return None, []
+        key = tuple(missing)
+        known = cycle.variants.get(key)
+        if known is None:
+            requests, mappings = extended_resources.requests_for(pod, missing, self._devices)
+            devices = replace(special.spec.devices, requests=requests or None)
+            known = replace(special, spec=replace(special.spec, devices=devices)), mappings
+            cycle.variants[key] = known
+        return known
+
+    # --- when no node fits ---
+
+    def post_filter(
+        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
+    ) -> tuple[PostFilterResult | None, Status | None]:
+        cycle = state.get(_CLAIMS, PodClaims)
+        if cycle is None:
+            return None, _unschedulable(self._release.no_claims_reason)
+        # 1. Deallocate one claim that some node could not use, chosen at random: there is no better way to choose.
+        positions = sorted(cycle.unavailable)
+        self._handle.rng.shuffle(positions)
+        for position in positions:
+            claim = cycle.claims[position]
+            if cycle.is_special(position):
+                if not is_special(claim):
+                    break
+                continue
+            reserved = claim.status.reserved_for or []
+            if not reserved or [each.uid for each in reserved] == [pod.uid]:
+                self._binding.deallocate(claim)
+                return None, unschedulable("deallocation of ResourceClaim completed")
+        # 2. Delete the claim for extended resources that an earlier attempt has left.
+        special = cycle.special
+        if special is not None and not is_special(special):
+            self._binding.begin_deletion(special)
+            return None, unschedulable("deletion of ResourceClaim completed")
+        return None, _unschedulable(self._release.claims_kept_reason)
+
+    # --- score ---
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
+        cycle = state.get(_CLAIMS, PodClaims)
+        found = None if cycle is None else cycle.by_node.get(node.name)
+        if cycle is None or found is None:
+            return 0, None
+        try:
+            return score_of(cycle.claims, found.results), None
+        except InternalError as error:
+            return 0, error_status(str(error), error)
+
+    def normalize_score(self, state: CycleState, pod: PodInfo, scores: dict[str, int]) -> Status | None:
+        default_normalize(scores, reverse=False)
+        return None
+
+    def score_table(
+        self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
+    ) -> None:
+        clear_raw(verdicts, scores)
+        cycle = state.get(_CLAIMS, PodClaims)
+        if cycle is None or not cycle.by_node:
+            return
+        for row in verdicts.feasible_rows():
+            found = cycle.by_node.get(table.at(row).name)
+            if found is not None:
+                scores.set_raw(row, score_of(cycle.claims, found.results))
+
+    def normalize_table(
+        self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
+    ) -> None:
+        normalize(verdicts, scores, False)
+
+    # --- reserve ---
+
+    def concerns(self, pod: PodInfo) -> bool:
+        if pod.pod.spec.resource_claims:
+            return True
+        scalars = pod.resources.total.scalars
+        return bool(scalars) and not self._devices.resources.isdisjoint(scalars)
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        cycle = state.get(_CLAIMS, PodClaims)
+        if cycle is None or cycle.allocator is None:
+            return None
+        unallocated = list(cycle.unallocated())
+        found = cycle.by_node.get(node_name)
+        if found is None or not found.results:
+            if all(cycle.is_special(position) for position, _ in unallocated):
+                return None  # device plugins provide the pod's extended resources on this node
+            return error_status("claim allocation not found for node")
+        results = found.results
+        if len(results) != len(unallocated):
+            return error_status(
+                f"internal error, have {len(results)} allocations, {len(unallocated)} claims to allocate, "
+                f"want {len(unallocated)} claims"
+            )
+        for (position, claim), allocation in zip(unallocated, results, strict=True):
+            cycle.allocations[position] = allocation
+            if cycle.is_special(position) and found.special is not None:
+                claim = found.special
+            status = self._keep_in_flight(claim, allocation)
+            if status is not None:
+                return status
+        return None
+
+    def _keep_in_flight(self, claim: ResourceClaim, allocation: AllocationResult) -> Status | None:
+        metadata, finalizers = claim.metadata, claim.metadata.finalizers or []
+        if FINALIZER not in finalizers:
+            metadata = replace(metadata, finalizers=[*finalizers, FINALIZER])
+        allocated = replace(claim, metadata=metadata, status=replace(claim.status, allocation=allocation))
+        try:
+            self._devices.begin_allocation(claim.metadata.uid, allocated)
+        except InternalError as error:
+            text = f"internal error, couldn't signal allocation for claim {claim.metadata.name}: {error}"
+            return error_status(text, error)
+        return None
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        cycle = state.get(_CLAIMS, PodClaims)
+        if cycle is not None:
+            self._binding.take_back(cycle, pod.pod)
+
+    # --- bind ---
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        return SKIP if state.get(_CLAIMS, PodClaims) is None else None
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        try:
+            await self._binding.bind(state.read(_CLAIMS, PodClaims), pod.pod, node_name)
+        except (NotWritten, ConditionsFailed, ConditionsTimedOut) as error:
+            return error_status(str(error))  # without the error: that is read as the answer to binding the pod
+        return None
+
+    # --- the compiled lane: for pods without claims ---
+
+    def sign_pod(self, pod: PodInfo) -> bool | None:
+        return None if pod.pod.spec.resource_claims else True
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        if any(extended_resources.is_backable(name) for name in pod.resources.total.scalars):
+            draft.depends_on(Source.DEVICES)
+            if self._extended_resources(pod):
+                return False
+        draft.says_score()
+        return True
+
+
+def _never() -> bool:
+    return False
+
+
+def _compile(selector: NodeSelector) -> tuple[NodeTerm, ...]:
+    return tuple(
+        compile_node_selector_term(term, f"nodeSelectorTerms[{place}]")
+        for place, term in enumerate(selector.node_selector_terms)
+    )
+
+
+def _unschedulable(reason: str) -> Status:
+    return unschedulable(reason) if reason else unschedulable()

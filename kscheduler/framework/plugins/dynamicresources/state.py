@@ -1,0 +1,60 @@
+"""What DynamicResources remembers of one pod, from PreFilter to PreBind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kscheduler.api.devices import AllocationResult, ResourceClaim
+from kscheduler.api.labels import NodeTerm
+from kscheduler.api.objects import ContainerExtendedResourceRequest
+from kscheduler.devices.allocator import Allocator
+
+
+@dataclass(slots=True)
+class NodeAllocation:
+    """What the pod gets on one node: allocations of its unallocated claims in their order, the special one last."""
+
+    results: list[AllocationResult]
+    special: ResourceClaim | None  # the claim for extended resources, as it is for this node
+    mappings: list[ContainerExtendedResourceRequest]
+
+
+@dataclass(slots=True)
+class PodClaims:
+    """One pod's claims in one cycle, each in the version that the plugin saw or wrote last.
+
+    If the pod requests extended resources that classes back, a *special* claim for them is the last one.
+    """
+
+    claims: list[ResourceClaim]
+    has_special: bool = False
+    special_uid: str = ""  # uid of the special claim at PreFilter, before the apiserver gave it another one
+    # By position: on which nodes an allocated claim can be used, None for all; and what Reserve chose for one.
+    nodes: list[tuple[NodeTerm, ...] | None] = field(default_factory=list)
+    allocations: list[AllocationResult | None] = field(default_factory=list)
+    allocator: Allocator | None = None  # None: all claims are allocated
+    extended: dict[str, int] = field(default_factory=dict)  # extended resources of the pod -> amount
+    # Extended resources that a node does not have -> the special claim with its requests there, and their users.
+    variants: dict[tuple[str, ...], tuple[ResourceClaim, list[ContainerExtendedResourceRequest]]] = field(
+        default_factory=dict
+    )
+    unavailable: set[int] = field(default_factory=set)  # positions of allocated claims that some node rejected
+    by_node: dict[str, NodeAllocation] = field(default_factory=dict)  # node name -> result of Filter
+
+    @property
+    def special(self) -> ResourceClaim | None:
+        return self.claims[-1] if self.has_special else None
+
+    @property
+    def of_user(self) -> list[ResourceClaim]:
+        return self.claims[:-1] if self.has_special else self.claims
+
+    def is_special(self, position: int) -> bool:
+        return self.has_special and position == len(self.claims) - 1
+
+    def unallocated(self) -> Iterator[tuple[int, ResourceClaim]]:
+        """Yield position and claim of each claim without an allocation."""
+        for position, claim in enumerate(self.claims):
+            if claim.status.allocation is None:
+                yield position, claim

@@ -1,0 +1,159 @@
+"""Makes and releases ResourceClaims in a simulated cluster, as kube-controller-manager's controller for them does.
+
+A pod with entries that name a ResourceClaimTemplate gets a claim for each, named in its status. When a pod has ended or
+is deleted, the claims that are reserved for it are released; one that is reserved for nobody any more is deallocated,
+and one that was made for the pod goes with it. Changes are processed after they are made, at the same instant of
+virtual time. Not modelled: claims of pods that were bound without a scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from kscheduler.api.devices import (
+    FINALIZER,
+    POD_CLAIM_NAME,
+    ClaimMeta,
+    ResourceClaim,
+    ResourceClaimTemplate,
+)
+from kscheduler.api.objects import OwnerReference, Pod, PodResourceClaim, PodResourceClaimStatus
+from kscheduler.client.protocol import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from kscheduler.simulator.cluster import FINISHED, Cluster
+
+
+class ClaimController:
+    """Follows the pods of one simulated cluster, from the first claim or template on. Costs nothing without these.
+
+    `defer` has to call a function soon, as `loop.call_soon` does.
+    """
+
+    def __init__(self, cluster: Cluster, defer: Callable[[Callable[[], None]], object]) -> None:
+        self._cluster = cluster
+        self._defer = defer
+        self._is_due = False
+        self._follows_pods = False
+        self._pods_due: dict[str, None] = {}  # keys of pods that may need claims, in order of change: an ordered set
+        self._ended: dict[str, None] = {}  # uids of pods that need none any more, likewise
+        self._awaited: dict[str, dict[str, None]] = {}  # key of a missing template -> keys of the pods that name it
+        self._used: dict[str, dict[str, None]] = {}  # uid of a pod -> keys of claims reserved or made for it
+        self._claims: dict[str, ResourceClaim] = cluster.store(RESOURCE_CLAIMS).objects
+        self._templates: dict[str, ResourceClaimTemplate] = cluster.store(RESOURCE_CLAIM_TEMPLATES).objects
+        cluster.store(RESOURCE_CLAIMS).subscribe(self._claim_changed)
+        cluster.store(RESOURCE_CLAIM_TEMPLATES).subscribe(self._template_changed)
+
+    # --- what changed ---------------------------------------------------------------------------------------------
+
+    def _claim_changed(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
+        if before is not None:
+            for uid in _users(before):
+                self._used[uid].pop(before.key, None)
+                if not self._used[uid]:
+                    del self._used[uid]
+        if after is not None:
+            for uid in _users(after):
+                self._used.setdefault(uid, {})[after.key] = None
+        self._follow_pods()
+
+    def _template_changed(self, before: ResourceClaimTemplate | None, after: ResourceClaimTemplate | None) -> None:
+        self._follow_pods()
+        if after is not None:
+            self._pods_due.update(self._awaited.pop(after.key, {}))
+            self._call()
+
+    def _follow_pods(self) -> None:
+        if self._follows_pods:
+            return
+        self._follows_pods = True
+        self._cluster.store(PODS).subscribe(self._pod_changed)
+        for pod in self._cluster.pods.values():
+            self._pod_changed(None, pod)
+
+    def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        pod = after or before
+        assert pod is not None
+        if after is None or after.status.phase in FINISHED:
+            if pod.metadata.uid in self._used:
+                self._ended[pod.metadata.uid] = None
+                self._call()
+        elif before is None and pod.spec.resource_claims:
+            self._pods_due[pod.key] = None
+            self._call()
+
+    def _call(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._defer(self.settle)
+
+    def settle(self) -> None:
+        """Make and release the claims of all pods that have changed."""
+        self._is_due = True
+        try:
+            while self._pods_due or self._ended:
+                if self._ended:
+                    uid = next(iter(self._ended))
+                    del self._ended[uid]
+                    self._release(uid)
+                else:
+                    key = next(iter(self._pods_due))
+                    del self._pods_due[key]
+                    self._make_claims(key)
+        finally:
+            self._is_due = False
+
+    # --- what follows ---------------------------------------------------------------------------------------------
+
+    def _make_claims(self, pod_key: str) -> None:
+        pod = self._cluster.pods.get(pod_key)
+        if pod is None or pod.status.phase in FINISHED:
+            return
+        made = list(pod.status.resource_claim_statuses or ())
+        for entry in pod.spec.resource_claims or ():
+            if entry.resource_claim_template_name is None or any(each.name == entry.name for each in made):
+                continue
+            key = f"{pod.metadata.namespace}/{entry.resource_claim_template_name}"
+            template = self._templates.get(key)
+            if template is None:
+                self._awaited.setdefault(key, {})[pod_key] = None
+                continue
+            claim = self._cluster.create_object(_claim(pod, entry, template))
+            made.append(PodResourceClaimStatus(entry.name, claim.metadata.name))
+        if len(made) > len(pod.status.resource_claim_statuses or ()):
+            self._cluster.update_pod(replace(pod, status=replace(pod.status, resource_claim_statuses=made)))
+
+    def _release(self, uid: str) -> None:
+        for key in list(self._used.get(uid, ())):
+            claim = self._claims[key]
+            reserved = [each for each in claim.status.reserved_for or () if each.uid != uid]
+            status, metadata = replace(claim.status, reserved_for=reserved or None), claim.metadata
+            if not reserved:
+                kept = [each for each in metadata.finalizers or () if each != FINALIZER]
+                status = replace(status, allocation=None, devices=None)
+                metadata = replace(metadata, finalizers=kept or None)
+            changed = replace(claim, metadata=metadata, status=status)
+            if changed != claim:
+                self._cluster.update_object(changed)
+            if any(owner.controller and owner.uid == uid for owner in metadata.owner_references or ()):
+                self._cluster.delete_claim(key)
+
+
+def _users(claim: ResourceClaim) -> set[str]:
+    """Return the uids of the pods that the claim is reserved for, and of the one that it was made for."""
+    owners = {owner.uid for owner in claim.metadata.owner_references or () if owner.controller}
+    return owners | {each.uid for each in claim.status.reserved_for or ()}
+
+
+def _claim(pod: Pod, entry: PodResourceClaim, template: ResourceClaimTemplate) -> ResourceClaim:
+    meta, spec = template.spec.metadata, template.spec.spec
+    return ResourceClaim(
+        ClaimMeta(
+            generate_name=f"{pod.metadata.name}-{entry.name}-",
+            namespace=pod.metadata.namespace,
+            labels=meta.labels,
+            annotations={**(meta.annotations or {}), POD_CLAIM_NAME: entry.name},
+            owner_references=[OwnerReference("v1", "Pod", pod.metadata.name, pod.metadata.uid, controller=True)],
+        ),
+        spec,
+    )

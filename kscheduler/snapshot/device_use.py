@@ -1,0 +1,125 @@
+"""Which devices are in use: those that allocated claims name, and those of allocations in flight, kept up to date.
+
+A claim's allocation is *in flight* from the decision until it is written. Results with admin access use nothing. As in
+kube-scheduler, allocated claims form a set: a device that two of them name is free once one of them is deallocated.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+from kscheduler.api.devices import AllocationResult
+from kscheduler.api.exact_quantity import Quantity, QuantityError
+from kscheduler.api.objects import QuantityMap
+from kscheduler.devices.allocated import AllocatedState, DeviceID
+
+log = logging.getLogger(__name__)
+
+_NOTHING = Quantity.parse("0")
+
+
+class DeviceUse:
+    """The devices, shares of devices and capacities in use.
+
+    `by_shares`: a device that is allocated with a share id is shared; otherwise all devices are dedicated.
+    """
+
+    def __init__(self, *, by_shares: bool) -> None:
+        self._by_shares = by_shares
+        self._allocated = AllocatedState(set(), set(), {})  # what claims with an allocation use
+        self._in_flight: Counter[object] = Counter()  # device, or (device, share id) -> allocations in flight
+        self.total = AllocatedState(set(), set(), {})  # both together; for reading only
+
+    def allocate(self, allocation: AllocationResult) -> None:
+        """Count a claim's allocation, which is written."""
+        devices, shares, consumed = self._parts(allocation)
+        self._allocated.devices.update(devices)
+        self._allocated.shares.update(shares)
+        self.total.devices.update(devices)
+        self.total.shares.update(shares)
+        for device, amounts in consumed:
+            _add(self._allocated.capacity, device, amounts)
+            _add(self.total.capacity, device, amounts)
+
+    def deallocate(self, allocation: AllocationResult) -> None:
+        """Take back what `allocate` counted."""
+        devices, shares, consumed = self._parts(allocation)
+        self._allocated.devices.difference_update(devices)
+        self._allocated.shares.difference_update(shares)
+        self.total.devices.difference_update(each for each in devices if not self._in_flight[each])
+        self.total.shares.difference_update(each for each in shares if not self._in_flight[each])
+        for device, amounts in consumed:
+            _subtract(self._allocated.capacity, device, amounts)
+            _subtract(self.total.capacity, device, amounts)
+
+    def begin(self, allocation: AllocationResult) -> None:
+        """Count an allocation that is in flight from now on."""
+        devices, shares, consumed = self._parts(allocation)
+        self._in_flight.update(devices)
+        self._in_flight.update(shares)
+        self.total.devices.update(devices)
+        self.total.shares.update(shares)
+        for device, amounts in consumed:
+            _add(self.total.capacity, device, amounts)
+
+    def end(self, allocation: AllocationResult) -> None:
+        """Take back what `begin` counted: the allocation is in flight no longer."""
+        devices, shares, consumed = self._parts(allocation)
+        for each in (*devices, *shares):
+            self._in_flight[each] -= 1
+            if self._in_flight[each] <= 0:
+                del self._in_flight[each]
+        self.total.devices.difference_update(
+            each for each in devices if each not in self._in_flight and each not in self._allocated.devices
+        )
+        self.total.shares.difference_update(
+            each for each in shares if each not in self._in_flight and each not in self._allocated.shares
+        )
+        for device, amounts in consumed:
+            _subtract(self.total.capacity, device, amounts)
+
+    def _parts(
+        self, allocation: AllocationResult
+    ) -> tuple[list[DeviceID], list[tuple[DeviceID, str]], list[tuple[DeviceID, QuantityMap]]]:
+        """Return the dedicated devices of an allocation, its shares, and the capacity that each share consumes."""
+        devices: list[DeviceID] = []
+        shares: list[tuple[DeviceID, str]] = []
+        consumed: list[tuple[DeviceID, QuantityMap]] = []
+        for result in allocation.devices.results or ():
+            if result.admin_access:
+                continue
+            device = (result.driver, result.pool, result.device)
+            if result.share_id is None or not self._by_shares:
+                devices.append(device)
+                continue
+            shares.append((device, result.share_id))
+            if result.consumed_capacity is not None:
+                consumed.append((device, result.consumed_capacity))
+        return devices, shares, consumed
+
+
+def _add(capacity: dict[DeviceID, dict[str, Quantity]], device: DeviceID, amounts: QuantityMap) -> None:
+    used = capacity.setdefault(device, {})
+    for name, amount in amounts.items():
+        used[name] = used.get(name, _NOTHING).add(_quantity(amount))
+
+
+def _subtract(capacity: dict[DeviceID, dict[str, Quantity]], device: DeviceID, amounts: QuantityMap) -> None:
+    used = capacity.get(device)
+    if used is None:
+        return
+    for name, amount in amounts.items():
+        if name in used:
+            used[name] = used[name].subtract(_quantity(amount))
+    if all(each.is_zero for each in used.values()):
+        del capacity[device]
+
+
+def _quantity(amount: str | int | float) -> Quantity:
+    """Return the amount; what cannot be read, which no apiserver stores, counts as nothing."""
+    try:
+        return Quantity.served(amount)
+    except QuantityError as error:
+        log.error("consumed capacity cannot be read", extra={"err": str(error)})
+        return _NOTHING
