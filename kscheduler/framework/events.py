@@ -320,7 +320,7 @@ def pod_events(old: Pod, new: Pod, release: Release = DEFAULT_RELEASE) -> list[C
     changed: list[Action] = []
     if _differ(old.metadata.labels, new.metadata.labels):
         changed.append(Action.UPDATE_POD_LABEL)
-    if _may_differ_in_requests(old, new):
+    if _may_differ_in_requests(old, new, release):
         if _requests_less(new, old, release):
             changed.append(Action.UPDATE_POD_SCALE_DOWN)
         if release.has_scale_up_event and _requests_less(old, new, release):
@@ -344,13 +344,15 @@ def _differ(old: object, new: object) -> bool:
     return (old or None) != (new or None)
 
 
-def _may_differ_in_requests(old: Pod, new: Pod) -> bool:
+def _may_differ_in_requests(old: Pod, new: Pod, release: Release) -> bool:
     """Return False if no field has changed that determines what a pod requests, so that it need not be parsed."""
     if _sources_of_requests(old) != _sources_of_requests(new):
         return True
     # Once a resize is found to be infeasible, what was requested no longer counts.
     was, now = old.status.conditions, new.status.conditions
-    return bool(new.status.container_statuses) and was != now and is_resize_infeasible(old) != is_resize_infeasible(new)
+    if was == now or not (new.status.container_statuses or release.sums_resizes_apart):
+        return False
+    return is_resize_infeasible(old) != is_resize_infeasible(new)
 
 
 def _requests_less(pod: Pod, than: Pod, release: Release) -> bool:

@@ -335,6 +335,16 @@ def test_a_resize_that_is_found_to_be_infeasible_scales_down() -> None:
         assert "AssignedPodUpdatePodScaleDown" not in labels_of(pod_events(after, before, release))
 
 
+def test_an_infeasible_resize_without_reported_amounts_scales_down_in_1_37() -> None:
+    before, after = (
+        replace(pod, status=replace(pod.status, container_statuses=None))
+        for pod in (resized(), resized(infeasible=True))
+    )
+    assert "AssignedPodUpdatePodScaleDown" not in labels_of(pod_events(before, after, RELEASE_1_36))
+    assert "AssignedPodUpdatePodScaleDown" in labels_of(pod_events(before, after, RELEASE_1_37))
+    assert "AssignedPodUpdatePodScaleUp" in labels_of(pod_events(after, before, RELEASE_1_37))
+
+
 def test_a_pod_whose_own_status_shrinks_is_scaled_down() -> None:
     made = make_pod("p").node("n").pod_level_req(cpu="1").obj()
     status = replace(made.status, resources=ResourceRequirements(requests={"cpu": "4"}))
