@@ -57,7 +57,7 @@ def with_defaults(pod: Pod, *, completes_pod_level_requests: bool = False) -> Po
     )
     spec = _with_pod_level_huge_pages(spec)
     resources = spec.resources
-    if resources is not None and (resources.limits or completes_pod_level_requests and resources.requests):
+    if resources is not None and (resources.limits or (completes_pod_level_requests and resources.requests)):
         spec = _with_pod_level_requests(spec, resources)
     metadata = replace(pod.metadata, namespace=pod.metadata.namespace or DEFAULT_NAMESPACE)
     return replace(pod, metadata=metadata, spec=spec)

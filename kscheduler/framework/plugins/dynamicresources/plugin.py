@@ -266,7 +266,7 @@ class DynamicResources:
     ) -> tuple[PostFilterResult | None, Status | None]:
         cycle = state.get(_CLAIMS, PodClaims)
         if cycle is None and NAME not in state.skip_filter:
-            # PreFilter has not run, as another plugin's rejected the pod: kube-scheduler ends the chain with this error.
+            # PreFilter has not run, as another plugin's rejected the pod: kube-scheduler ends the chain with an error.
             return None, NO_STATE
         if cycle is None or not cycle.claims:
             return None, _unschedulable(self._release.no_claims_reason)
