@@ -68,6 +68,7 @@ class PodResources:
     non_zero_memory: int
     score_cpu_milli: int  # with scoring defaults, without pod-level requests: the Fit score, as above
     score_memory: int
+    names: frozenset[str] = field(compare=False)  # resources that are requested, if only an amount of zero
 
     @property
     def requests(self) -> dict[str, int]:
@@ -314,6 +315,7 @@ def _of_shape(shape: _PodShape, sums_resizes_apart: bool) -> PodResources:
         non_zero_memory=milli_to_units(non_zero.get(MEMORY, 0)),
         score_cpu_milli=min(score.get(CPU, 0), MAX_INT64),
         score_memory=milli_to_units(score.get(MEMORY, 0)),
+        names=frozenset(total),
     )
 
 

@@ -357,24 +357,17 @@ def _may_differ_in_requests(old: Pod, new: Pod, release: Release) -> bool:
 
 def _requests_less(pod: Pod, than: Pod, release: Release) -> bool:
     """Return True if a version of a pod requests less of any resource than another one, or does not request it."""
-    if _names_requested(than) - _names_requested(pod):
+    apart = release.sums_resizes_apart
+    now, before = pod_resources(pod, sums_resizes_apart=apart), pod_resources(than, sums_resizes_apart=apart)
+    if before.names - now.names:
         return True
-    less = pod_resources(pod, sums_resizes_apart=release.sums_resizes_apart).total
-    more = pod_resources(than, sums_resizes_apart=release.sums_resizes_apart).total
+    less, more = now.total, before.total
     return (
         more.cpu_milli > less.cpu_milli
         or more.memory > less.memory
         or more.ephemeral_storage > less.ephemeral_storage
         or any(amount > less.scalars.get(name, 0) for name, amount in more.scalars.items())
     )
-
-
-def _names_requested(pod: Pod) -> set[str]:
-    spec, status = pod.spec, pod.status
-    parts = [container.resources for container in (*spec.containers, *(spec.init_containers or ()))]
-    parts += [each.resources for each in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))]
-    named = {name for part in (*parts, spec.resources) if part is not None for name in part.requests or ()}
-    return named.union(spec.overhead or ())
 
 
 def _sources_of_requests(pod: Pod) -> tuple[object, ...]:
