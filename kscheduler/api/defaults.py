@@ -1,7 +1,7 @@
 """The defaults that an apiserver sets when an object is created, as far as a scheduler reads them, for simulations.
 
-- Requests follow from limits, pod-level requests from pod-level limits, and pod-level limits of huge pages from those
-  of the containers.
+- Requests follow from limits, pod-level requests from the containers' requests or from pod-level limits, and pod-level
+  limits of huge pages from those of the containers.
 - Host ports follow from a host network, allocatable from capacity, priority from the two built-in priority classes.
 - Azure disks get their default kind, RBD images their default pool, and a namespace the label with its name.
 
@@ -37,10 +37,12 @@ RBD_POOL = "rbd"
 BUILT_IN_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
-def with_defaults(pod: Pod) -> Pod:
+def with_defaults(pod: Pod, *, completes_pod_level_requests: bool = False) -> Pod:
     """Return the pod as an apiserver would store it.
 
-    Raises DecodeError for a malformed quantity that a default depends on.
+    `completes_pod_level_requests`: missing pod-level requests are added to any pod with pod-level resources, as the
+    apiserver does since 1.37, not only to one with pod-level limits. Raises DecodeError for a malformed quantity that
+    a default depends on.
     """
     spec = pod.spec
     priority = BUILT_IN_PRIORITIES.get(spec.priority_class_name, 0) if spec.priority is None else spec.priority
@@ -53,7 +55,10 @@ def with_defaults(pod: Pod) -> Pod:
         init_containers=_containers(spec.init_containers, spec.host_network) if spec.init_containers else None,
         volumes=[_volume(volume) for volume in spec.volumes] if spec.volumes else spec.volumes,
     )
-    spec = _with_pod_level_requests(_with_pod_level_huge_pages(spec))
+    spec = _with_pod_level_huge_pages(spec)
+    resources = spec.resources
+    if resources is not None and (resources.limits or (completes_pod_level_requests and resources.requests)):
+        spec = _with_pod_level_requests(spec, resources)
     metadata = replace(pod.metadata, namespace=pod.metadata.namespace or DEFAULT_NAMESPACE)
     return replace(pod, metadata=metadata, spec=spec)
 
@@ -140,14 +145,11 @@ def _huge_page_limits(containers: list[Container]) -> list[Container]:
     ]
 
 
-def _with_pod_level_requests(spec: PodSpec) -> PodSpec:
-    """Add missing pod-level requests where there are pod-level limits: the containers' requests, or else the limit."""
-    resources = spec.resources
-    if resources is None or not resources.limits:
-        return spec
+def _with_pod_level_requests(spec: PodSpec, resources: ResourceRequirements) -> PodSpec:
+    """Add missing pod-level requests: the containers' requests, or else the pod-level limits."""
     limits = {
         name: amount
-        for name, amount in resources.limits.items()
+        for name, amount in (resources.limits or {}).items()
         if name in (CPU, MEMORY) or name.startswith(HUGEPAGES_PREFIX)
     }
     requests = {**limits, **_asked_by_containers(spec), **(resources.requests or {})}

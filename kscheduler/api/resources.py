@@ -68,6 +68,7 @@ class PodResources:
     non_zero_memory: int
     score_cpu_milli: int  # with scoring defaults, without pod-level requests: the Fit score, as above
     score_memory: int
+    names: frozenset[str] = field(compare=False)  # resources that are requested, if only an amount of zero
 
     @property
     def requests(self) -> dict[str, int]:
@@ -97,15 +98,22 @@ def pod_resources(pod: Pod, *, sums_resizes_apart: bool = False) -> PodResources
         and spec.resources is None
         and not status.container_statuses
         and status.resources is None
+        and not (sums_resizes_apart and is_resize_infeasible(pod))
     ):
         resources = containers[0].resources
         return _of_one_container(tuple(resources.requests.items()) if resources and resources.requests else ())
     return _of_parts(pod, sums_resizes_apart)
 
 
-def reports_resources(status: PodStatus) -> bool:
-    """Return True if the kubelet has reported resources of the pod or its containers, which may be other than asked."""
-    return bool(status.container_statuses or status.init_container_statuses or status.resources)
+def depends_on_status(pod: Pod) -> bool:
+    """Return True if the kubelet has reported resources of the pod or its containers, or that a resize is infeasible.
+
+    The pod then may count for other amounts than its spec requests.
+    """
+    status = pod.status
+    return bool(
+        status.container_statuses or status.init_container_statuses or status.resources
+    ) or is_resize_infeasible(pod)
 
 
 def is_resize_infeasible(pod: Pod) -> bool:
@@ -237,7 +245,7 @@ def _of_parts(pod: Pod, sums_resizes_apart: bool) -> PodResources:
     known = _by_parts.get(key)
     if known is not None:
         return known[1]
-    resources = _of_shape(_shape(pod), sums_resizes_apart and reports_resources(pod.status))
+    resources = _of_shape(_shape(pod), sums_resizes_apart and depends_on_status(pod))
     if len(_by_parts) >= _TEMPLATES:
         _by_parts.clear()
     _by_parts[key] = (parts, resources)
@@ -307,6 +315,7 @@ def _of_shape(shape: _PodShape, sums_resizes_apart: bool) -> PodResources:
         non_zero_memory=milli_to_units(non_zero.get(MEMORY, 0)),
         score_cpu_milli=min(score.get(CPU, 0), MAX_INT64),
         score_memory=milli_to_units(score.get(MEMORY, 0)),
+        names=frozenset(total),
     )
 
 

@@ -44,6 +44,8 @@ class Release:
     infers_bind_mount_options: bool
     # Of a pod that is resized in place, requested, allocated and actuated amounts are added up separately.
     sums_resizes_apart: bool
+    # The apiserver adds missing pod-level requests to pods with others of them, not only to pods with pod-level limits.
+    completes_pod_level_requests: bool
 
     # Preemption.
     reports_preemption: bool  # a pod's condition and Event name the node and the number of victims of its preemption
@@ -140,6 +142,7 @@ RELEASE_1_36 = Release(
     wakes_by_all_excluding_terms=True,
     infers_bind_mount_options=False,
     sums_resizes_apart=False,
+    completes_pod_level_requests=False,
     reports_preemption=False,
     stops_at_overdrawn_budget=False,
     activates_after_waiting_victim=False,
@@ -184,6 +187,7 @@ RELEASE_1_37 = Release(
     wakes_by_all_excluding_terms=False,
     infers_bind_mount_options=True,
     sums_resizes_apart=True,
+    completes_pod_level_requests=True,
     reports_preemption=True,
     stops_at_overdrawn_budget=True,
     activates_after_waiting_victim=True,

@@ -320,7 +320,7 @@ def pod_events(old: Pod, new: Pod, release: Release = DEFAULT_RELEASE) -> list[C
     changed: list[Action] = []
     if _differ(old.metadata.labels, new.metadata.labels):
         changed.append(Action.UPDATE_POD_LABEL)
-    if _may_differ_in_requests(old, new):
+    if _may_differ_in_requests(old, new, release):
         if _requests_less(new, old, release):
             changed.append(Action.UPDATE_POD_SCALE_DOWN)
         if release.has_scale_up_event and _requests_less(old, new, release):
@@ -344,35 +344,30 @@ def _differ(old: object, new: object) -> bool:
     return (old or None) != (new or None)
 
 
-def _may_differ_in_requests(old: Pod, new: Pod) -> bool:
+def _may_differ_in_requests(old: Pod, new: Pod, release: Release) -> bool:
     """Return False if no field has changed that determines what a pod requests, so that it need not be parsed."""
     if _sources_of_requests(old) != _sources_of_requests(new):
         return True
     # Once a resize is found to be infeasible, what was requested no longer counts.
     was, now = old.status.conditions, new.status.conditions
-    return bool(new.status.container_statuses) and was != now and is_resize_infeasible(old) != is_resize_infeasible(new)
+    if was == now or not (new.status.container_statuses or release.sums_resizes_apart):
+        return False
+    return is_resize_infeasible(old) != is_resize_infeasible(new)
 
 
 def _requests_less(pod: Pod, than: Pod, release: Release) -> bool:
     """Return True if a version of a pod requests less of any resource than another one, or does not request it."""
-    if _names_requested(than) - _names_requested(pod):
+    apart = release.sums_resizes_apart
+    now, before = pod_resources(pod, sums_resizes_apart=apart), pod_resources(than, sums_resizes_apart=apart)
+    if before.names - now.names:
         return True
-    less = pod_resources(pod, sums_resizes_apart=release.sums_resizes_apart).total
-    more = pod_resources(than, sums_resizes_apart=release.sums_resizes_apart).total
+    less, more = now.total, before.total
     return (
         more.cpu_milli > less.cpu_milli
         or more.memory > less.memory
         or more.ephemeral_storage > less.ephemeral_storage
         or any(amount > less.scalars.get(name, 0) for name, amount in more.scalars.items())
     )
-
-
-def _names_requested(pod: Pod) -> set[str]:
-    spec, status = pod.spec, pod.status
-    parts = [container.resources for container in (*spec.containers, *(spec.init_containers or ()))]
-    parts += [each.resources for each in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))]
-    named = {name for part in (*parts, spec.resources) if part is not None for name in part.requests or ()}
-    return named.union(spec.overhead or ())
 
 
 def _sources_of_requests(pod: Pod) -> tuple[object, ...]:

@@ -48,6 +48,7 @@ from kscheduler.client.protocol import (
 )
 from kscheduler.client.times import rfc3339
 from kscheduler.clock import Clock
+from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.errors import Conflict, NotFound
 from kscheduler.simulator.cluster_client import ClusterClient, Latency
 from kscheduler.simulator.defaulting import PodDefaults, object_with_defaults
@@ -69,7 +70,10 @@ MAX_EVENTS = 10_000  # Events kept; older ones are dropped, as a real cluster dr
 
 
 class Cluster:
-    """Holds the objects of one simulated cluster. `clock` gives timestamps; `seed` determines the uids."""
+    """Holds the objects of one simulated cluster. `clock` gives timestamps; `seed` determines the uids.
+
+    Objects get the defaults that the apiserver of `release` sets.
+    """
 
     def __init__(
         self,
@@ -78,12 +82,13 @@ class Cluster:
         seed: int = 0,
         history_limit: int = HISTORY_LIMIT,
         bookmark_interval_s: float = BOOKMARK_INTERVAL_S,
+        release: Release = DEFAULT_RELEASE,
     ) -> None:
         self.clock = clock
         self.bookmark_interval_s = bookmark_interval_s
         self.version = 0  # resource version of the last change to any object
         self._random = random.Random(seed)
-        self._pod_defaults = PodDefaults()
+        self._pod_defaults = PodDefaults(completes_pod_level_requests=release.completes_pod_level_requests)
         self._last_bound = PodStatus(), "", PodStatus()  # of the last binding: the status before, when, and after
         self._pods: Store[Pod] = Store(PODS, history_limit)
         self._nodes: Store[Node] = Store(NODES, history_limit)

@@ -52,9 +52,13 @@ GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 
 
 class PodDefaults:
-    """Applies defaults to pods, once per distinct spec: generated pods share few specs, so most calls are a look-up."""
+    """Applies defaults to pods, once per distinct spec: generated pods share few specs, so most calls are a look-up.
 
-    def __init__(self) -> None:
+    `completes_pod_level_requests`: see `api.defaults.with_defaults`.
+    """
+
+    def __init__(self, *, completes_pod_level_requests: bool = False) -> None:
+        self._completes_pod_level_requests = completes_pod_level_requests
         self._specs: dict[int, tuple[PodSpec, PodSpec]] = {}  # id(spec) -> that spec, kept alive, and with defaults
         self._equal: Shared[PodSpec] = Shared()  # specs with defaults: equal ones of several files are one object
 
@@ -76,7 +80,8 @@ class PodDefaults:
         known = self._specs.get(id(pod.spec))
         if known is not None:
             return known[1]
-        spec = self._equal.get(with_defaults(pod).spec)
+        completes = self._completes_pod_level_requests
+        spec = self._equal.get(with_defaults(pod, completes_pod_level_requests=completes).spec)
         if len(self._specs) >= MAX_SPECS:
             self._specs.clear()
         self._specs[id(pod.spec)] = (pod.spec, spec)

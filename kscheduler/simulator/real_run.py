@@ -46,6 +46,7 @@ def run_real_scheduler(
         latency=Latency(bind_s=latency_s, write_s=latency_s),
         max_time_s=arguments.max_time_s,
         scheduler_names=frozenset(profile.scheduler_name for profile in config.profiles),
+        release=config.release,
     )
     options = Options(
         first_on_tie=arguments.first_on_tie,

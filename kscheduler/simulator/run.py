@@ -23,6 +23,7 @@ from kscheduler.api.objects import Pod, PodCondition
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.protocol import PODS, Client
 from kscheduler.clock import Clock
+from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.errors import InternalError
 from kscheduler.simulator.accounting import Accounting
 from kscheduler.simulator.claim_controller import ClaimController
@@ -89,6 +90,7 @@ class RunSettings:
     scheduler_names: frozenset[str] = frozenset(["default-scheduler"])
     faults: Faults | None = None
     by_events: bool = True  # write bindings and Events without a task for each, see ClusterClient
+    release: Release = DEFAULT_RELEASE  # of the simulated apiserver
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,9 @@ class _Simulation:
             raise InternalError(f"a simulation runs in virtual time, not on {type(loop).__name__}")
         self._loop = loop
         clock = LoopClock(loop)
-        self._cluster = cluster = Cluster(clock, seed=self._settings.seed, bookmark_interval_s=QUIET_WATCH_S)
+        self._cluster = cluster = Cluster(
+            clock, seed=self._settings.seed, bookmark_interval_s=QUIET_WATCH_S, release=self._settings.release
+        )
         self._clock = clock
         self._accounting = Accounting(cluster)
         volumes = VolumeController(cluster, loop.call_soon)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kscheduler._fast import MAX_ENTRIES
 from kscheduler.api.objects import Container, Pod, PodSpec, Volume
 from kscheduler.api.pod_affinity import NO_TERMS, HeldTerm, PodAffinityTerms, compile_pod_affinity
-from kscheduler.api.resources import PodResources, pod_resources, reports_resources
+from kscheduler.api.resources import PodResources, depends_on_status, is_resize_infeasible, pod_resources
 from kscheduler.errors import DecodeError
 
 NATIVE_RESOURCES = 3  # cpu, memory, ephemeral-storage
@@ -61,6 +61,7 @@ class PodInfo:
             and known[0].overhead is spec.overhead
             and known[0].resources is spec.resources
             and not (status.container_statuses or status.init_container_statuses or status.resources)
+            and not (sums_resizes_apart and status.conditions and is_resize_infeasible(pod))
         ):
             values = known[1]
         else:
@@ -94,6 +95,8 @@ class PodInfo:
             or status.container_statuses
             or status.init_container_statuses
             or status.resources
+            # Before a kubelet has reported anything, PodScheduled is the only condition.
+            or (status.conditions and len(status.conditions) > 1 and is_resize_infeasible(pod))
         ):
             return False
         self.pod = pod
@@ -139,7 +142,7 @@ def _values_of(pod: Pod, sums_resizes_apart: bool) -> _Values:
         )
     spec = pod.spec
     values = resources, host_ports(pod), any(map(is_storage, spec.volumes or ()))
-    if not reports_resources(pod.status):
+    if not depends_on_status(pod):
         if len(_templates) >= _MOST_TEMPLATES:
             _templates.clear()
         _templates[id(spec.containers)] = spec, values

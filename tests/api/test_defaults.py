@@ -52,6 +52,15 @@ def test_pod_level_requests_are_what_containers_ask_for_or_else_the_limits() -> 
     assert pod_level(make_pod("p"), **{"example.com/gpu": "1"}) is None
 
 
+def test_pod_level_requests_are_completed_without_pod_level_limits_since_1_37() -> None:
+    pod = make_pod("p").pod_level_req(cpu="3").req(cpu="1", memory=5).container(memory=7).obj()
+    found = {completes: with_defaults(pod, completes_pod_level_requests=completes).spec for completes in (False, True)}
+    assert found[False].resources == ResourceRequirements(requests={"cpu": "3"})
+    assert found[True].resources == ResourceRequirements(requests={"cpu": "3", "memory": 12})
+    plain = make_pod("p").req(cpu="1").obj()
+    assert with_defaults(plain, completes_pod_level_requests=True).spec.resources is None
+
+
 HUGE = "hugepages-2Mi"
 
 

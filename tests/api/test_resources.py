@@ -275,6 +275,8 @@ INIT = make_pod("p").req(cpu=1).init_container(cpu=2)
             {"containerStatuses": [of("c0", 3, 3)], **INFEASIBLE},
             (4000, 3000),
         ),
+        ("containers without any status, if it is infeasible", TWO, INFEASIBLE, (2000, 0)),
+        ("one container without a status, if it is infeasible", make_pod("p").req(cpu=1), INFEASIBLE, (1000, 0)),
         (
             "the pod's own status in place of its containers'",
             TWO,
@@ -334,7 +336,7 @@ def test_scoring_defaults_are_added_in_each_of_the_sums_in_1_37() -> None:
 
 def test_a_pod_of_which_nothing_is_reported_counts_as_requested_in_both_releases() -> None:
     for release in RELEASES.values():
-        assert running(TWO, INFEASIBLE, release).total.cpu_milli == 2000
+        assert running(TWO, {}, release).total.cpu_milli == 2000
 
 
 @pytest.mark.parametrize(

@@ -335,6 +335,25 @@ def test_a_resize_that_is_found_to_be_infeasible_scales_down() -> None:
         assert "AssignedPodUpdatePodScaleDown" not in labels_of(pod_events(after, before, release))
 
 
+def test_what_an_infeasible_resize_asks_for_besides_is_no_request() -> None:
+    before = resized("1", "1", infeasible=True)
+    asking = make_pod("p").req(cpu="1", example_com__gpu=1).container(cpu="1").obj().spec.containers
+    after = replace(before, spec=replace(before.spec, containers=asking))
+    for release in (RELEASE_1_36, RELEASE_1_37):
+        assert labels_of(pod_events(before, after, release)) == ["AssignedPodUpdate"]
+        assert labels_of(pod_events(after, before, release)) == ["AssignedPodUpdate"]
+
+
+def test_an_infeasible_resize_without_reported_amounts_scales_down_in_1_37() -> None:
+    before, after = (
+        replace(pod, status=replace(pod.status, container_statuses=None))
+        for pod in (resized(), resized(infeasible=True))
+    )
+    assert "AssignedPodUpdatePodScaleDown" not in labels_of(pod_events(before, after, RELEASE_1_36))
+    assert "AssignedPodUpdatePodScaleDown" in labels_of(pod_events(before, after, RELEASE_1_37))
+    assert "AssignedPodUpdatePodScaleUp" in labels_of(pod_events(after, before, RELEASE_1_37))
+
+
 def test_a_pod_whose_own_status_shrinks_is_scaled_down() -> None:
     made = make_pod("p").node("n").pod_level_req(cpu="1").obj()
     status = replace(made.status, resources=ResourceRequirements(requests={"cpu": "4"}))

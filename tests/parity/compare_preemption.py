@@ -49,10 +49,16 @@ def _of_preemptions(theirs: Preempted, ours: Preempted, *, has_nominated: bool) 
         yield from _different("pods ended", theirs.ended, ours.ended)
         yield from _different("nominations taken back", theirs.cleared, ours.cleared)
     yield from _different("code", theirs.code, ours.code)
-    yield from _different("message", theirs.message, ours.message)
-    yield from _different("failure", theirs.failure, ours.failure)
+    for what in ("message", "failure"):
+        yield from _different(what, _without_choice(theirs, what), _without_choice(ours, what))
     if theirs.chosen == ours.chosen:
         yield from _different("nomination", theirs.nomination, ours.nomination)
+
+
+def _without_choice(found: Preempted, what: str) -> str:
+    """Return a text without the name of the node that was taken among equals."""
+    text: str = getattr(found, what)
+    return text.replace(f" on node {found.chosen}, preempting", " on node ..., preempting") if found.chosen else text
 
 
 def _is_in_vain(theirs: Preempted) -> bool:

@@ -24,7 +24,9 @@ ASKED = 4  # pods decided about on the way
 
 def read_pod(document: Object, release: Release = DEFAULT_RELEASE) -> PodInfo:
     """The pod as the watch handlers of a release have it."""
-    return PodInfo(with_defaults(convert_object(document, Pod)), release.sums_resizes_apart)
+    pod = convert_object(document, Pod)
+    stored = with_defaults(pod, completes_pod_level_requests=release.completes_pod_level_requests)
+    return PodInfo(stored, release.sums_resizes_apart)
 
 
 def read_node(document: Object) -> Node:

@@ -39,10 +39,13 @@ def add_newer(case: Case) -> None:
 
 
 def _need_drivers(rng: random.Random, case: Case) -> None:
-    """Drivers without which a pod with their volumes must not be placed."""
-    for driver in case.cluster.get("csiDrivers", ()):
-        if often(rng, 0.3):
-            driver.setdefault("spec", {})["preventPodSchedulingIfMissing"] = True
+    """A driver without which a pod with its volumes must not be placed.
+
+    At most one: of several that a node lacks, kube-scheduler names any, in the order of a map.
+    """
+    wanted = [driver for driver in case.cluster.get("csiDrivers", ()) if often(rng, 0.3)]
+    for driver in wanted[:1]:
+        driver.setdefault("spec", {})["preventPodSchedulingIfMissing"] = True
 
 
 def _bind_mounts(rng: random.Random, case: Case) -> None:

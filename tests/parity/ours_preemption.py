@@ -25,7 +25,7 @@ from kscheduler.framework.plugins.defaultpreemption.executor import Executor
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
-from kscheduler.framework.status import STATUS_LABELS, Code
+from kscheduler.framework.status import STATUS_LABELS, Code, code_of
 from kscheduler.framework.status import Status as OurStatus
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.node_info import NodeInfo
@@ -91,7 +91,7 @@ class PreemptionWorld:
         )
         self._current = {pod["metadata"]["uid"]: pod for pod in case.cluster.get("current", case.pending)}
         for pod in self._current.values():
-            self._evictions.show(read_pod(pod).pod)
+            self._evictions.show(read_pod(pod, config.release).pod)
         self._fill(case)
 
     def _fill(self, case: Case) -> None:
@@ -149,15 +149,17 @@ class _Watched:
         self._dry_run.order = {name: place for place, name in enumerate(order)}
         return self._found
 
+    def end(self, status: OurStatus | None, before: Sequence[str] = ()) -> None:
+        """Note what a plugin answered that ends the chain, after the reasons of the plugins before it."""
+        self._found.code = STATUS_LABELS[code_of(status)]
+        self._found.message = ", ".join([*before, *(status.reasons if status is not None else ())])
+
     def post_filter(
         self, state: CycleState, pod: PodInfo, statuses: Mapping[str, OurStatus]
     ) -> tuple[PostFilterResult | None, OurStatus | None]:
         result, status = self._plugin.post_filter(state, pod, statuses)
-        self._found.code = STATUS_LABELS[Code.SUCCESS if status is None else status.code]
-        if status is not None:
-            before = self.said_before if status.code is Code.UNSCHEDULABLE else ()
-            self._found.message = ", ".join([*before, *status.reasons])
-        if status is None and result is not None:
+        self.end(status, self.said_before if code_of(status) is Code.UNSCHEDULABLE else ())
+        if code_of(status) is Code.SUCCESS and result is not None:
             self._found.chosen = result.nominated_node_name or ""
         return result, status
 
@@ -174,8 +176,10 @@ class _Before:
         self, state: CycleState, pod: PodInfo, statuses: Mapping[str, OurStatus]
     ) -> tuple[PostFilterResult | None, OurStatus | None]:
         result, status = self._plugin.post_filter(state, pod, statuses)
-        if status is not None:
+        if status is not None and status.code is Code.UNSCHEDULABLE:
             self._watched.said_before += status.reasons
+        else:
+            self._watched.end(status)
         return result, status
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from kscheduler import testing
 from kscheduler.api.objects import (
     AzureDisk,
     Lease,
@@ -40,6 +41,7 @@ from kscheduler.client.protocol import (
     PodStatusPatch,
     Regarding,
 )
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37
 from kscheduler.errors import APIError, Conflict, Gone, NotFound, Unreachable
 from kscheduler.simulator.cluster import Cluster, in_order_of_use
 from kscheduler.simulator.cluster_client import Latency
@@ -92,6 +94,14 @@ def test_created_objects_get_uid_version_timestamp_and_defaults(cluster: Cluster
     assert pod.metadata.creation_timestamp == "2023-11-14T22:13:20Z"
     assert (pod.key, pod.spec.priority, pod.status.phase) == ("default/a", 0, "Pending")
     assert cluster.create_node(make_node("n0")).status.allocatable == {"cpu": "4", "pods": "110"}
+
+
+def test_pods_get_the_defaults_of_the_clusters_release(clock: ManualClock) -> None:
+    asking = testing.make_pod("a").pod_level_req(cpu="2").req(memory=5).obj()
+    for release, requests in ((RELEASE_1_36, {"cpu": "2"}), (RELEASE_1_37, {"cpu": "2", "memory": 5})):
+        resources = Cluster(clock, release=release).create_pod(asking).spec.resources
+        assert resources is not None
+        assert resources.requests == requests
 
 
 def test_uids_depend_on_the_seed_alone(clock: ManualClock) -> None:

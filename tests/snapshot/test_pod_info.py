@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from kscheduler.api.objects import ContainerPort, Pod, RawQuantity
+from kscheduler.api.objects import ContainerPort, Pod, PodCondition, RawQuantity
 from kscheduler.errors import DecodeError
 from kscheduler.snapshot.pod_info import HostPort, PodInfo, host_ports
 from kscheduler.testing import make_pod
@@ -29,6 +29,27 @@ def test_a_pod_may_ask_for_a_thousand_extended_resources_and_no_more() -> None:
     many["example.com/one-more"] = 1
     with pytest.raises(DecodeError, match="pod default/p: expected requests for at most"):
         PodInfo(make_pod("p").req(**many).obj())
+
+
+def test_an_infeasible_resize_is_seen_in_a_pod_whose_template_is_known() -> None:
+    pod = make_pod("p").req(cpu="1").obj()
+    resizing = replace(pod, status=replace(pod.status, conditions=[PodCondition("PodResizePending", "", "Infeasible")]))
+    for seen in ((pod, resizing, pod), (resizing, pod, resizing)):
+        requested = [PodInfo(each, sums_resizes_apart=True).resources.total.cpu_milli for each in seen]
+        assert requested == [0 if each is resizing else 1000 for each in seen]
+    assert PodInfo(resizing).resources.total.cpu_milli == 1000
+
+
+def test_a_pod_is_confirmed_as_bound_unless_its_resize_is_infeasible() -> None:
+    pod = make_pod("p").node("n").req(cpu="1").obj()
+    scheduled = PodCondition("PodScheduled", "True")
+    bound = replace(pod, status=replace(pod.status, conditions=[scheduled]))
+    resizing = replace(
+        pod, status=replace(pod.status, conditions=[scheduled, PodCondition("PodResizePending", "", "Infeasible")])
+    )
+    info = PodInfo(pod, sums_resizes_apart=True)
+    assert not info.bound_as(resizing)
+    assert info.bound_as(bound)
 
 
 def test_host_ports_are_those_of_containers_and_sidecars_with_every_address_written_out() -> None:

@@ -106,7 +106,7 @@ class DefaultPreemption:
         if current is None or current.metadata.uid != pod.uid:
             return None, error_status(f'pod "{pod.pod.metadata.name}" not found')
         if current is not pod.pod:
-            pod = PodInfo(current)
+            pod = PodInfo(current, self._handle.release.sums_resizes_apart)
         ineligible = self._why_ineligible(pod, statuses)
         if ineligible:
             return None, unschedulable(ineligible)

@@ -45,6 +45,7 @@ DEFAULT_TIMEOUTS = Timeouts()
 CANNOT_ALLOCATE = unresolvable("cannot allocate all claims")
 NOT_AVAILABLE = unresolvable("resourceclaim not available on the node")
 CANNOT_FIT = unresolvable("cannot fit resource")
+NO_STATE = error_status("not found")
 STALE = unresolvable("cannot schedule extended resource claim")
 
 
@@ -103,6 +104,7 @@ class DynamicResources:
         try:
             claims = find_claims(pod.pod, self._devices)
         except NotReady as missing:
+            state.write(_CLAIMS, PodClaims([]))
             return None, unresolvable(str(missing))
         cycle = PodClaims(claims, extended=extended)
         if extended:
@@ -112,10 +114,9 @@ class DynamicResources:
         if not claims:
             return None, SKIP
         status = self._look_at(cycle)
-        if status is not None:
-            return None, status
-        state.write(_CLAIMS, cycle)
-        return None, None
+        # PostFilter deallocates none of the claims if PreFilter has turned the pod down.
+        state.write(_CLAIMS, cycle if status is None else PodClaims([]))
+        return None, status
 
     def _extended_resources(self, pod: PodInfo) -> dict[str, int]:
         """Return the extended resources that the pod requests, with amounts; none if no class backs any of them."""
@@ -264,7 +265,10 @@ class DynamicResources:
         self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
     ) -> tuple[PostFilterResult | None, Status | None]:
         cycle = state.get(_CLAIMS, PodClaims)
-        if cycle is None:
+        if cycle is None and NAME not in state.skip_filter:
+            # PreFilter has not run, as another plugin's rejected the pod: kube-scheduler ends the chain with an error.
+            return None, NO_STATE
+        if cycle is None or not cycle.claims:
             return None, _unschedulable(self._release.no_claims_reason)
         # 1. Deallocate one claim that some node could not use, chosen at random: there is no better way to choose.
         positions = sorted(cycle.unavailable)

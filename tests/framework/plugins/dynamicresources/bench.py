@@ -191,6 +191,8 @@ class Bench:
     def pre_filter(self, pod: PodInfo) -> tuple[CycleState, Status | None]:
         state = CycleState()
         _, status = self.plugin.pre_filter(state, pod)
+        if status is SKIP:
+            state.skip_filter.add(self.plugin.name)
         return state, status
 
     def filter(self, pod: PodInfo) -> dict[str, str]:

@@ -14,6 +14,7 @@ from kscheduler.api.devices import (
     ResourceClaim,
 )
 from kscheduler.config.releases import Release
+from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code
 from tests.devices.building import (
     DRIVER,
@@ -213,6 +214,27 @@ def test_the_text_for_a_pod_without_claims_is_the_releases(release: Release) -> 
     _, status = bench.plugin.post_filter(state, plain, {})
     assert status is not None
     assert status.reasons == (("no new claims to deallocate",) if release.version == "1.36" else ())
+
+
+def test_a_pod_that_another_pre_filter_rejected_ends_the_chain_with_an_error(release: Release) -> None:
+    for pod in (pod_with(), POD):
+        result, status = Bench(release).plugin.post_filter(CycleState(), pod, {})
+        assert result is None
+        assert status is not None
+        assert (status.code, status.reasons) == (Code.ERROR, ("not found",))
+
+
+def test_a_pod_that_its_own_pre_filter_rejected_has_no_claims_to_deallocate(release: Release) -> None:
+    bench = Bench(release)
+    for its_class_is_missing in (False, True):  # else the claim is
+        if its_class_is_missing:
+            bench.add(claim("c", DeviceRequest("r", exactly=ExactDeviceRequest("lost"))))
+        state, rejected = bench.pre_filter(POD)
+        assert rejected is not None
+        _, status = bench.plugin.post_filter(state, POD, {})
+        assert status is not None
+        assert status.code is Code.UNSCHEDULABLE
+        assert status.reasons == (("no new claims to deallocate",) if release.version == "1.36" else ())
 
 
 @pytest.mark.parametrize("reserved", [(), ("uid-p",)])

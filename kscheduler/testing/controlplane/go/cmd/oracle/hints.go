@@ -228,7 +228,7 @@ func readPod(raw json.RawMessage) (*v1.Pod, error) {
 	}
 	corev1.SetObjectDefaults_Pod(pod)
 	pods := []*v1.Pod{pod}
-	err = canonical(&pods)
+	err = firstError(completePods(pods), canonical(&pods))
 	return pods[0], err
 }
 

@@ -34,6 +34,9 @@ func snapshotOptions(snapshot *internalcache.Snapshot) []frameworkruntime.Option
 	return []frameworkruntime.Option{frameworkruntime.WithSnapshotSharedLister(snapshot)}
 }
 
+// completePods sets what the apiserver sets in pods before it stores them, besides the defaults of their fields.
+func completePods(_ []*v1.Pod) error { return nil }
+
 // podEvents are the events that an update of a pod makes; isOwn: for the waiting pod itself.
 func podEvents(newPod, oldPod *v1.Pod, _ bool) []fwk.ClusterEvent {
 	return framework.PodSchedulingPropertiesChange(newPod, oldPod)

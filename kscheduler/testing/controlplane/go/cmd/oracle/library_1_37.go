@@ -14,6 +14,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	podutil "k8s.io/kubernetes/pkg/api/pod"
+	"k8s.io/kubernetes/pkg/apis/core"
+	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
 	"k8s.io/kubernetes/pkg/scheduler"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	internalqueue "k8s.io/kubernetes/pkg/scheduler/backend/queue"
@@ -36,6 +39,26 @@ func snapshotOptions(snapshot *internalcache.Snapshot) []frameworkruntime.Option
 		frameworkruntime.WithSnapshotSharedLister(snapshot),
 		frameworkruntime.WithMutableSnapshotLister(snapshot), // preemption looks at this one
 	}
+}
+
+// completePods sets what the apiserver sets in pods before it stores them, besides the defaults of their fields:
+// pod-level requests and limits, once webhooks have added their containers.
+func completePods(pods []*v1.Pod) error {
+	for _, pod := range pods {
+		if pod.Spec.Resources == nil {
+			continue
+		}
+		internal, completed := &core.Pod{}, &v1.Pod{}
+		if err := corev1.Convert_v1_Pod_To_core_Pod(pod.DeepCopy(), internal, nil); err != nil {
+			return err
+		}
+		podutil.DefaultPodLevelResources(internal)
+		if err := corev1.Convert_core_Pod_To_v1_Pod(internal, completed, nil); err != nil {
+			return err
+		}
+		pod.Spec.Resources = completed.Spec.Resources
+	}
+	return nil
 }
 
 // podEvents are the events that an update of a pod makes; isOwn: for the waiting pod itself.

@@ -59,8 +59,11 @@ type cluster struct {
 // canonical form: in another form ("1.5Gi") it is a pointer in memory, and what is added to a sum is added to the pod.
 func (r *request) store() error {
 	r.setDefaults()
-	return firstError(canonical(&r.Cluster.Nodes), canonical(&r.Cluster.Pods),
-		canonical(&r.Cluster.Nominated), canonical(&r.Cluster.Current), canonical(&r.Pending), r.Cluster.devices.store())
+	return firstError(
+		completePods(r.Cluster.Pods), completePods(r.Cluster.Nominated), completePods(r.Cluster.Current),
+		completePods(r.Pending), canonical(&r.Cluster.Nodes), canonical(&r.Cluster.Pods),
+		canonical(&r.Cluster.Nominated), canonical(&r.Cluster.Current), canonical(&r.Pending), r.Cluster.devices.store(),
+	)
 }
 
 func canonical[T any](objects *[]T) error {
