@@ -21,10 +21,10 @@ from kscheduler.devices.slices import PoolID
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.node_table import NodeTable
 
-MAX_QUERIES = 32  # of which columns are kept; 10,000 nodes with a pool each take some 0.6 MB a query
-MAX_EVALUATIONS = (
-    10_000  # of selectors, for the columns of one query at a time; the other nodes are in doubt until then
-)
+MAX_QUERIES = 32  # of which columns are kept; with the answers of selectors, 10,000 nodes take some 3 MB a query
+# Evaluations of selectors for the columns of one query at a time, in all or for each node; the search is asked about
+# the other nodes until then. So many take about as long as to search all nodes for one pod.
+MAX_EVALUATIONS, EVALUATIONS_PER_NODE = 10_000, 8
 _MAX_NUMBERS = 64  # of devices, for which a query keeps bytes
 
 NONE_CERTAIN, ANY_NUMBER = -1, (1 << 31) - 1  # the counts of a row (node) that the search has to be asked about
@@ -151,11 +151,13 @@ class FreeDevices:
         selectors: Selectors,
         *,
         max_evaluations: int = MAX_EVALUATIONS,
+        evaluations_per_node: int = EVALUATIONS_PER_NODE,
     ) -> None:
         self._table = table
         self._devices = devices
         self._matcher = DeviceMatcher(Features.of(release), selectors)
         self._max_evaluations = max_evaluations
+        self._evaluations_per_node = evaluations_per_node
         self._queries: dict[DeviceQuery, FreeCounts] = {}  # the one used last comes last
         self._pools: dict[Pool, _SeenPool] = {}
         self._by_id: dict[PoolID, dict[_SeenPool, None]] = {}  # nodes may see different parts of a pool
@@ -188,7 +190,7 @@ class FreeDevices:
 
     def _match_pending(self, counts: FreeCounts) -> None:
         """Match devices of pools that are not matched yet, as many as the limit of evaluations allows."""
-        end = self._matcher.evaluated + self._max_evaluations
+        end = self._matcher.evaluated + max(self._max_evaluations, self._evaluations_per_node * len(self._of_rows))
         for seen in list(counts.pending):
             if self._matcher.evaluated >= end:
                 return

@@ -1,7 +1,9 @@
 """Filters nodes by the number of their free devices, and tells which nodes the search has to be asked about.
 
-Too few free devices for a request reject a node as the search would. Where claims state numbers only, and neither
-constraints nor alternatives, enough devices of which nobody else takes any are also a proof that the search succeeds.
+Too few free devices for a request reject a node as the search would. Where claims state numbers only, without
+constraints, enough devices of which nobody else takes any are also a proof that the search succeeds. Of a single
+request with alternatives the first for which there are enough is chosen, if there are certainly too few for those
+before.
 """
 
 from __future__ import annotations
@@ -32,7 +34,20 @@ class Needs:
 
     numbers: dict[DeviceQuery, int]  # of requests without alternatives: query -> devices, for all requests together
     choices: list[list[Need]]  # of requests with alternatives: one need suffices
-    are_sufficient: bool  # is there a solution wherever enough devices are free?
+    has_constraints: bool
+
+    @property
+    def have_one_choice(self) -> bool:
+        """Return whether they are a single request with alternatives."""
+        return not self.has_constraints and not self.numbers and len(self.choices) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What counts say of the rows (nodes) that they did not reject."""
+
+    rows: list[int]  # those that the search has to be asked about, ascending; the others pass
+    alternatives: dict[int, int]  # row that passes -> which alternative is chosen there, if there are any
 
 
 def needs_of(claims: Iterable[ResourceClaim], allocator: Allocator) -> Needs | None:
@@ -62,7 +77,7 @@ def needs_of(claims: Iterable[ResourceClaim], allocator: Allocator) -> Needs | N
                 return None
     if not numbers and not choices:
         return None
-    return Needs(dict(numbers), choices, are_sufficient=not has_constraints and not choices)
+    return Needs(dict(numbers), choices, has_constraints)
 
 
 def _are_numbers(requests: Sequence[Sequence[Variant]]) -> bool:
@@ -74,24 +89,35 @@ def _are_numbers(requests: Sequence[Sequence[Variant]]) -> bool:
     return sum(min(each.count for each in variants) for variants in requests) <= MAX_RESULTS
 
 
-def reject_short(needs: Needs, free: FreeDevices, verdicts: Verdicts, code: int) -> list[int]:
-    """Reject the rows (nodes) with too few free devices, with the reason number (detail) 0.
-
-    Returns the feasible rows that the search has to be asked about, ascending.
-    """
+def reject_short(needs: Needs, free: FreeDevices, verdicts: Verdicts, code: int) -> Judgement:
+    """Reject the rows (nodes) with too few free devices, with the reason number (detail) 0, and judge the others."""
     queries = dict.fromkeys((*needs.numbers, *(query for needs in needs.choices for query, _ in needs)))
     counts = dict(zip(queries, free.refresh(queries), strict=True))
     reject_marked(verdicts, _short_rows(needs, counts), code, 1)
-    if not needs.are_sufficient:
-        return verdicts.feasible_rows()
+    if needs.have_one_choice:
+        return _choose(needs.choices[0], counts, verdicts.feasible_rows())
+    if needs.has_constraints or needs.choices:
+        return Judgement(verdicts.feasible_rows(), {})
     total = sum(needs.numbers.values())
     if len(counts) == 1:
         (only,) = counts.values()
         marks = only.in_doubt(total)
-        return [row for row in sorted(only.doubtful) if marks[row] and verdicts.code(row) == FEASIBLE]
+        return Judgement([row for row in sorted(only.doubtful) if marks[row] and verdicts.code(row) == FEASIBLE], {})
     # Requests that ask differently may want the same devices; enough for all of them are enough in any order.
     marks = _union([each.in_doubt(total) for each in counts.values()])
-    return [row for row in verdicts.feasible_rows() if marks[row]]
+    return Judgement([row for row in verdicts.feasible_rows() if marks[row]], {})
+
+
+def _choose(alternatives: Sequence[Need], counts: Mapping[DeviceQuery, FreeCounts], rows: list[int]) -> Judgement:
+    """Choose the alternative on each row, as the search does: the first that can be had."""
+    to_search: list[int] = []
+    chosen: dict[int, int] = {}
+    for place, (query, number) in enumerate(alternatives):
+        too_few, in_doubt = counts[query].too_few(number), counts[query].in_doubt(number)
+        chosen.update(dict.fromkeys([row for row in rows if not in_doubt[row]], place))
+        to_search += [row for row in rows if in_doubt[row] and not too_few[row]]
+        rows = [row for row in rows if too_few[row]]
+    return Judgement(sorted(to_search), chosen)
 
 
 def _short_rows(needs: Needs, counts: Mapping[DeviceQuery, FreeCounts]) -> bytearray:

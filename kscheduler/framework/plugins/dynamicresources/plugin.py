@@ -31,7 +31,7 @@ from kscheduler.framework.plugins.dynamicresources.binding import ClaimBinding, 
 from kscheduler.framework.plugins.dynamicresources.claims import NotReady, check_requests, find_claims
 from kscheduler.framework.plugins.dynamicresources.conditions import ConditionsFailed, ConditionsTimedOut
 from kscheduler.framework.plugins.dynamicresources.counting import needs_of, reject_short
-from kscheduler.framework.plugins.dynamicresources.scoring import score_of
+from kscheduler.framework.plugins.dynamicresources.scoring import MAX_ALTERNATIVES, score_of
 from kscheduler.framework.plugins.dynamicresources.selectors import make_selectors
 from kscheduler.framework.plugins.dynamicresources.state import NodeAllocation, PodClaims
 from kscheduler.framework.status import SKIP, Status, error_status, unresolvable, unschedulable
@@ -220,11 +220,11 @@ class DynamicResources:
         needs = needs_of(unallocated, cycle.allocator)
         if needs is None:
             return verdicts.feasible_rows()
-        rows = reject_short(needs, self._free, verdicts, code)
+        judgement = reject_short(needs, self._free, verdicts, code)
         if len(unallocated) < len(cycle.claims):
             return verdicts.feasible_rows()
-        cycle.is_counted = needs.are_sufficient
-        return rows
+        cycle.is_counted, cycle.alternatives = True, judgement.alternatives
+        return judgement.rows
 
     def _is_unavailable(self, cycle: PodClaims, position: int, node: NodeInfo) -> bool:
         terms, claim = cycle.nodes[position], cycle.claims[position]
@@ -327,7 +327,8 @@ class DynamicResources:
         cycle = state.get(_CLAIMS, PodClaims)
         found = None if cycle is None else cycle.by_node.get(node.name)
         if cycle is None or found is None:
-            return 0, None
+            place = None if cycle is None else cycle.alternatives.get(node.row)
+            return 0 if place is None else MAX_ALTERNATIVES - place, None
         try:
             return score_of(cycle.claims, found.results), None
         except InternalError as error:
@@ -342,12 +343,14 @@ class DynamicResources:
     ) -> None:
         clear_raw(verdicts, scores)
         cycle = state.get(_CLAIMS, PodClaims)
-        if cycle is None or not cycle.by_node:
+        if cycle is None or not (cycle.by_node or cycle.alternatives):
             return
         for row in verdicts.feasible_rows():
             found = cycle.by_node.get(table.at(row).name)
             if found is not None:
                 scores.set_raw(row, score_of(cycle.claims, found.results))
+            elif row in cycle.alternatives:
+                scores.set_raw(row, MAX_ALTERNATIVES - cycle.alternatives[row])
 
     def normalize_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores

@@ -214,6 +214,12 @@ def _pool(rng: random.Random, node: str, *, with_counters: bool, is_lacking: boo
 
 
 def _claims(rng: random.Random) -> list[ResourceClaim]:
+    if rng.random() < 0.25:
+        alternatives = (
+            alternative(f"a{place}", rng.choice((1, 2, 3)), device_class_name=rng.choice(("gpu", "a", "b")))
+            for place in range(rng.randint(1, 3))
+        )
+        return [claim("c", first_available("r", *alternatives))]
     return [
         claim(f"c{number}", *(_request(rng, f"r{each}") for each in range(rng.choice((1, 1, 1, 2, 3)))))
         for number in range(rng.choice((1, 1, 2)))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kscheduler._fast import FEASIBLE, Verdicts
+from kscheduler._fast import FEASIBLE, Scores, Verdicts
 from kscheduler.api.devices import AllocationResult, DeviceClaim, DeviceConstraint, ResourceClaim, ResourceClaimSpec
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.faults import CycleFault, running
@@ -31,8 +31,8 @@ CODE = 7
 seeds = st.integers(0, 1 << 32)
 releases = st.sampled_from(RELEASES)
 
-# Node name -> why the node is rejected, or what the pod is allocated there.
-Decisions = dict[str, Status | list[AllocationResult]]
+# Node name -> why the node is rejected, or the pod's score there and what it is allocated.
+Decisions = dict[str, Status | tuple[int, list[AllocationResult]]]
 
 
 def begin(plugin: DynamicResources, pod: PodInfo) -> tuple[CycleState, PodClaims] | Status | None:
@@ -52,7 +52,10 @@ def by_node(plugin: DynamicResources, table: NodeTable, pod: PodInfo) -> Decisio
         status = plugin.filter(state, pod, node)
         if status is not None and not status.is_rejected:
             return running("Filter", plugin, status).message
-        found[node.name] = status or without_share_ids(cycle.by_node[node.name].results)
+        found[node.name] = status or (
+            plugin.score(state, pod, node)[0],
+            without_share_ids(cycle.by_node[node.name].results),
+        )
     return found
 
 
@@ -67,6 +70,9 @@ def by_table(plugin: DynamicResources, table: NodeTable, pod: PodInfo) -> Decisi
         plugin.filter_table(state, pod, table, verdicts, CODE)
     except CycleFault as fault:
         return fault.status.message
+    scores = Scores()
+    scores.reset(table.columns)
+    plugin.score_table(state, pod, table, verdicts, scores)
     found: Decisions = {}
     for node in table:
         if verdicts.code(node.row) != FEASIBLE:
@@ -74,8 +80,10 @@ def by_table(plugin: DynamicResources, table: NodeTable, pod: PodInfo) -> Decisi
             found[node.name] = plugin.explain(state, pod, verdicts.detail(node.row))
             continue
         assert cycle.is_counted or node.name in cycle.by_node
+        score = scores.raw(node.row)
+        assert plugin.score(state, pod, node) == (score, None)
         assert plugin.reserve(state, pod, node.name) is None
-        found[node.name] = without_share_ids(cycle.by_node[node.name].results)
+        found[node.name] = score, without_share_ids(cycle.by_node[node.name].results)
         for _, each in cycle.unallocated():
             plugin._devices.end_allocation(each.metadata.uid, for_all=True)
     return found
@@ -168,10 +176,12 @@ def test_constraints_alternatives_and_all_are_left_to_the_search_where_enough_de
     constrained = claim("c", request("req", 2))
     spec = DeviceClaim(constrained.spec.devices.requests, [DeviceConstraint(distinct_attribute="x/y")])
     bench.add(replace(constrained, spec=ResourceClaimSpec(spec)))
-    bench.add(claim("d", first_available("r", alternative("a", 3), alternative("b", 2))))
+    bench.add(claim("d", first_available("r", alternative("a", 3), alternative("b", 1))))
+    bench.add(claim("f", first_available("r", alternative("a", 1), alternative("b", 2))))
     bench.add(claim("e", request_all()))
     assert bench.rows(pod_with("c")) == []  # no device has the attribute
-    assert bench.rows(pod_with("d")) == ["n0", "n2"]
+    assert bench.rows(pod_with("d")) == []
+    assert bench.rows(pod_with("d", "f")) == ["n0", "n2"]
     assert bench.rows(pod_with("e")) == ["n0", "n2"]
 
 
@@ -179,7 +189,7 @@ def test_a_selector_is_evaluated_on_so_many_devices_at_a_time_and_the_search_ask
     bench = Searched(NEW, nodes=4, gpus=0)
     for index in range(4):
         bench.publish(f"n{index}", 1)
-    bench.plugin._free._max_evaluations = 2
+    bench.plugin._free._max_evaluations, bench.plugin._free._evaluations_per_node = 2, 0
     bench.devices.set_class(replace(bench.devices.classes["gpu"]))
     bench.add(claim("c", request("req", 1, "name=x")))
     query_columns = bench.plugin._free
@@ -199,8 +209,9 @@ def test_reserve_allocates_what_the_search_would_have_chosen_at_filter() -> None
     pod = pod_with("c")
     found = by_table(bench.plugin, bench.cache.table, pod)
     assert found == by_node(bench.plugin, bench.cache.table, pod)
-    chosen = found["n1"]  # type: ignore[index]
-    assert isinstance(chosen, list)
+    assert isinstance(found, dict)
+    assert isinstance(found["n1"], tuple)
+    _, chosen = found["n1"]
     assert [each.device for each in chosen[0].devices.results or ()] == ["g1", "g2"]
 
 
