@@ -86,6 +86,17 @@ class Allocator:
 
     # --- what is wanted -----------------------------------------------------------------------------------------
 
+    def variants_of(self, claim: ResourceClaim) -> list[list[Variant]]:
+        """Return what a claim wants, for each request its alternatives, or itself as the only one.
+
+        Raises AllocationError, if not for all reasons for which `allocate` does.
+        """
+        found: list[list[Variant]] = []
+        for i, request in enumerate(claim.spec.devices.requests or ()):
+            self._requests.check(claim, request)
+            found.append([self._variant(claim, i, request, j) for j in range(len(request.first_available or (None,)))])
+        return found
+
     def _want(self, claim: ResourceClaim, pools: NodePools, search: Search) -> ClaimWants:
         requests: list[list[Want]] = []
         least = 0  # number of devices that the claim needs at least

@@ -12,6 +12,7 @@ from kscheduler.api.devices import ResourceSlice
 from kscheduler.api.labels import Operator
 from kscheduler.api.objects import Node
 from kscheduler.config.releases import Release
+from kscheduler.devices.change_log import ChangeLog
 from kscheduler.devices.errors import AllocationError
 from kscheduler.devices.features import Features
 from kscheduler.devices.pools import Pool, PoolSlices, sort_pools
@@ -51,6 +52,7 @@ class SliceIndex:
         self._pools: dict[PoolID, PoolSlices] = {}
         self._of_nodes: dict[str, NodePools] = {}  # node -> its pools, where they do not depend on its labels
         self._joined: dict[tuple[Pool, ...], NodePools] = {}  # what nodes with the same pools have in common
+        self.node_changes: ChangeLog[str] = ChangeLog()  # names of nodes whose pools may have changed
         self._foreign: list[Pool] | None = None  # pools with counters that are at fault for nodes without their devices
         for each in slices:
             self._add(each)
@@ -150,11 +152,16 @@ class SliceIndex:
         self._joined.clear()
         if self._rules.counter_slices_concern_all_nodes and (changed.has_counters or pool.with_counters):
             self._foreign = None
-            self._of_nodes.clear()
+            self._forget_all()
         elif changed.node_name and all(parsed.node_name == changed.node_name for parsed in pool.members):
             self._of_nodes.pop(changed.node_name, None)
+            self.node_changes.add(changed.node_name)
         else:
-            self._of_nodes.clear()
+            self._forget_all()
+
+    def _forget_all(self) -> None:
+        self._of_nodes.clear()
+        self.node_changes.add_all()
 
     # --- gathering ------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from kscheduler.api.devices import AllocationResult
 from kscheduler.api.exact_quantity import Quantity, QuantityError
 from kscheduler.api.objects import QuantityMap
 from kscheduler.devices.allocated import AllocatedState, DeviceID
+from kscheduler.devices.change_log import ChangeLog
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ class DeviceUse:
         self._allocated = AllocatedState(set(), set(), {})  # what claims with an allocation use
         self._in_flight: Counter[object] = Counter()  # device, or (device, share id) -> allocations in flight
         self.total = AllocatedState(set(), set(), {})  # both together; for reading only
+        self.changes: ChangeLog[DeviceID] = ChangeLog()  # devices of which more or less may be in use than before
 
     def allocate(self, allocation: AllocationResult) -> None:
         """Count a claim's allocation, which is written."""
@@ -82,7 +84,10 @@ class DeviceUse:
     def _parts(
         self, allocation: AllocationResult
     ) -> tuple[list[DeviceID], list[tuple[DeviceID, str]], list[tuple[DeviceID, QuantityMap]]]:
-        """Return the dedicated devices of an allocation, its shares, and the capacity that each share consumes."""
+        """Return the dedicated devices of an allocation, its shares, and the capacity that each share consumes.
+
+        Notes that these change, too.
+        """
         devices: list[DeviceID] = []
         shares: list[tuple[DeviceID, str]] = []
         consumed: list[tuple[DeviceID, QuantityMap]] = []
@@ -96,6 +101,8 @@ class DeviceUse:
             shares.append((device, result.share_id))
             if result.consumed_capacity is not None:
                 consumed.append((device, result.consumed_capacity))
+        self.changes.extend(devices)
+        self.changes.extend(device for device, _ in shares)
         return devices, shares, consumed
 
 

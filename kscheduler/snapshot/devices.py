@@ -21,7 +21,8 @@ from kscheduler.api.devices import (
 )
 from kscheduler.api.objects import Pod
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
-from kscheduler.devices.allocated import AllocatedState
+from kscheduler.devices.allocated import AllocatedState, DeviceID
+from kscheduler.devices.change_log import ChangeLog
 from kscheduler.devices.slice_index import SliceIndex
 from kscheduler.devices.taints import with_taint_rules
 from kscheduler.errors import InternalError
@@ -213,6 +214,11 @@ class Devices:
     def allocated(self) -> AllocatedState:
         """The devices in use by claims and by allocations in flight; for reading, and it changes with these."""
         return self._use.total
+
+    @property
+    def use_changes(self) -> ChangeLog[DeviceID]:
+        """The devices whose use has changed, by claims or by allocations in flight."""
+        return self._use.changes
 
     # --- slices and taint rules ---
 

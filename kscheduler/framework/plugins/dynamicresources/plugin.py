@@ -1,8 +1,9 @@
 """DynamicResources: allocates devices to the ResourceClaims of pods, and to extended resources that classes back.
 
-At Filter the unallocated claims of the pod are allocated on each node on trial; Reserve keeps the allocation for the
-chosen node in flight, and PreBind writes it. A claim that is allocated already limits the pod to nodes where it can be
-used. Texts and order are kube-scheduler's.
+At Filter the unallocated claims of the pod are allocated on each node on trial, unless the number of free devices tells
+already what comes of it; then Reserve allocates them. Reserve keeps the allocation for the chosen node in flight, and
+PreBind writes it. A claim that is allocated already limits the pod to nodes where it can be used. Texts and order are
+kube-scheduler's.
 """
 
 from __future__ import annotations
@@ -23,16 +24,19 @@ from kscheduler.errors import DecodeError, InternalError
 from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ONE_GROUP, Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.faults import CycleFault, running
 from kscheduler.framework.interface import Handle, PostFilterResult, PreFilterResult
 from kscheduler.framework.normalize import default_normalize
 from kscheduler.framework.plugins.dynamicresources import conditions, extended_resources, hints
 from kscheduler.framework.plugins.dynamicresources.binding import ClaimBinding, NotWritten, Timeouts
 from kscheduler.framework.plugins.dynamicresources.claims import NotReady, check_requests, find_claims
 from kscheduler.framework.plugins.dynamicresources.conditions import ConditionsFailed, ConditionsTimedOut
-from kscheduler.framework.plugins.dynamicresources.scoring import score_of
+from kscheduler.framework.plugins.dynamicresources.counting import needs_of, reject_short
+from kscheduler.framework.plugins.dynamicresources.scoring import MAX_ALTERNATIVES, score_of
 from kscheduler.framework.plugins.dynamicresources.state import NodeAllocation, PodClaims
 from kscheduler.framework.status import SKIP, Status, error_status, unresolvable, unschedulable
 from kscheduler.snapshot.devices import is_special
+from kscheduler.snapshot.free_devices import FreeDevices
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
@@ -70,6 +74,7 @@ class DynamicResources:
         self._binding = ClaimBinding(handle, profile, timeouts)
         self._hints = hints.ClaimHints(handle.devices)
         self._selectors = selectors or selectors_for(handle.release)
+        self._free = FreeDevices(handle.table, handle.devices, handle.release, self._selectors)
         self._filter_s = timeouts.filter_s if handle.release.has("DRASchedulerFilterTimeout") else 0.0
 
     # --- queue ---
@@ -192,6 +197,36 @@ class DynamicResources:
             cycle.by_node[node.name] = NodeAllocation(results, special, mappings)
         return None
 
+    def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
+        cycle = state.read(_CLAIMS, PodClaims)
+        cycle.rejections = [CANNOT_ALLOCATE]
+        for row in self._rows_to_search(cycle, verdicts, code):
+            status = self.filter(state, pod, table.at(row))
+            if status is None:
+                continue
+            if not status.is_rejected:
+                raise CycleFault(running("Filter", self, status))
+            if status not in cycle.rejections:  # there are few
+                cycle.rejections.append(status)
+            verdicts.reject(row, code, cycle.rejections.index(status))
+
+    def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
+        return state.read(_CLAIMS, PodClaims).rejections[detail]
+
+    def _rows_to_search(self, cycle: PodClaims, verdicts: Verdicts, code: int) -> list[int]:
+        """Reject the rows (nodes) with too few free devices. Returns the feasible ones that `filter` has to judge."""
+        if cycle.allocator is None or cycle.has_special:
+            return verdicts.feasible_rows()
+        unallocated = [claim for _, claim in cycle.unallocated()]
+        needs = needs_of(unallocated, cycle.allocator)
+        if needs is None:
+            return verdicts.feasible_rows()
+        judgement = reject_short(needs, self._free, verdicts, code)
+        if len(unallocated) < len(cycle.claims):
+            return verdicts.feasible_rows()
+        cycle.is_counted, cycle.alternatives = True, judgement.alternatives
+        return judgement.rows
+
     def _is_unavailable(self, cycle: PodClaims, position: int, node: NodeInfo) -> bool:
         terms, claim = cycle.nodes[position], cycle.claims[position]
         if terms is not None and not any(term.matches(node.labels, node.name) for term in terms):
@@ -296,7 +331,8 @@ class DynamicResources:
         cycle = state.get(_CLAIMS, PodClaims)
         found = None if cycle is None else cycle.by_node.get(node.name)
         if cycle is None or found is None:
-            return 0, None
+            place = None if cycle is None else cycle.alternatives.get(node.row)
+            return 0 if place is None else MAX_ALTERNATIVES - place, None
         try:
             return score_of(cycle.claims, found.results), None
         except InternalError as error:
@@ -311,12 +347,14 @@ class DynamicResources:
     ) -> None:
         clear_raw(verdicts, scores)
         cycle = state.get(_CLAIMS, PodClaims)
-        if cycle is None or not cycle.by_node:
+        if cycle is None or not (cycle.by_node or cycle.alternatives):
             return
         for row in verdicts.feasible_rows():
             found = cycle.by_node.get(table.at(row).name)
             if found is not None:
                 scores.set_raw(row, score_of(cycle.claims, found.results))
+            elif row in cycle.alternatives:
+                scores.set_raw(row, MAX_ALTERNATIVES - cycle.alternatives[row])
 
     def normalize_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
@@ -337,6 +375,11 @@ class DynamicResources:
             return None
         unallocated = list(cycle.unallocated())
         found = cycle.by_node.get(node_name)
+        if found is None and cycle.is_counted:
+            allocated = self._allocate_counted(cycle, cycle.allocator, node_name)
+            if isinstance(allocated, Status):
+                return allocated
+            found = allocated
         if found is None or not found.results:
             if all(cycle.is_special(position) for position, _ in unallocated):
                 return None  # device plugins provide the pod's extended resources on this node
@@ -355,6 +398,17 @@ class DynamicResources:
             if status is not None:
                 return status
         return None
+
+    def _allocate_counted(self, cycle: PodClaims, allocator: Allocator, node_name: str) -> NodeAllocation | Status:
+        """Allocate the claims on a node that has enough free devices, as Filter would have done."""
+        node = self._handle.table.get(node_name)
+        if node is None:
+            return error_status(f'node "{node_name}" not found')
+        results = self._allocate(allocator, cycle, None, node)
+        if isinstance(results, Status):
+            return results
+        found = cycle.by_node[node_name] = NodeAllocation(results, None, [])
+        return found
 
     def _keep_in_flight(self, claim: ResourceClaim, allocation: AllocationResult) -> Status | None:
         metadata, finalizers = claim.metadata, claim.metadata.finalizers or []

@@ -9,6 +9,7 @@ from kscheduler.api.devices import AllocationResult, ResourceClaim
 from kscheduler.api.labels import NodeTerm
 from kscheduler.api.objects import ContainerExtendedResourceRequest
 from kscheduler.devices.allocator import Allocator
+from kscheduler.framework.status import Status
 
 
 @dataclass(slots=True)
@@ -41,6 +42,9 @@ class PodClaims:
     )
     unavailable: set[int] = field(default_factory=set)  # positions of allocated claims that some node rejected
     by_node: dict[str, NodeAllocation] = field(default_factory=dict)  # node name -> result of Filter
+    is_counted: bool = False  # did nodes pass Filter by their numbers of free devices, without a result?
+    alternatives: dict[int, int] = field(default_factory=dict)  # of such nodes: row -> the alternative chosen there
+    rejections: list[Status] = field(default_factory=list)  # why Filter rejected nodes, by reason number (detail)
 
     @property
     def special(self) -> ResourceClaim | None:

@@ -1,0 +1,97 @@
+"""Which devices of a pool a request could get, as bits: the same for all requests that ask alike, and kept by callers.
+
+Bit i stands for the i-th device of the pool. Devices in use match as others do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kscheduler.api.devices import DeviceToleration
+from kscheduler.devices.allocated import AllocatedState
+from kscheduler.devices.features import Features
+from kscheduler.devices.pools import Pool
+from kscheduler.devices.requests import Variant
+from kscheduler.devices.selection import DeviceView, SelectorError, Selectors
+from kscheduler.devices.slices import NO, UNKNOWN, YES, ParsedDevice
+from kscheduler.devices.taints import are_tolerated
+
+PECULIAR = -1  # in place of bits: whether a device can be allocated, or is an error, is for the search to say
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceQuery:
+    """What requests of one kind ask of a device: selectors that hold, those of the class first, and tolerations."""
+
+    expressions: tuple[str, ...]
+    tolerations: tuple[DeviceToleration, ...]
+
+    @staticmethod
+    def of(variant: Variant) -> DeviceQuery:
+        """Return the query of a request without admin access and amounts of capacity, which are not asked here."""
+        return DeviceQuery(tuple(each.expression for each in variant.selectors), variant.tolerations)
+
+
+class DeviceMatcher:
+    """Matches devices with queries, and counts in `evaluated` how often a selector had to be evaluated for that."""
+
+    def __init__(self, features: Features, selectors: Selectors) -> None:
+        self._features = features
+        self._selectors = selectors
+        self.evaluated = 0
+
+    def matching(self, query: DeviceQuery, pool: Pool) -> int:
+        """Return the devices of a pool that a query allows, as bits; PECULIAR if the search has to be asked."""
+        bits = 0
+        for i, device in enumerate(pool.devices):
+            if device.has_binding_conditions and not self._features.binding_conditions:
+                continue
+            try:
+                is_selected = self._is_selected(query, device)
+            except SelectorError:
+                return PECULIAR
+            if not is_selected:
+                continue
+            if self._is_peculiar(device):
+                return PECULIAR
+            if not self._features.taints or not device.taints or are_tolerated(device.taints, query.tolerations):
+                bits |= 1 << i
+        return bits
+
+    def _is_selected(self, query: DeviceQuery, device: ParsedDevice) -> bool:
+        view: DeviceView | None = None
+        for expression in query.expressions:
+            answers = device.slice.answers(expression)
+            answer = answers[device.index]
+            if answer == UNKNOWN:
+                self.evaluated += 1
+                view = view or device.view()
+                answer = YES if self._selectors.get(expression).matches(view) else NO
+                answers[device.index] = answer
+            if answer == NO:
+                return False
+        return True
+
+    def _is_peculiar(self, device: ParsedDevice) -> bool:
+        """Return whether a device depends on the node, can be shared, or has capacity that can be no plain amount."""
+        if device.target is not None:
+            return True
+        if not self._features.consumable_capacity:
+            return False
+        return device.allows_multiple or any(
+            capacity.has_policy or capacity.limit < 0 for capacity in device.capacity.values()
+        )
+
+
+def free_devices(pool: Pool, state: AllocatedState) -> tuple[int, int]:
+    """Return the devices of a pool that are not in use, as bits, and those of them that any request can always get.
+
+    The latter share no counters with others, and have all their capacity.
+    """
+    free = certain = 0
+    for i, device in enumerate(pool.devices):
+        if device.id not in state.devices:
+            free |= 1 << i
+            if not device.uses_counters and device.id not in state.capacity:
+                certain |= 1 << i
+    return free, certain

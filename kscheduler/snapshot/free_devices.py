@@ -1,0 +1,308 @@
+"""How many free devices each node has for requests of one kind: columns that follow slices, nodes and allocations.
+
+A request can be satisfied on a node only if at least as many matching devices are free there as it wants; mostly that
+is also enough. So a filter over all nodes is a look at bytes that are kept for (query, number), and the search is left
+for nodes in doubt. What changed is read from logs when the columns are asked for, and costs as much as changed: one
+allocation, the counts of one pool.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+
+from kscheduler.config.releases import Release
+from kscheduler.devices.errors import AllocationError
+from kscheduler.devices.features import Features
+from kscheduler.devices.matching import PECULIAR, DeviceMatcher, DeviceQuery, free_devices
+from kscheduler.devices.pools import Pool
+from kscheduler.devices.selection import Selectors
+from kscheduler.devices.slices import PoolID
+from kscheduler.snapshot.devices import Devices
+from kscheduler.snapshot.node_table import NodeTable
+
+MAX_QUERIES = 32  # of which columns are kept; with the answers of selectors, 10,000 nodes take some 3 MB a query
+# Evaluations of selectors for the columns of one query at a time, in all or for each node; the search is asked about
+# the other nodes until then. So many take about as long as to search all nodes for one pod.
+MAX_EVALUATIONS, EVALUATIONS_PER_NODE = 10_000, 8
+_MAX_NUMBERS = 64  # of devices, for which a query keeps bytes
+
+NONE_CERTAIN, ANY_NUMBER = -1, (1 << 31) - 1  # the counts of a row (node) that the search has to be asked about
+
+
+class _SeenPool:
+    """A pool with the nodes that see it. `number`: its place in the lists of the queries."""
+
+    __slots__ = ("certain", "free", "number", "pool", "rows")
+
+    def __init__(self, pool: Pool, number: int) -> None:
+        self.pool = pool
+        self.number = number
+        self.rows: set[int] = set()
+        self.free = self.certain = 0  # as `free_devices`
+
+
+class FreeCounts:
+    """For one query and each row (node): how many free devices match, at least and at most.
+
+    They differ where devices share counters. Rows that the search has to be asked about are certain of nothing, and may
+    have any number.
+    """
+
+    def __init__(self, query: DeviceQuery) -> None:
+        self.query = query
+        self.pending: dict[_SeenPool, None] = {}  # pools whose devices are not matched yet
+        self.doubtful: set[int] = set()  # rows where the counts differ
+        self.unknown: set[int] = set()  # those of them that the search has to be asked about
+        self._certain = array("i")
+        self._most = array("i")
+        self._matching: list[int | None] = []  # by number of the pool: the devices, or PECULIAR; None: pending
+        self._too_few: dict[int, bytearray] = {}  # number of devices -> for each row, 1 if there are less at most
+        self._in_doubt: dict[int, bytearray] = {}  # number of devices -> for each row, 1 if less are certain
+
+    def certain(self, row: int) -> int:
+        return self._certain[row]
+
+    def most(self, row: int) -> int:
+        return self._most[row]
+
+    def too_few(self, number: int) -> bytearray:
+        """Return a byte for each row: 1 if so many devices cannot be free. For reading, until the next `refresh`."""
+        return self._marks(self._too_few, self._most, number)
+
+    def in_doubt(self, number: int) -> bytearray:
+        """Return a byte for each row: 1 if it is not certain that so many devices are free."""
+        return self._marks(self._in_doubt, self._certain, number)
+
+    def _marks(self, kept: dict[int, bytearray], counts: Sequence[int], number: int) -> bytearray:
+        marks = kept.get(number)
+        if marks is None:
+            if len(kept) >= _MAX_NUMBERS:
+                del kept[next(iter(kept))]
+            marks = kept[number] = bytearray(count < number for count in counts)
+        return marks
+
+    # --- for FreeDevices only -------------------------------------------------------------------------------------
+
+    def grow(self, rows: int) -> None:
+        missing = rows - len(self._most)
+        if missing > 0:
+            self._certain.extend([0] * missing)
+            self._most.extend([0] * missing)
+            for marks in (self._too_few, self._in_doubt):
+                for number, each in marks.items():
+                    each.extend([number > 0] * missing)
+
+    def add(self, seen: _SeenPool) -> None:
+        if seen.number >= len(self._matching):
+            self._matching.extend([None] * (seen.number + 1 - len(self._matching)))
+        self._matching[seen.number] = None
+        self.pending[seen] = None
+
+    def remove(self, seen: _SeenPool) -> None:
+        self.pending.pop(seen, None)
+
+    def match(self, seen: _SeenPool, matching: int) -> None:
+        self._matching[seen.number] = matching
+        self.pending.pop(seen, None)
+
+    def count(self, row: int, pools: Iterable[_SeenPool] | None) -> None:
+        """Count the devices of a row again; None for the pools of one that the search has to be asked about."""
+        certain = most = 0
+        for seen in pools or ():
+            matching = self._matching[seen.number]
+            if matching is None or matching == PECULIAR:
+                pools = None
+                break
+            certain += (matching & seen.certain).bit_count()
+            most += (matching & seen.free).bit_count()
+        if pools is None:
+            certain, most = NONE_CERTAIN, ANY_NUMBER
+        self._set(row, certain, most)
+
+    def _set(self, row: int, certain: int, most: int) -> None:
+        if certain != self._certain[row]:
+            self._certain[row] = certain
+            for number, marks in self._in_doubt.items():
+                marks[row] = certain < number
+        if most != self._most[row]:
+            self._most[row] = most
+            for number, marks in self._too_few.items():
+                marks[row] = most < number
+        _keep(self.doubtful, row, certain != most)
+        _keep(self.unknown, row, certain == NONE_CERTAIN)
+
+
+def _keep(rows: set[int], row: int, is_in: bool) -> None:
+    if is_in:
+        rows.add(row)
+    else:
+        rows.discard(row)
+
+
+class FreeDevices:
+    """The columns of all queries of one profile. Rows are those of the table."""
+
+    def __init__(
+        self,
+        table: NodeTable,
+        devices: Devices,
+        release: Release,
+        selectors: Selectors,
+        *,
+        max_evaluations: int = MAX_EVALUATIONS,
+        evaluations_per_node: int = EVALUATIONS_PER_NODE,
+    ) -> None:
+        self._table = table
+        self._devices = devices
+        self._matcher = DeviceMatcher(Features.of(release), selectors)
+        self._max_evaluations = max_evaluations
+        self._evaluations_per_node = evaluations_per_node
+        self._queries: dict[DeviceQuery, FreeCounts] = {}  # the one used last comes last
+        self._pools: dict[Pool, _SeenPool] = {}
+        self._by_id: dict[PoolID, dict[_SeenPool, None]] = {}  # nodes may see different parts of a pool
+        self._with_device: dict[PoolID, dict[str, list[_SeenPool]]] = {}  # for pools of which there are several
+        self._numbers: list[int] = []  # free ones
+        self._of_rows: list[tuple[_SeenPool, ...] | None] = []  # row -> pools with devices; None: ask the search
+        self._seen_nodes = self._seen_slices = self._seen_use = -1  # changes that are in the columns
+
+    def refresh(self, queries: Iterable[DeviceQuery]) -> list[FreeCounts]:
+        """Return the columns of some queries, as everything is now."""
+        self._follow()
+        found = [self._counts(query) for query in queries]
+        while len(self._queries) > max(MAX_QUERIES, len(found)):
+            del self._queries[next(iter(self._queries))]
+        for counts in found:
+            self._match_pending(counts)
+        return found
+
+    def _counts(self, query: DeviceQuery) -> FreeCounts:
+        counts = self._queries.pop(query, None)
+        if counts is None:
+            counts = FreeCounts(query)
+            counts.grow(len(self._of_rows))
+            for seen in self._pools.values():
+                counts.add(seen)
+            for row, pools in enumerate(self._of_rows):
+                counts.count(row, pools)
+        self._queries[query] = counts
+        return counts
+
+    def _match_pending(self, counts: FreeCounts) -> None:
+        """Match devices of pools that are not matched yet, as many as the limit of evaluations allows."""
+        end = self._matcher.evaluated + max(self._max_evaluations, self._evaluations_per_node * len(self._of_rows))
+        for seen in list(counts.pending):
+            if self._matcher.evaluated >= end:
+                return
+            counts.match(seen, self._matcher.matching(counts.query, seen.pool))
+            for row in seen.rows:
+                counts.count(row, self._of_rows[row])
+
+    # --- following changes ----------------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        # 1. Which pools do nodes see?
+        for row in self._changed_rows():
+            self._look_at(row)
+        # 2. Which devices are free?
+        use = self._devices.use_changes
+        if use.count == self._seen_use:
+            return
+        changed = use.since(self._seen_use)
+        self._seen_use = use.count
+        if changed is None:
+            self._count_use(self._pools.values())
+        else:
+            touched: dict[_SeenPool, None] = {}
+            for driver, pool, device in changed:
+                touched.update(dict.fromkeys(self._pools_with((driver, pool), device)))
+            self._count_use(touched)
+
+    def _changed_rows(self) -> Iterable[int]:
+        of_nodes, of_slices = self._table.node_changes, self._devices.slices.node_changes
+        if of_nodes.count == self._seen_nodes and of_slices.count == self._seen_slices:
+            return ()
+        rows, names = of_nodes.since(self._seen_nodes), of_slices.since(self._seen_slices)
+        self._seen_nodes, self._seen_slices = of_nodes.count, of_slices.count
+        missing = self._table.columns.rows - len(self._of_rows)
+        if missing > 0:
+            self._of_rows.extend([()] * missing)
+            for counts in self._queries.values():
+                counts.grow(len(self._of_rows))
+        if rows is None or names is None:
+            return range(len(self._of_rows))
+        found = (self._table.row_of(name) for name in names)
+        return {*rows, *(row for row in found if row is not None)}
+
+    def _look_at(self, row: int) -> None:
+        """Find the pools that the node in a row sees by now."""
+        before = self._of_rows[row]
+        pools = self._pools_of(row)
+        if before is not None and pools is not None and [seen.pool for seen in before] == pools:  # the same objects
+            return
+        after = None if pools is None else tuple(self._see(pool) for pool in pools)
+        for seen in after or ():
+            seen.rows.add(row)
+        for seen in before or ():
+            if after is None or seen not in after:
+                seen.rows.discard(row)
+                if not seen.rows:
+                    self._drop(seen)
+        self._of_rows[row] = after
+        for counts in self._queries.values():
+            counts.count(row, after)
+
+    def _pools_of(self, row: int) -> list[Pool] | None:
+        info = self._table.find(row)
+        if info is None:
+            return []
+        try:
+            found = self._devices.slices.pools_of(info.node)
+        except AllocationError:
+            return None
+        return None if found.has_invalid else [pool for pool in found.pools if pool.devices]
+
+    def _see(self, pool: Pool) -> _SeenPool:
+        seen = self._pools.get(pool)
+        if seen is None:
+            number = self._numbers.pop() if self._numbers else len(self._pools)
+            seen = self._pools[pool] = _SeenPool(pool, number)
+            seen.free, seen.certain = free_devices(pool, self._devices.allocated)
+            self._by_id.setdefault(pool.id, {})[seen] = None
+            self._with_device.pop(pool.id, None)
+            for counts in self._queries.values():
+                counts.add(seen)
+        return seen
+
+    def _drop(self, seen: _SeenPool) -> None:
+        del self._pools[seen.pool]
+        self._numbers.append(seen.number)
+        alike = self._by_id[seen.pool.id]
+        del alike[seen]
+        if not alike:
+            del self._by_id[seen.pool.id]
+        self._with_device.pop(seen.pool.id, None)
+        for counts in self._queries.values():
+            counts.remove(seen)
+
+    def _pools_with(self, pool_id: PoolID, device: str) -> Iterable[_SeenPool]:
+        """Return the pools with this id that have, or in the case of a single one may have, a device of this name."""
+        alike = self._by_id.get(pool_id, {})
+        if len(alike) <= 1:
+            return alike
+        by_name = self._with_device.get(pool_id)
+        if by_name is None:
+            by_name = self._with_device[pool_id] = {}
+            for seen in alike:
+                for each in seen.pool.devices:
+                    by_name.setdefault(each.name, []).append(seen)
+        return by_name.get(device, ())
+
+    def _count_use(self, pools: Iterable[_SeenPool]) -> None:
+        for seen in pools:
+            before = seen.free, seen.certain
+            seen.free, seen.certain = free_devices(seen.pool, self._devices.allocated)
+            if (seen.free, seen.certain) != before:
+                for counts in self._queries.values():
+                    for row in seen.rows:
+                        counts.count(row, self._of_rows[row])

@@ -1,0 +1,231 @@
+"""Filter over all nodes by counts of free devices: it decides and allocates as the search on each node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from kscheduler._fast import FEASIBLE, Scores, Verdicts
+from kscheduler.api.devices import AllocationResult, DeviceClaim, DeviceConstraint, ResourceClaim, ResourceClaimSpec
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.faults import CycleFault, running
+from kscheduler.framework.plugins.dynamicresources.plugin import DynamicResources
+from kscheduler.framework.plugins.dynamicresources.state import PodClaims
+from kscheduler.framework.status import Status
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+from tests.devices.building import NEW, RELEASES, alternative, first_available, request, request_all
+from tests.framework.plugins.dynamicresources.bench import Bench, allocation, claim, pod_with
+from tests.framework.plugins.dynamicresources.generated import (
+    TIMED_OUT,
+    GeneratedCluster,
+    exotic_cluster,
+    plain_cluster,
+)
+
+CODE = 7
+seeds = st.integers(0, 1 << 32)
+releases = st.sampled_from(RELEASES)
+
+# Node name -> why the node is rejected, or the pod's score there and what it is allocated.
+Decisions = dict[str, Status | tuple[int, list[AllocationResult]]]
+
+
+def begin(plugin: DynamicResources, pod: PodInfo) -> tuple[CycleState, PodClaims] | Status | None:
+    """The state after PreFilter, or the status with which it ends the cycle; None if there is nothing to filter."""
+    state = CycleState()
+    _, status = plugin.pre_filter(state, pod)
+    return status or (state, state.read("DynamicResources/claims", PodClaims))
+
+
+def by_node(plugin: DynamicResources, table: NodeTable, pod: PodInfo) -> Decisions | str:
+    """The decisions of the per-node form; or the message of the first fault."""
+    begun = begin(plugin, pod)
+    assert isinstance(begun, tuple)
+    state, cycle = begun
+    found: Decisions = {}
+    for node in table:
+        status = plugin.filter(state, pod, node)
+        if status is not None and not status.is_rejected:
+            return running("Filter", plugin, status).message
+        found[node.name] = status or (
+            plugin.score(state, pod, node)[0],
+            without_share_ids(cycle.by_node[node.name].results),
+        )
+    return found
+
+
+def by_table(plugin: DynamicResources, table: NodeTable, pod: PodInfo) -> Decisions | str:
+    """The decisions of the table form, with what Reserve would allocate on each node."""
+    begun = begin(plugin, pod)
+    assert isinstance(begun, tuple)
+    state, cycle = begun
+    verdicts = Verdicts()
+    verdicts.reset(table.columns)
+    try:
+        plugin.filter_table(state, pod, table, verdicts, CODE)
+    except CycleFault as fault:
+        return fault.status.message
+    scores = Scores()
+    scores.reset(table.columns)
+    plugin.score_table(state, pod, table, verdicts, scores)
+    found: Decisions = {}
+    for node in table:
+        if verdicts.code(node.row) != FEASIBLE:
+            assert verdicts.code(node.row) == CODE
+            found[node.name] = plugin.explain(state, pod, verdicts.detail(node.row))
+            continue
+        assert cycle.is_counted or node.name in cycle.by_node
+        score = scores.raw(node.row)
+        assert plugin.score(state, pod, node) == (score, None)
+        assert plugin.reserve(state, pod, node.name) is None
+        found[node.name] = score, without_share_ids(cycle.by_node[node.name].results)
+        for _, each in cycle.unallocated():
+            plugin._devices.end_allocation(each.metadata.uid, for_all=True)
+    return found
+
+
+def without_share_ids(results: Sequence[AllocationResult]) -> list[AllocationResult]:
+    """Share ids are random."""
+    return [
+        replace(
+            each,
+            devices=replace(
+                each.devices, results=[replace(result, share_id=None) for result in each.devices.results or ()]
+            ),
+        )
+        for each in results
+    ]
+
+
+def check(cluster: GeneratedCluster, claims: Sequence[ResourceClaim]) -> None:
+    """Compare the forms for a new pod with these claims."""
+    pod = pod_with(*cluster.put_claims(claims))
+    if not isinstance(begin(cluster.plugin, pod), tuple):
+        return
+    expected = by_node(cluster.plugin, cluster.cache.table, pod)
+    if isinstance(expected, str) and TIMED_OUT in expected:  # counts may tell what a search does not find out in time
+        return
+    found = by_table(cluster.plugin, cluster.cache.table, pod)
+    assert found == expected
+
+
+def check_while_changing(cluster: GeneratedCluster, pods: Sequence[Sequence[ResourceClaim]]) -> None:
+    for _ in range(4):
+        for claims in pods:
+            check(cluster, claims)
+            cluster.change()
+    fresh = cluster.new_plugin()._free
+    kept = cluster.plugin._free
+    queries = list(kept._queries)
+    for one, other in zip(kept.refresh(queries), fresh.refresh(queries), strict=True):
+        for node in cluster.cache.table:
+            row = node.row
+            assert (one.certain(row), one.most(row)) == (other.certain(row), other.most(row))
+            assert (row in one.doubtful, row in one.unknown) == (row in other.doubtful, row in other.unknown)
+        for number in (1, 2, 3, 5):
+            assert one.too_few(number) == other.too_few(number)
+            assert one.in_doubt(number) == other.in_doubt(number)
+
+
+@given(seeds, releases)
+@settings(max_examples=60, deadline=None)
+def test_both_forms_agree_on_exotic_devices_while_they_change(seed: int, release: object) -> None:
+    check_while_changing(*exotic_cluster(seed, release))  # type: ignore[arg-type]
+
+
+@given(seeds, releases, st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_both_forms_agree_on_plain_devices_while_they_change(seed: int, release: object, with_counters: bool) -> None:
+    check_while_changing(*plain_cluster(seed, release, with_counters=with_counters))  # type: ignore[arg-type]
+
+
+# --- where the search is asked ------------------------------------------------------------------------------------
+
+
+class Searched(Bench):
+    """Counts the nodes on which the table form asks the search."""
+
+    def rows(self, pod: PodInfo) -> list[str]:
+        begun = begin(self.plugin, pod)
+        assert isinstance(begun, tuple)
+        state, cycle = begun
+        verdicts = Verdicts()
+        verdicts.reset(self.cache.table.columns)
+        self.plugin.filter_table(state, pod, self.cache.table, verdicts, CODE)
+        return sorted(cycle.by_node)
+
+
+def test_numbers_of_plain_devices_need_no_search() -> None:
+    bench = Searched(NEW, nodes=3, gpus=2)
+    bench.add(claim("c", request("req", 2)))
+    assert bench.rows(pod_with("c")) == []
+    bench.add(claim("d", request("req", 1, tolerations=[])))
+    bench.add(claim("e", request("req", 1, "name=x")))  # a selector that fails: the search reports it
+    with pytest.raises(CycleFault, match="no such key: name"):
+        bench.rows(pod_with("e"))
+
+
+def test_constraints_alternatives_and_all_are_left_to_the_search_where_enough_devices_are_free() -> None:
+    bench = Searched(NEW, nodes=3, gpus=2)
+    bench.add(claim("taken", allocation=allocation("n1/g0")))
+    constrained = claim("c", request("req", 2))
+    spec = DeviceClaim(constrained.spec.devices.requests, [DeviceConstraint(distinct_attribute="x/y")])
+    bench.add(replace(constrained, spec=ResourceClaimSpec(spec)))
+    bench.add(claim("d", first_available("r", alternative("a", 3), alternative("b", 1))))
+    bench.add(claim("f", first_available("r", alternative("a", 1), alternative("b", 2))))
+    bench.add(claim("e", request_all()))
+    assert bench.rows(pod_with("c")) == []  # no device has the attribute
+    assert bench.rows(pod_with("d")) == []
+    assert bench.rows(pod_with("d", "f")) == ["n0", "n2"]
+    assert bench.rows(pod_with("e")) == ["n0", "n2"]
+
+
+def test_a_selector_is_evaluated_on_so_many_devices_at_a_time_and_the_search_asked_until_then() -> None:
+    bench = Searched(NEW, nodes=4, gpus=0)
+    for index in range(4):
+        bench.publish(f"n{index}", 1)
+    bench.plugin._free._max_evaluations, bench.plugin._free._evaluations_per_node = 2, 0
+    bench.devices.set_class(replace(bench.devices.classes["gpu"]))
+    bench.add(claim("c", request("req", 1, "name=x")))
+    query_columns = bench.plugin._free
+    with pytest.raises(CycleFault):
+        bench.rows(pod_with("c"))
+    (counts,) = query_columns._queries.values()
+    assert len(counts.pending) == 2
+    with pytest.raises(CycleFault):
+        bench.rows(pod_with("c"))
+    assert not counts.pending
+
+
+def test_reserve_allocates_what_the_search_would_have_chosen_at_filter() -> None:
+    bench = Bench(NEW, nodes=2, gpus=3)
+    bench.add(claim("taken", allocation=allocation("n1/g0")))
+    bench.add(claim("c", request("req", 2)))
+    pod = pod_with("c")
+    found = by_table(bench.plugin, bench.cache.table, pod)
+    assert found == by_node(bench.plugin, bench.cache.table, pod)
+    assert isinstance(found, dict)
+    assert isinstance(found["n1"], tuple)
+    _, chosen = found["n1"]
+    assert [each.device for each in chosen[0].devices.results or ()] == ["g1", "g2"]
+
+
+def test_a_node_that_is_gone_at_reserve_is_an_error() -> None:
+    bench = Bench(NEW)
+    bench.add(claim("c"))
+    pod = pod_with("c")
+    begun = begin(bench.plugin, pod)
+    assert isinstance(begun, tuple)
+    state, _ = begun
+    verdicts = Verdicts()
+    verdicts.reset(bench.cache.table.columns)
+    bench.plugin.filter_table(state, pod, bench.cache.table, verdicts, CODE)
+    bench.cache.remove_node("n0")
+    status = bench.plugin.reserve(state, pod, "n0")
+    assert status is not None
+    assert status.message == 'node "n0" not found'
