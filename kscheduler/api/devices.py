@@ -17,10 +17,11 @@ from kscheduler.api.objects import (
     ObjectMeta,
     QuantityMap,
     RawQuantity,
+    Taint,
     Toleration,
 )
 
-EXACT_COUNT, ALL = "ExactCount", "All"  # allocation modes; "" means ExactCount
+EXACT_COUNT, ALL = "ExactCount", "All"  # allocation modes; the apiserver fills in an absent one
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"  # sources of a configuration
 FINALIZER = "resource.kubernetes.io/delete-protection"  # on claims that are allocated
 EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"  # annotation of claims made by the scheduler
@@ -71,13 +72,15 @@ class CounterSet(APIStruct, frozen=True):
 class DeviceCounterConsumption(APIStruct, frozen=True):
     counter_set: str = ""
     counters: dict[str, Counter] | None = None
+    compatibility_groups: list[str] | None = None
 
 
-class DeviceTaint(APIStruct, frozen=True):
-    key: str = ""
-    value: str = ""
-    effect: str = ""
+class DeviceTaint(Taint, frozen=True):
     time_added: str | None = None
+
+
+class DeviceToleration(Toleration, frozen=True):
+    toleration_seconds: int | None = None
 
 
 class Device(APIStruct, frozen=True):
@@ -178,8 +181,9 @@ class ExactDeviceRequest(APIStruct, frozen=True):
     allocation_mode: str = ""
     count: int = 0
     admin_access: bool | None = None
-    tolerations: list[Toleration] | None = None
+    tolerations: list[DeviceToleration] | None = None
     capacity: CapacityRequirements | None = None
+    derived_attributes: list[msgspec.Raw] | None = None
 
 
 class DeviceSubRequest(APIStruct, frozen=True):
@@ -190,8 +194,9 @@ class DeviceSubRequest(APIStruct, frozen=True):
     selectors: list[DeviceSelector] | None = None
     allocation_mode: str = ""
     count: int = 0
-    tolerations: list[Toleration] | None = None
+    tolerations: list[DeviceToleration] | None = None
     capacity: CapacityRequirements | None = None
+    derived_attributes: list[msgspec.Raw] | None = None
 
 
 class DeviceRequest(APIStruct, frozen=True):
@@ -229,7 +234,7 @@ class DeviceRequestAllocationResult(APIStruct, frozen=True):
     pool: str = ""
     device: str = ""
     admin_access: bool | None = None
-    tolerations: list[Toleration] | None = None
+    tolerations: list[DeviceToleration] | None = None
     binding_conditions: list[str] | None = None
     binding_failure_conditions: list[str] | None = None
     share_id: str | None = msgspec.field(default=None, name="shareID")

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from kscheduler.config.device_rules import DEVICE_RULES_1_36, DEVICE_RULES_1_37, DeviceRules
 from kscheduler.config.feature_gates import FEATURES_1_36, FEATURES_1_37, FeatureGate
 from kscheduler.errors import ConfigError
 
@@ -21,6 +22,9 @@ class Release:
     version: str  # such as "1.36"
     features: tuple[FeatureGate, ...]  # sorted by name
     plugins: tuple[tuple[str, int], ...]  # the default profile's multiPoint: (name, weight), 0 if it does not score
+    # Dynamic resource allocation: differences that no gate controls.
+    devices: DeviceRules = DEVICE_RULES_1_37  # how devices are allocated
+    empty_taint_selector_matches: bool = False  # a DeviceTaintRule without a selector applies to all devices
 
     def has(self, gate: str) -> bool:
         """Return whether a feature gate is on. A gate that the release does not have is off."""
@@ -36,6 +40,8 @@ class Release:
 RELEASE_1_36 = Release(
     version="1.36",
     features=FEATURES_1_36,
+    devices=DEVICE_RULES_1_36,
+    empty_taint_selector_matches=True,
     plugins=(
         ("SchedulingGates", 0),
         ("PrioritySort", 0),

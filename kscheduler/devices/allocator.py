@@ -1,0 +1,177 @@
+"""Allocates devices to the claims of a pod on one node, as kube-scheduler's structured allocator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kscheduler.api.devices import AllocationResult, DeviceClass, DeviceRequest, ResourceClaim, ResourceSlice
+from kscheduler.api.objects import Node
+from kscheduler.config.releases import Release
+from kscheduler.devices.allocated import AllocatedState
+from kscheduler.devices.capacity import CapacityRules
+from kscheduler.devices.constraints import Constraint, compile_constraint
+from kscheduler.devices.counters import AvailableCounters
+from kscheduler.devices.errors import AllocationError, PoolError, SearchStopped
+from kscheduler.devices.requests import Requests, Variant, show_claim
+from kscheduler.devices.results import make_allocation
+from kscheduler.devices.search import MAX_RESULTS, ClaimWants, Features, Search, Want
+from kscheduler.devices.selection import Selectors
+from kscheduler.devices.slice_index import NodePools, SliceIndex
+from kscheduler.devices.slices import DeviceRecord
+
+__all__ = ["AllocationError", "Allocator", "PoolError", "SearchStopped"]
+
+
+def _never() -> bool:
+    return False
+
+
+class Allocator:
+    """Allocates in one scheduling cycle, with the devices as they are at its begin; it can be asked about many nodes.
+
+    `slices`: as published, with the taints of DeviceTaintRules. An index of them that is kept from cycle to cycle saves
+    reading them again. `steps` counts the calls of the search's innermost function, as kube-scheduler's GetStats.
+    """
+
+    def __init__(
+        self,
+        release: Release,
+        state: AllocatedState,
+        classes: Mapping[str, DeviceClass],
+        slices: Sequence[ResourceSlice] | SliceIndex,
+        selectors: Selectors,
+        *,
+        draw_share_id: Callable[[], str],
+    ) -> None:
+        self.steps = 0
+        self._rules = release.devices
+        self._state = state
+        self._index = slices if isinstance(slices, SliceIndex) else SliceIndex(release, slices)
+        self._selectors = selectors
+        self._draw_share_id = draw_share_id
+        self._requests = Requests(release, classes)
+        self._available = AvailableCounters(state, by_pool_name=release.devices.counters_by_pool_name)
+        self._capacity_rules = CapacityRules.of(release.devices, fractional=release.has("DRAFractionalCapacityRange"))
+        self._features = Features(
+            consumable_capacity=release.has("DRAConsumableCapacity"),
+            partitionable_devices=release.has("DRAPartitionableDevices"),
+            taints=release.has("DRADeviceTaints"),
+            binding_conditions=(
+                release.has("DRADeviceBindingConditions") and release.has("DRAResourceClaimDeviceStatus")
+            ),
+        )
+        # What is the same for all nodes: (id of a claim, index of a request, of an alternative) -> (claim, variant).
+        self._variants: dict[tuple[int, int, int], tuple[ResourceClaim, Variant]] = {}
+
+    def allocate(
+        self, node: Node, claims: Sequence[ResourceClaim], *, should_stop: Callable[[], bool] = _never
+    ) -> list[AllocationResult] | None:
+        """Return an allocation for each claim, or None if they cannot be allocated together on the node.
+
+        Raises AllocationError if that is an error whichever the node, PoolError if the node's pools are at fault.
+        `should_stop` is asked often; the search ends with SearchStopped when it returns True.
+        """
+        pools = self._index.pools_of(node)
+        search = Search(
+            node=node,
+            pools=pools,
+            state=self._state,
+            available=self._available,
+            selectors=self._selectors,
+            rules=self._rules,
+            capacity_rules=self._capacity_rules,
+            features=self._features,
+            draw_share_id=self._draw_share_id,
+            should_stop=should_stop,
+        )
+        wants = [self._want(claim, pools, search) for claim in claims]
+        try:
+            is_solved = search.run(wants)
+        finally:
+            self.steps += search.steps
+        if not is_solved:
+            if pools.has_invalid:
+                raise PoolError("invalid resource pools were encountered")
+            return None
+        return self._make_allocations(node, claims, wants, search)
+
+    # --- what is wanted -----------------------------------------------------------------------------------------
+
+    def _want(self, claim: ResourceClaim, pools: NodePools, search: Search) -> ClaimWants:
+        requests: list[list[Want]] = []
+        least = 0  # number of devices that the claim needs at least
+        for i, request in enumerate(claim.spec.devices.requests or ()):
+            self._requests.check(claim, request)
+            wants = [
+                self._want_variant(self._variant(claim, i, request, j), pools, search)
+                for j in range(len(request.first_available or (None,)))
+            ]
+            added = min(want.count for want in wants)
+            if not self._rules.limit_counts_whole_claims and added > MAX_RESULTS - least:
+                raise AllocationError(
+                    f"claim {show_claim(claim)}, request {request.name}: adding {added} devices exceeds the claim "
+                    f"limit of {MAX_RESULTS}, with {least} already accounted for"
+                )
+            least += added
+            requests.append(wants)
+        if least > MAX_RESULTS:
+            raise AllocationError(
+                f"claim {show_claim(claim)}: number of requested devices {least} exceeds the claim limit "
+                f"of {MAX_RESULTS}"
+            )
+        return ClaimWants(requests, self._constraints_of(claim))
+
+    def _variant(self, claim: ResourceClaim, index: int, request: DeviceRequest, alternative: int) -> Variant:
+        """Prepare a request, or one of its alternatives, once for all nodes."""
+        key = id(claim), index, alternative
+        known = self._variants.get(key)
+        if known is None:
+            chosen = request.first_available[alternative] if request.first_available else None
+            known = self._variants[key] = claim, self._requests.prepare(claim, request, chosen)
+        return known[1]
+
+    def _want_variant(self, variant: Variant, pools: NodePools, search: Search) -> Want:
+        if not variant.wants_all:
+            return Want(variant, variant.count)
+        devices: list[DeviceRecord] = []
+        for pool in pools.pools:
+            if not pool.is_usable:
+                problem = "being updated" if pool.is_incomplete else "invalid"
+                raise AllocationError(
+                    f"{variant.place}: asks for all devices, but resource pool {pool} is currently {problem}"
+                )
+            devices += [
+                device
+                for device in pool.devices
+                if search.is_selectable(variant, device) and search.offers_capacity(variant, device)
+            ]
+        return Want(variant, len(devices), devices)
+
+    def _constraints_of(self, claim: ResourceClaim) -> list[Constraint]:
+        constraints: list[Constraint] = []
+        for i, given in enumerate(claim.spec.devices.constraints or ()):
+            constraint = compile_constraint(given, self._rules)
+            if constraint is None:
+                raise AllocationError(
+                    f"claim {show_claim(claim)}, constraint #{i}: empty constraint (unsupported constraint type?)"
+                )
+            constraints.append(constraint)
+        return constraints
+
+    # --- what was found -----------------------------------------------------------------------------------------
+
+    def _make_allocations(
+        self, node: Node, claims: Sequence[ResourceClaim], wants: Sequence[ClaimWants], search: Search
+    ) -> list[AllocationResult]:
+        alternatives = search.chosen_alternatives()
+        return [
+            make_allocation(
+                claim,
+                search.results[i],
+                [variants[alternatives.get((i, r), 0)].variant for r, variants in enumerate(wants[i].requests)],
+                node.metadata.name,
+                has_binding_conditions=self._features.binding_conditions,
+                repeats_claim_configs=self._rules.repeats_claim_configs,
+            )
+            for i, claim in enumerate(claims)
+        ]

@@ -1,0 +1,204 @@
+"""ResourceSlices in the form that the search reads: parsed once for each object, with what selectors said of devices.
+
+A record belongs to one ResourceSlice object as it was served. Objects are immutable, so what was found out about a
+record's devices holds until the object is replaced, for all nodes and cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kscheduler.api.devices import Device, DeviceAttribute, ResourceSlice
+from kscheduler.api.exact_quantity import QuantityError
+from kscheduler.api.labels import RequiredNodeAffinity, compile_node_selector_term
+from kscheduler.api.objects import Node, NodeSelector
+from kscheduler.devices.allocated import DeviceID
+from kscheduler.devices.amounts import parse_amount
+from kscheduler.devices.capacity import Capacity
+from kscheduler.devices.errors import AllocationError
+from kscheduler.devices.selection import DeviceView
+from kscheduler.devices.taints import preventing_taints
+from kscheduler.errors import DecodeError
+
+PoolID = tuple[str, str]  # driver, pool
+AttributeValue = tuple[str, str | int | bool]  # type, value: equal values of different types differ
+UNKNOWN_VALUE: AttributeValue = ("", "")  # of a type that is not known here
+
+_MAX_EXPRESSIONS = 64  # of which a slice keeps the answers: more than the classes and claims for its devices use
+_UNKNOWN, _NO, _YES = 0, 1, 2  # answers of a selector
+
+_NO_ATTRIBUTES: Mapping[str, DeviceAttribute] = {}
+
+
+class NodeTarget:
+    """The nodes from which a slice or device can be used: one by name, all, those of a selector, or none."""
+
+    __slots__ = ("_affinity", "_selector", "is_all", "node_name")
+
+    def __init__(self, node_name: str | None, is_all: bool | None, selector: NodeSelector | None) -> None:
+        self.node_name = node_name or ""
+        self.is_all = bool(is_all)
+        self._selector = selector
+        self._affinity: RequiredNodeAffinity | None = None
+
+    @property
+    def is_set(self) -> bool:
+        return bool(self.node_name) or self.is_all or self._selector is not None
+
+    def matches(self, node: Node) -> bool:
+        """Return whether the node is one of them. Raises DecodeError for a malformed selector."""
+        if self.node_name:
+            return node.metadata.name == self.node_name
+        if self.is_all:
+            return True
+        if self._selector is None:
+            return False
+        if self._affinity is None:
+            self._affinity = _compile(self._selector)
+        return self._affinity.matches(node.metadata.labels or {}, node.metadata.name)
+
+
+def _compile(selector: NodeSelector) -> RequiredNodeAffinity:
+    try:
+        terms = [
+            compile_node_selector_term(term, f"nodeSelectorTerms[{i}]")
+            for i, term in enumerate(selector.node_selector_terms)
+        ]
+    except DecodeError as error:
+        raise DecodeError(f"failed to parse node selector: {error}") from None
+    return RequiredNodeAffinity((), tuple(terms))
+
+
+class DeviceRecord:
+    """A device. `consumption` is what it takes of its pool's counters: (counter set, counter, amount)."""
+
+    __slots__ = (
+        "allows_multiple",
+        "attributes",
+        "capacity",
+        "consumption",
+        "device",
+        "id",
+        "index",
+        "name",
+        "slice",
+        "taints",
+        "target",
+        "view",
+    )
+
+    def __init__(self, owner: SliceRecord, index: int, device: Device) -> None:
+        self.device = device
+        self.slice = owner
+        self.index = index  # in the slice
+        self.name = device.name
+        self.id: DeviceID = (owner.driver, owner.pool_id[1], device.name)
+        self.attributes = device.attributes or _NO_ATTRIBUTES
+        self.allows_multiple = bool(device.allow_multiple_allocations)
+        self.taints = preventing_taints(device)
+        self.target = (
+            NodeTarget(device.node_name, device.all_nodes, device.node_selector) if owner.is_per_device else None
+        )
+        self.capacity = {name: Capacity.parse(each) for name, each in (device.capacity or {}).items()}
+        self.consumption = tuple(
+            (consumed.counter_set, name, parse_amount(counter.value))
+            for consumed in device.consumes_counters or ()
+            for name, counter in (consumed.counters or {}).items()
+        )
+        self.view = DeviceView(owner.driver, self.attributes, device.capacity or {}, self.allows_multiple)
+
+    def attribute(self, name: str) -> AttributeValue | None:
+        """Look up a fully qualified name (`domain/name`); the driver's domain is that of bare names."""
+        found = self.attributes.get(name)
+        if found is None:
+            domain, slash, bare = name.partition("/")
+            found = self.attributes.get(bare) if slash and domain == self.slice.driver else None
+        return None if found is None else _value_of(found)
+
+    @property
+    def uses_counters(self) -> bool:
+        return bool(self.device.consumes_counters)
+
+    @property
+    def has_binding_conditions(self) -> bool:
+        return bool(self.device.binding_conditions)
+
+
+def _value_of(attribute: DeviceAttribute) -> AttributeValue:
+    if attribute.string is not None:
+        return "string", attribute.string
+    if attribute.int_value is not None:
+        return "int", attribute.int_value
+    if attribute.bool_value is not None:
+        return "bool", attribute.bool_value
+    if attribute.version is not None:
+        return "version", attribute.version
+    return UNKNOWN_VALUE
+
+
+class SliceRecord:
+    """A slice. Its devices are parsed when they are first asked for."""
+
+    __slots__ = (
+        "_answers",
+        "_devices",
+        "driver",
+        "generation",
+        "has_counters",
+        "is_per_device",
+        "name",
+        "node_name",
+        "pool_id",
+        "published",
+        "slice_count",
+        "target",
+        "uses_compatibility_groups",
+    )
+
+    def __init__(self, published: ResourceSlice) -> None:
+        spec = published.spec
+        self.published = published
+        self.name = published.metadata.name
+        self.driver = spec.driver
+        self.pool_id: PoolID = (spec.driver, spec.pool.name)
+        self.generation = spec.pool.generation
+        self.slice_count = spec.pool.resource_slice_count  # of the whole pool
+        self.node_name = spec.node_name or ""
+        self.is_per_device = bool(spec.per_device_node_selection)
+        self.target = NodeTarget(spec.node_name, spec.all_nodes, spec.node_selector)
+        self.has_counters = bool(spec.shared_counters)
+        self.uses_compatibility_groups = any(
+            consumed.compatibility_groups
+            for device in spec.devices or ()
+            if device.consumes_counters
+            for consumed in device.consumes_counters
+        )
+        self._devices: tuple[DeviceRecord, ...] | None = None
+        self._answers: dict[str, bytearray] = {}  # expression -> for each device, what it said
+
+    @property
+    def devices(self) -> Sequence[DeviceRecord]:
+        """The devices in the order of the slice. Raises AllocationError if an amount is no quantity."""
+        if self._devices is None:
+            self._devices = tuple(self._parse(i, device) for i, device in enumerate(self.published.spec.devices or ()))
+        return self._devices
+
+    def _parse(self, index: int, device: Device) -> DeviceRecord:
+        try:
+            return DeviceRecord(self, index, device)
+        except QuantityError as error:
+            raise AllocationError(f"ResourceSlice {self.name}, device {device.name}: {error}") from None
+
+    def answer(self, expression: str, device: DeviceRecord) -> bool | None:
+        """Return what a selector said of one of the slice's devices, or None if it has not been asked."""
+        answers = self._answers.get(expression)
+        answer = _UNKNOWN if answers is None else answers[device.index]
+        return None if answer == _UNKNOWN else answer == _YES
+
+    def keep_answer(self, expression: str, device: DeviceRecord, answer: bool) -> None:
+        answers = self._answers.get(expression)
+        if answers is None:
+            if len(self._answers) >= _MAX_EXPRESSIONS:
+                del self._answers[next(iter(self._answers))]
+            answers = self._answers[expression] = bytearray(len(self.devices))
+        answers[device.index] = _YES if answer else _NO
