@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 from kscheduler.cel.selectors import Selectors
-from kscheduler.devices.allocated import AllocatedState
-from kscheduler.devices.allocator import Allocator
 
-from kscheduler.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from kscheduler.api.devices import DeviceClass, DeviceRequestAllocationResult, ResourceClaim, ResourceSlice
 from kscheduler.api.objects import Node
 from kscheduler.config.releases import DEFAULT_RELEASE
+from kscheduler.devices.allocated import AllocatedState
+from kscheduler.devices.allocator import Allocator
+from kscheduler.devices.slice_index import SliceIndex
 from kscheduler.testing.controlplane import HarnessError
 from perf.workloads.object_template import Object
 
@@ -61,9 +62,9 @@ def allocations(
     `claims`: all claims, whose devices are in use. The nodes are tried in a drawn order, the same in each run.
     """
     draw = random.Random(SEED)
-    state = AllocatedState.of(msgspec.convert(list(claims), list[ResourceClaim]))
+    state = AllocatedState.of(_results(msgspec.convert(list(claims), list[ResourceClaim])), DEFAULT_RELEASE)
     known = {each.metadata.name: each for each in msgspec.convert(list(classes), list[DeviceClass])}
-    published = msgspec.convert(list(slices), list[ResourceSlice])
+    index = SliceIndex(DEFAULT_RELEASE, msgspec.convert(list(slices), list[ResourceSlice]))
     candidates = msgspec.convert(list(nodes), list[Node])
     selectors, shares = Selectors(), itertools.count(1)
     for claim in chosen:
@@ -74,7 +75,7 @@ def allocations(
             DEFAULT_RELEASE,
             state,
             known,
-            published,
+            index,
             selectors,
             draw_share_id=lambda: f"00000000-0000-4000-8000-{next(shares):012x}",
         )
@@ -84,5 +85,13 @@ def allocations(
                 break
         else:
             raise HarnessError(f"claim {wanted.key} cannot be allocated on any of {len(candidates)} nodes")
-        state.add(results[0])
+        for result in results[0].devices.results or ():
+            state.add(result, DEFAULT_RELEASE)
         yield {**claim, "status": {"allocation": msgspec.to_builtins(results[0])}}
+
+
+def _results(claims: Sequence[ResourceClaim]) -> Iterator[DeviceRequestAllocationResult]:
+    """Return all devices that are allocated to these claims."""
+    for claim in claims:
+        if claim.status.allocation is not None:
+            yield from claim.status.allocation.devices.results or ()
