@@ -7,10 +7,10 @@ import random
 from collections.abc import Iterator, Sequence
 
 import msgspec
-from kscheduler.cel.selectors import Selectors
 
 from kscheduler.api.devices import DeviceClass, DeviceRequestAllocationResult, ResourceClaim, ResourceSlice
 from kscheduler.api.objects import Node
+from kscheduler.cel.selectors import Selectors
 from kscheduler.config.releases import DEFAULT_RELEASE
 from kscheduler.devices.allocated import AllocatedState
 from kscheduler.devices.allocator import Allocator
