@@ -13,6 +13,7 @@ from kscheduler.cache.cache import Cache
 from kscheduler.client.times import micro_time
 from kscheduler.clock import Clock
 from kscheduler.config.releases import Release
+from kscheduler.explain.claims import ClaimExplainer
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.documents import decision_document
 from kscheduler.explain.options import DEFAULT_TOP_NODES
@@ -24,6 +25,8 @@ from kscheduler.queue.pod_info import Pool, QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 
 Document = dict[str, Any]
+# States of pods without a node that this scheduler is to place.
+_PENDING = frozenset(pool.value for pool in Pool) | {"unobserved"}
 
 
 class Leadership(NamedTuple):
@@ -44,6 +47,7 @@ class Explainer:
         cache: Cache,
         profiles: Mapping[str, Framework],
         *,
+        claims: ClaimExplainer,
         clock: Clock,
         current_pod: Callable[[str], Pod | None],
         leadership: Callable[[], Leadership],
@@ -58,6 +62,7 @@ class Explainer:
         self._decisions = decisions
         self._queue = queue
         self._cache = cache
+        self._claims = claims
         self._clock = clock
         self._current_pod = current_pod
         self._leadership = leadership
@@ -85,6 +90,7 @@ class Explainer:
             "replica": self.replica(),
             "waitsForPermitOf": [] if uid is None else list(self._waits_for(uid)),
             "queue": None if queued is None else self._queue_document(queued),
+            "claims": self._claims.explain(pod, self._cache.table) if pod is not None and state in _PENDING else None,
             "decisions": [
                 decision_document(record, self._wall, top_nodes=top_nodes, all_nodes=all_nodes and record is records[0])
                 for record in records

@@ -174,6 +174,7 @@ def explanation(name: str, state: str, decisions: list[dict[str, Any]], **fields
         "replica": {**REPLICA, "startedAt": "2023-11-14T20:13:20.000000Z"},
         "waitsForPermitOf": [],
         "queue": queue,
+        "claims": None,
         "decisions": decisions,
         "record": {"decisions": 10, "bytes": 5000, "evicted": 0},
     }
