@@ -18,9 +18,9 @@ from kscheduler.api.objects import Pod
 from kscheduler.config.releases import Release
 from kscheduler.devices.shortfall import Shortfall, ShortfallFinder
 from kscheduler.errors import DecodeError
+from kscheduler.framework.device_selectors import make_selectors
 from kscheduler.framework.plugins.dynamicresources.claims import NotReady, check_requests, find_claims
 from kscheduler.framework.plugins.dynamicresources.extended_resources import is_backable, new_claim, requests_for
-from kscheduler.framework.plugins.dynamicresources.selectors import make_selectors
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo

@@ -18,7 +18,7 @@ from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.documents import decision_document
 from kscheduler.explain.options import DEFAULT_TOP_NODES
 from kscheduler.explain.record import DecisionRecord, Outcome
-from kscheduler.framework.events import EventResource, Registration, action_label, complete_registrations
+from kscheduler.framework.events import Action, EventResource, Registration, action_label, complete_registrations
 from kscheduler.framework.runtime import Framework
 from kscheduler.queue.backoff_queue import WINDOW_S, is_backing_off
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
@@ -216,8 +216,15 @@ def _event_document(registered: Registration) -> Document:
     """Describe a registered cluster event; `narrowed` if a queueing hint may still skip the event for a pod."""
     event = registered.event
     resource = event.resource.value if isinstance(event.resource, EventResource) else event.resource
-    actions = action_label(event.action).split("|")
-    return {"resource": resource, "actions": actions, "narrowed": registered.hint is not None}
+    return {"resource": resource, "actions": _actions(event.action), "narrowed": registered.hint is not None}
+
+
+def _actions(action: Action) -> list[str]:
+    """Return the actions of an event; all updates together are one, as is any action at all."""
+    if action is Action.ALL or Action.UPDATE not in action:
+        return action_label(action).split("|")
+    others = action & ~Action.UPDATE
+    return [*(action_label(others).split("|") if others else ()), action_label(Action.UPDATE)]
 
 
 def _pod_document(key: str, pod: Pod | None, uid: str | None) -> Document:

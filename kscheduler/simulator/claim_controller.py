@@ -49,9 +49,8 @@ class ClaimController:
     def _claim_changed(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
         if before is not None:
             for uid in _users(before):
-                keys = self._used[uid]
-                del keys[before.key]
-                if not keys:
+                self._used[uid].pop(before.key, None)
+                if not self._used[uid]:
                     del self._used[uid]
         if after is not None:
             for uid in _users(after):

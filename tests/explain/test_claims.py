@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import msgspec
@@ -97,6 +98,8 @@ async def test_a_claim_that_is_not_there_and_a_class_that_is_not_there() -> None
         made.add_pod(gpu_pod("q", "unclassed"))
         await made.sleep(5.0)
         waits = [explained(explainer, name) for name in ("p", "q")]
+        for name in ("p", "q"):
+            made.cluster.delete_pod(f"default/{name}")
     assert [each["claims"]["waitsFor"] for each in waits] == [
         'could not find ResourceClaim "default/absent"',
         "request gpu: device class none does not exist",
@@ -128,8 +131,8 @@ async def test_an_answer_takes_no_longer_than_its_limit(monkeypatch: pytest.Monk
         made.add_pod(gpu_pod("p", templates=("many",)))
         await made.sleep(5.0)
         scheduler, pod = made.scheduler, made.cluster.pods["default/p"]
-        seconds = iter(range(0, 1000))
-        explainer = ClaimExplainer(scheduler.devices, scheduler.release, lambda: next(seconds) * claims.MAX_SECONDS / 3)
+        moments, step = itertools.count(), claims.MAX_SECONDS / 3
+        explainer = ClaimExplainer(scheduler.devices, scheduler.release, lambda: next(moments) * step)
         hasty = explainer.explain(pod, scheduler.cache.table)
         monkeypatch.setattr(claims, "MAX_NODES", 5)
         monkeypatch.setattr(claims, "MAX_SECONDS", 1000.0)

@@ -12,11 +12,13 @@ from kscheduler.api.devices import (
     FINALIZER,
     POD_CLAIM_NAME,
     AllocationResult,
+    DeviceObject,
     ResourceClaim,
     ResourceClaimConsumerReference,
 )
 from kscheduler.api.objects import OwnerReference, Pod
 from kscheduler.client.protocol import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from kscheduler.errors import Conflict, NotFound
 from kscheduler.simulator.claim_controller import ClaimController
 from kscheduler.simulator.claims_at_start import claims_at_start
 from kscheduler.simulator.cluster import Cluster
@@ -71,7 +73,7 @@ class Bench:
 @pytest.fixture
 def bench() -> Bench:
     found = Bench()
-    found.cluster.create_object(template(TEMPLATE, request()))
+    found.cluster.create_object(template(TEMPLATE, request("req", 0)))
     return found
 
 
@@ -93,6 +95,10 @@ def test_a_claim_is_made_for_each_entry_with_a_template_and_named_in_the_pods_st
         metadata = made[name].metadata
         assert metadata.annotations == {POD_CLAIM_NAME: entry}
         assert [(each.uid, each.controller) for each in metadata.owner_references or ()] == [(pod.metadata.uid, True)]
+        # With the apiserver's defaults.
+        exactly = (made[name].spec.devices.requests or [])[0].exactly
+        assert exactly is not None
+        assert (exactly.allocation_mode, exactly.count) == ("ExactCount", 1)
 
 
 def test_a_pod_waits_for_a_template_that_comes_later(bench: Bench) -> None:
@@ -183,6 +189,9 @@ def test_nothing_follows_pods_before_there_is_a_claim_or_a_template(monkeypatch:
     assert len(bench.cluster.store(PODS).objects) == 9
 
 
+# --- lists ---
+
+
 def reserved_by(claim: ResourceClaim, *uids: str) -> ResourceClaim:
     reserved = [ResourceClaimConsumerReference(resource="pods", name=uid, uid=uid) for uid in uids]
     return replace(claim, status=replace(claim.status, allocation=AllocationResult(), reserved_for=reserved))
@@ -191,7 +200,7 @@ def reserved_by(claim: ResourceClaim, *uids: str) -> ResourceClaim:
 def test_claims_at_the_start_hold_nothing_for_pods_that_are_not_there() -> None:
     here = replace(make_pod("p").obj(), metadata=replace(make_pod("p").obj().metadata, uid="1"))
     gone = replace(here, metadata=replace(here.metadata, name="q", uid="2"))
-    given = [
+    given: list[DeviceObject] = [
         template(TEMPLATE, request()),
         reserved_by(owned("mine", here, "gpu"), "1"),
         reserved_by(owned("theirs", gone, "gpu"), "2"),
@@ -206,3 +215,36 @@ def test_claims_at_the_start_hold_nothing_for_pods_that_are_not_there() -> None:
     assert isinstance(released, ResourceClaim)
     assert both == reserved_by(named_claim("both"), "1")
     assert released == named_claim("released")
+
+
+# --- the apiserver ------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_with_finalizers_stays_until_the_last_is_taken_away(bench: Bench) -> None:
+    cluster = bench.cluster
+    claim = cluster.create_object(named_claim("c"))
+    cluster.patch_object(
+        RESOURCE_CLAIMS, claim.key, claim.metadata.resource_version, {"metadata": {"finalizers": [FINALIZER]}}
+    )
+    cluster.delete_claim(claim.key)
+    left = bench.claims[claim.key]
+    assert left.metadata.deletion_timestamp is not None
+    cluster.delete_claim(claim.key)
+    assert bench.claims[claim.key] == left
+    cluster.patch_object(RESOURCE_CLAIMS, claim.key, left.metadata.resource_version, {"metadata": {"finalizers": None}})
+    assert not bench.claims
+    with pytest.raises(NotFound):
+        cluster.delete_claim(claim.key)
+
+
+def test_a_reservation_is_released_by_uid(bench: Bench) -> None:
+    bench.cluster.create_object(named_claim("c"))
+    first, second = bench.add(gpu_pod("first", "c")), bench.add(gpu_pod("second", "c"))
+    bench.reserve(bench.only_claim(), first, second)
+    claim = bench.claims["default/c"]
+    with pytest.raises(Conflict, match="UID in precondition: other"):
+        bench.cluster.release_claim(claim.key, "other", first.metadata.uid)
+    released = bench.cluster.release_claim(claim.key, claim.metadata.uid, first.metadata.uid)
+    assert [each.uid for each in released.status.reserved_for or ()] == [second.metadata.uid]
+    again = bench.cluster.release_claim(claim.key, claim.metadata.uid, first.metadata.uid)
+    assert again == released

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.api.devices import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
+from kscheduler.api.objects import QuantityMap
 from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.devices.allocated import AllocatedState
 from kscheduler.snapshot.device_use import DeviceUse
@@ -14,7 +15,7 @@ SIZES = ("1Gi", "500M", "3")
 
 
 def result(device: str, share: str | None, size: str | None, *, admin: bool = False) -> DeviceRequestAllocationResult:
-    capacity = {"memory": size} if size is not None and share is not None else None
+    capacity: QuantityMap | None = {"memory": size} if size is not None and share is not None else None
     return DeviceRequestAllocationResult(
         "r", "d", "p", device, admin_access=admin or None, share_id=share, consumed_capacity=capacity
     )

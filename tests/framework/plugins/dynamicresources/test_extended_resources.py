@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from kscheduler.api.devices import EXTENDED_RESOURCE_CLAIM, FINALIZER, ResourceClaim
-from kscheduler.api.objects import Container, Pod, PodSpec, ResourceRequirements
+from kscheduler.api.objects import Container, Pod, PodSpec, QuantityMap, ResourceRequirements
 from kscheduler.config.releases import Release
 from kscheduler.errors import APIError, Conflict
 from kscheduler.framework.class_draft import ClassDraft, Source
@@ -28,8 +28,8 @@ KEY = f"default/{NAME}"
 
 
 def container(name: str, gpus: int = 0, nics: int = 0, *, sidecar: bool = False) -> Container:
-    wanted = {"cpu": "1", GPU: str(gpus), NIC: nics}
-    requests = {name: amount for name, amount in wanted.items() if amount not in ("0", 0)}
+    wanted = {"cpu": 1, GPU: gpus, NIC: nics}
+    requests: QuantityMap = {name: str(amount) for name, amount in wanted.items() if amount}
     return Container(name, resources=ResourceRequirements(requests), restart_policy="Always" if sidecar else None)
 
 
