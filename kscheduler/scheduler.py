@@ -41,6 +41,7 @@ from kscheduler.cycle.schedule_batch import ScheduleBatch
 from kscheduler.cycle.schedule_one import ScheduleOne
 from kscheduler.cycle.waiting_pods import WaitingPods
 from kscheduler.explain.annotations import AnnotationLane
+from kscheduler.explain.claims import ClaimExplainer
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions
@@ -505,6 +506,7 @@ class Scheduler:
             self.queue,
             self.cache,
             self.profiles,
+            claims=ClaimExplainer(self.devices, self._release, self._handle.stopwatch),
             clock=self._clock,
             current_pod=self._known_pods.get,
             leadership=leadership,

@@ -319,3 +319,6 @@ class ResourceClaimTemplateSpec(APIStruct, frozen=True):
 
 class ResourceClaimTemplate(NamespacedObject, frozen=True):
     spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
+
+
+DeviceObject = DeviceClass | DeviceTaintRule | ResourceSlice | ResourceClaimTemplate | ResourceClaim

@@ -1,4 +1,4 @@
-"""Reads pods, nodes, storage objects and metric policies from files, as kubectl prints them.
+"""Reads pods, nodes, storage, devices with their claims, and metric policies from files, as kubectl prints them.
 
 The file may be YAML (any number of documents) or JSON, with or without lists, such as the output of `kubectl get
 nodes,pods -A -o json`. Objects of other kinds are counted and left out. Everything but a policy's spec is checked, and
@@ -15,6 +15,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kscheduler.api.decode import check_pod, convert_object, key_of
+from kscheduler.api.devices import (
+    DeviceClass,
+    DeviceObject,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
 from kscheduler.api.objects import MetricPolicyObject, Node, Pod, PolicyObject, TASPolicyObject
 from kscheduler.api.resources import node_allocatable
 from kscheduler.api.storage import (
@@ -36,7 +44,7 @@ from kscheduler.input.yaml_documents import read_yaml
 T = TypeVar("T")
 
 
-_V1, _STORAGE_V1 = "v1", "storage.k8s.io/v1"
+_V1, _STORAGE_V1, _RESOURCE_V1 = "v1", "storage.k8s.io/v1", "resource.k8s.io/v1"
 _STORAGE: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struct
     (_V1, "PersistentVolume"): PersistentVolume,
     (_V1, "PersistentVolumeClaim"): PersistentVolumeClaim,
@@ -45,6 +53,13 @@ _STORAGE: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struct
     (_STORAGE_V1, "CSINode"): CSINode,
     (_STORAGE_V1, "CSIStorageCapacity"): CSIStorageCapacity,
     (_STORAGE_V1, "VolumeAttachment"): VolumeAttachment,
+}
+_DEVICES: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struct
+    (_RESOURCE_V1, "DeviceClass"): DeviceClass,
+    (_RESOURCE_V1, "DeviceTaintRule"): DeviceTaintRule,
+    (_RESOURCE_V1, "ResourceSlice"): ResourceSlice,
+    (_RESOURCE_V1, "ResourceClaimTemplate"): ResourceClaimTemplate,
+    (_RESOURCE_V1, "ResourceClaim"): ResourceClaim,
 }
 _POLICIES: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struct; what its spec says is not read here
     ("kscheduler.io/v1alpha1", "MetricPolicy"): MetricPolicyObject,
@@ -59,6 +74,7 @@ class Manifests:
     others_skipped: dict[str, int]  # kind -> how many
     storage: tuple[StorageObject, ...] = ()  # in the order of the file
     policies: tuple[PolicyObject, ...] = ()  # in the order of the file
+    devices: tuple[DeviceObject, ...] = ()  # in the order of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +91,7 @@ def load_manifests(path: str | Path) -> Manifests:
     nodes: list[Node] = []
     storage: list[StorageObject] = []
     policies: list[PolicyObject] = []
+    devices: list[DeviceObject] = []
     others: Counter[str] = Counter()
     for found in _objects(Path(path)):
         if found.api_version == "v1" and found.kind == "Pod":
@@ -83,11 +100,13 @@ def load_manifests(path: str | Path) -> Manifests:
             nodes.append(_read(found, Node, node_allocatable))
         elif (found.api_version, found.kind) in _STORAGE:
             storage.append(_read(found, _STORAGE[found.api_version, found.kind], check_storage))
+        elif (found.api_version, found.kind) in _DEVICES:
+            devices.append(_read(found, _DEVICES[found.api_version, found.kind]))
         elif (found.api_version, found.kind) in _POLICIES:
             policies.append(_read(found, _POLICIES[found.api_version, found.kind]))
         else:
             others[found.kind] += 1
-    return Manifests(tuple(pods), tuple(nodes), dict(others), tuple(storage), tuple(policies))
+    return Manifests(tuple(pods), tuple(nodes), dict(others), tuple(storage), tuple(policies), tuple(devices))
 
 
 def _read(found: _Found, kind: type[T], check: Callable[[T], object] | None = None) -> T:

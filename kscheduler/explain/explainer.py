@@ -13,17 +13,20 @@ from kscheduler.cache.cache import Cache
 from kscheduler.client.times import micro_time
 from kscheduler.clock import Clock
 from kscheduler.config.releases import Release
+from kscheduler.explain.claims import ClaimExplainer
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.documents import decision_document
 from kscheduler.explain.options import DEFAULT_TOP_NODES
 from kscheduler.explain.record import DecisionRecord, Outcome
-from kscheduler.framework.events import EventResource, Registration, action_label, complete_registrations
+from kscheduler.framework.events import Action, EventResource, Registration, action_label, complete_registrations
 from kscheduler.framework.runtime import Framework
 from kscheduler.queue.backoff_queue import WINDOW_S, is_backing_off
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 
 Document = dict[str, Any]
+# States of pods without a node that this scheduler is to place.
+_PENDING = frozenset(pool.value for pool in Pool) | {"unobserved"}
 
 
 class Leadership(NamedTuple):
@@ -44,6 +47,7 @@ class Explainer:
         cache: Cache,
         profiles: Mapping[str, Framework],
         *,
+        claims: ClaimExplainer,
         clock: Clock,
         current_pod: Callable[[str], Pod | None],
         leadership: Callable[[], Leadership],
@@ -58,6 +62,7 @@ class Explainer:
         self._decisions = decisions
         self._queue = queue
         self._cache = cache
+        self._claims = claims
         self._clock = clock
         self._current_pod = current_pod
         self._leadership = leadership
@@ -85,6 +90,7 @@ class Explainer:
             "replica": self.replica(),
             "waitsForPermitOf": [] if uid is None else list(self._waits_for(uid)),
             "queue": None if queued is None else self._queue_document(queued),
+            "claims": self._claims.explain(pod, self._cache.table) if pod is not None and state in _PENDING else None,
             "decisions": [
                 decision_document(record, self._wall, top_nodes=top_nodes, all_nodes=all_nodes and record is records[0])
                 for record in records
@@ -210,8 +216,15 @@ def _event_document(registered: Registration) -> Document:
     """Describe a registered cluster event; `narrowed` if a queueing hint may still skip the event for a pod."""
     event = registered.event
     resource = event.resource.value if isinstance(event.resource, EventResource) else event.resource
-    actions = action_label(event.action).split("|")
-    return {"resource": resource, "actions": actions, "narrowed": registered.hint is not None}
+    return {"resource": resource, "actions": _actions(event.action), "narrowed": registered.hint is not None}
+
+
+def _actions(action: Action) -> list[str]:
+    """Return the actions of an event; all updates together are one, as is any action at all."""
+    if action is Action.ALL or Action.UPDATE not in action:
+        return action_label(action).split("|")
+    others = action & ~Action.UPDATE
+    return [*(action_label(others).split("|") if others else ()), action_label(Action.UPDATE)]
 
 
 def _pod_document(key: str, pod: Pod | None, uid: str | None) -> Document:

@@ -26,6 +26,9 @@ def explanation_text(document: Document) -> str:
     decisions = document["decisions"]
     if decisions:
         lines += ["", *_decision(decisions[0])]
+    claims = document.get("claims")  # absent if an older scheduler answered
+    if claims is not None:
+        lines += ["", *_claims(claims)]
     if document["queue"] is not None:
         lines += ["", *_queue(document["queue"])]
     if len(decisions) > 1:
@@ -125,6 +128,44 @@ def _score(score: Document) -> str:
 def _earlier(decisions: Sequence[Document]) -> Iterator[list[str]]:
     for decision in decisions:
         yield [f"{decision['attempt']}", decision["time"], decision["outcome"], decision["message"] or decision["node"]]
+
+
+# --- claims for devices ---
+
+_REASONS = {  # reason of a finding -> description for users, before its detail
+    "pool": "the resource pool is incomplete or invalid",
+    "no device": "the node has too few devices",
+    "selector": "too few devices match",
+    "capacity": "too few devices have the requested capacity",
+    "taint": "devices have taints that the request does not tolerate",
+    "in use": "the devices that match are in use",
+    "shared": "what the devices share is used up",
+    "together": "there are too few devices for all requests together",
+    "given up": "there are too many combinations of devices to look at",
+    "constraint": "the devices do not meet",
+    "error": "error",
+    "allocated elsewhere": "the claim is allocated on other nodes",
+}
+
+
+def _claims(claims: Document) -> Iterator[str]:
+    if claims["waitsFor"]:
+        yield f"Claims: waits, {claims['waitsFor']}"
+        return
+    plural = "" if claims["nodes"] == 1 else "s"
+    looked_at = f"{_number(claims['nodes'])} node{plural} looked at"
+    yield f"Claims, by the devices at this moment: {looked_at}, {_number(claims['satisfied'])} can satisfy them"
+    yield from _table(map(_finding, claims["findings"]))
+    if claims["findingsLeftOut"]:
+        yield f"  … and {_number(claims['findingsLeftOut'])} rarer reasons"
+
+
+def _finding(finding: Document) -> list[str]:
+    examples = ", ".join(finding["examples"]) + (", …" if finding["nodes"] > len(finding["examples"]) else "")
+    nodes = f"{_number(finding['nodes'])} node{'' if finding['nodes'] == 1 else 's'}:"
+    request = f"request {finding['request']}" if finding["request"] else ""
+    reason = _REASONS[finding["reason"]] + (f": {finding['detail']}" if finding["detail"] else "")
+    return [nodes, finding["claim"] or "all claims", request, examples, reason]
 
 
 # --- the queue ---

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kscheduler.api.objects import Node, Pod, PodSpec
+from kscheduler.api.objects import Node, Pod, PodExtendedResourceClaimStatus, PodSpec
 from kscheduler.api.resources import PODS
 from kscheduler.client.protocol import NODES
 from kscheduler.client.protocol import PODS as POD_RESOURCE
@@ -191,6 +191,8 @@ class Accounting:
             return
         record.bound_s = self.now_s
         record.last_seen = pod
+        if pod.status.extended_resource_claim_status is not None:
+            record.demand = _without_devices(record.demand, pod.status.extended_resource_claim_status)
         self.pending -= 1
         self.running += 1
         self.bound += not record.existing
@@ -338,6 +340,12 @@ class Accounting:
     def duration_s(self) -> float:
         """Return the seconds from the first arrival to the last change."""
         return self.now_s - self.start_s if self.start_s is not None else 0.0
+
+
+def _without_devices(demand: Demand, claimed: PodExtendedResourceClaimStatus) -> Demand:
+    """Return what a pod takes of its node: not the extended resources that it gets as devices of a claim."""
+    names = {each.resource_name for each in claimed.request_mappings or ()}
+    return Demand({name: amount for name, amount in demand.amounts.items() if name not in names})
 
 
 def _matters(before: Pod, after: Pod) -> bool:

@@ -56,6 +56,16 @@ class ClaimController:
             for uid in _users(after):
                 self._used.setdefault(uid, {})[after.key] = None
         self._follow_pods()
+        if before is None and after is not None:
+            self._adopt(after)
+
+    def _adopt(self, claim: ResourceClaim) -> None:
+        """Give the pod of a claim that something else made for it another look, such as one of a record."""
+        owner = _owner(claim)
+        key = "" if owner is None else f"{claim.metadata.namespace}/{owner.name}"
+        if key in self._cluster.pods:
+            self._pods_due[key] = None
+            self._call()
 
     def _template_changed(self, before: ResourceClaimTemplate | None, after: ResourceClaimTemplate | None) -> None:
         self._follow_pods()
@@ -109,19 +119,37 @@ class ClaimController:
         pod = self._cluster.pods.get(pod_key)
         if pod is None or pod.status.phase in FINISHED:
             return
-        made = list(pod.status.resource_claim_statuses or ())
+        stated = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses or ()}
+        made = dict(stated)
         for entry in pod.spec.resource_claims or ():
-            if entry.resource_claim_template_name is None or any(each.name == entry.name for each in made):
+            if entry.resource_claim_template_name is None:
                 continue
-            key = f"{pod.metadata.namespace}/{entry.resource_claim_template_name}"
-            template = self._templates.get(key)
-            if template is None:
-                self._awaited.setdefault(key, {})[pod_key] = None
-                continue
-            claim = self._cluster.create_object(_claim(pod, entry, template))
-            made.append(PodResourceClaimStatus(entry.name, claim.metadata.name))
-        if len(made) > len(pod.status.resource_claim_statuses or ()):
-            self._cluster.update_pod(replace(pod, status=replace(pod.status, resource_claim_statuses=made)))
+            name = self._claim_of(pod, entry, stated.get(entry.name))
+            if name is not None:
+                made[entry.name] = name
+        if made != stated:
+            statuses = [PodResourceClaimStatus(*each) for each in made.items()]
+            self._cluster.update_pod(replace(pod, status=replace(pod.status, resource_claim_statuses=statuses)))
+
+    def _claim_of(self, pod: Pod, entry: PodResourceClaim, stated: str | None) -> str | None:
+        """Return the name of the claim for an entry of the pod's spec, made now if there is none.
+
+        `stated`: its name in the pod's status. Returns None if there is no template to make it from.
+        """
+        namespace = pod.metadata.namespace
+        if stated is not None and f"{namespace}/{stated}" in self._claims:
+            return stated
+        for key in self._used.get(pod.metadata.uid, ()):
+            claim = self._claims[key]
+            if (claim.metadata.annotations or {}).get(POD_CLAIM_NAME) == entry.name and _is_made_for(claim, pod):
+                return claim.metadata.name
+        key = f"{namespace}/{entry.resource_claim_template_name}"
+        template = self._templates.get(key)
+        if template is None:
+            self._awaited.setdefault(key, {})[pod.key] = None
+            return None
+        made: ResourceClaim = self._cluster.create_object(_claim(pod, entry, template))
+        return made.metadata.name
 
     def _release(self, uid: str) -> None:
         for key in list(self._used.get(uid, ())):
@@ -135,14 +163,26 @@ class ClaimController:
             changed = replace(claim, metadata=metadata, status=status)
             if changed != claim:
                 self._cluster.update_object(changed)
-            if any(owner.controller and owner.uid == uid for owner in metadata.owner_references or ()):
+            owner = _owner(claim)
+            if owner is not None and owner.uid == uid and key in self._claims:
                 self._cluster.delete_claim(key)
 
 
 def _users(claim: ResourceClaim) -> set[str]:
     """Return the uids of the pods that the claim is reserved for, and of the one that it was made for."""
-    owners = {owner.uid for owner in claim.metadata.owner_references or () if owner.controller}
-    return owners | {each.uid for each in claim.status.reserved_for or ()}
+    owner = _owner(claim)
+    reserved = {each.uid for each in claim.status.reserved_for or ()}
+    return reserved if owner is None else reserved | {owner.uid}
+
+
+def _owner(claim: ResourceClaim) -> OwnerReference | None:
+    """Return the pod that the claim was made for; None for a claim that somebody made by name."""
+    return next((each for each in claim.metadata.owner_references or () if each.controller), None)
+
+
+def _is_made_for(claim: ResourceClaim, pod: Pod) -> bool:
+    owner = _owner(claim)
+    return owner is not None and owner.uid == pod.metadata.uid
 
 
 def _claim(pod: Pod, entry: PodResourceClaim, template: ResourceClaimTemplate) -> ResourceClaim:

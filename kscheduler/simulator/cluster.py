@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from kscheduler.api.defaults import node_with_defaults
-from kscheduler.api.devices import ClaimMeta, ResourceClaim
+from kscheduler.api.devices import ClaimMeta, DeviceObject, ResourceClaim
 from kscheduler.api.objects import (
     Lease,
     Node,
@@ -452,10 +452,14 @@ def grace_s(pod: Pod) -> int:
     return DEFAULT_GRACE_S if asked is None else asked
 
 
-def in_order_of_use(storage: Iterable[StorageObject]) -> list[StorageObject]:
-    """Sort storage objects so that StorageClasses come before claims, which then get the default class when created."""
-    order = {resource.type: number for number, resource in enumerate(STORAGE)}
-    return sorted(storage, key=lambda item: order[type(item)])
+def in_order_of_use(items: Iterable[StorageObject | DeviceObject]) -> list[StorageObject | DeviceObject]:
+    """Sort storage and devices so that each kind comes after those that it names.
+
+    PersistentVolumeClaims come after StorageClasses, whose default one they get when they are created.
+    """
+    kinds = (*STORAGE, RESOURCE_CLAIM_TEMPLATES, *DEVICES)
+    order = {resource.type: number for number, resource in enumerate(kinds)}
+    return sorted(items, key=lambda item: order[type(item)])
 
 
 def _kept(new: ObjectMeta, current: ObjectMeta) -> ObjectMeta:

@@ -2,7 +2,8 @@
 
 The workload file gives what the flags leave open, and defaults give the rest. Pods of a manifest that have a node
 exist from the start; the others arrive as `--arrival` says, in the order of the file. A trace has its own times.
-Storage objects and policies over live metrics may be in the manifests of nodes or of pods; they exist from the start.
+Storage, devices and claims for them, and policies over live metrics may be in the manifests of nodes or of pods; they
+exist from the start.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from dataclasses import replace
 from typing import TypeVar
 
 from kscheduler.api.defaults import DEFAULT_NAMESPACE
+from kscheduler.api.devices import DeviceObject
 from kscheduler.api.manifest import Manifests, load_manifests
 from kscheduler.api.objects import MetricPolicyObject, Node, Pod, PolicyObject
 from kscheduler.api.storage import StorageObject
 from kscheduler.client.protocol import NODES
 from kscheduler.errors import ConfigError
+from kscheduler.simulator.claims_at_start import claims_at_start
 from kscheduler.simulator.cluster import FINISHED
 from kscheduler.simulator.options import SimulateArguments
 from kscheduler.simulator.pod_limit import check_pods
@@ -40,7 +43,7 @@ from kscheduler.simulator.workload_file import read_workload
 from kscheduler.telemetry.policy_book import read_policy
 from kscheduler.telemetry.tas_policies import translate
 
-NamedT = TypeVar("NamedT", bound=StorageObject | PolicyObject)
+NamedT = TypeVar("NamedT", bound=StorageObject | DeviceObject | PolicyObject)
 
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -77,6 +80,7 @@ def with_nodes(recorded: Scenario, arguments: SimulateArguments) -> Scenario:
         recorded,
         nodes=nodes.nodes,
         storage=nodes.storage,
+        devices=nodes.devices,
         parameters=nodes.parameters | recorded.parameters,
         notes=nodes.notes + recorded.notes,
     )
@@ -91,10 +95,13 @@ def build_scenario(arguments: SimulateArguments, sources: Sources | None = None)
     _check_usage(nodes.nodes, pods.arrivals)
     storage = _united(nodes.storage, pods.storage)
     policies = _united(nodes.policies, pods.policies)
+    devices = claims_at_start(_united(nodes.devices, pods.devices), [each.pod for each in pods.arrivals])
     _check_policies(policies)
     parameters = nodes.parameters | pods.parameters
     if storage:
         parameters["storage"] = _counted(storage)
+    if devices:
+        parameters["devices"] = _counted(devices)
     if policies:
         parameters["policies"] = _counted(policies)
     if arguments.workload is not None:
@@ -107,6 +114,7 @@ def build_scenario(arguments: SimulateArguments, sources: Sources | None = None)
         storage,
         spec.metrics,
         policies,
+        devices,
     )
 
 
@@ -141,6 +149,7 @@ def _nodes(arguments: SimulateArguments, spec: WorkloadSpec, sources: Sources) -
             notes=_skipped(source, manifests, "pods", len(manifests.pods)),
             storage=list(manifests.storage),
             policies=list(manifests.policies),
+            devices=list(manifests.devices),
         )
     if not part.nodes:
         raise ConfigError(f"--nodes: {source}: expected nodes, found none")
@@ -192,6 +201,7 @@ def _listed(source: str, spec: WorkloadSpec, sources: Sources, most: int) -> Sce
         notes=_skipped(source, manifests, "nodes", len(manifests.nodes)),
         storage=list(manifests.storage),
         policies=list(manifests.policies),
+        devices=list(manifests.devices),
     )
 
 
@@ -205,7 +215,7 @@ def _arriving(pods: Iterable[Pod], plan: PodPlan, seed: int) -> list[Arrival]:
     ]
 
 
-# --- storage and policies -----------------------------------------------------------------------------------------
+# --- storage, devices and policies ----------------------------------------------------------------------------------
 
 
 def _united(*parts: Iterable[NamedT]) -> list[NamedT]:
@@ -227,12 +237,12 @@ def _united(*parts: Iterable[NamedT]) -> list[NamedT]:
     return list(found.values())
 
 
-def _counted(items: Iterable[StorageObject | PolicyObject]) -> str:
+def _counted(items: Iterable[StorageObject | DeviceObject | PolicyObject]) -> str:
     counts = Counter(_kind(item) for item in items)
     return ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items()))
 
 
-def _kind(item: StorageObject | PolicyObject) -> str:
+def _kind(item: StorageObject | DeviceObject | PolicyObject) -> str:
     return type(item).__name__.removesuffix("Object")
 
 

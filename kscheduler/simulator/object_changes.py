@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.objects import Pod
 from kscheduler.client.protocol import NODES, PODS, RESOURCE_CLAIMS, STORAGE, Binding, EventType, Resource
 from kscheduler.simulator.cluster import Cluster
@@ -28,7 +29,8 @@ class ObjectChange:
 def apply_change(cluster: Cluster, change: ObjectChange) -> None:
     """Create, update or delete the object in the simulated cluster as recorded; deleting a missing one does nothing.
 
-    Updates of volumes and claims are skipped: they follow from decisions, and the simulation makes its own.
+    Updates of volumes and claims are skipped: they follow from decisions, and the simulation makes its own. So is the
+    deletion of ResourceClaims that were made for pods: each ends with its pod in the simulation.
     """
     resource, obj = change.resource, change.object
     if resource is PODS:
@@ -36,7 +38,9 @@ def apply_change(cluster: Cluster, change: ObjectChange) -> None:
         return
     exists = obj.key in cluster.store(resource).objects
     if change.type is EventType.DELETED:
-        if exists:
+        if exists and resource is RESOURCE_CLAIMS:
+            _delete_claim(cluster, obj)
+        elif exists:
             cluster.delete_object(resource, obj.key)
     elif not exists:
         if resource is NODES:
@@ -45,8 +49,16 @@ def apply_change(cluster: Cluster, change: ObjectChange) -> None:
             cluster.create_object(_unversioned(obj), resource)
     elif resource is NODES:
         cluster.update_node(_unversioned(obj))
+    elif resource is RESOURCE_CLAIMS and obj.metadata.deletion_timestamp is not None:
+        _delete_claim(cluster, obj)
     elif resource.plural not in _FOLLOWS_DECISIONS:
         cluster.update_object(_unversioned(obj), resource)
+
+
+def _delete_claim(cluster: Cluster, claim: ResourceClaim) -> None:
+    """Delete a claim that somebody made by name; while it is in use, it stays until its last pod ends."""
+    if not any(owner.controller for owner in claim.metadata.owner_references or ()):
+        cluster.delete_claim(claim.key)
 
 
 def _change_pod(cluster: Cluster, recorded: Pod) -> None:

@@ -38,7 +38,13 @@ T = TypeVar("T")
 
 EXAMPLES = 3  # pods that the report names for each reason
 _UNITS = {CPU: "cores", MEMORY: "bytes", EPHEMERAL_STORAGE: "bytes", PODS: "pods"}
-_FIT_ERROR = re.compile(r"0/\d+ nodes are available: (?P<reasons>.+?)\.(?: preemption: .*)?", re.DOTALL)
+# The end is what PostFilter plugins say: DynamicResources of its claims, then preemption.
+_FIT_ERROR = re.compile(
+    r"0/\d+ nodes are available: (?P<reasons>.+?)\."
+    r"(?: (?:[A-Za-z ]+, )?preemption: .*| no new claims to deallocate| still not schedulable"
+    r"| de(?:allocation|letion) of ResourceClaim completed)?",
+    re.DOTALL,
+)
 _PART = re.compile(r"(?P<count>\d+) (?P<reason>.+)", re.DOTALL)
 _PER_UNIT = {CPU: 1000}  # cpu is counted in thousandths
 

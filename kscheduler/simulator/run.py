@@ -153,7 +153,7 @@ class _Simulation:
         claims = ClaimController(cluster, loop.call_soon)
         cluster.store(PODS).subscribe(self._pod_changed)
         # 1. What is there from the start.
-        for item in in_order_of_use(self._scenario.storage):
+        for item in in_order_of_use([*self._scenario.storage, *self._scenario.devices]):
             cluster.create_object(item)
         for policy in self._scenario.policies:
             cluster.create_object(policy)

@@ -1,9 +1,10 @@
-"""Defines the input of a simulation: nodes, storage and policies at the start, and pods that arrive and leave."""
+"""Defines the input of a simulation: nodes, storage, devices and policies at the start, and pods that come and go."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kscheduler.api.devices import DeviceObject
 from kscheduler.api.objects import Node, Pod, PolicyObject
 from kscheduler.api.storage import StorageObject
 from kscheduler.simulator.metrics_plan import MetricsPlan
@@ -29,4 +30,5 @@ class Scenario:
     storage: list[StorageObject] = field(default_factory=list)  # volumes, claims, classes, drivers
     metrics: MetricsPlan = field(default_factory=MetricsPlan)
     policies: list[PolicyObject] = field(default_factory=list)  # MetricPolicies and TASPolicies
+    devices: list[DeviceObject] = field(default_factory=list)  # slices, classes, taint rules, claims, their templates
     changes: list[ObjectChange] = field(default_factory=list)  # by time; at 0: before the scheduler starts

@@ -12,7 +12,7 @@ import re
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,20 @@ from msgspec.structs import replace
 from kscheduler.api.decode import convert_object, decode_object
 from kscheduler.api.defaults import node_with_defaults
 from kscheduler.api.objects import Pod
-from kscheduler.client.protocol import GROUPS, NODES, PODS, STORAGE, Event, Resource
+from kscheduler.client.protocol import (
+    DEVICES,
+    GROUPS,
+    NODES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    STORAGE,
+    Event,
+    Resource,
+)
 from kscheduler.config.load import parse_config
 from kscheduler.errors import APIError, KSchedulerError
 from kscheduler.scheduler import Options
+from kscheduler.simulator.claim_controller import ClaimController
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.real_scheduler import RealScheduler
 
@@ -34,7 +44,7 @@ CHUNK = 64  # objects created before the scheduler has its turn: as many as the 
 REPORT_PERIOD_S = 0.05
 LINE_LIMIT = 1 << 30
 
-KINDS: tuple[Resource[Any], ...] = (PODS, NODES, *GROUPS, *STORAGE)
+KINDS: tuple[Resource[Any], ...] = (PODS, NODES, *GROUPS, *STORAGE, *DEVICES, RESOURCE_CLAIM_TEMPLATES)
 PATH = re.compile(r"/(?:api/(v1)|apis/([^/]+/[^/]+))(?:/namespaces/([^/]+))?/([a-z]+)(?:/([^/]+))?(?:/status)?")
 
 
@@ -139,11 +149,13 @@ class RecordingCluster(Cluster):
             raise APIError(f"{where.resource.plural} cannot be changed here", status=405, reason="MethodNotAllowed")
         return self.update_object(item)
 
-    def remove(self, where: _Where) -> None:
+    def remove(self, where: _Where, *, at_once: bool) -> None:
         if where.resource is PODS:
             for key in [where.key] if where.name else [pod.key for pod in self.objects(where)]:
                 if key in self._finalized:
                     self.delete_pod(key, gracefully=True)
+                elif at_once:
+                    self.delete_pod(key)
                 else:
                     self.terminate_pod(key)
         elif where.resource is NODES:
@@ -163,7 +175,18 @@ class EmbeddedCluster:
     def __init__(self) -> None:
         self.cluster = RecordingCluster()
         self._scheduling: asyncio.Future[None] | None = None
-        self._load_cpu_s = 0.0  # spent on creating objects, which is not the scheduler's
+        self._load_cpu_s = 0.0  # spent on creating objects and on claims, which is not the scheduler's
+        ClaimController(self.cluster, self._soon)
+
+    def _soon(self, work: Callable[[], None]) -> None:
+        """Do a controller's work soon, at the cost of the load."""
+
+        def done() -> None:
+            before = time.thread_time()
+            work()
+            self._load_cpu_s += time.thread_time() - before
+
+        asyncio.get_running_loop().call_soon(done)
 
     async def answer(self, request: Request) -> Reply:
         try:
@@ -189,6 +212,7 @@ class EmbeddedCluster:
             return await self._create_all(msgspec.convert(body, _Batch))
         if method == "GET":  # of a group and version: which kinds there are
             return {"resources": _discovery(path)}
+        path, _, query = path.partition("?")
         where = _where(path)
         if method == "LIST":
             return [msgspec.to_builtins(item) for item in self.cluster.objects(where)]
@@ -197,7 +221,7 @@ class EmbeddedCluster:
         if method == "PUT":
             return msgspec.to_builtins(self.cluster.put(where, body))
         if method == "DELETE":
-            return self.cluster.remove(where)
+            return self.cluster.remove(where, at_once="gracePeriodSeconds=0" in query)
         raise APIError(f"{method} {path} is not understood", status=405, reason="MethodNotAllowed")
 
     async def _start(self, configuration: str) -> None:

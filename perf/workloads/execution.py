@@ -7,6 +7,7 @@ the scheduler is stopped, and the outcome is checked once nothing changes any mo
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,9 +19,11 @@ from kscheduler.testing.controlplane import HarnessError, RequestFailed, workloa
 from kscheduler.testing.controlplane.load import Batch, Created
 from perf.workloads.background import Background, Churning, Deleting, Updating
 from perf.workloads.collection import Collected, Collection
+from perf.workloads.devices import allocations, node_slice
 from perf.workloads.judge import Ledger, judge
 from perf.workloads.object_template import Object, ObjectTemplate
 from perf.workloads.operations import (
+    AllocResourceClaims,
     AnyOperation,
     Barrier,
     Churn,
@@ -28,6 +31,7 @@ from perf.workloads.operations import (
     CreateNamespaces,
     CreateNodes,
     CreatePods,
+    CreateResourceDriver,
     DeletePods,
     NodeAllocatable,
     Sleep,
@@ -71,6 +75,7 @@ def measure(site: Site, plan: Plan, timeout_s: float = TIMEOUT_S) -> Outcome:
                 connection.list_all("/api/v1/nodes"),
                 connection.list_all("/api/v1/pods"),
                 site.scheduled_events(),
+                connection.list_all("/apis/resource.k8s.io/v1/resourceclaims") if plan.needs_claims else (),
             )
     if execution.collected is None:
         raise HarnessError(f"{plan.name} measured nothing")
@@ -140,6 +145,10 @@ class Execution:
                 self._churn(operation)
             case Barrier():
                 self._wait_for(operation)
+            case CreateResourceDriver():
+                self._create_driver(operation)
+            case AllocResourceClaims():
+                self._allocate_claims(operation)
             case Sleep():
                 time.sleep(seconds(operation.duration))
             case StartCollectingMetrics():
@@ -196,11 +205,32 @@ class Execution:
             self._awaited.setdefault(namespace, set()).update(keys)
             return
         collection = Collection(self._site, [namespace]) if operation.collect_metrics else None
+        if operation.steady_state:
+            self._replace_pods(operation, pods, first)
+            if collection is not None:
+                self.collected = collection.finish()
+            return
         keys, created = self._post_pods(operation, pods, first)
         self._site.pods.wait_bound(keys, self._timeout_s, self._check)
         if collection is not None:
             self.collected = collection.finish(created)
         self.ledger.waited_for.update(keys)
+
+    def _replace_pods(self, operation: CreatePods, pods: list[Object], first: int) -> None:
+        """Create the pods, delete them once all are bound, and begin again with other names until the time is over."""
+        where = PODS.format(namespace=operation.namespace)
+        until_s = time.monotonic() + seconds(operation.duration)
+        while True:
+            keys, _ = self._post_pods(operation, pods, first)
+            self._site.pods.wait_bound(keys, self._timeout_s, self._check)
+            self.ledger.deleted.update(keys)
+            if time.monotonic() >= until_s:
+                self.ledger.deleted.difference_update(keys)
+                self.ledger.waited_for.update(keys)
+                return
+            for key in keys:
+                self._api.request("DELETE", f"{where}/{key.partition('/')[2]}?gracePeriodSeconds=0")
+            first = self._first_number(where, pods, operation.count)
 
     def _numbered_pods(self, operation: CreatePods) -> tuple[list[Object], int]:
         """What the pods are like, and the number of the first."""
@@ -256,14 +286,49 @@ class Execution:
             while deleting.step(self._api):
                 time.sleep(interval_s)
 
+    # --- devices ---
+
+    def _create_driver(self, operation: CreateResourceDriver) -> None:
+        names = [node["metadata"]["name"] for node in self._api.list_all("/api/v1/nodes")]
+        slices = [
+            node_slice(operation.driver_name, name, operation.max_claims_per_node)
+            for name in names
+            if fnmatch.fnmatchcase(name, operation.nodes)
+        ]
+        if not slices:
+            raise HarnessError(f"{self._plan.name}: createResourceDriver: no node is called {operation.nodes}")
+        self._site.create(Batch("/apis/resource.k8s.io/v1/resourceslices", slices, len(slices)))
+
+    def _allocate_claims(self, operation: AllocResourceClaims) -> None:
+        """Write an allocation to each claim without one; the nodes' order is drawn, the same in each run."""
+        group = "/apis/resource.k8s.io/v1"
+        chosen = f"{group}/namespaces/{operation.namespace}" if operation.namespace else group
+        found = allocations(
+            nodes=self._api.list_all("/api/v1/nodes"),
+            slices=self._api.list_all(f"{group}/resourceslices"),
+            classes=self._api.list_all(f"{group}/deviceclasses"),
+            claims=self._api.list_all(f"{group}/resourceclaims"),
+            chosen=self._api.list_all(f"{chosen}/resourceclaims"),
+        )
+        for claim in found:
+            metadata = claim["metadata"]
+            self._api.replace(
+                f"{group}/namespaces/{metadata['namespace']}/resourceclaims/{metadata['name']}/status", claim
+            )
+
     # --- any object ---
 
     def _create_any(self, operation: CreateAny) -> None:
         template = self._plan.templates[operation.template_path]
         where = self._any_path(template, operation.namespace, operation.template_path)
+        if operation.namespace:
+            self._ensure_namespace(operation.namespace)
         made = template.objects(operation.count)
         # A name that is made up is made up by the apiserver.
-        self._create_few(where, made, operation.count, 0)
+        if operation.count > FEW:
+            self._site.create(Batch(where, made, operation.count))
+        else:
+            self._create_few(where, made, operation.count, 0)
 
     def _update_any(self, operation: UpdateAny) -> None:
         template = self._plan.templates[operation.template_path]

@@ -31,7 +31,13 @@ class Verdict:
     problems: list[str]
 
 
-def judge(ledger: Ledger, nodes: Sequence[Object], pods: Sequence[Object], scheduled: Sequence[Object]) -> Verdict:
+def judge(
+    ledger: Ledger,
+    nodes: Sequence[Object],
+    pods: Sequence[Object],
+    scheduled: Sequence[Object],
+    claims: Sequence[Object] = (),
+) -> Verdict:
     """Compare the lists, which are taken after the scheduler has ended, with what was done."""
     present = {_key(pod) for pod in pods}
     gone = [key for key in ledger.created if key not in present and key not in ledger.deleted]
@@ -44,8 +50,25 @@ def judge(ledger: Ledger, nodes: Sequence[Object], pods: Sequence[Object], sched
             *(f"{key} is not bound" for key in unbound),
             *overcommitted(nodes, pods),
             *wrong_events(pods, scheduled),
+            *allocated_twice(claims),
         ],
     )
+
+
+def allocated_twice(claims: Sequence[Object]) -> list[str]:
+    """Return a problem for each device that two claims have, though neither shares it or has access as an admin."""
+    owners: dict[tuple[str, str, str], str] = {}  # driver, pool, device -> claim
+    problems = []
+    for claim in claims:
+        allocation = (claim.get("status") or {}).get("allocation") or {}
+        for result in allocation.get("devices", {}).get("results", ()):
+            if result.get("adminAccess") or result.get("shareID"):
+                continue
+            device = result["driver"], result["pool"], result["device"]
+            other = owners.setdefault(device, _key(claim))
+            if other != _key(claim):
+                problems.append(f"device {'/'.join(device)} is allocated to {other} and to {_key(claim)}")
+    return problems
 
 
 def _key(pod: Object) -> str:

@@ -78,7 +78,7 @@ class CreatePods(Operation, frozen=True, tag="createPods"):
     persistent_volume_claim_template_path: str = ""
     collect_metrics: bool = False
     skip_wait_to_completion: bool = False
-    steady_state: bool = False  # keep this number of pods alive for the duration; accepted, but not implemented
+    steady_state: bool = False  # delete the pods once they are bound, and create others, until the duration is over
     steady_state_param: str = ""
     duration: str = ""
     duration_param: str = ""
@@ -159,6 +159,21 @@ class StopCollectingMetrics(Operation, frozen=True, tag="stopCollectingMetrics")
     """Ends the measurement."""
 
 
+class CreateResourceDriver(Operation, frozen=True, tag="createResourceDriver"):
+    """Publishes a ResourceSlice for each node whose name matches, with as many devices as claims are to fit there."""
+
+    driver_name: str
+    nodes: str  # a pattern of names as in a shell, such as scheduler-perf-dra-*
+    max_claims_per_node: int = 0
+    max_claims_per_node_param: str = ""
+
+
+class AllocResourceClaims(Operation, frozen=True, tag="allocResourceClaims"):
+    """Allocates devices of random nodes to the claims that have none, as if pods had used them."""
+
+    namespace: str = ""  # "": all namespaces
+
+
 AnyOperation = Union[  # noqa: UP007  # msgspec reads it at run time
     CreateNodes,
     CreateNamespaces,
@@ -172,6 +187,8 @@ AnyOperation = Union[  # noqa: UP007  # msgspec reads it at run time
     Sleep,
     StartCollectingMetrics,
     StopCollectingMetrics,
+    CreateResourceDriver,
+    AllocResourceClaims,
 ]
 
 OPCODES = tuple(
@@ -189,11 +206,7 @@ OPCODES = tuple(
         Sleep,
         StartCollectingMetrics,
         StopCollectingMetrics,
+        CreateResourceDriver,
+        AllocResourceClaims,
     )
 )
-
-# Operations of scheduler_perf that need what is not there: opcode -> what.
-ELSEWHERE = {
-    "createResourceDriver": "a driver of dynamic resources",
-    "allocResourceClaims": "a driver of dynamic resources",
-}

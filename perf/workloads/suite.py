@@ -18,7 +18,6 @@ import yaml
 from perf.workloads.faults import WorkloadError
 from perf.workloads.object_template import BadObject, ObjectTemplate
 from perf.workloads.operations import (
-    ELSEWHERE,
     OPCODES,
     AnyOperation,
     Barrier,
@@ -28,6 +27,7 @@ from perf.workloads.operations import (
     CreateNodes,
     CreatePods,
     CreatePodSets,
+    CreateResourceDriver,
     DeletePods,
     Sleep,
     StartCollectingMetrics,
@@ -39,6 +39,8 @@ FOLDER = Path(__file__).parent
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
 
 Parameter = bool | int | float | str
 
@@ -90,6 +92,11 @@ class Plan:
     def full_name(self) -> str:
         """With the rate, if it is not the highest possible."""
         return self.name if self.rate_per_s is None else f"{self.name} at {self.load}"
+
+    @property
+    def needs_claims(self) -> bool:
+        """Whether a controller has to make claims for pods from templates, and to release them."""
+        return any(template.kind in CLAIM_KINDS for template in self.templates.values())
 
     def at_rate(self, rate_per_s: float, load: str) -> Plan:
         """The same with the measured pods evenly spaced."""
@@ -156,8 +163,6 @@ def _check_opcodes(path: Path, document: Any) -> None:
             if opcode is None or opcode in OPCODES:
                 continue
             where = f"{path}: {case.get('name')}.workloadTemplate[{index}].opcode"
-            if opcode in ELSEWHERE:
-                raise WorkloadError(f"{where}: {opcode} needs {ELSEWHERE[opcode]}, which is not there")
             raise WorkloadError(f"{where}: {opcode!r} is not known, expected one of {', '.join(OPCODES)}")
 
 
@@ -211,6 +216,8 @@ def _filled_in(
         raise _Wrong(f"deletePodsPerSecond: expected no negative number, got {operation.delete_pods_per_second}")
     elif isinstance(operation, Churn):
         yield _churn(operation, own_namespace)
+    elif isinstance(operation, CreateResourceDriver):
+        yield _driver(operation, parameters)
     elif isinstance(operation, Sleep):
         written = _duration(operation, parameters)
         seconds(written)
@@ -235,10 +242,9 @@ def _count(
 def _pods(operation: CreatePods, own_namespace: str, case: Case, parameters: Mapping[str, Parameter]) -> CreatePods:
     if operation.collect_metrics and operation.skip_wait_to_completion:
         raise _Wrong("collectMetrics: pods that nobody waits for cannot be measured (skipWaitToCompletion)")
-    if operation.steady_state or (
-        operation.steady_state_param and _parameter("steadyStateParam", operation.steady_state_param, parameters)
-    ):
-        raise _Wrong("steadyState: pods that are replaced when they are bound are not carried out here")
+    steady, duration = _steady_state(operation, parameters)
+    if steady and operation.skip_wait_to_completion:
+        raise _Wrong("steadyState: pods that nobody waits for cannot be replaced when they are bound")
     if bool(operation.persistent_volume_template_path) != bool(operation.persistent_volume_claim_template_path):
         raise _Wrong("persistentVolumeTemplatePath: expected with persistentVolumeClaimTemplatePath, or neither")
     return msgspec.structs.replace(
@@ -247,7 +253,36 @@ def _pods(operation: CreatePods, own_namespace: str, case: Case, parameters: Map
         count_param="",
         namespace=operation.namespace or own_namespace,
         pod_template_path=operation.pod_template_path or case.default_pod_template_path,
+        steady_state=steady,
+        steady_state_param="",
+        duration=duration,
+        duration_param="",
     )
+
+
+def _steady_state(operation: CreatePods, parameters: Mapping[str, Parameter]) -> tuple[bool, str]:
+    """Whether pods are replaced once they are bound, and for how long; "" if not."""
+    steady: Parameter = operation.steady_state
+    if operation.steady_state_param:
+        steady = _parameter("steadyStateParam", operation.steady_state_param, parameters)
+        if not isinstance(steady, bool):
+            raise _Wrong(f"steadyStateParam: expected a parameter that is true or false, got {steady!r}")
+    if not steady:
+        return False, ""
+    duration = _duration(operation, parameters)
+    if not seconds(duration):
+        raise _Wrong(f"duration: expected some time in which pods are replaced, got {duration!r}")
+    return True, duration
+
+
+def _driver(operation: CreateResourceDriver, parameters: Mapping[str, Parameter]) -> CreateResourceDriver:
+    count = operation.max_claims_per_node
+    if operation.max_claims_per_node_param:
+        given = _parameter("maxClaimsPerNodeParam", operation.max_claims_per_node_param, parameters)
+        count = _whole_number("maxClaimsPerNodeParam", given)
+    if count < 1:
+        raise _Wrong(f"maxClaimsPerNode: expected at least 1, or maxClaimsPerNodeParam, got {count}")
+    return msgspec.structs.replace(operation, max_claims_per_node=count, max_claims_per_node_param="")
 
 
 def _churn(operation: Churn, own_namespace: str) -> Churn:
@@ -260,7 +295,7 @@ def _churn(operation: Churn, own_namespace: str) -> Churn:
     return msgspec.structs.replace(operation, namespace=operation.namespace or own_namespace)
 
 
-def _duration(operation: Sleep, parameters: Mapping[str, Parameter]) -> str:
+def _duration(operation: Sleep | CreatePods, parameters: Mapping[str, Parameter]) -> str:
     if operation.duration_param:
         return str(_parameter("durationParam", operation.duration_param, parameters))
     return operation.duration

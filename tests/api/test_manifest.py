@@ -172,6 +172,17 @@ def test_storage_is_read_in_the_order_of_the_file(load: Load) -> None:
     assert found.others_skipped == {}
 
 
+DEVICE_KINDS = ["ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice", "DeviceTaintRule"]
+
+
+def test_devices_and_claims_are_read_in_the_order_of_the_file(load: Load) -> None:
+    version = "resource.k8s.io/v1"
+    items = [{"apiVersion": version, "kind": kind, "metadata": {"name": "x"}} for kind in DEVICE_KINDS]
+    found = load(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": [POD, *items]}))
+    assert [type(item).__name__ for item in found.devices] == DEVICE_KINDS
+    assert (found.storage, found.others_skipped) == ((), {})
+
+
 def test_a_kind_of_another_version_is_skipped(load: Load) -> None:
     found = load('{"apiVersion": "storage.k8s.io/v1beta1", "kind": "CSINode", "metadata": {"name": "n"}}')
     assert (found.storage, found.others_skipped) == ((), {"CSINode": 1})

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from kscheduler.client.protocol import PERSISTENT_VOLUME_CLAIMS
+from kscheduler.client.protocol import PERSISTENT_VOLUME_CLAIMS, RESOURCE_CLAIMS
 from kscheduler.command.simulate import simulate
 from kscheduler.config.load import default_config
 from kscheduler.errors import ConfigError
@@ -192,6 +192,98 @@ def test_storage_in_two_files_must_agree(tmp_path: Path) -> None:
     assert len(build_scenario(arguments("--nodes", path, "--pods", path)).storage) == 5
     with pytest.raises(ConfigError, match='PersistentVolume "on-n1": the name is used twice'):
         build_scenario(arguments("--nodes", path, "--pods", other))
+
+
+DEVICES = """
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: n0}, status: {allocatable: {cpu: "4", pods: "9"}}}
+- {apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: "4", pods: "9"}}}
+- apiVersion: resource.k8s.io/v1
+  kind: ResourceClaim
+  metadata: {name: used, namespace: default}
+  spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}
+  status:
+    allocation:
+      devices: {results: [{request: gpu, driver: gpu.example.com, pool: n1, device: g1}]}
+    reservedFor: [{resource: pods, name: left-out, uid: 0f0f}]
+- apiVersion: resource.k8s.io/v1
+  kind: ResourceClaimTemplate
+  metadata: {name: large, namespace: default}
+  spec:
+    spec:
+      devices:
+        requests:
+        - name: gpu
+          exactly:
+            deviceClassName: gpu
+            selectors: [{cel: {expression: 'device.attributes["gpu.example.com"].model == "large"'}}]
+- apiVersion: resource.k8s.io/v1
+  kind: DeviceClass
+  metadata: {name: gpu}
+  spec:
+    selectors: [{cel: {expression: 'device.driver == "gpu.example.com"'}}]
+    extendedResourceName: example.com/gpu
+- apiVersion: resource.k8s.io/v1
+  kind: ResourceSlice
+  metadata: {name: n0}
+  spec:
+    driver: gpu.example.com
+    nodeName: n0
+    pool: {name: n0, generation: 1, resourceSliceCount: 1}
+    devices: [{name: g0, attributes: {model: {string: small}}}]
+- apiVersion: resource.k8s.io/v1
+  kind: ResourceSlice
+  metadata: {name: n1}
+  spec:
+    driver: gpu.example.com
+    nodeName: n1
+    pool: {name: n1, generation: 1, resourceSliceCount: 1}
+    devices:
+    - {name: g0, attributes: {model: {string: large}}}
+    - {name: g1, attributes: {model: {string: large}}}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: a, namespace: default}
+  spec: {containers: [{name: c}], resourceClaims: [{name: gpu, resourceClaimTemplateName: large}]}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: b, namespace: default}
+  spec: {containers: [{name: c}], resourceClaims: [{name: gpu, resourceClaimTemplateName: large}]}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: c, namespace: default}
+  spec: {containers: [{name: c}], resourceClaims: [{name: gpu, resourceClaimTemplateName: large}]}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: d, namespace: default}
+  spec: {containers: [{name: c, resources: {requests: {example.com/gpu: 1}, limits: {example.com/gpu: 1}}}]}
+"""
+
+
+def test_devices_in_a_list_are_allocated_to_the_claims_of_the_pods(tmp_path: Path) -> None:
+    path = write(tmp_path, "all.yaml", DEVICES)
+    scenario = build_scenario(arguments("--nodes", path, "--pods", path))
+    counted = "1 DeviceClass, 1 ResourceClaim, 1 ResourceClaimTemplate, 2 ResourceSlice"
+    assert scenario.parameters["devices"] == counted
+    outcome = simulate_scenario(scenario, real_scheduler(default_config(), Options()), RunSettings())
+    # The extended resource of the last one is backed by a device; the claim whose pod is left out holds none.
+    assert not outcome.violations
+    nodes = {pod.metadata.name: pod.spec.node_name for pod in outcome.cluster.pods.values()}
+    assert nodes == {"a": "n1", "b": "n1", "c": "", "d": "n0"}
+    claims = outcome.cluster.store(RESOURCE_CLAIMS).objects
+    generated = {key.rpartition("-")[0] for key, claim in claims.items() if claim.metadata.owner_references}
+    assert generated == {"default/a-gpu", "default/b-gpu", "default/c-gpu", "default/d-extended-resources"}
+
+
+def test_a_pod_that_ends_leaves_its_devices_to_the_next(tmp_path: Path) -> None:
+    path = write(tmp_path, "all.yaml", DEVICES)
+    scenario = build_scenario(arguments("--nodes", path, "--pods", path, "--duration", "constant:60"))
+    outcome = simulate_scenario(scenario, real_scheduler(default_config(), Options()), RunSettings())
+    assert not outcome.violations
+    assert outcome.accounting.bound == 4
+    assert list(outcome.cluster.store(RESOURCE_CLAIMS).objects) == ["default/used"]
 
 
 POLICIES = """

@@ -112,7 +112,8 @@ async def test_a_pod_that_fits_nowhere_tells_why_and_what_would_wake_it() -> Non
     assert queue["triedAgainBy"] > queue["since"]
     [waker] = [each for each in queue["wokenBy"] if (each["plugin"], each["resource"]) == ("TaintToleration", "Node")]
     assert waker["actions"] == ["Add", "UpdateNodeTaint"]
-    assert {each["resource"] for each in queue["wokenBy"] if each["plugin"] == "NodeResourcesFit"} == {"Node", "Pod"}
+    woken_by = {each["resource"] for each in queue["wokenBy"] if each["plugin"] == "NodeResourcesFit"}
+    assert woken_by == {"Node", "Pod", "resource.k8s.io/DeviceClass"}
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,8 @@ def test_what_would_wake_a_pod_is_told_in_the_words_of_the_release(release: Rele
             await made.sleep(20.0)
             woken_by = known(explainer, "p")["queue"]["wokenBy"]
         found = {f"{each['resource']} {action}" for each in woken_by for action in each["actions"]}
-        assert found == {"Node Add", "Node UpdateNodeAllocatable", *events}
+        of_classes = {f"resource.k8s.io/DeviceClass {action}" for action in ("Add", "Update")}
+        assert found == {"Node Add", "Node UpdateNodeAllocatable", *of_classes, *events}
 
     scenario()
 

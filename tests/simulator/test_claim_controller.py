@@ -1,113 +1,220 @@
-"""Claims of a simulated cluster: made from templates, released with their pods; what its apiserver does with them."""
+"""Claims are made from templates, released and deleted as kube-controller-manager's controller does."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from kscheduler.api.devices import FINALIZER, POD_CLAIM_NAME, ResourceClaim, ResourceClaimConsumerReference
-from kscheduler.api.objects import Pod
-from kscheduler.client.protocol import RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from kscheduler.api.devices import (
+    FINALIZER,
+    POD_CLAIM_NAME,
+    AllocationResult,
+    DeviceObject,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+)
+from kscheduler.api.objects import OwnerReference, Pod
+from kscheduler.client.protocol import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from kscheduler.errors import Conflict, NotFound
 from kscheduler.simulator.claim_controller import ClaimController
+from kscheduler.simulator.claims_at_start import claims_at_start
 from kscheduler.simulator.cluster import Cluster
+from kscheduler.testing import make_pod
 from tests.devices.building import request
-from tests.framework.plugins.dynamicresources.bench import allocation
 from tests.support.clocks import ManualClock
 from tests.support.devices import TEMPLATE, gpu_pod, named_claim, template
 
 
 class Bench:
-    """A cluster with the controller, whose work is done when the test says so."""
+    """A cluster whose controller looks when `settle` is called."""
 
     def __init__(self) -> None:
         self.cluster = Cluster(ManualClock())
-        self.due: list[Callable[[], None]] = []
-        self.controller = ClaimController(self.cluster, self.due.append)
+        self.deferred: list[Callable[[], None]] = []
+        ClaimController(self.cluster, self.deferred.append)
 
     def settle(self) -> None:
-        while self.due:
-            self.due.pop(0)()
+        while self.deferred:
+            self.deferred.pop(0)()
 
     @property
     def claims(self) -> dict[str, ResourceClaim]:
-        found: dict[str, ResourceClaim] = self.cluster.store(RESOURCE_CLAIMS).objects
-        return found
+        return self.cluster.store(RESOURCE_CLAIMS).objects
 
-    def add_pod(self, name: str, *claims: str) -> Pod:
-        pod = self.cluster.create_pod(gpu_pod(name, *claims).uid("").obj())
+    def only_claim(self) -> ResourceClaim:
+        [claim] = self.claims.values()
+        return claim
+
+    def add(self, *pods: Any) -> Pod:
+        for pod in pods:
+            created = self.cluster.create_pod(pod.obj())
         self.settle()
-        return self.cluster.pods[pod.key]
+        return created
 
-    def allocate(self, key: str, *pods: Pod) -> None:
-        claim = self.claims[key]
-        references = [
+    def named_in(self, pod: str) -> dict[str, str | None]:
+        statuses = self.cluster.pods[f"default/{pod}"].status.resource_claim_statuses or ()
+        return {each.name: each.resource_claim_name for each in statuses}
+
+    def reserve(self, claim: ResourceClaim, *pods: Pod) -> None:
+        """What the scheduler writes for pods that use the claim."""
+        reserved = [
             ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
             for pod in pods
         ]
-        status = replace(claim.status, allocation=allocation(), reserved_for=references)
+        status = replace(claim.status, allocation=AllocationResult(), reserved_for=reserved)
         metadata = replace(claim.metadata, finalizers=[FINALIZER])
         self.cluster.update_object(replace(claim, metadata=metadata, status=status))
+        self.settle()
 
 
 @pytest.fixture
 def bench() -> Bench:
-    return Bench()
+    found = Bench()
+    found.cluster.create_object(template(TEMPLATE, request("req", 0)))
+    return found
 
 
-def test_a_claim_is_made_for_each_pod_of_a_template_whichever_comes_first(bench: Bench) -> None:
-    bench.cluster.create_object(named_claim("other"))
-    early = bench.add_pod("early")
-    assert early.status.resource_claim_statuses is None
-    bench.cluster.create_object(template(TEMPLATE, request("req", 0)))
-    bench.settle()
-    late = bench.add_pod("late")
-    for pod in (bench.cluster.pods[early.key], late):
-        assert pod.status.resource_claim_statuses is not None
-        [made] = pod.status.resource_claim_statuses
-        claim = bench.claims[f"default/{made.resource_claim_name}"]
-        assert claim.metadata.name.startswith(f"{pod.metadata.name}-from-{TEMPLATE}-")
-        assert claim.metadata.annotations == {POD_CLAIM_NAME: f"from-{TEMPLATE}"}
-        assert claim.metadata.owner_references is not None
-        assert claim.metadata.owner_references[0].uid == pod.metadata.uid
+def owned(name: str, pod: Pod, entry: str) -> ResourceClaim:
+    claim = named_claim(name)
+    owner = OwnerReference("v1", "Pod", pod.metadata.name, pod.metadata.uid, controller=True)
+    metadata = replace(claim.metadata, owner_references=[owner], annotations={POD_CLAIM_NAME: entry})
+    return replace(claim, metadata=metadata)
+
+
+def test_a_claim_is_made_for_each_entry_with_a_template_and_named_in_the_pods_status(bench: Bench) -> None:
+    bench.cluster.create_object(template("other", request()))
+    pod = bench.add(gpu_pod("p", "by-name", templates=(TEMPLATE, "other")))
+    assert [key.rpartition("-")[0] for key in bench.claims] == [f"default/p-from-{TEMPLATE}", "default/p-from-other"]
+    made = {claim.metadata.name: claim for claim in bench.claims.values()}
+    assert list(bench.named_in("p").values()) == list(made)
+    for entry, name in bench.named_in("p").items():
+        assert name is not None
+        metadata = made[name].metadata
+        assert metadata.annotations == {POD_CLAIM_NAME: entry}
+        assert [(each.uid, each.controller) for each in metadata.owner_references or ()] == [(pod.metadata.uid, True)]
         # With the apiserver's defaults.
-        exactly = (claim.spec.devices.requests or [])[0].exactly
+        exactly = (made[name].spec.devices.requests or [])[0].exactly
         assert exactly is not None
         assert (exactly.allocation_mode, exactly.count) == ("ExactCount", 1)
 
 
-def test_a_pods_own_claim_goes_with_it(bench: Bench) -> None:
-    bench.cluster.create_object(template(TEMPLATE, request()))
-    pod = bench.add_pod("p")
-    [key] = bench.claims
-    bench.allocate(key, pod)
-    bench.cluster.delete_pod(pod.key)
+def test_a_pod_waits_for_a_template_that_comes_later(bench: Bench) -> None:
+    bench.add(gpu_pod("p", templates=("late",)))
+    assert (bench.claims, bench.named_in("p")) == ({}, {})
+    bench.cluster.create_object(template("late", request()))
     bench.settle()
-    assert not bench.claims
+    assert list(bench.named_in("p")) == ["from-late"]
 
 
-@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_shared_claim_is_deallocated_when_its_last_pod_has_ended(bench: Bench, phase: str) -> None:
+def test_a_claim_that_exists_for_the_pod_is_named_and_not_made_again(bench: Bench) -> None:
+    pod = bench.add(gpu_pod("p", templates=("recorded",)))
+    bench.cluster.create_object(owned("p-recorded-x7", pod, "from-recorded"))
+    bench.settle()
+    assert bench.named_in("p") == {"from-recorded": "p-recorded-x7"}
+    assert len(bench.claims) == 1
+
+
+def test_a_claim_that_a_status_names_and_that_is_gone_is_made_again(bench: Bench) -> None:
+    bench.add(gpu_pod("p"))
+    before = bench.named_in("p")
+    waiting = bench.cluster.pods["default/p"]
+    bench.cluster.delete_pod("default/p")
+    bench.settle()
+    bench.cluster.create_pod(replace(waiting, metadata=replace(waiting.metadata, uid="", resource_version="")))
+    bench.settle()
+    assert bench.named_in("p") != before
+    assert [bench.only_claim().metadata.name] == list(bench.named_in("p").values())
+
+
+@pytest.mark.parametrize("end", ["deleted", "finished"])
+def test_a_claim_made_for_a_pod_is_deallocated_and_deleted_when_the_pod_ends(bench: Bench, end: str) -> None:
+    pod = bench.add(gpu_pod("p"))
+    bench.reserve(bench.only_claim(), pod)
+    if end == "deleted":
+        bench.cluster.delete_pod("default/p")
+    else:
+        bench.cluster.set_pod_phase("default/p", "Succeeded")
+    bench.settle()
+    assert bench.claims == {}
+
+
+def test_a_claim_that_is_being_deleted_goes_with_its_last_finalizer(bench: Bench) -> None:
+    pod = bench.add(gpu_pod("p"))
+    bench.reserve(bench.only_claim(), pod)
+    bench.cluster.delete_claim(bench.only_claim().key)
+    assert bench.only_claim().metadata.deletion_timestamp is not None
+    bench.cluster.delete_pod("default/p")
+    bench.settle()
+    assert bench.claims == {}
+
+
+def test_a_shared_claim_is_deallocated_when_nobody_is_left(bench: Bench) -> None:
     bench.cluster.create_object(named_claim("shared"))
-    first, second = bench.add_pod("first", "shared"), bench.add_pod("second", "shared")
-    bench.allocate("default/shared", first, second)
-    bench.cluster.set_pod_phase(first.key, phase)
+    first, second = bench.add(gpu_pod("a", "shared")), bench.add(gpu_pod("b", "shared"))
+    bench.reserve(bench.only_claim(), first, second)
+    bench.cluster.delete_pod("default/a")
     bench.settle()
-    status = bench.claims["default/shared"].status
-    assert [each.name for each in status.reserved_for or ()] == ["second"]
+    status = bench.only_claim().status
+    assert [each.name for each in status.reserved_for or ()] == ["b"]
     assert status.allocation is not None
-    bench.cluster.delete_pod(second.key)
+    bench.cluster.delete_pod("default/b")
     bench.settle()
-    claim = bench.claims["default/shared"]
-    assert (claim.status.reserved_for, claim.status.allocation, claim.metadata.finalizers) == (None, None, None)
+    claim = bench.only_claim()
+    assert (claim.status.allocation, claim.status.reserved_for, claim.metadata.finalizers) == (None, None, None)
 
 
-def test_without_claims_and_templates_pods_are_not_followed(bench: Bench) -> None:
-    bench.add_pod("p")
-    assert not bench.due
-    assert not bench.cluster.store(RESOURCE_CLAIM_TEMPLATES).objects
+def test_an_allocated_claim_that_was_never_reserved_stays_allocated(bench: Bench) -> None:
+    claim = named_claim("kept")
+    bench.cluster.create_object(replace(claim, status=replace(claim.status, allocation=AllocationResult())))
+    bench.add(gpu_pod("p"))
+    bench.cluster.delete_pod("default/p")
+    bench.settle()
+    assert bench.only_claim().status.allocation is not None
+
+
+def test_nothing_follows_pods_before_there_is_a_claim_or_a_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    calls: list[object] = []
+    monkeypatch.setattr(ClaimController, "_pod_changed", lambda *change: calls.append(change))
+    for index in range(10):
+        bench.cluster.create_pod(make_pod(f"p{index}").obj())
+    bench.cluster.delete_pod("default/p0")
+    assert (calls, bench.deferred) == ([], [])
+    bench.cluster.create_object(template(TEMPLATE, request()))
+    assert len(calls) == 9  # what is there by then
+    assert len(bench.cluster.store(RESOURCE_CLAIM_TEMPLATES).objects) == 1
+    assert len(bench.cluster.store(PODS).objects) == 9
+
+
+# --- lists ---
+
+
+def reserved_by(claim: ResourceClaim, *uids: str) -> ResourceClaim:
+    reserved = [ResourceClaimConsumerReference(resource="pods", name=uid, uid=uid) for uid in uids]
+    return replace(claim, status=replace(claim.status, allocation=AllocationResult(), reserved_for=reserved))
+
+
+def test_claims_at_the_start_hold_nothing_for_pods_that_are_not_there() -> None:
+    here = replace(make_pod("p").obj(), metadata=replace(make_pod("p").obj().metadata, uid="1"))
+    gone = replace(here, metadata=replace(here.metadata, name="q", uid="2"))
+    given: list[DeviceObject] = [
+        template(TEMPLATE, request()),
+        reserved_by(owned("mine", here, "gpu"), "1"),
+        reserved_by(owned("theirs", gone, "gpu"), "2"),
+        reserved_by(named_claim("both"), "1", "2"),
+        reserved_by(named_claim("released"), "2"),
+    ]
+    found = claims_at_start(given, [here])
+    assert [item.metadata.name for item in found] == [TEMPLATE, "mine", "both", "released"]
+    assert found[:2] == given[:2]
+    both, released = found[2:]
+    assert isinstance(both, ResourceClaim)
+    assert isinstance(released, ResourceClaim)
+    assert both == reserved_by(named_claim("both"), "1")
+    assert released == named_claim("released")
 
 
 # --- the apiserver ------------------------------------------------------------------------------------------------
@@ -132,8 +239,8 @@ def test_a_claim_with_finalizers_stays_until_the_last_is_taken_away(bench: Bench
 
 def test_a_reservation_is_released_by_uid(bench: Bench) -> None:
     bench.cluster.create_object(named_claim("c"))
-    first, second = bench.add_pod("first", "c"), bench.add_pod("second", "c")
-    bench.allocate("default/c", first, second)
+    first, second = bench.add(gpu_pod("first", "c")), bench.add(gpu_pod("second", "c"))
+    bench.reserve(bench.only_claim(), first, second)
     claim = bench.claims["default/c"]
     with pytest.raises(Conflict, match="UID in precondition: other"):
         bench.cluster.release_claim(claim.key, "other", first.metadata.uid)

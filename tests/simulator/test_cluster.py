@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from kscheduler import testing
+from kscheduler.api.devices import ClaimMeta, DeviceClass, ResourceClaim, ResourceSlice
 from kscheduler.api.objects import (
     AzureDisk,
     Lease,
@@ -435,6 +436,11 @@ async def test_a_claim_without_a_class_gets_the_youngest_default_one(cluster: Cl
 async def test_storage_is_put_in_the_order_of_its_use() -> None:
     claim, made_by = PersistentVolumeClaim(ObjectMeta(name="data")), StorageClass(ObjectMeta(name="c"))
     assert in_order_of_use([claim, PersistentVolume(), made_by]) == [made_by, PersistentVolume(), claim]
+
+
+async def test_devices_are_put_in_the_order_of_their_use() -> None:
+    claim, device_class = ResourceClaim(ClaimMeta(name="gpu")), DeviceClass(ObjectMeta(name="gpu"))
+    assert in_order_of_use([claim, ResourceSlice(), device_class]) == [device_class, ResourceSlice(), claim]
 
 
 async def test_every_storage_kind_can_be_listed(cluster: Cluster) -> None:

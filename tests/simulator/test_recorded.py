@@ -12,20 +12,24 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import OwnerReference, Pod, PodSchedulingGate
 from kscheduler.client.concurrency import cancel_and_wait
+from kscheduler.client.protocol import RESOURCE_CLAIMS
 from kscheduler.config.load import default_config
 from kscheduler.errors import ConfigError
 from kscheduler.record.entries import Change, ChangeType, End, Header, Synced
 from kscheduler.record.recorder import RecorderOptions
 from kscheduler.record.writer import RecordWriter
 from kscheduler.scheduler import Options
+from kscheduler.simulator.claim_controller import ClaimController
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.simulator.real_scheduler import RealScheduler, real_scheduler
 from kscheduler.simulator.recorded import JOBS_NOTE, NOTE, Recorded, read_recorded
 from kscheduler.simulator.run import Outcome, RunSettings, simulate_scenario
 from kscheduler.simulator.virtual_time import LoopClock
+from tests.devices.building import devices, make_class, make_slice, request
 from tests.record.recording import Play, record
 from tests.simulator.first_fit import make_node
 from tests.simulator.objects import binding, pod
+from tests.support.devices import TEMPLATE, gpu_pod, named_claim, template
 
 OURS = frozenset(["default-scheduler"])
 FIRST = Options(first_on_tie=True)
@@ -91,6 +95,37 @@ def test_a_replay_is_the_same_every_time_where_chance_decides(tmp_path: Path) ->
     first, second = (placements(replayed(recorded, seeded)) for _ in range(2))
     assert first == second
     assert len(set(first.values())) == 3
+
+
+def test_claims_and_slices_of_a_record_are_there_and_the_simulation_allocates_them(tmp_path: Path) -> None:
+    async def play(cluster: Cluster) -> None:
+        ClaimController(cluster, asyncio.get_running_loop().call_soon)
+        cluster.create_object(template(TEMPLATE, request()))
+        cluster.create_object(named_claim("shared"))
+        cluster.create_object(make_class())
+        cluster.create_object(make_slice("n1", devices("g0"), node_name="n1", pool="n1"))
+        cluster.create_pod(gpu_pod("a").obj())
+        await asyncio.sleep(1.0)
+        cluster.create_pod(gpu_pod("b").obj())
+        await asyncio.sleep(5.0)
+        cluster.create_object(make_slice("n0", devices("g0", "g1"), node_name="n0", pool="n0"))
+        await asyncio.sleep(5.0)
+        cluster.create_pod(gpu_pod("c", "shared").obj())
+        await asyncio.sleep(5.0)
+        cluster.delete_pod("default/a")
+        await asyncio.sleep(5.0)
+        cluster.delete_claim("default/shared")  # it is in use: it stays until its pod is gone
+
+    recorded = played(tmp_path / "run.zst", play, "n0", "n1")
+    outcome = replayed(recorded)
+    assert placements(outcome) == {"default/a": "n1", "default/b": "n0", "default/c": "n0"}
+    assert recorded.compared(outcome) == "3 of 3 pods are on the node that the record has."
+    claims = outcome.cluster.store(RESOURCE_CLAIMS).objects
+    recorded_names = {each.object.key for each in recorded.scenario.changes if each.resource is RESOURCE_CLAIMS}
+    assert set(claims) == {key for key in recorded_names if not key.startswith("default/a-")}
+    assert claims["default/shared"].metadata.deletion_timestamp is not None
+    pools = {key: claim.status.allocation.devices.results for key, claim in claims.items() if claim.status.allocation}
+    assert [[each.pool for each in results or ()] for results in pools.values()] == [["n0"], ["n0"]]
 
 
 def test_nodes_come_change_and_go_at_their_times(tmp_path: Path) -> None:

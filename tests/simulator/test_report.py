@@ -101,6 +101,8 @@ def test_messages_that_differ_in_counts_alone_are_one_kind() -> None:
     first = "0/12 nodes are available: 10 Insufficient cpu, 2 node(s) had untolerated taint(s)."
     other = "0/9 nodes are available: 1 node(s) had untolerated taint(s), 8 Insufficient cpu. preemption: 0/9 nodes."
     assert kind_of(first) == kind_of(other) == "Insufficient cpu; node(s) had untolerated taint(s)"
+    for claims in ("no new claims to deallocate, preemption: 0/12 nodes.", "still not schedulable"):
+        assert kind_of(f"{first} {claims}") == kind_of(first)
     assert kind_of("0/9 nodes are available: no idea.") == "0/9 nodes are available: no idea."
     assert kind_of("Scheduling is blocked") == "Scheduling is blocked"
 

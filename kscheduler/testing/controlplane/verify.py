@@ -63,8 +63,10 @@ def overcommitted(nodes: Iterable[Object], pods: Iterable[Object]) -> list[str]:
     taken: dict[str, Amounts] = defaultdict(lambda: defaultdict(Fraction))  # node -> what its pods request
     for pod in pods:
         if node := _node_of(pod):
+            from_claim = _resources_from_claim(pod)
             for resource, amount in {**pod_request(pod), "pods": Fraction(1)}.items():
-                taken[node][resource] += amount
+                if resource not in from_claim:
+                    taken[node][resource] += amount
     allocatable = {node["metadata"]["name"]: amounts(node["status"].get("allocatable", {})) for node in nodes}
     problems = [f"pods are bound to node {name}, which does not exist" for name in taken if name not in allocatable]
     for name, room in allocatable.items():
@@ -75,6 +77,12 @@ def overcommitted(nodes: Iterable[Object], pods: Iterable[Object]) -> list[str]:
                     f" {float(room.get(resource, Fraction(0)))} allocatable"
                 )
     return problems
+
+
+def _resources_from_claim(pod: Object) -> set[str]:
+    """Return the extended resources that the pod has as devices of a claim, and not from its node."""
+    status = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    return {mapping["resourceName"] for mapping in status.get("requestMappings", ())}
 
 
 def wrong_events(pods: Iterable[Object], scheduled: Iterable[Object]) -> list[str]:

@@ -74,6 +74,7 @@ const PLUGINS = [
   [/topology spread/, "PodTopologySpread"],
   [/affinity rules|anti-affinity/, "InterPodAffinity"],
   [/volume zone/, "VolumeZone"],
+  [/allocate all claims|resource ?claim|ResourceClaim|device class|resource pools/, "DynamicResources"],
   [/max volume count/, "NodeVolumeLimits"],
   [/olume|ersistent/, "VolumeBinding"],
   [/[Pp]reemption/, "DefaultPreemption"],
@@ -83,7 +84,7 @@ export const pluginOf = (reason) => (PLUGINS.find(([pattern]) => pattern.test(re
 
 // The counts of a message "0/12 nodes are available: 3 Insufficient cpu, 9 ...". null for any other message.
 export function nodeCounts(message) {
-  const found = /^0\/(\d+) nodes are available: ([^]+?)\.(?: preemption: 0\/\d+ nodes are available: ([^]+?)\.?)?$/.exec(message);
+  const found = /^0\/(\d+) nodes are available: ([^]+?)\.(?: (?:[A-Za-z ]+, )?preemption: 0\/\d+ nodes are available: ([^]+?)\.?)?$/.exec(message);
   if (!found) return null;
   return { nodes: Number(found[1]), filters: countsOf(found[2]), preemption: found[3] ? countsOf(found[3]) : [] };
 }

@@ -108,6 +108,7 @@ CASES = (
     "MixedChurn",
     "SchedulingWhileGated",
     "SchedulingDeletedPodsWithFinalizers",
+    "SchedulingWithResourceClaimTemplate",
 )
 
 
@@ -119,6 +120,13 @@ def test_our_workloads_end_well(case: str) -> None:
     assert (outcome.problems, [outcome.collected.pods]) == ([], measured)
     assert outcome.collected.seconds > 0
     assert outcome.collected.latency_ms["Perc50"] <= outcome.collected.latency_ms["Max"]
+
+
+def test_pods_come_and_go_with_their_claims_beside_claims_that_nobody_uses() -> None:
+    outcome = run(Suite().plan("SteadyStateWithResourceClaimTemplate", "small"))
+    assert outcome.problems == []
+    assert outcome.collected.pods > 10  # more than one round
+    assert outcome.collected.pods % 10 == 0
 
 
 def test_preempting_pods_are_bound_in_place_of_three_others_each() -> None:

@@ -49,3 +49,33 @@ def test_overcommitted_node_is_a_fault() -> None:
     ledger = Ledger(created={f"n/{name}": 0 for name in names})
     verdict = judge(ledger, [NODE], [pod(name, "a") for name in names], [event(name) for name in names])
     assert verdict.problems == ["node a is overcommitted in cpu: 0.3 requested, 0.2 allocatable"]
+
+
+def claim(name: str, device: str, **result: object) -> Object:
+    allocated = {"request": "gpu", "driver": "d", "pool": "p", "device": device, **result}
+    return {
+        "metadata": {"namespace": "n", "name": name},
+        "status": {"allocation": {"devices": {"results": [allocated]}}},
+    }
+
+
+def test_device_that_two_claims_have_is_a_fault() -> None:
+    claims = [claim("one", "gpu-0"), claim("two", "gpu-1"), claim("three", "gpu-0")]
+    verdict = judge(Ledger(), [NODE], [], [], claims)
+    assert verdict.problems == ["device d/p/gpu-0 is allocated to n/one and to n/three"]
+
+
+def test_device_may_be_shared_and_seen_by_an_admin() -> None:
+    unused: Object = {"metadata": {"namespace": "n", "name": "unused"}}
+    claims = [claim("one", "a"), claim("two", "a", adminAccess=True), claim("x", "b", shareID="1"), unused]
+    assert judge(Ledger(), [NODE], [], [], [*claims, claim("y", "b", shareID="2")]).problems == []
+
+
+def test_resource_that_a_claim_provides_does_not_count_on_the_node() -> None:
+    made = pod("one", "a")
+    made["spec"]["containers"][0]["resources"] = {"requests": {"example.com/gpu": "1"}}
+    verdict = judge(Ledger(), [NODE], [made], [event("one")])
+    assert verdict.problems == ["node a is overcommitted in example.com/gpu: 1.0 requested, 0.0 allocatable"]
+    mapping = {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "container-0-request-0"}
+    made["status"] = {"extendedResourceClaimStatus": {"resourceClaimName": "c", "requestMappings": [mapping]}}
+    assert judge(Ledger(), [NODE], [made], [event("one")]).problems == []

@@ -8,7 +8,17 @@ from textwrap import indent
 
 import pytest
 
-from perf.workloads.operations import Barrier, Churn, CreateNodes, CreatePods, DeletePods, Sleep
+from perf.workloads.faults import WorkloadError
+from perf.workloads.operations import (
+    AllocResourceClaims,
+    Barrier,
+    Churn,
+    CreateNodes,
+    CreatePods,
+    CreateResourceDriver,
+    DeletePods,
+    Sleep,
+)
 from perf.workloads.suite import FOLDER, Plan, Suite, seconds
 
 MEASURED = "{opcode: createPods, count: 1, collectMetrics: true}"
@@ -113,3 +123,45 @@ def test_feature_gates_of_the_size_win_over_those_of_the_case(write: Write) -> N
 @pytest.mark.parametrize(("written", "expected"), [("2s", 2.0), ("1m30s", 90.0), ("250ms", 0.25), ("1.5h", 5400.0)])
 def test_durations_are_go_s(written: str, expected: float) -> None:
     assert seconds(written) == pytest.approx(expected)
+
+
+def test_driver_of_devices_is_read(write: Write) -> None:
+    path = write(
+        "{opcode: createResourceDriver, driverName: d, nodes: gpu-*, maxClaimsPerNodeParam: $claims}",
+        "{opcode: allocResourceClaims, namespace: init}",
+        MEASURED,
+        params="{claims: 4}",
+    )
+    assert plan(path).operations[:2] == (
+        CreateResourceDriver(driver_name="d", nodes="gpu-*", max_claims_per_node=4),
+        AllocResourceClaims(namespace="init"),
+    )
+
+
+def test_pods_may_be_replaced_for_some_time(write: Write) -> None:
+    pods = "{opcode: createPods, count: 2, collectMetrics: true, steadyStateParam: $steady, durationParam: $time}"
+    steady, once = (plan(write(pods, params=f"{{steady: {value}, time: 10s}}")) for value in ("true", "false"))
+    assert steady.operations == (
+        CreatePods(count=2, namespace="namespace-0", collect_metrics=True, steady_state=True, duration="10s"),
+    )
+    assert once.operations == (CreatePods(count=2, namespace="namespace-0", collect_metrics=True),)
+
+
+@pytest.mark.parametrize(
+    ("operation", "params", "fault"),
+    [
+        ("{opcode: createResourceDriver, driverName: d, nodes: n}", "{}", "maxClaimsPerNode: expected at least 1"),
+        ("{opcode: createResourceDriver, driverName: d}", "{}", "nodes"),
+        ("{opcode: createPods, count: 1, steadyState: true, duration: 0s}", "{}", "duration: expected some time"),
+        ("{opcode: createPods, count: 1, steadyStateParam: $s, duration: 1s}", "{s: 1}", "steadyStateParam: expected"),
+        (
+            "{opcode: createPods, count: 1, steadyState: true, duration: 1s, skipWaitToCompletion: true}",
+            "{}",
+            "steadyState: pods that nobody waits for",
+        ),
+    ],
+)
+def test_faults_of_devices_and_replaced_pods_are_named(write: Write, operation: str, params: str, fault: str) -> None:
+    with pytest.raises(WorkloadError) as raised:
+        plan(write(operation, MEASURED, params=params))
+    assert fault in str(raised.value)

@@ -174,6 +174,7 @@ def explanation(name: str, state: str, decisions: list[dict[str, Any]], **fields
         "replica": {**REPLICA, "startedAt": "2023-11-14T20:13:20.000000Z"},
         "waitsForPermitOf": [],
         "queue": queue,
+        "claims": None,
         "decisions": decisions,
         "record": {"decisions": 10, "bytes": 5000, "evicted": 0},
     }
@@ -186,8 +187,25 @@ FREE = FreeAmounts(
     {"cpu": packed([3_000, 0, 2_500, 0]), "pods": packed([5, 0, 110, 1])},
     {"cpu": packed([4_000, 0, 4_000, 4_000]), "pods": packed([110, 0, 110, 110])},
 )
+CLAIMS = {
+    "waitsFor": "",
+    "nodes": 6,
+    "satisfied": 0,
+    "findings": [
+        {
+            "claim": "shop/web-1-gpu-x7",
+            "request": "gpu",
+            "reason": "selector",
+            "detail": f"class gpu: selector #0: device.driver == '{SCRIPT}'",
+            "nodes": 4,
+            "examples": ["n0", SCRIPT],
+        },
+        {"claim": "", "request": "", "reason": "together", "detail": "", "nodes": 2, "examples": ["n1"]},
+    ],
+    "findingsLeftOut": 0,
+}
 EXPLAINED: Explained = (
-    explanation("web-1", "unschedulable", [decision(), decision(attempt=1, message="earlier")]),
+    explanation("web-1", "unschedulable", [decision(), decision(attempt=1, message="earlier")], claims=CLAIMS),
     "",
     FREE,
 )

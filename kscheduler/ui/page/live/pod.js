@@ -57,12 +57,22 @@ function explained(found, pod) {
   const [latest, ...earlier] = found.decisions;
   const cards = [...standby(found.replica), card("The pod", "", facts(factsOf(found)))];
   if (latest) cards.push(...decisionCards(latest, { pod, when: clock }));
+  if (found.claims) cards.push(wide(claims(found.claims)));
   if (latest?.nominatedNode || latest?.postFilter) cards.push(preemption(latest));
   if (found.queue && found.nearest?.length && !latest?.node) cards.push(wide(nearest(found.nearest)));
   if (earlier.length) cards.push(wide(card("Earlier attempts", "", plainTable("Earlier attempts",
     [["Attempt", "number"], ["At"], ["Outcome"], ["Node"], ["Message", "message"]],
     earlier.map((each) => [whole(each.attempt), clock(each.time), OUTCOMES[each.outcome] || each.outcome, each.node || "–", each.message])))));
   return cards;
+}
+
+// Why requests for devices fail, by the devices at this moment.
+function claims({ waitsFor, nodes, satisfied, findings }) {
+  if (waitsFor) return card("Claims for devices", "", paragraph(waitsFor));
+  const rows = findings.map((each) => [whole(each.nodes), each.claim || "all claims", each.request || "–",
+    each.detail ? `${each.reason}: ${each.detail}` : each.reason, each.examples.map(shortName).join(", ")]);
+  return card("Claims for devices", `${whole(satisfied)} of ${whole(nodes)} nodes that were looked at can satisfy them at this moment.`,
+    rows.length ? plainTable("Claims for devices", [["Nodes", "number"], ["Claim"], ["Request"], ["Reason", "message"], ["Such as"]], rows) : null);
 }
 
 const clock = (time) => new Date(time).toLocaleTimeString("en-GB");
