@@ -55,7 +55,7 @@ def test_a_pod_that_fits_nowhere_says_why_and_is_bound_when_room_appears(workspa
     found = condition(workspace, "large")
     assert found["reason"] == "Unschedulable"
     assert found["message"] == (
-        "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available:"
+        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: 0/2 nodes are available:"
         " 2 Preemption is not helpful for scheduling."
     )
     eventually(lambda: bool(events(workspace, "FailedScheduling")), "the Event is written")
@@ -85,7 +85,7 @@ def test_pods_of_another_scheduler_take_room_and_are_left_alone(workspace: Works
     KScheduler(workspace.control_plane)
     eventually(lambda: condition(workspace, "ours").get("status") == "False", "our pod has no room")
     assert condition(workspace, "ours")["message"] == (
-        "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available:"
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available:"
         " 1 No preemption victims found for incoming pod."
     )
     assert "theirs-too" not in workspace.bindings()

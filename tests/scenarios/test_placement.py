@@ -193,8 +193,8 @@ async def test_a_pod_that_fits_nowhere_is_told_why_in_kube_schedulers_words() ->
         expected = (
             "0/6 nodes are available: 1 Insufficient memory, 1 Too many pods, 1 node(s) didn't match Pod's node "
             "affinity/selector, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 2 Insufficient cpu. "
-            "preemption: 0/6 nodes are available: 1 No preemption victims found for incoming pod, "
-            "5 Preemption is not helpful for scheduling."
+            "no new claims to deallocate, preemption: 0/6 nodes are available: "
+            "1 No preemption victims found for incoming pod, 5 Preemption is not helpful for scheduling."
         )
         await world.until(lambda: world.condition("p") is not None)
         condition = world.condition("p")

@@ -233,7 +233,8 @@ async def test_a_pod_that_never_preempts_waits_and_is_told_why() -> None:
         condition = world.condition("critical")
         assert condition is not None
         assert condition.message == (
-            "0/1 nodes are available: 1 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never."
+            "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+            "preemption: not eligible due to preemptionPolicy=Never."
         )
         await world.sleep(30)
         assert exists(world, "a")
@@ -251,8 +252,8 @@ async def test_where_preemption_is_no_help_the_pod_is_told_so() -> None:
         condition = world.condition("critical")
         assert condition is not None
         assert condition.message == (
-            "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: "
-            "1 No preemption victims found for incoming pod."
+            "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+            "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
         )
 
 
