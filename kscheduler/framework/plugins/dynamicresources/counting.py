@@ -102,7 +102,8 @@ def reject_short(
     if rows is None:
         reject_marked(verdicts, short, code, 1)
         if len(counts) == 1 and not needs.choices and not needs.has_constraints:
-            return Judgement(_in_doubt(*counts.values(), *needs.numbers.values(), verdicts), {})
+            ((query, number),) = needs.numbers.items()
+            return Judgement(_in_doubt(counts[query], number, verdicts), {})
         rows = verdicts.feasible_rows()
     else:
         verdicts.reject_rows([row for row in rows if short[row]], code, 0)

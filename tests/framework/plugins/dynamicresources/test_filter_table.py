@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from kscheduler._fast import FEASIBLE, Scores, Verdicts
 from kscheduler.api.devices import AllocationResult, DeviceClaim, DeviceConstraint, ResourceClaim, ResourceClaimSpec
 from kscheduler.api.objects import ContainerExtendedResourceRequest
+from kscheduler.config.releases import Release
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.faults import CycleFault, running
 from kscheduler.framework.plugins.dynamicresources.plugin import DynamicResources
@@ -31,7 +33,7 @@ from tests.framework.plugins.dynamicresources.generated import (
 CODE = 7
 GPU = "example_com__gpu"  # as pod_with wants it
 seeds = st.integers(0, 1 << 32)
-releases = st.sampled_from(RELEASES)
+releases: st.SearchStrategy[Release] = st.sampled_from(RELEASES)
 
 Allocated = tuple[list[AllocationResult], DeviceClaim | None, Sequence[ContainerExtendedResourceRequest]]
 # Node name -> why the node is rejected, or the pod's score there and what it is allocated, None for nothing.
@@ -114,7 +116,7 @@ def without_share_ids(results: Sequence[AllocationResult]) -> list[AllocationRes
 
 def check(cluster: GeneratedCluster, claims: Sequence[ResourceClaim]) -> None:
     """Compare the forms for a new pod with these claims."""
-    amounts = {GPU: str(cluster.rng.randint(1, 3))} if cluster.rng.random() < 0.3 else {}
+    amounts: dict[str, Any] = {GPU: str(cluster.rng.randint(1, 3))} if cluster.rng.random() < 0.3 else {}
     names = () if amounts and cluster.rng.random() < 0.7 else cluster.put_claims(claims)
     pod = pod_with(*names, **amounts)
     if not isinstance(begin(cluster.plugin, pod), tuple):
@@ -146,14 +148,14 @@ def check_while_changing(cluster: GeneratedCluster, pods: Sequence[Sequence[Reso
 
 @given(seeds, releases)
 @settings(max_examples=60, deadline=None)
-def test_both_forms_agree_on_exotic_devices_while_they_change(seed: int, release: object) -> None:
-    check_while_changing(*exotic_cluster(seed, release))  # type: ignore[arg-type]
+def test_both_forms_agree_on_exotic_devices_while_they_change(seed: int, release: Release) -> None:
+    check_while_changing(*exotic_cluster(seed, release))
 
 
 @given(seeds, releases, st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_both_forms_agree_on_plain_devices_while_they_change(seed: int, release: object, with_counters: bool) -> None:
-    check_while_changing(*plain_cluster(seed, release, with_counters=with_counters))  # type: ignore[arg-type]
+def test_both_forms_agree_on_plain_devices_while_they_change(seed: int, release: Release, with_counters: bool) -> None:
+    check_while_changing(*plain_cluster(seed, release, with_counters=with_counters))
 
 
 # --- where the search is asked ------------------------------------------------------------------------------------
