@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.labels import NodeTerm, compile_node_selector_term
 from kscheduler.api.objects import Pod
+from kscheduler.cel.selectors import selectors_for
 from kscheduler.config.releases import Release
 from kscheduler.devices.shortfall import Shortfall, ShortfallFinder
 from kscheduler.errors import DecodeError
-from kscheduler.framework.device_selectors import make_selectors
 from kscheduler.framework.plugins.dynamicresources.claims import NotReady, check_requests, find_claims
 from kscheduler.framework.plugins.dynamicresources.extended_resources import is_backable, new_claim, requests_for
 from kscheduler.snapshot.devices import Devices
@@ -43,7 +43,7 @@ class ClaimExplainer:
         self._devices = devices
         self._release = release
         self._stopwatch = stopwatch
-        self._selectors = make_selectors(release)
+        self._selectors = selectors_for(release)
 
     def explain(self, pod: Pod, nodes: Iterable[NodeInfo]) -> Document | None:
         """Return the findings as a JSON document, or None for a pod that needs no devices."""

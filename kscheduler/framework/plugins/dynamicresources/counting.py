@@ -89,23 +89,39 @@ def _are_numbers(requests: Sequence[Sequence[Variant]]) -> bool:
     return sum(min(each.count for each in variants) for variants in requests) <= MAX_RESULTS
 
 
-def reject_short(needs: Needs, free: FreeDevices, verdicts: Verdicts, code: int) -> Judgement:
-    """Reject the rows (nodes) with too few free devices, with the reason number (detail) 0, and judge the others."""
+def reject_short(
+    needs: Needs, free: FreeDevices, verdicts: Verdicts, code: int, rows: list[int] | None = None
+) -> Judgement:
+    """Reject the rows (nodes) with too few free devices, with the reason number (detail) 0, and judge the others.
+
+    `rows`: look at these feasible ones only; None: at all of them.
+    """
     queries = dict.fromkeys((*needs.numbers, *(query for needs in needs.choices for query, _ in needs)))
     counts = dict(zip(queries, free.refresh(queries), strict=True))
-    reject_marked(verdicts, _short_rows(needs, counts), code, 1)
+    short = _short_rows(needs, counts)
+    if rows is None:
+        reject_marked(verdicts, short, code, 1)
+        if len(counts) == 1 and not needs.choices and not needs.has_constraints:
+            ((query, number),) = needs.numbers.items()
+            return Judgement(_in_doubt(counts[query], number, verdicts), {})
+        rows = verdicts.feasible_rows()
+    else:
+        verdicts.reject_rows([row for row in rows if short[row]], code, 0)
+        rows = [row for row in rows if not short[row]]
     if needs.have_one_choice:
-        return _choose(needs.choices[0], counts, verdicts.feasible_rows())
+        return _choose(needs.choices[0], counts, rows)
     if needs.has_constraints or needs.choices:
-        return Judgement(verdicts.feasible_rows(), {})
-    total = sum(needs.numbers.values())
-    if len(counts) == 1:
-        (only,) = counts.values()
-        marks = only.in_doubt(total)
-        return Judgement([row for row in sorted(only.doubtful) if marks[row] and verdicts.code(row) == FEASIBLE], {})
+        return Judgement(rows, {})
     # Requests that ask differently may want the same devices; enough for all of them are enough in any order.
+    total = sum(needs.numbers.values())
     marks = _union([each.in_doubt(total) for each in counts.values()])
-    return Judgement([row for row in verdicts.feasible_rows() if marks[row]], {})
+    return Judgement([row for row in rows if marks[row]], {})
+
+
+def _in_doubt(counts: FreeCounts, number: int, verdicts: Verdicts) -> list[int]:
+    """Return the feasible rows where it is not certain that so many devices are free, without a look at all rows."""
+    marks = counts.in_doubt(number)
+    return [row for row in sorted(counts.doubtful) if marks[row] and verdicts.code(row) == FEASIBLE]
 
 
 def _choose(alternatives: Sequence[Need], counts: Mapping[DeviceQuery, FreeCounts], rows: list[int]) -> Judgement:

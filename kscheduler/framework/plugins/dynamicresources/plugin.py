@@ -200,7 +200,7 @@ class DynamicResources:
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
         cycle = state.read(_CLAIMS, PodClaims)
         cycle.rejections = [CANNOT_ALLOCATE]
-        for row in self._rows_to_search(cycle, verdicts, code):
+        for row in self._rows_to_search(cycle, pod, table, verdicts, code):
             status = self.filter(state, pod, table.at(row))
             if status is None:
                 continue
@@ -213,18 +213,59 @@ class DynamicResources:
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         return state.read(_CLAIMS, PodClaims).rejections[detail]
 
-    def _rows_to_search(self, cycle: PodClaims, verdicts: Verdicts, code: int) -> list[int]:
+    def _rows_to_search(
+        self, cycle: PodClaims, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int
+    ) -> list[int]:
         """Reject the rows (nodes) with too few free devices. Returns the feasible ones that `filter` has to judge."""
-        if cycle.allocator is None or cycle.has_special:
+        if cycle.allocator is None:
             return verdicts.feasible_rows()
         unallocated = [claim for _, claim in cycle.unallocated()]
-        needs = needs_of(unallocated, cycle.allocator)
-        if needs is None:
-            return verdicts.feasible_rows()
-        judgement = reject_short(needs, self._free, verdicts, code)
         if len(unallocated) < len(cycle.claims):
+            needs = None if cycle.has_special else needs_of(unallocated, cycle.allocator)
+            if needs is not None:
+                reject_short(needs, self._free, verdicts, code)
             return verdicts.feasible_rows()
-        cycle.is_counted, cycle.alternatives = True, judgement.alternatives
+        if not cycle.has_special:
+            return self._count(cycle, cycle.allocator, unallocated, verdicts, code)
+        if unallocated[-1].spec.devices.requests is not None:
+            return verdicts.feasible_rows()
+        # The special claim has other requests on nodes that have some of the extended resources themselves.
+        to_search: list[int] = []
+        rows_of: dict[int, tuple[ResourceClaim, list[int]]] = {}  # id of a special claim -> the claim, its nodes
+        rows = verdicts.feasible_rows()
+        for row in rows:
+            found = self._special_on(cycle, pod.pod, table.at(row))
+            if isinstance(found, Status):
+                to_search.append(row)
+            elif found[0] is not None:
+                rows_of.setdefault(id(found[0]), (found[0], []))[1].append(row)
+        for special, some in rows_of.values():
+            claims = [*cycle.of_user, special]
+            to_search += self._count(
+                cycle, cycle.allocator, claims, verdicts, code, None if len(some) == len(rows) else some
+            )
+        cycle.is_counted = True
+        return sorted(to_search)
+
+    def _count(
+        self,
+        cycle: PodClaims,
+        allocator: Allocator,
+        claims: Sequence[ResourceClaim],
+        verdicts: Verdicts,
+        code: int,
+        rows: list[int] | None = None,
+    ) -> list[int]:
+        """Judge rows (nodes), None for all, by their numbers of free devices. Returns those that `filter` has to judge.
+
+        `claims`: all claims of the pod, which have no allocations.
+        """
+        needs = needs_of(claims, allocator)
+        if needs is None:
+            return verdicts.feasible_rows() if rows is None else rows
+        judgement = reject_short(needs, self._free, verdicts, code, rows)
+        cycle.is_counted = True
+        cycle.alternatives.update(judgement.alternatives)
         return judgement.rows
 
     def _is_unavailable(self, cycle: PodClaims, position: int, node: NodeInfo) -> bool:
@@ -376,7 +417,7 @@ class DynamicResources:
         unallocated = list(cycle.unallocated())
         found = cycle.by_node.get(node_name)
         if found is None and cycle.is_counted:
-            allocated = self._allocate_counted(cycle, cycle.allocator, node_name)
+            allocated = self._allocate_counted(cycle, cycle.allocator, pod.pod, node_name)
             if isinstance(allocated, Status):
                 return allocated
             found = allocated
@@ -399,15 +440,29 @@ class DynamicResources:
                 return status
         return None
 
-    def _allocate_counted(self, cycle: PodClaims, allocator: Allocator, node_name: str) -> NodeAllocation | Status:
-        """Allocate the claims on a node that has enough free devices, as Filter would have done."""
+    def _allocate_counted(
+        self, cycle: PodClaims, allocator: Allocator, pod: Pod, node_name: str
+    ) -> NodeAllocation | Status | None:
+        """Allocate the claims on a node that has enough free devices, as Filter would have done.
+
+        Returns None if the pod needs no devices there.
+        """
         node = self._handle.table.get(node_name)
         if node is None:
             return error_status(f'node "{node_name}" not found')
-        results = self._allocate(allocator, cycle, None, node)
+        special: ResourceClaim | None = None
+        mappings: list[ContainerExtendedResourceRequest] = []
+        if cycle.has_special:
+            wanted = self._special_on(cycle, pod, node)
+            if isinstance(wanted, Status):
+                return wanted
+            special, mappings = wanted
+            if special is None and not cycle.of_user:
+                return None
+        results = self._allocate(allocator, cycle, special, node)
         if isinstance(results, Status):
             return results
-        found = cycle.by_node[node_name] = NodeAllocation(results, None, [])
+        found = cycle.by_node[node_name] = NodeAllocation(results, special, mappings)
         return found
 
     def _keep_in_flight(self, claim: ResourceClaim, allocation: AllocationResult) -> Status | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -30,19 +31,20 @@ from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.dynamicresources.binding import Timeouts
 from kscheduler.framework.plugins.dynamicresources.plugin import DynamicResources
 from kscheduler.snapshot.devices import Devices
+from kscheduler.testing import make_node
 from tests.devices.building import (
     alternative,
     counter_set,
     device,
     first_available,
     make_class,
-    make_node,
     make_slice,
     request,
     toleration,
 )
 from tests.framework.plugins.dynamicresources.bench import FakeWrites, claim
 from tests.parity.devices.generate import generate
+from tests.support.devices import GPU, backing
 
 SELECTORS = Selectors()
 MOST_STEPS = 2_000  # of the search on one node
@@ -77,8 +79,8 @@ class GeneratedCluster:
             self.cache.set_node(node)
         for each in slices:
             self.devices.set_slice(each)
-        for each in classes:
-            self.devices.set_class(each)
+        for device_class in classes:
+            self.devices.set_class(device_class)
 
     def new_plugin(self) -> DynamicResources:
         return DynamicResources(self.handle, "", Timeouts(filter_s=MOST_STEPS), selectors=SELECTORS)
@@ -174,10 +176,15 @@ def plain_cluster(
 ) -> tuple[GeneratedCluster, list[list[ResourceClaim]]]:
     """Return nodes with GPUs of two models in their own pools, one pool for all nodes, and claims for numbers of them.
 
+    The class `gpu` backs an extended resource, which some nodes have themselves.
+
     Some devices lack their model, which selectors of classes do not forgive.
     """
     rng = random.Random(seed)
-    nodes = [make_node(f"n{index}", zone=rng.choice("ab")) for index in range(rng.randint(1, 6))]
+    nodes = [
+        make_node(f"n{index}").label(zone=rng.choice("ab")).capacity(**({GPU: "4"} if rng.random() < 0.3 else {})).obj()
+        for index in range(rng.randint(1, 6))
+    ]
     lacking = rng.random() < 0.3
     slices = [
         each
@@ -187,7 +194,7 @@ def plain_cluster(
     if rng.random() < 0.3:
         published = [device(f"net{index}", {"model": "A"}) for index in range(3)]
         slices.append(make_slice("everywhere", published, pool="net", all_nodes=True))
-    classes = [make_class(), make_class("a", _MODEL.format("A")), make_class("b", _MODEL.format("B"))]
+    classes = [backing("gpu", GPU), make_class("a", _MODEL.format("A")), make_class("b", _MODEL.format("B"))]
     return GeneratedCluster(seed, release, nodes, slices, classes), [_claims(rng) for _ in range(6)]
 
 
@@ -206,7 +213,7 @@ def _pool(rng: random.Random, node: str, *, with_counters: bool, is_lacking: boo
                 taints=taints,
             )
         )
-    fields = {"node_name": node, "pool": node, "slices": 1 + with_counters}
+    fields: dict[str, Any] = {"node_name": node, "pool": node, "slices": 1 + with_counters}
     slices = [make_slice(node, made, **fields)]
     if with_counters:
         slices.append(make_slice(f"{node}-counters", shared_counters=[counter_set("set", memory="20Gi")], **fields))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,8 @@ from msgspec.structs import replace
 
 from kscheduler._fast import FEASIBLE, Scores, Verdicts
 from kscheduler.api.devices import AllocationResult, DeviceClaim, DeviceConstraint, ResourceClaim, ResourceClaimSpec
+from kscheduler.api.objects import ContainerExtendedResourceRequest
+from kscheduler.config.releases import Release
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.faults import CycleFault, running
 from kscheduler.framework.plugins.dynamicresources.plugin import DynamicResources
@@ -28,11 +31,13 @@ from tests.framework.plugins.dynamicresources.generated import (
 )
 
 CODE = 7
+GPU = "example_com__gpu"  # as pod_with wants it
 seeds = st.integers(0, 1 << 32)
-releases = st.sampled_from(RELEASES)
+releases: st.SearchStrategy[Release] = st.sampled_from(RELEASES)
 
-# Node name -> why the node is rejected, or the pod's score there and what it is allocated.
-Decisions = dict[str, Status | tuple[int, list[AllocationResult]]]
+Allocated = tuple[list[AllocationResult], DeviceClaim | None, Sequence[ContainerExtendedResourceRequest]]
+# Node name -> why the node is rejected, or the pod's score there and what it is allocated, None for nothing.
+Decisions = dict[str, Status | tuple[int, Allocated | None]]
 
 
 def begin(plugin: DynamicResources, pod: PodInfo) -> tuple[CycleState, PodClaims] | Status | None:
@@ -54,7 +59,7 @@ def by_node(plugin: DynamicResources, table: NodeTable, pod: PodInfo) -> Decisio
             return running("Filter", plugin, status).message
         found[node.name] = status or (
             plugin.score(state, pod, node)[0],
-            without_share_ids(cycle.by_node[node.name].results),
+            allocated_on(cycle, node.name),
         )
     return found
 
@@ -79,14 +84,21 @@ def by_table(plugin: DynamicResources, table: NodeTable, pod: PodInfo) -> Decisi
             assert verdicts.code(node.row) == CODE
             found[node.name] = plugin.explain(state, pod, verdicts.detail(node.row))
             continue
-        assert cycle.is_counted or node.name in cycle.by_node
         score = scores.raw(node.row)
         assert plugin.score(state, pod, node) == (score, None)
         assert plugin.reserve(state, pod, node.name) is None
-        found[node.name] = score, without_share_ids(cycle.by_node[node.name].results)
+        found[node.name] = score, allocated_on(cycle, node.name)
         for _, each in cycle.unallocated():
             plugin._devices.end_allocation(each.metadata.uid, for_all=True)
     return found
+
+
+def allocated_on(cycle: PodClaims, name: str) -> Allocated | None:
+    found = cycle.by_node.get(name)
+    if found is None:
+        return None
+    special = None if found.special is None else found.special.spec.devices
+    return without_share_ids(found.results), special, found.mappings
 
 
 def without_share_ids(results: Sequence[AllocationResult]) -> list[AllocationResult]:
@@ -104,7 +116,9 @@ def without_share_ids(results: Sequence[AllocationResult]) -> list[AllocationRes
 
 def check(cluster: GeneratedCluster, claims: Sequence[ResourceClaim]) -> None:
     """Compare the forms for a new pod with these claims."""
-    pod = pod_with(*cluster.put_claims(claims))
+    amounts: dict[str, Any] = {GPU: str(cluster.rng.randint(1, 3))} if cluster.rng.random() < 0.3 else {}
+    names = () if amounts and cluster.rng.random() < 0.7 else cluster.put_claims(claims)
+    pod = pod_with(*names, **amounts)
     if not isinstance(begin(cluster.plugin, pod), tuple):
         return
     expected = by_node(cluster.plugin, cluster.cache.table, pod)
@@ -134,14 +148,14 @@ def check_while_changing(cluster: GeneratedCluster, pods: Sequence[Sequence[Reso
 
 @given(seeds, releases)
 @settings(max_examples=60, deadline=None)
-def test_both_forms_agree_on_exotic_devices_while_they_change(seed: int, release: object) -> None:
-    check_while_changing(*exotic_cluster(seed, release))  # type: ignore[arg-type]
+def test_both_forms_agree_on_exotic_devices_while_they_change(seed: int, release: Release) -> None:
+    check_while_changing(*exotic_cluster(seed, release))
 
 
 @given(seeds, releases, st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_both_forms_agree_on_plain_devices_while_they_change(seed: int, release: object, with_counters: bool) -> None:
-    check_while_changing(*plain_cluster(seed, release, with_counters=with_counters))  # type: ignore[arg-type]
+def test_both_forms_agree_on_plain_devices_while_they_change(seed: int, release: Release, with_counters: bool) -> None:
+    check_while_changing(*plain_cluster(seed, release, with_counters=with_counters))
 
 
 # --- where the search is asked ------------------------------------------------------------------------------------
@@ -211,7 +225,9 @@ def test_reserve_allocates_what_the_search_would_have_chosen_at_filter() -> None
     assert found == by_node(bench.plugin, bench.cache.table, pod)
     assert isinstance(found, dict)
     assert isinstance(found["n1"], tuple)
-    _, chosen = found["n1"]
+    _, allocated = found["n1"]
+    assert allocated is not None
+    chosen, _, _ = allocated
     assert [each.device for each in chosen[0].devices.results or ()] == ["g1", "g2"]
 
 
