@@ -92,6 +92,20 @@ class SliceIndex:
             self._of_nodes[name] = found
         return found
 
+    def devices_at(self, node: Node) -> Iterator[ParsedDevice]:
+        """Yield all devices that are published for a node, whether they can be allocated or not.
+
+        Raises AllocationError or DecodeError for malformed slices.
+        """
+        for parsed in self._candidates(node):
+            if not parsed.is_per_device:
+                if parsed.target.matches(node):
+                    yield from parsed.devices
+                continue
+            for device in parsed.devices:
+                if device.target is not None and device.target.matches(node):
+                    yield device
+
     def _join(self, pools: tuple[Pool, ...]) -> NodePools:
         """Return one object for all nodes with the same pools."""
         found = self._joined.get(pools)

@@ -21,6 +21,7 @@ from kscheduler.devices.selection import Selectors
 from kscheduler.errors import DecodeError, InternalError
 from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.device_selectors import make_selectors
 from kscheduler.framework.events import ONE_GROUP, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PostFilterResult, PreFilterResult
 from kscheduler.framework.normalize import default_normalize
@@ -29,7 +30,6 @@ from kscheduler.framework.plugins.dynamicresources.binding import ClaimBinding, 
 from kscheduler.framework.plugins.dynamicresources.claims import NotReady, check_requests, find_claims
 from kscheduler.framework.plugins.dynamicresources.conditions import ConditionsFailed, ConditionsTimedOut
 from kscheduler.framework.plugins.dynamicresources.scoring import score_of
-from kscheduler.framework.plugins.dynamicresources.selectors import make_selectors
 from kscheduler.framework.plugins.dynamicresources.state import NodeAllocation, PodClaims
 from kscheduler.framework.status import SKIP, Status, error_status, unresolvable, unschedulable
 from kscheduler.snapshot.devices import is_special

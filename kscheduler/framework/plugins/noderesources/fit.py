@@ -5,7 +5,7 @@ request. A resource that the node does not have does not count, nor does an exte
 request. For the scoring strategies see `strategies`.
 
 An extended resource that a device class backs is not asked of a node that has none of it: there DynamicResources
-allocates devices.
+allocates devices, and they count for the score.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.demands import Demands
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
+from kscheduler.framework.plugins.noderesources.backed import Backing, Stocks
 from kscheduler.framework.plugins.noderesources.hints import Hints
 from kscheduler.framework.plugins.noderesources.strategies import LeastAllocated, Strategy, Use
 from kscheduler.framework.status import Code, Status
@@ -43,6 +44,7 @@ NAME = "NodeResourcesFit"
 TOO_MANY_PODS_REASON = "Too many pods"
 _REQUEST = "NodeResourcesFit/request"
 _SCORE_REQUEST = "NodeResourcesFit/score"
+_STOCKS = "NodeResourcesFit/stocks"
 
 # (resource name, weight): kube-scheduler's defaults.
 DEFAULT_RESOURCES = (("cpu", 1), ("memory", 1))
@@ -67,9 +69,9 @@ class Fit:
         self._weights = [(handle.table.resources.column(name), weight) for name, weight in resources]
         self._ignored = ignored
         self._ignored_groups = ignored_groups
-        self._devices = handle.devices
+        self._backing = Backing(handle)
         self._release = handle.release
-        self._hints = Hints(self._is_ignored, self._devices, sums_resizes_apart=handle.release.sums_resizes_apart)
+        self._hints = Hints(self._is_ignored, handle.devices, sums_resizes_apart=handle.release.sums_resizes_apart)
 
     # --- filter ---
 
@@ -103,7 +105,7 @@ class Fit:
         if len(node.pods) + 1 > node.allocatable.pods:
             detail |= TOO_MANY_PODS
         columns = self._table.columns
-        backed = self._backed(pod)
+        backed = self._backing.columns(pod)
         for place, (column, amount) in enumerate(request.entries):
             if amount > node.free(column):
                 if column in backed and not columns.allocatable(node.row, column):
@@ -114,7 +116,7 @@ class Fit:
         return detail
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
-        if not self._backed(pod):
+        if not self._backing.columns(pod):
             filter_fit(table.columns, verdicts, state.read(_REQUEST, PodRequest), code)
             return
         for row in range(table.columns.rows):
@@ -122,14 +124,7 @@ class Fit:
                 verdicts.reject(row, code, detail)
 
     def demands(self, state: CycleState, pod: PodInfo) -> Demands | None:
-        return None if self._backed(pod) else Demands(request=state.read(_REQUEST, PodRequest))
-
-    def _backed(self, pod: PodInfo) -> list[int]:
-        """Return the columns of the resources that the pod requests and that device classes back; usually none."""
-        scalars, backed = pod.resources.total.scalars, self._devices.resources
-        if not scalars or backed.isdisjoint(scalars):
-            return []
-        return [self._table.resources.column(name) for name in scalars if name in backed]
+        return None if self._backing.columns(pod) else Demands(request=state.read(_REQUEST, PodRequest))
 
     def explain(self, state: CycleState, pod: PodInfo, detail: int) -> Status:
         request = state.read(_REQUEST, PodRequest)
@@ -149,6 +144,10 @@ class Fit:
 
     def pre_score(self, state: CycleState, pod: PodInfo) -> Status | None:
         state.write(_SCORE_REQUEST, self._score_request(pod))
+        if pod.resources.total.scalars:
+            stocks = self._backing.stocks(pod, (column for column, _ in self._weights))
+            if stocks is not None:
+                state.write(_STOCKS, stocks)
         return None
 
     def _score_request(self, pod: PodInfo) -> PodRequest:
@@ -159,16 +158,21 @@ class Fit:
         )
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
-        request = state.read(_SCORE_REQUEST, PodRequest)
-        return self._strategy.score(list(self._uses(node, request))), None
+        request, stocks = state.read(_SCORE_REQUEST, PodRequest), state.get(_STOCKS, Stocks)
+        return self._strategy.score(list(self._uses(node, request, stocks))), None
 
-    def _uses(self, node: NodeInfo, request: PodRequest) -> Iterator[Use]:
+    def _uses(self, node: NodeInfo, request: PodRequest, stocks: Stocks | None) -> Iterator[Use]:
         """Yield the usage of each resource that counts for the node's score, with the pod there."""
         for column, weight in self._weights:
             capacity = self._table.columns.allocatable(node.row, column)
             own = self._own_request(request, column)
-            if capacity > 0 and (own > 0 or column <= EPHEMERAL_STORAGE):
-                yield Use(self._used(node, column) + own, capacity, weight)
+            if own <= 0 and column > EPHEMERAL_STORAGE:
+                continue
+            used = self._used(node, column)
+            if capacity <= 0 and stocks is not None:
+                capacity, used = stocks.of(node.node, column)
+            if capacity > 0:
+                yield Use(used + own, capacity, weight)
 
     def _own_request(self, request: PodRequest, column: int) -> int:
         if column == CPU:
@@ -185,6 +189,10 @@ class Fit:
     def score_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
+        if state.get(_STOCKS, Stocks) is not None:
+            for row in verdicts.feasible_rows():
+                scores.set_raw(row, self.score(state, pod, table.at(row))[0])
+            return
         request = state.read(_SCORE_REQUEST, PodRequest)
         self._strategy.score_table(table.columns, verdicts, scores, request, self._weights)
 
@@ -199,7 +207,7 @@ class Fit:
             return False
         if pod.resources.total.scalars:
             draft.depends_on(Source.DEVICES)
-            if self._backed(pod):
+            if self._backing.columns(pod):
                 return False
         draft.filter_fit(request)
         self._strategy.compile(draft, self._score_request(pod), self._weights)
