@@ -288,6 +288,9 @@ class Cluster:
         """
         classes: dict[str, StorageClass] = self.store(STORAGE_CLASSES).objects
         store = self.store(resource or _KIND_OF[type(item)])
+        if isinstance(item, ResourceClaim) and item.metadata.generate_name and not item.metadata.name:
+            name = item.metadata.generate_name[:MAX_PREFIX] + _suffix(self._random)
+            item = replace(item, metadata=replace(item.metadata, name=name))
         return self._create(store, object_with_defaults(item, classes.values()))
 
     def update_object(self, item: Any, resource: Resource[Any] | None = None) -> Any:
@@ -401,9 +404,6 @@ class Cluster:
 
     def _create(self, store: Store[T], item: T) -> T:
         metadata = item.metadata
-        if isinstance(metadata, ClaimMeta) and metadata.generate_name and not metadata.name:
-            metadata = replace(metadata, name=metadata.generate_name[:MAX_PREFIX] + _suffix(self._random))
-            item = replace(item, metadata=metadata)
         key = item.key
         if key in store.objects:
             raise _already_exists(store.resource.plural, item.metadata.name)

@@ -38,6 +38,8 @@ from kscheduler.simulator.workload import (
     describe_pods,
     generate_arrivals,
     generate_nodes,
+    node_devices,
+    pod_devices,
 )
 from kscheduler.simulator.workload_file import read_workload
 from kscheduler.telemetry.policy_book import read_policy
@@ -138,7 +140,8 @@ def _nodes(arguments: SimulateArguments, spec: WorkloadSpec, sources: Sources) -
     count = spec.nodes.count if source is None else _count("--nodes", source)
     if count is not None:
         plan = replace(spec.nodes, count=count)
-        return Scenario(generate_nodes(plan, spec.seed), parameters=describe_nodes(plan))
+        nodes = generate_nodes(plan, spec.seed)
+        return Scenario(nodes, parameters=describe_nodes(plan), devices=node_devices(nodes, plan))
     assert source is not None
     if _is_csv(source):
         part = Scenario(sources.traced_nodes(source, arguments.gpu_resource), notes=[NODE_NOTE, GPU_NOTE])
@@ -166,7 +169,8 @@ def _pods(arguments: SimulateArguments, spec: WorkloadSpec, sources: Sources) ->
     if count is not None:
         check_pods("--workload" if source is None else "--pods", count, arguments.max_pods)
         plan = replace(spec.pods, count=count)
-        return Scenario(arrivals=generate_arrivals(plan, spec.seed), parameters=describe_pods(plan))
+        arrivals = generate_arrivals(plan, spec.seed)
+        return Scenario(arrivals=arrivals, parameters=describe_pods(plan), devices=pod_devices(plan))
     assert source is not None
     if _is_csv(source):
         return _traced(arguments, source, sources)

@@ -7,11 +7,12 @@ the pods. Pods of one shape share their spec, so that a million pods cost little
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from typing import TypeVar
 
+from kscheduler.api.devices import DeviceObject
 from kscheduler.api.objects import (
     Container,
     Node,
@@ -30,9 +31,18 @@ from kscheduler.simulator.metrics_plan import MetricsPlan
 from kscheduler.simulator.processes import ArrivalProcess, DurationLaw, parse_arrival, parse_duration
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.simulator.usage_laws import UsageLaw
+from kscheduler.simulator.workload_devices import (
+    NodeDevices,
+    WantedDevices,
+    claim_entries,
+    classes_of,
+    slices_of,
+    template_of,
+)
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
+SHAPE_LABEL = "node-shape"
 GPU = "example.com/gpu"
 
 
@@ -45,6 +55,7 @@ class NodeShape:
     taints: Sequence[Taint] = ()
     unschedulable: bool = False
     annotations: dict[str, str] = field(default_factory=dict)
+    devices: Sequence[NodeDevices] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +70,7 @@ class PodShape:
     duration: DurationLaw | None = None  # None: the workload's
     limits: QuantityMap = field(default_factory=dict)
     usage: UsageLaw | None = None  # what pods really use; None: what they request
+    devices: Sequence[WantedDevices] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +135,9 @@ def default_workload(
 def generate(spec: WorkloadSpec) -> Scenario:
     """Return the scenario that a workload describes; equal for equal workloads."""
     nodes, arrivals = generate_nodes(spec.nodes, spec.seed), generate_arrivals(spec.pods, spec.seed)
-    return Scenario(nodes, arrivals, describe(spec), metrics=spec.metrics)
+    devices = [*node_devices(nodes, spec.nodes), *pod_devices(spec.pods)]
+    united = list({(type(item), item.key): item for item in devices}.values())
+    return Scenario(nodes, arrivals, describe(spec), metrics=spec.metrics, devices=united)
 
 
 def describe(spec: WorkloadSpec) -> dict[str, str]:
@@ -152,6 +166,24 @@ def generate_nodes(plan: NodePlan, seed: int) -> list[Node]:
         zone = plan.zones[index % len(plan.zones)] if plan.zones else ""
         nodes.append(node_of(f"node-{index:0{width}}", shape, zone))
     return nodes
+
+
+def node_devices(nodes: Iterable[Node], plan: NodePlan) -> list[DeviceObject]:
+    """Return the slices of generated nodes, and the classes of their drivers; none if no shape has devices."""
+    shapes = {shape.name: shape.devices for shape in plan.shapes if shape.devices}
+    if not shapes:
+        return []
+    found: list[DeviceObject] = [*classes_of(each.driver for devices in shapes.values() for each in devices)]
+    for node in nodes:
+        found += slices_of(node.metadata.name, shapes.get((node.metadata.labels or {})[SHAPE_LABEL], ()))
+    return found
+
+
+def pod_devices(plan: PodPlan) -> list[DeviceObject]:
+    """Return the templates of the claims of generated pods, and the classes that they name."""
+    shapes = [shape for shape in plan.shapes if shape.devices]
+    templates = [template_of(shape.name, plan.namespace, shape.devices) for shape in shapes]
+    return [*classes_of(each.driver for shape in shapes for each in shape.devices), *templates]
 
 
 def generate_arrivals(plan: PodPlan, seed: int) -> list[Arrival]:
@@ -189,7 +221,7 @@ def _choices(items: Sequence[T], weights: Sequence[float], source: random.Random
 
 def node_of(name: str, shape: NodeShape, zone: str) -> Node:
     """Return a node of a shape; `zone`: its zone, "" for none."""
-    labels = {HOSTNAME_LABEL: name, "node-shape": shape.name, **shape.labels}
+    labels = {HOSTNAME_LABEL: name, SHAPE_LABEL: shape.name, **shape.labels}
     if zone:
         labels[ZONE_LABEL] = zone
     return Node(
@@ -209,4 +241,5 @@ def _spec(shape: PodShape) -> PodSpec:
         priority=shape.priority,
         node_selector=shape.node_selector or None,
         tolerations=list(shape.tolerations) or None,
+        resource_claims=claim_entries(shape.name, shape.devices),
     )

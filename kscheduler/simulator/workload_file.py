@@ -7,7 +7,8 @@
       shapes:
       - {name: small, weight: 3, capacity: {cpu: 16, memory: 64Gi}}
       - {name: gpu, capacity: {cpu: 96, memory: 768Gi, example.com/gpu: 8}, taints: [{key: gpu, effect: NoSchedule}],
-         usage: {cpu: 2}}                                     # besides its pods' use
+         usage: {cpu: 2},                                     # besides its pods' use
+         devices: [{driver: gpu.example.com, count: 4, attributes: {model: large}, capacity: {memory: 80Gi}}]}
     pods:
       count: 50000
       arrival: poisson:500
@@ -15,6 +16,8 @@
       shapes:
       - {name: web, weight: 9, requests: {cpu: 500m, memory: 1Gi}, priority: 1000, duration: forever}
       - {name: job, requests: {cpu: 4, memory: 8Gi}, nodeSelector: {node-shape: small}}
+      - {name: training, requests: {cpu: 8}, devices: [{driver: gpu.example.com, count: 2,
+         selector: 'device.attributes["gpu.example.com"].model == "large"'}]}
       - {name: idle, requests: {cpu: 2}, limits: {cpu: 4}, usage: {cpu: "normal:0.2,0.05", memory: 0.5, ramp: 30}}
     metrics:                                                 # the metrics.k8s.io API
       interval: 15
@@ -23,11 +26,14 @@
 
 What is left out has the same defaults as for plain numbers on the command line. `pods: 110` is added to a node's
 capacity. `usage` of pods is a share of their requests, and at most their limits; without it they use their requests.
+Devices are those of dynamic resource allocation: `workload_devices` says which objects they become.
 """
 
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,9 +41,12 @@ import msgspec
 
 from kscheduler.api.objects import QuantityMap, Taint, Toleration
 from kscheduler.api.quantity import parse_milli
+from kscheduler.cel.selectors import SelectorError
 from kscheduler.config.decode import decode, describe
 from kscheduler.config.document import read_document
+from kscheduler.config.releases import DEFAULT_RELEASE
 from kscheduler.errors import ConfigError, DecodeError
+from kscheduler.framework.device_selectors import make_selectors
 from kscheduler.simulator.metrics_plan import KINDS, MetricsPlan
 from kscheduler.simulator.processes import parse_arrival, parse_duration
 from kscheduler.simulator.usage import USAGE_CPU, USAGE_MEMORY
@@ -52,8 +61,10 @@ from kscheduler.simulator.workload import (
     PodShape,
     WorkloadSpec,
 )
+from kscheduler.simulator.workload_devices import MAX_DEVICES, NodeDevices, WantedDevices
 
 MAX_PODS_PER_NODE = "110"  # the kubelet's own default
+_DRIVER = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")  # in part; a class gets this name
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -66,12 +77,26 @@ class _Shape(_Fields, frozen=True):
     weight: float = 1.0
 
 
+class _NodeDevices(_Fields, frozen=True):
+    driver: str = ""
+    count: int = 1
+    attributes: dict[str, str | int | bool] = {}
+    capacity: dict[str, Any] = {}
+
+
+class _WantedDevices(_Fields, frozen=True):
+    driver: str = ""
+    count: int = 1
+    selector: str = ""
+
+
 class _NodeShape(_Shape, frozen=True):
     capacity: dict[str, Any] = {}
     labels: dict[str, str] = {}
     taints: list[Taint] = []
     unschedulable: bool = False
     usage: dict[str, Any] = {}
+    devices: list[_NodeDevices] = []
 
 
 class _Nodes(_Fields, frozen=True):
@@ -95,6 +120,7 @@ class _PodShape(_Shape, frozen=True):
     duration: str = ""
     limits: dict[str, Any] = {}
     usage: _Usage | None = None
+    devices: list[_WantedDevices] = []
 
 
 class _Pods(_Fields, frozen=True):
@@ -138,7 +164,42 @@ def _node_shape(where: str, shape: _NodeShape) -> NodeShape:
             expected = ", ".join(_EFFECTS)
             raise ConfigError(f'{where}.taints[{index}].effect: expected one of {expected}, got "{taint.effect}"')
     used = _node_usage(f"{where}.usage", shape.usage)
-    return NodeShape(shape.name, capacity, shape.weight, shape.labels, shape.taints, shape.unschedulable, used)
+    devices = [_node_devices(f"{where}.devices[{index}]", each) for index, each in enumerate(shape.devices)]
+    _check_totals(f"{where}.devices", devices)
+    return NodeShape(shape.name, capacity, shape.weight, shape.labels, shape.taints, shape.unschedulable, used, devices)
+
+
+def _node_devices(where: str, devices: _NodeDevices) -> NodeDevices:
+    _check_devices(where, devices.driver, devices.count)
+    capacity = _quantities(f"{where}.capacity", devices.capacity)
+    return NodeDevices(devices.driver, devices.count, devices.attributes, capacity)
+
+
+def _wanted_devices(where: str, wanted: _WantedDevices) -> WantedDevices:
+    _check_devices(where, wanted.driver, wanted.count)
+    if wanted.selector:
+        try:
+            make_selectors(DEFAULT_RELEASE).get(wanted.selector)
+        except SelectorError as error:
+            raise ConfigError(
+                f"{where}.selector: expected a CEL expression, got {wanted.selector!r}: {error}"
+            ) from None
+    return WantedDevices(wanted.driver, wanted.count, wanted.selector)
+
+
+def _check_devices(where: str, driver: str, count: int) -> None:
+    if not _DRIVER.fullmatch(driver):
+        raise ConfigError(f'{where}.driver: expected the name of a driver such as gpu.example.com, got "{driver}"')
+    if not 1 <= count <= MAX_DEVICES:
+        raise ConfigError(f"{where}.count: expected 1 to {MAX_DEVICES} devices, got {count}")
+
+
+def _check_totals(where: str, devices: Sequence[NodeDevices]) -> None:
+    totals: Counter[str] = Counter()
+    for each in devices:
+        totals[each.driver] += each.count
+        if totals[each.driver] > MAX_DEVICES:
+            raise ConfigError(f"{where}: expected at most {MAX_DEVICES} devices of {each.driver}, got more")
 
 
 def _node_usage(where: str, usage: dict[str, Any]) -> dict[str, str]:
@@ -171,6 +232,7 @@ def _pod_shape(where: str, shape: _PodShape) -> PodShape:
         parse_duration(shape.duration, f"{where}.duration") if shape.duration else None,
         _quantities(f"{where}.limits", shape.limits),
         None if shape.usage is None else _pod_usage(f"{where}.usage", shape.usage),
+        [_wanted_devices(f"{where}.devices[{index}]", each) for index, each in enumerate(shape.devices)],
     )
 
 

@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
+from kscheduler.config.load import default_config
 from kscheduler.errors import ConfigError
+from kscheduler.scheduler import Options
 from kscheduler.simulator.metrics_plan import MetricsPlan, Outage
+from kscheduler.simulator.real_scheduler import real_scheduler
+from kscheduler.simulator.run import RunSettings, simulate_scenario
 from kscheduler.simulator.usage import USAGE_CPU, USAGE_RAMP
 from kscheduler.simulator.usage_laws import UsageLaw, parse_share
 from kscheduler.simulator.workload import default_workload, generate
@@ -53,6 +58,29 @@ metrics:
 """
 
 
+WITH_DEVICES = """
+nodes:
+  count: 4
+  shapes:
+  - name: gpu
+    capacity: {cpu: 16}
+    devices:
+    - {driver: gpu.example.com, count: 2, attributes: {model: large, index: 1, sparse: true}, capacity: {memory: 80Gi}}
+    - {driver: gpu.example.com, attributes: {model: small}}
+    - {driver: net.example.com}
+pods:
+  count: 8
+  namespace: work
+  shapes:
+  - {name: web, requests: {cpu: 1}}
+  - name: job
+    requests: {cpu: 1}
+    devices:
+    - {driver: gpu.example.com, count: 2, selector: 'device.attributes["gpu.example.com"].model == "large"'}
+    - {driver: net.example.com}
+"""
+
+
 def write(tmp_path: Path, text: str) -> str:
     path = tmp_path / "workload.yaml"
     path.write_text(text)
@@ -69,6 +97,53 @@ def test_more_nodes_do_not_change_the_pods() -> None:
     few = generate(default_workload(nodes=5, pods=100, arrival="poisson:10"))
     many = generate(default_workload(nodes=500, pods=100, arrival="poisson:10"))
     assert few.arrivals == many.arrivals
+
+
+def test_devices_become_slices_of_each_node_and_claims_of_each_pod(tmp_path: Path) -> None:
+    scenario = generate(read_workload(write(tmp_path, WITH_DEVICES)))
+    classes = [item.metadata.name for item in scenario.devices if isinstance(item, DeviceClass)]
+    assert classes == ["gpu.example.com", "net.example.com"]
+    slices = [item for item in scenario.devices if isinstance(item, ResourceSlice)]
+    assert Counter(item.spec.node_name for item in slices) == {node.metadata.name: 2 for node in scenario.nodes}
+    [gpus, *_] = [item.spec.devices or [] for item in slices]
+    assert [device.name for device in gpus] == ["device-0", "device-1", "device-2"]
+    assert [sorted(device.attributes or {}) for device in gpus] == [["index", "model", "sparse"]] * 2 + [["model"]]
+    assert [list(device.capacity or {}) for device in gpus] == [["memory"], ["memory"], []]
+    [template] = [item for item in scenario.devices if isinstance(item, ResourceClaimTemplate)]
+    assert (template.key, len(template.spec.spec.devices.requests or [])) == ("work/job", 2)
+    entries = {arrival.pod.metadata.name[:3]: arrival.pod.spec.resource_claims for arrival in scenario.arrivals}
+    assert entries["web"] is None
+    assert [each.resource_claim_template_name for each in entries["job"] or []] == ["job"]
+
+
+def test_pods_with_devices_are_placed_where_there_are_some(tmp_path: Path) -> None:
+    text = WITH_DEVICES.replace("shapes:\n  - {name: web, requests: {cpu: 1}}", "shapes:")
+    outcome = simulate_scenario(
+        generate(read_workload(write(tmp_path, text))), real_scheduler(default_config(), Options()), RunSettings()
+    )
+    assert not outcome.violations
+    # Two of the large GPUs on each of four nodes: four pods of eight.
+    assert outcome.accounting.bound == 4
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        (
+            "driver: net.example.com}\npods",
+            "driver: Net}\npods",
+            "devices\\[2\\].driver: expected the name of a driver",
+        ),
+        ("count: 2, attr", "count: 200, attr", r"devices\[0\].count: expected 1 to 128 devices, got 200"),
+        ("count: 2, attr", "count: 128, attr", "devices: expected at most 128 devices of gpu.example.com"),
+        ('model == "large"', "model ==", r"devices\[0\].selector: expected a CEL expression"),
+        ("memory: 80Gi", "memory: much", r"devices\[0\].capacity\[memory\]"),
+    ],
+)
+def test_mistakes_in_devices_name_their_place(tmp_path: Path, before: str, after: str, message: str) -> None:
+    assert before in WITH_DEVICES
+    with pytest.raises(ConfigError, match=message):
+        read_workload(write(tmp_path, WITH_DEVICES.replace(before, after, 1)))
 
 
 def test_shapes_come_by_their_weights_and_zones_in_turn() -> None:
