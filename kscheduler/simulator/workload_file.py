@@ -41,12 +41,11 @@ import msgspec
 
 from kscheduler.api.objects import QuantityMap, Taint, Toleration
 from kscheduler.api.quantity import parse_milli
-from kscheduler.cel.selectors import SelectorError
+from kscheduler.cel.selectors import SelectorError, selectors_for
 from kscheduler.config.decode import decode, describe
 from kscheduler.config.document import read_document
 from kscheduler.config.releases import DEFAULT_RELEASE
 from kscheduler.errors import ConfigError, DecodeError
-from kscheduler.framework.device_selectors import make_selectors
 from kscheduler.simulator.metrics_plan import KINDS, MetricsPlan
 from kscheduler.simulator.processes import parse_arrival, parse_duration
 from kscheduler.simulator.usage import USAGE_CPU, USAGE_MEMORY
@@ -179,7 +178,7 @@ def _wanted_devices(where: str, wanted: _WantedDevices) -> WantedDevices:
     _check_devices(where, wanted.driver, wanted.count)
     if wanted.selector:
         try:
-            make_selectors(DEFAULT_RELEASE).get(wanted.selector)
+            selectors_for(DEFAULT_RELEASE).get(wanted.selector)
         except SelectorError as error:
             raise ConfigError(
                 f"{where}.selector: expected a CEL expression, got {wanted.selector!r}: {error}"
