@@ -340,8 +340,8 @@ class Algorithm:
             statuses: Mapping[str, Status] = dict.fromkeys((node.name for node in self._handle.table), pre_filter)
         else:
             statuses = diagnosis.node_statuses()
-            if proposes and len(self._post_filter) > 1:
-                statuses = dict(statuses)  # other searches may run before later plugins of the chain are called
+            if proposes and any(isinstance(plugin, ProposingPlugin) for plugin in self._post_filter[:-1]):
+                statuses = dict(statuses)  # other searches may run before the plugins after that one are called
         return self._go_on(self._post_filter_steps(state, pod, statuses, proposes=proposes), pod, diagnosis, None)
 
     def _go_on(

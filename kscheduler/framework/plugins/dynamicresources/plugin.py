@@ -71,6 +71,7 @@ class DynamicResources:
         self._handle = handle
         self._devices = handle.devices
         self._release = handle.release
+        self._nothing_to_deallocate = _unschedulable(handle.release.no_claims_reason)
         self._binding = ClaimBinding(handle, profile, timeouts)
         self._hints = hints.ClaimHints(handle.devices)
         self._selectors = selectors or selectors_for(handle.release)
@@ -345,7 +346,7 @@ class DynamicResources:
             # PreFilter has not run, as another plugin's rejected the pod: kube-scheduler ends the chain with an error.
             return None, NO_STATE
         if cycle is None or not cycle.claims:
-            return None, _unschedulable(self._release.no_claims_reason)
+            return None, self._nothing_to_deallocate
         # 1. Deallocate one claim that some node could not use, chosen at random: there is no better way to choose.
         positions = sorted(cycle.unavailable)
         self._handle.rng.shuffle(positions)
