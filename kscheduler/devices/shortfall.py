@@ -74,6 +74,7 @@ class ShortfallFinder:
         self._allocator = Allocator(release, state, classes, slices, selectors, draw_share_id=_no_share_id)
         self._steps = 0  # on the current node
         self._variants: dict[tuple[int, int], tuple[ResourceClaim, list[Variant]]] = {}
+        self._prefixes: dict[Variant, list[Variant]] = {}
         self._parts: dict[tuple[int, str, int], tuple[ResourceClaim, ResourceClaim]] = {}
 
     def on_node(self, node: Node, claims: Sequence[ResourceClaim]) -> list[Shortfall]:
@@ -138,11 +139,11 @@ class ShortfallFinder:
         """Return what leaves too few devices, each device looked at by itself; None if enough are left."""
         unusable = next((pool for pool in pools.pools if not pool.is_usable), None)
         least = max(variant.count, 1)
-        left = [each for each in pools.devices if search.is_selectable(replace(variant, selectors=()), each)]
+        steps = self._steps_of(variant)
+        left = [each for each in pools.devices if search.is_selectable(steps[0], each)]
         if len(left) < least:
             return Cause.NO_DEVICE if unusable is None else Cause.POOL, "" if unusable is None else str(unusable)
-        for end, selector in enumerate(variant.selectors, 1):
-            some = replace(variant, selectors=variant.selectors[:end])
+        for selector, some in zip(variant.selectors, steps[1:], strict=True):
             left = [each for each in left if search.is_selectable(some, each)]
             if len(left) < least:
                 return Cause.SELECTOR, f"{selector.place}: {selector.expression}"
@@ -157,6 +158,14 @@ class ShortfallFinder:
                 return Cause.TAINT, ""
         left = [each for each in left if variant.has_admin_access or not self._is_taken(each)]
         return (Cause.IN_USE, "") if len(left) < least else None
+
+    def _steps_of(self, variant: Variant) -> list[Variant]:
+        """Return the variant without selectors, with the first one, the first two, and so on."""
+        known = self._prefixes.get(variant)
+        if known is None:
+            ends = range(len(variant.selectors) + 1)
+            known = self._prefixes[variant] = [replace(variant, selectors=variant.selectors[:end]) for end in ends]
+        return known
 
     def _is_taken(self, device: ParsedDevice) -> bool:
         return device.id in self._state.devices

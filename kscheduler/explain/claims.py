@@ -29,7 +29,7 @@ EXAMPLES = 3  # nodes named for each reason
 MAX_FINDINGS = 50
 # What one answer may take; nodes that are left then are not looked at.
 MAX_NODES = 5_000
-MAX_SECONDS = 0.05
+MAX_SECONDS = 0.1
 EXTENDED = "extended resources"  # stands for the claim that the scheduler makes for these
 ELSEWHERE = "allocated elsewhere"
 
