@@ -14,7 +14,7 @@ from typing import Any
 
 from kscheduler.testing.controlplane import ApiserverOptions, ControlPlane, HarnessError, KubeScheduler, Process
 from kscheduler.testing.controlplane.api import KeptApi
-from kscheduler.testing.controlplane.controllermanager import ControllerManager
+from kscheduler.testing.controlplane.controllermanager import CLAIM_CONTROLLERS, ControllerManager
 from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.load import Batch, Created, create
 from perf.bare_client import BareClient
@@ -82,7 +82,7 @@ class ControlPlaneSite:
             ends.enter_context(self._plane)
             ends.enter_context(_guarded(self._plane))
             if self._plan.needs_claims:
-                ends.callback(ControllerManager(self._plane, ("resourceclaim-controller",)).stop)
+                ends.callback(ControllerManager(self._plane, CLAIM_CONTROLLERS).stop)
             self._peer = self._start(self._plane, self._plan)
             self._ends = ends.pop_all()
         return self

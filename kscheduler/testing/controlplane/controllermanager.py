@@ -11,6 +11,7 @@ from kscheduler.testing.controlplane.process import Process
 
 VOLUME_CONTROLLERS = ("persistentvolume-binder-controller", "ephemeral-volume-controller")
 POD_CONTROLLERS = ("replicaset-controller", "disruption-controller")
+CLAIM_CONTROLLERS = ("resourceclaim-controller",)  # makes claims for devices from templates, and releases them
 
 
 class ControllerManager:

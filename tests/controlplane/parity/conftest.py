@@ -7,7 +7,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kscheduler.testing.controlplane import ControlPlane, ensure
-from kscheduler.testing.controlplane.controllermanager import POD_CONTROLLERS, VOLUME_CONTROLLERS, ControllerManager
+from kscheduler.testing.controlplane.controllermanager import (
+    CLAIM_CONTROLLERS,
+    POD_CONTROLLERS,
+    VOLUME_CONTROLLERS,
+    ControllerManager,
+)
 from kscheduler.testing.controlplane.faults import HarnessError
 from kscheduler.testing.controlplane.provisioner import Provisioner
 from kscheduler.testing.controlplane.scheduler_process import SchedulerProcess
@@ -29,9 +34,9 @@ def release(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def cluster(release: str) -> Iterator[Cluster]:
-    """A control plane that keeps volumes, replicas and budgets, looked at by mirrors. No scheduler yet."""
+    """A control plane that keeps volumes, replicas, budgets and claims, looked at by mirrors. No scheduler yet."""
     with ControlPlane(binaries=ensure(release=release)) as control_plane:
-        ControllerManager(control_plane, [*VOLUME_CONTROLLERS, *POD_CONTROLLERS])
+        ControllerManager(control_plane, [*VOLUME_CONTROLLERS, *POD_CONTROLLERS, *CLAIM_CONTROLLERS])
         with Provisioner(control_plane.credentials), Cluster(control_plane) as looked_at:
             yield looked_at
 

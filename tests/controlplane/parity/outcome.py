@@ -1,12 +1,13 @@
 """What a scenario came to with one scheduler, and in which words; and how two outcomes differ.
 
 Everything that a user can see and that must not differ: bound or not, where, the PodScheduled condition, the
-nominated node, Events and claims. Generated names are masked. Where a pod may be on any of several equal nodes, a
-scenario says what of its placement counts.
+nominated node, Events, claims and their devices. Generated names are masked. Where a pod may be on any of several equal
+nodes, a scenario says what of its placement counts.
 """
 
 from __future__ import annotations
 
+import copy
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -72,6 +73,7 @@ class Outcome:
     disrupted: dict[str, Any]  # pod that is still there -> its DisruptionTarget condition, without times
     events: dict[str, Any]  # who reports what about whom -> how many such Events
     claims: dict[str, Any]  # claim -> phase, volume, selected node
+    devices: dict[str, Any]  # claim for devices -> those it has, where they can be used, and by whom they are
     given_up: dict[str, Any]  # waits in vain
     wrong: dict[str, Any]  # what the judge found
 
@@ -107,6 +109,7 @@ def collect(stage: Stage, placements: Placements, what_counts: Callable[[str, in
             if (count := what_counts(words, found))
         },
         claims={key: _claim(stage, each, bindings) for key, each in stage.claims().items()},
+        devices={_claim_name(key, each): _devices(stage, each) for key, each in stage.resource_claims().items()},
         given_up=dict.fromkeys(stage.given_up, "so"),
         wrong=dict.fromkeys(stage.wrong, "so"),
     )
@@ -178,6 +181,31 @@ def _claim(stage: Stage, claim: Object, bindings: Bindings) -> str:
         selected = "a pod's node"
     volume = stage.mask(claim["spec"].get("volumeName", ""))
     return f"{claim.get('status', {}).get('phase')}, volume {volume or 'none'}, selected node {selected or 'none'}"
+
+
+def _claim_name(key: str, claim: Object) -> str:
+    """A name that was made up is told by the pod and the pod's entry that it was made for."""
+    metadata = claim["metadata"]
+    entry = metadata.get("annotations", {}).get("resource.kubernetes.io/pod-claim-name", "")
+    owners = [owner["name"] for owner in metadata.get("ownerReferences", ())]
+    if not owners:
+        return key
+    return f"{key.partition('/')[0]}/ of {owners[0]}: {entry or metadata.get('generateName', '')}"
+
+
+def _devices(stage: Stage, claim: Object) -> dict[str, Any]:
+    status = copy.deepcopy(claim.get("status", {}))
+    allocation = status.get("allocation", {})
+    allocation.pop("allocationTimestamp", None)
+    for result in allocation.get("devices", {}).get("results", ()):
+        if "shareID" in result:
+            result["shareID"] = "drawn"
+    return {
+        "allocation": allocation,
+        "used by": sorted(f"{user['resource']} {user['name']}" for user in status.get("reservedFor", ())),
+        "finalizers": claim["metadata"].get("finalizers", []),
+        "spec": claim["spec"] if claim["metadata"].get("generateName", "").endswith("-extended-resources-") else "",
+    }
 
 
 def _label(nodes: Nodes, node: str, key: str) -> str:

@@ -57,6 +57,7 @@ def play(scenario: Scenario, cluster: Cluster, names: Names, start: Callable[[],
         settle(stage)
         stage.wait(lambda: is_reported(stage), "each decision has its Event")
         stage.wait(lambda: all(map(is_finished, stage.claims().values())), "claims with a volume are bound")
+        stage.wait(lambda: are_released(stage), "claims for devices are released by pods that are gone")
         if scenario.pardons:
             stage.wrong = [each for each in stage.wrong if scenario.pardons not in each]
         # 3. Look.
@@ -98,6 +99,14 @@ def _is_preempted(pod: Object, stage: Stage) -> bool:
 def is_finished(claim: Object) -> bool:
     """Has the controller that binds volumes done all it had begun?"""
     return "volumeName" not in claim["spec"] or claim.get("status", {}).get("phase") != "Pending"
+
+
+def are_released(stage: Stage) -> bool:
+    """Has the controller of claims seen which pods are gone?"""
+    uids = {pod["metadata"]["uid"] for pod in stage.pods().values()}
+    claims = stage.resource_claims().values()
+    users = {user["uid"] for claim in claims for user in claim.get("status", {}).get("reservedFor", ())}
+    return users <= uids  # claims made for pods that are gone stay: nobody collects garbage here
 
 
 def _expected_event(pod: Object) -> tuple[str | None, str]:

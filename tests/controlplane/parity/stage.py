@@ -67,9 +67,10 @@ class Cluster:
         self.volumes = self._mirror("/api/v1/persistentvolumes")
         self.budgets = self._mirror("/apis/policy/v1/poddisruptionbudgets")
         self.replica_sets = self._mirror("/apis/apps/v1/replicasets")
+        self.resource_claims = self._mirror("/apis/resource.k8s.io/v1/resourceclaims")
         self._mirrors = (
             *(self.pods, self.nodes, self.events),
-            *(self.claims, self.volumes, self.budgets, self.replica_sets),
+            *(self.claims, self.volumes, self.budgets, self.replica_sets, self.resource_claims),
         )
 
     def __enter__(self) -> Cluster:
@@ -196,6 +197,10 @@ class Stage:
         """namespace/name -> claim."""
         return self._by_key(self.cluster.claims)
 
+    def resource_claims(self) -> dict[str, Object]:
+        """namespace/name -> claim for devices."""
+        return self._by_key(self.cluster.resource_claims)
+
     def events(self) -> list[Object]:
         """Events of the play's namespaces, probes left out."""
         return [event for real in self._played() for event in self.cluster.events.objects(real)]
@@ -317,7 +322,12 @@ class Stage:
                 self._remove_all(f"/api/v1/namespaces/{real}/persistentvolumeclaims")
             self._wait_gone(lambda: not self._left(self.cluster.claims))
             self._remove_all("/api/v1/persistentvolumes")
-        # 3. The rest in any order.
+        # 3. Claims for devices go when their controller has seen that nobody uses them any more.
+        if self._left(self.cluster.resource_claims):
+            for real in self._played():
+                self.api.delete(f"/apis/resource.k8s.io/v1/namespaces/{real}/resourceclaims")
+            self._wait_gone(lambda: not self._left(self.cluster.resource_claims))
+        # 4. The rest in any order.
         for path in self._created:
             self.api.delete(path, missing_ok=True)
         for real in self._namespaces.values():
@@ -359,7 +369,10 @@ class Stage:
 
 
 # Kinds without a namespace that scenarios create, beside nodes and namespaces.
-CLUSTER_WIDE = ("PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "PriorityClass")
+CLUSTER_WIDE = (
+    *("PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "PriorityClass"),
+    *("DeviceClass", "ResourceSlice", "DeviceTaintRule"),
+)
 
 
 def _has_none(replica_set: Object) -> bool:

@@ -295,6 +295,25 @@ def remove_thing(path: str) -> Step:
     return play
 
 
+def allocated(name: str) -> Step:
+    """Wait until a claim for devices has them, and who uses it is written."""
+
+    def is_used(stage: Stage) -> bool:
+        status = stage.resource_claims().get(f"{MAIN}/{name}", {}).get("status", {})
+        return bool(status.get("allocation") and status.get("reservedFor"))
+
+    return lambda stage: _ignore(stage.wait(lambda: is_used(stage), f"{name} has devices"))
+
+
+def released(name: str) -> Step:
+    """Wait until the controller of claims has taken the devices back that nobody uses."""
+
+    def is_free(stage: Stage) -> bool:
+        return not stage.resource_claims().get(f"{MAIN}/{name}", {}).get("status", {}).get("allocation")
+
+    return lambda stage: _ignore(stage.wait(lambda: is_free(stage), f"{name} has no devices"))
+
+
 def update_capacity(name: str, capacity: str, *, largest: str) -> Step:
     """A CSIStorageCapacity changes."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from kscheduler.framework.plugins.registry import IN_TREE
-from tests.controlplane.parity import disrupting, nominating, placing, preempting, volumes, waking
+from tests.controlplane.parity import devices, disrupting, nominating, placing, preempting, volumes, waking
 from tests.controlplane.parity.conftest import Play
 from tests.controlplane.parity.outcome import Outcome, differences
 from tests.controlplane.parity.scenario import Scenario, play
@@ -26,6 +26,7 @@ SCENARIOS = (
     *disrupting.BUDGETS,
     *disrupting.REPLICAS,
     *volumes.VOLUMES,
+    *devices.DEVICES,
 )
 
 
