@@ -92,10 +92,12 @@ def test_a_record_is_replayed_with_the_release_that_it_was_made_with(
     release = RELEASE_1_37.with_gates({"VolumeLimitScaling": False})
     recorded(path, busy, config=default_config(release))
     assert recorded_release(RecordReader(path).header, "run.zst") == release
-    # The recorded configuration has a field that is an error in 1.36.
-    for flags in ([], ["--emulated-version=1.36"], ["--emulated-version=1.37"]):
+    for flags in ([], ["--emulated-version=1.37"]):
         assert main(["replay", str(path), *flags]) == 0
         assert "decisions equal\n" in capsys.readouterr().out
+    # The recorded configuration has a field that is an error in 1.36, which decides in other words.
+    assert main(["replay", str(path), "--emulated-version=1.36"]) == 1
+    assert "rejected for other reasons\n" in capsys.readouterr().out
 
 
 def test_a_record_of_a_release_that_is_not_known_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
