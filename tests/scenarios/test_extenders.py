@@ -175,7 +175,7 @@ async def test_nodes_left_out_without_a_word_are_not_counted() -> None:
         world.add_nodes(2, **GPUS)
         world.add_pod(make_pod("p"))
         await world.until(lambda: bool(message(world, "p")))
-        assert message(world, "p").startswith("0/2 nodes are available: preemption:")
+        assert message(world, "p").startswith("0/2 nodes are available: no new claims to deallocate, preemption:")
 
 
 FAULTS = {

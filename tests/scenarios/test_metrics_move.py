@@ -15,7 +15,7 @@ from kscheduler.testing import make_pod
 from tests.scenarios.fake_extenders import FakeExtender, all_pass, configured, endpoints
 from tests.scenarios.plugins import Guard, Moody
 from tests.scenarios.policies import BELOW_HALF, config, pod, source_of, world_of
-from tests.support.moving_families import CONSTANT, OF_A_PROCESS, declared, moved, pointed_to
+from tests.support.moving_families import CONSTANT, OF_1_37, OF_A_PROCESS, OF_CLAIMS, declared, moved, pointed_to
 from tests.support.world import World
 
 TAINT = Taint(key="dedicated", value="others", effect="PreferNoSchedule")
@@ -195,7 +195,7 @@ def test_every_family_that_a_scheduler_feeds_moves_in_a_scenario() -> None:
     watched = Watched()
     for scenario in SCENARIOS:
         run_virtual(scenario(watched))
-    expected = declared() - OF_A_PROCESS - CONSTANT
+    expected = declared() - OF_A_PROCESS - CONSTANT - OF_1_37 - OF_CLAIMS
     assert expected - watched.families == set()
 
 

@@ -19,7 +19,25 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 GUIDES = ("README.md", "LIVE_METRICS.md", "RATIONALE.md", "deploy/README.md", "plugins/README.md", "perf/README.md")
 MONITORING = ("deploy/monitoring/dashboard.json", "deploy/monitoring/rules.yaml")
 # Set once, when a process starts, and never changed.
-CONSTANT = frozenset({"kubernetes_build_info", "kubernetes_feature_enabled"})
+CONSTANT = frozenset({"kubernetes_build_info", "kubernetes_feature_enabled", "version_info"})
+# Of Kubernetes 1.37, which the scenarios do not emulate (tests/observability/test_measurements.py moves them).
+OF_1_37 = frozenset(
+    {
+        "dynamic_resource_allocation_resourceclaim_creates_total",
+        "informer_queued_items",
+        "informer_store_resource_version",
+        "scheduler_queue_incoming_entities_total",
+        "scheduler_queued_entities",
+    }
+)
+# Of claims for devices; the tests of DynamicResources move them.
+OF_CLAIMS = frozenset(
+    {
+        "scheduler_dra_bindingconditions_allocations_total",
+        "scheduler_dra_bindingconditions_wait_duration_seconds",
+        "scheduler_resourceclaim_creates_total",
+    }
+)
 # Fed by the program around the scheduler: its client, its Lease, its guests, its webhook.
 OF_A_PROCESS = frozenset(
     {
