@@ -66,7 +66,7 @@ def _both(arguments: Sequence[Value], _result: Value) -> int:
 
 
 def needs_result(cost: int | Cost) -> bool:
-    """Return whether a cost can only be told when the call has been made."""
+    """Return whether a cost is known only after the call."""
     return cost is _result_twice or cost is _new_list
 
 

@@ -196,7 +196,7 @@ _GO_TYPES: dict[type, str] = {
 
 
 def type_of(value: Value) -> types.Type:
-    """Return the type of a value at run time; what a list or a map holds is not told."""
+    """Return the type of a value at run time, without the types of the items of lists and maps."""
     found = _TYPES.get(type(value))
     return found if found is not None else cast(types.Type, value.cel_type)
 

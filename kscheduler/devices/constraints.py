@@ -1,6 +1,6 @@
 """Constraints among the devices of a claim: attributes whose values must be equal, or must all differ.
 
-A constraint is told of each device before it is taken, and again when the search gives it back. Once it refuses a
+The search reports each device to a constraint before taking it, and again when giving it back. Once it refuses a
 device it goes on refusing it, however many are added.
 """
 

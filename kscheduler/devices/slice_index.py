@@ -231,7 +231,7 @@ def _narrowing(parsed: ParsedSlice) -> Iterable[_Place]:
     try:
         affinity = parsed.target.affinity
     except DecodeError:
-        return (_EVERYWHERE,)  # each node is told what is wrong with it
+        return (_EVERYWHERE,)  # each node is rejected with a reason of its own
     if affinity is None or affinity.terms is None or len(affinity.terms) != 1:
         return (_EVERYWHERE,)
     if affinity.node_names is not None:

@@ -63,7 +63,7 @@ class EventResource(enum.StrEnum):
     ASSIGNED_POD = "AssignedPod"  # the pod has a node
     UNSCHEDULED_POD = "UnscheduledPod"  # another pod that waits
     TARGET_POD = "TargetPod"  # the waiting pod itself
-    UNSCHEDULABLE_POD = "UnschedulablePod"  # reported only, where the two above are not told apart: the pod has no node
+    UNSCHEDULABLE_POD = "UnschedulablePod"  # reported only, where the two above are one kind: the pod has no node
     NODE = "Node"
     PERSISTENT_VOLUME = "PersistentVolume"
     PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"

@@ -25,7 +25,7 @@ BOTH = pytest.mark.parametrize("release", RELEASES.values(), ids=RELEASES.keys()
 
 
 class Seen:
-    """What a listener of claims is told: whether the claim was and is allocated; None: it is not there."""
+    """A listener's arguments: whether the claim was and is allocated; None: there is no claim."""
 
     def __init__(self, known: Devices) -> None:
         self.changes: list[tuple[bool | None, bool | None]] = []

@@ -1,7 +1,7 @@
 """Which releases of Kubernetes the tests compare with, and how much with each.
 
 The default release is tested wholly. With each other one `make test` decides a part of the cases, always the same; a
-hunt, and a run that is told which release to test, decide all of them.
+hunt, and a run with KSCHEDULER_KUBERNETES set, decide all of them.
 """
 
 from __future__ import annotations

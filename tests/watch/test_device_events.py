@@ -31,7 +31,7 @@ KINDS = (EventResource.RESOURCE_CLAIM, EventResource.RESOURCE_SLICE, EventResour
 
 
 class Bench:
-    """A pod that a plugin rejected, which is told of every event about devices."""
+    """A pod that a plugin rejected; every event about devices is offered to its queueing hints."""
 
     def __init__(self, release: Release = RELEASE_1_37) -> None:
         clock = ManualClock(now=50.0)

@@ -184,7 +184,7 @@ def _claim(stage: Stage, claim: Object, bindings: Bindings) -> str:
 
 
 def _claim_name(key: str, claim: Object) -> str:
-    """A name that was made up is told by the pod and the pod's entry that it was made for."""
+    """Return a claim's name; a generated one is replaced by the pod and the pod's entry that it belongs to."""
     metadata = claim["metadata"]
     entry = metadata.get("annotations", {}).get("resource.kubernetes.io/pod-claim-name", "")
     owners = [owner["name"] for owner in metadata.get("ownerReferences", ())]
