@@ -12,6 +12,7 @@ from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.observability.measurements import Measurements, RestClientMeasurements
 from kscheduler.observability.metrics import Metrics
 from kscheduler.queue.scheduling_queue import QueueCounts
+from tests.support.moving_families import values
 
 
 class Queue:
@@ -253,3 +254,23 @@ def test_live_metrics_are_read_at_each_scrape_and_what_is_gone_is_not_shown() ->
     text = metrics.exposition().decode()
     assert 'metric="load"' not in text
     assert "policy=" not in text
+
+
+@pytest.mark.parametrize(
+    ("release", "family"),
+    [
+        (RELEASE_1_36, "scheduler_resourceclaim_creates_total"),
+        (RELEASE_1_37, "dynamic_resource_allocation_resourceclaim_creates_total"),
+    ],
+)
+def test_claims_and_their_binding_conditions_are_counted(release: Release, family: str) -> None:
+    metrics = Metrics(process=False)
+    measured = Measurements(metrics)
+    measured.emulate(release)
+    measured.claim_created("success", with_owner=release.claim_creation_labels)
+    measured.device_conditions_ended("default", "gpu.example.com", "timeout")
+    measured.waited_for_device("default", "gpu.example.com", "timeout", 3.0)
+    counted = values(metrics.exposition().decode())
+    assert counted[family] == 1.0
+    assert counted["scheduler_dra_bindingconditions_allocations_total"] == 1.0
+    assert counted["scheduler_dra_bindingconditions_wait_duration_seconds"] > 0

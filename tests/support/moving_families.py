@@ -30,7 +30,7 @@ OF_1_37 = frozenset(
         "scheduler_queued_entities",
     }
 )
-# Of claims for devices; the tests of DynamicResources move them.
+# Of claims for devices, which the scenarios here do not have (tests/observability/test_measurements.py moves them).
 OF_CLAIMS = frozenset(
     {
         "scheduler_dra_bindingconditions_allocations_total",
