@@ -96,6 +96,7 @@ def _object(kind: str, name: str, spec: Object) -> Object:
 
 # --- scenarios ------------------------------------------------------------------------------------------------------
 
+MODELS = ("small", "large")
 TWO: list[Step | list[Step]] = [node("a"), node("b"), device_class()]
 
 CLAIMS = (
@@ -443,11 +444,12 @@ MORE = (
         node("a"),
         thing(priority_class("high", 100)),
         device_class(),
-        devices("a", "g0", "g1"),
-        template("gpu"),
-        pod("low", makes("gpu", terminationGracePeriodSeconds=0), cpu="3"),
+        # Each pod has a device of its own: whether the victim's is free again in time depends on chance.
+        devices("a", model("g0", "small"), model("g1", "large")),
+        *(template(each, request(selector=f'device.attributes["{DRIVER}"].model == "{each}"')) for each in MODELS),
+        pod("low", makes("small", terminationGracePeriodSeconds=0), cpu="3"),
         bound("low", "a"),
-        pod("high", makes("gpu", priorityClassName="high"), cpu="3"),
+        pod("high", makes("large", priorityClassName="high"), cpu="3"),
         gone("low"),
         bound("high", "a"),
         retries_vary=True,
