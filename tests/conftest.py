@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kscheduler.observability import logs
+from tests.support.few_cases import FewCases
 from tests.support.order import LongestFirst
 from tests.support.releases import SharedByReleases
 from tests.support.seeds import load_hypothesis_profile
@@ -20,6 +21,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SkipRule(), "skip-rule")
     config.pluginmanager.register(LongestFirst(), "longest-first")
     config.pluginmanager.register(SharedByReleases(), "shared-by-releases")
+    config.pluginmanager.register(FewCases(), "few-cases")
 
 
 @pytest.fixture

@@ -8,11 +8,13 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
+from tests.support.few_cases import CASES_OF_EACH
 from tests.support.skips import is_ci, missing_tool
 
 pytestmark = pytest.mark.slow
@@ -21,6 +23,7 @@ REPOSITORY = Path(__file__).parents[1]
 FOLDER = REPOSITORY / "build/newest-python"
 PLACES = ("/opt/python{version}/usr/bin/python{version}",)  # where .ci/run unpacks it
 TAIL_CHARS = 20_000
+CASES = 1  # of each test in CI, where the run on the first interpreter decides them all
 
 
 def promised() -> list[str]:
@@ -47,7 +50,7 @@ def test_the_python_that_runs_these_tests_is_promised() -> None:
 
 def test_the_unit_tests_pass_on_the_newest_promised_python() -> None:
     if not is_ci() and "TEST_NEWEST" not in os.environ:
-        pytest.skip("takes five minutes, and runs in CI and by `make test-newest`")
+        pytest.skip("runs whole by `make test-newest`, and with few cases of each test in CI")
     python = interpreter(promised()[-1])
     source = copied()
     own, pip = source / ".venv/bin/python", source / "build/pip"
@@ -60,7 +63,8 @@ def test_the_unit_tests_pass_on_the_newest_promised_python() -> None:
     _check([str(own), "-c", "import kscheduler._fast as fast; assert fast.COMPILED"], source)
     # Tests of the kernels' references are left out: they are plain Python, and nothing installed runs them.
     tests = ["-m", "not slow and not controlplane", "-k", "not [reference", "tests"]
-    _check([str(own), "-m", "pytest", "-q", *tests], source)
+    few = {} if "TEST_NEWEST" in os.environ else {CASES_OF_EACH: str(CASES)}
+    _check([str(own), "-m", "pytest", "-q", *tests], source, few)
 
 
 def copied() -> Path:
@@ -74,14 +78,17 @@ def copied() -> Path:
     return FOLDER
 
 
-def _check(command: Sequence[str], directory: Path) -> str:
+def _check(command: Sequence[str], directory: Path, variables: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return what the command prints; the test fails with its end if the command does."""
-    done = _run(command, directory)
+    done = _run(command, directory, variables)
     if done.returncode != 0:
         pytest.fail(f"{' '.join(command)}: exit code {done.returncode}\n{(done.stdout + done.stderr)[-TAIL_CHARS:]}")
     return done.stdout
 
 
-def _run(command: Sequence[str], directory: Path = REPOSITORY) -> subprocess.CompletedProcess[str]:
+def _run(
+    command: Sequence[str], directory: Path = REPOSITORY, variables: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "VIRTUAL_ENV"))}
+    environment.update(variables)
     return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)

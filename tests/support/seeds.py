@@ -17,6 +17,7 @@ import yaml
 from hypothesis import settings
 
 from kscheduler import __version__
+from tests.support.few_cases import EXAMPLES, cases_of_each
 
 HUNTED = "KSCHEDULER_SEED"  # the environment variable by which a hunt sets the seed
 KEPT = Path(__file__).with_name("kept_seeds.yaml")
@@ -50,5 +51,6 @@ def kept_seeds(search: str) -> list[int]:
 def load_hypothesis_profile() -> None:
     """To be called before a test module is imported, for its settings begin with those of the profile."""
     settings.register_profile("release", derandomize=True, database=None, deadline=None, print_blob=True)
-    settings.register_profile("hunt", derandomize=False, database=None, deadline=None, print_blob=True)
-    settings.load_profile("hunt" if HUNTED in os.environ else "release")
+    settings.register_profile("hunt", settings.get_profile("release"), derandomize=False)
+    settings.register_profile("few cases", settings.get_profile("release"), max_examples=EXAMPLES)
+    settings.load_profile("hunt" if HUNTED in os.environ else "few cases" if cases_of_each() else "release")
