@@ -75,7 +75,7 @@ class ClaimExplainer:
         """Return the extended resources of the pod for which the scheduler may have to make a claim."""
         if not self._devices.resources:
             return []
-        scalars = PodInfo(pod).resources.total.scalars
+        scalars = PodInfo(pod, self._release.sums_resizes_apart).resources.total.scalars
         names = [name for name, amount in scalars.items() if amount and is_backable(name)]
         return names if any(self._devices.class_of_resource(name) is not None for name in names) else []
 
