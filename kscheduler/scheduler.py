@@ -188,7 +188,6 @@ class Scheduler:
         self._past_bindings = PastBindings(clock, enabled=options.recover_events)
         self.volumes = Volumes()
         self._volume_writer = VolumeWriter(client, self.permission)
-        self._release = config.release
         self.devices = Devices(config.release)
         self.namespaces = Namespaces()
         self.owners = Owners()
@@ -353,7 +352,7 @@ class Scheduler:
             measurements=self.measurements,
             permission=self.permission,
             start=self.claim_writes.start,
-            labels_creation=self._release.claim_creation_labels,
+            labels_creation=self.release.claim_creation_labels,
         )
 
     def _plugins_of(self, profile: Profile, handle: Handle) -> dict[str, list[tuple[Plugin, int]]]:
@@ -468,7 +467,7 @@ class Scheduler:
             self.budgets,
             self.volumes,
             self.devices,
-            self._release,
+            self.release,
             self._node_documents if self._needs_nodes() else None,
             self._pod_documents if self._guests is not None and self._guests.needs_pods else None,
             wake=self._work.set,
@@ -506,7 +505,7 @@ class Scheduler:
             self.queue,
             self.cache,
             self.profiles,
-            claims=ClaimExplainer(self.devices, self._release, self._handle.stopwatch),
+            claims=ClaimExplainer(self.devices, self.release, self._handle.stopwatch),
             clock=self._clock,
             current_pod=self._known_pods.get,
             leadership=leadership,

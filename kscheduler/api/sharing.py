@@ -197,11 +197,13 @@ class PodSharing:
         return self._parts.get(part) if isinstance(part, (list, dict, msgspec.Struct)) else part
 
     def share_status(self, status: PodStatus, is_bound: bool) -> PodStatus:
-        """Return the status as a shared object, except for the start time, which is different in each started pod."""
+        """Return the status as a shared object, except for what differs in each pod: its start time and its claims."""
         if status == _NEW:
             return _NEW
         started = status.start_time
-        if started is not None or is_bound:
+        claims, extended = status.resource_claim_statuses, status.extended_resource_claim_status
+        is_own = not (started is None and claims is None and extended is None)
+        if is_own or is_bound:
             containers, inits = status.container_statuses, status.init_container_statuses
             status = PodStatus(
                 status.phase,
@@ -214,9 +216,21 @@ class PodSharing:
                 _of_resources(inits) if is_bound and inits else inits,
             )
         status = self._statuses.get(status)
-        if started is None:
+        if not is_own:
             return status
-        return PodStatus(status.phase, status.nominated_node_name, self.strings[started], *_later_parts(status))
+        at = started and self.strings[started]
+        return PodStatus(
+            status.phase,
+            status.nominated_node_name,
+            at,
+            status.conditions,
+            status.resources,
+            status.allocated_resources,
+            status.container_statuses,
+            status.init_container_statuses,
+            claims,
+            extended,
+        )
 
     def _settled(self, conditions: list[PodCondition] | None) -> list[PodCondition] | None:
         if not conditions:
@@ -234,7 +248,6 @@ class PodSharing:
 
 
 _NEW = PodStatus("Pending")  # of a pod that nobody has reported on yet
-_later_parts = attrgetter(*PodStatus.__struct_fields__[3:])
 
 
 def _worth_keeping(annotations: Labels | None) -> Labels | None:

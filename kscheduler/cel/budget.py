@@ -1,7 +1,7 @@
 """A bound of the work that costs do not bound: lists that hold the same list many times are walked as often.
 
-A walk over the elements of lists or maps, and all that makes a value longer, asks first. The bound is far beyond what
-any selector needs, and what is beyond it is answered as if the costs had exceeded their limit.
+A walk over the elements of lists or maps, and all that makes a value longer, uses up some of it. The bound is far
+beyond what any selector needs, and what is beyond it is answered as if the costs had exceeded their limit.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Checker:
         self._substitutions = Substitutions()
 
     def check(self, root: Node) -> None:
-        """Check the expression; whether it is right, the source knows."""
+        """Check the expression. Faults are reported to the source."""
         self._check(root)
         for node in descendants(root):
             node.type = self._substitutions.resolved(node.type, unknown_is_dyn=True)

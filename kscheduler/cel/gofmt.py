@@ -8,7 +8,7 @@ _LARGE_EXPONENT = 6  # from here on, %v prints an exponent
 
 
 def format_float(number: float) -> str:
-    """Return a float as Go's %v: the fewest digits that tell it from its neighbours, large and small as 1e+06."""
+    """Return a float as Go's %v: the fewest digits that distinguish it from other floats, large and small as 1e+06."""
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):
@@ -20,7 +20,7 @@ def format_float(number: float) -> str:
 
 
 def format_plain(number: float) -> str:
-    """Return a float without an exponent, with as few digits as tell it from its neighbours."""
+    """Return a float without an exponent, with as few digits as distinguish it from other floats."""
     mantissa, exponent = _shortest(number)
     sign = "-" if mantissa.startswith("-") else ""
     digits = mantissa.lstrip("-").replace(".", "")

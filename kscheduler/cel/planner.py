@@ -475,7 +475,7 @@ def _alternative(optional: Evaluate, otherwise: Evaluate, *, unwrap: bool, check
 
 
 def _logical(terms: list[Evaluate], *, decisive: bool) -> Evaluate:
-    """Return && or ||: the first term with the decisive value decides, whatever errors came before it."""
+    """Return && or ||: the first term with the decisive value decides, even after errors."""
 
     def decide(frame: Frame) -> Value:
         fault: EvaluationError | None = None

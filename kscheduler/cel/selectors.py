@@ -126,7 +126,7 @@ class Selector:
 
 
 class Selectors:
-    """Compiled selectors by their text; those that were not used for longest are forgotten."""
+    """Compiled selectors by their text; the least recently used ones are dropped."""
 
     def __init__(self, environment: Environment = KUBERNETES_1_36, kept: int = KEPT) -> None:
         self._environment = environment

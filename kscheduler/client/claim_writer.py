@@ -115,7 +115,7 @@ class ClaimWriter(ClaimWrites):
 
 
 async def _logged(claim: str, work: Coroutine[Any, Any, None]) -> None:
-    """Run the work, whose error nobody waits for."""
+    """Run work that has no caller to handle its error, which is logged."""
     try:
         await work
     except APIError as error:

@@ -79,6 +79,8 @@ class _PodStatus(APIStruct, frozen=True):
     allocated_resources: msgspec.Raw = _NOTHING
     container_statuses: list[_Container] | None = None
     init_container_statuses: list[_Container] | None = None
+    resource_claim_statuses: msgspec.Raw = _NOTHING
+    extended_resource_claim_status: msgspec.Raw = _NOTHING
 
     def parts(self) -> tuple[object, ...]:
         return (
@@ -90,6 +92,8 @@ class _PodStatus(APIStruct, frozen=True):
             bytes(self.allocated_resources),
             _resources_of(self.container_statuses),
             _resources_of(self.init_container_statuses),
+            bytes(self.resource_claim_statuses),
+            bytes(self.extended_resource_claim_status),
         )
 
 

@@ -252,6 +252,7 @@ class PluginTestOptions:
     output: str = "text"
     allow_insecure: bool = False
     plugin_cache_dir: str | None = None
+    emulated_version: str | None = None  # None: the default one
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,6 +399,7 @@ def _add_plugin(parser: argparse.ArgumentParser) -> None:
         "--guest-config", dest="config", default=None, metavar="TEXT", help="in place of the arguments' guestConfig"
     )
     _add_plugin_cache(test)
+    add_emulated_version(test)
     test.set_defaults(make=partial(_from_flags, PluginTestOptions))
 
 

@@ -25,6 +25,7 @@ from kscheduler.command.flags import PluginTestOptions
 from kscheduler.command.plugin_inspect import as_url, shown_file
 from kscheduler.command.plugin_measured import MeasuredEngine
 from kscheduler.config.decode import describe_kind
+from kscheduler.config.releases import DEFAULT_RELEASE, Release, release_of
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.cycle_state import CycleState
@@ -63,14 +64,15 @@ TEXT_LINES = 20  # lines of a guest's log that are shown in the text output
 def try_plugin(options: PluginTestOptions) -> tuple[str, int]:
     """Run the command; return the text to print and the exit code. Raises ConfigError for unusable files or guests."""
     # 1. The cluster and the pods.
-    cache, pods = read_cluster(options)
+    release = release_of(options.emulated_version or DEFAULT_RELEASE.version)
+    cache, pods = read_cluster(options, release)
     # 2. The plugin, as a profile would make it.
     with contextlib.closing(GuestLog()) as log:
         started = time.perf_counter()
-        trial = Trial(options, cache, log)
+        trial = Trial(options, release, cache, log)
         loading_s = time.perf_counter() - started
         # 3. Each pod.
-        documents = [trial.judge(PodInfo(pod)) for pod in pods]
+        documents = [trial.judge(PodInfo(pod, release.sums_resizes_apart)) for pod in pods]
     # 4. The answer.
     document = {
         "guest": shown_file(options.file),
@@ -89,10 +91,10 @@ def try_plugin(options: PluginTestOptions) -> tuple[str, int]:
 # --- the files ------------------------------------------------------------------------------------------------------
 
 
-def read_cluster(options: PluginTestOptions) -> tuple[Cache, list[Pod]]:
+def read_cluster(options: PluginTestOptions, release: Release) -> tuple[Cache, list[Pod]]:
     """Return a cache with the nodes and bound pods of --cluster, and the pods of --pod to schedule.
 
-    Raises ConfigError.
+    `release`: decides what a pod that is resized in place counts for. Raises ConfigError.
     """
     cluster, asked = load_manifests(options.cluster), load_manifests(options.pod)
     if not cluster.nodes:
@@ -107,7 +109,7 @@ def read_cluster(options: PluginTestOptions) -> tuple[Cache, list[Pod]]:
         if pod.spec.node_name:
             if pod.spec.node_name not in known:
                 raise ConfigError(f'pod "{pod.key}": spec.nodeName: "{pod.spec.node_name}" is none of the nodes')
-            cache.set_pod(PodInfo(pod))
+            cache.set_pod(PodInfo(pod, release.sums_resizes_apart))
     return cache, list(asked.pods)
 
 
@@ -179,9 +181,11 @@ class GuestLog(logging.Handler):
 class Trial:
     """Runs one plugin on the nodes in a cache, and describes what it did with each pod."""
 
-    def __init__(self, options: PluginTestOptions, cache: Cache, log: GuestLog) -> None:
+    def __init__(self, options: PluginTestOptions, release: Release, cache: Cache, log: GuestLog) -> None:
         self._table = cache.table
-        self._handle = handle = Handle(table=cache.table, rng=random.Random(0), stopwatch=time.perf_counter)
+        self._handle = handle = Handle(
+            table=cache.table, rng=random.Random(0), stopwatch=time.perf_counter, release=release
+        )
         args = read_plugin_args(options)
         self._engines: list[MeasuredEngine] = []
         guests = GuestPlugins(engine=self._engine, cache_dir=options.plugin_cache_dir, reloads=False, is_trial=True)

@@ -57,12 +57,13 @@ class RecordedSide:
         self._scenario = _as_recorded(path)
         self.arrivals = len(self._scenario.arrivals)
         self._config = _looking_at_all(config)
+        self._settings = replace(_NOBODY_SCHEDULES, release=config.release)
         self._guests = guests
         self._start_s = 0.0
 
     def run(self, progress: Progress | None = None) -> Run:
         with few_collections(self._scenario):
-            outcome = simulate_scenario(self._scenario, lambda *_: _Idle(), _NOBODY_SCHEDULES, progress)
+            outcome = simulate_scenario(self._scenario, lambda *_: _Idle(), self._settings, progress)
             self._start_s = outcome.accounting.start_s or 0.0
             return Run(_excused(build_report(self._scenario, outcome, {})), outcomes_of(outcome))
 
@@ -88,7 +89,7 @@ class RecordedSide:
 
         limit = None if until_s is None else until_s + self._start_s
         with few_collections(self._scenario):
-            simulate_scenario(self._scenario, make, replace(_NOBODY_SCHEDULES, max_time_s=limit))
+            simulate_scenario(self._scenario, make, replace(self._settings, max_time_s=limit))
             judges.pop().judge_waiting()
         return kept
 
@@ -203,7 +204,8 @@ class JudgingScheduler(Scheduler):
         nodes, framework = kept.watched.get(pod.key), self.profiles.get(pod.spec.scheduler_name)
         if nodes is None or framework is None:
             return
-        info, state, at_s = PodInfo(pod), CycleState(), self._clock.now() - kept.start_s
+        info, state = PodInfo(pod, self.release.sums_resizes_apart), CycleState()
+        at_s = self._clock.now() - kept.start_s
         found = framework.schedule_pod(state, info)
         attempt = take_attempt(framework, state, info, found, self.cache.table, nodes, at_s, kept.number)
         kept.add(pod.key, replace(attempt, node=node, message="" if node else attempt.message))

@@ -1,4 +1,4 @@
-"""The devices that claims have been given, of which nothing is left for others or less."""
+"""The devices that claims have been given, and how much of the shared ones is consumed."""
 
 from __future__ import annotations
 

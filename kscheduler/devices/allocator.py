@@ -59,7 +59,7 @@ class Allocator:
     ) -> list[AllocationResult] | None:
         """Return an allocation for each claim, or None if they cannot be allocated together on the node.
 
-        Raises AllocationError if that is an error whichever the node, PoolError if the node's pools are at fault.
+        Raises AllocationError if that is an error on every node, PoolError if the node's pools are at fault.
         `should_stop` is asked often; the search ends with SearchStopped when it returns True.
         """
         pools = self._index.pools_of(node)

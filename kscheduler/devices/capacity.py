@@ -73,7 +73,7 @@ def _parse(raw: RawQuantity | None) -> Quantity | None:
 
 @dataclass(frozen=True, slots=True)
 class CapacityRules:
-    """What a release and its gates say about amounts."""
+    """How a release with its gates computes amounts."""
 
     fails_if_impossible: bool
     rounds_to_binary: bool
@@ -211,7 +211,7 @@ def _exact_milli(quantity: Quantity) -> int | None:
 
 
 def _steps(distance: int, step: int) -> int:
-    """Return how many steps reach as far as the distance."""
+    """Return how many steps cover the distance, rounded up."""
     whole = _quotient(distance, step)
     return whole if whole * step == distance else whole + 1
 

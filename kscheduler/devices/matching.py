@@ -16,7 +16,7 @@ from kscheduler.devices.selection import DeviceView, SelectorError, Selectors
 from kscheduler.devices.slices import NO, UNKNOWN, YES, ParsedDevice
 from kscheduler.devices.taints import are_tolerated
 
-PECULIAR = -1  # in place of bits: whether a device can be allocated, or is an error, is for the search to say
+PECULIAR = -1  # in place of bits: only the search finds out whether a device can be allocated, or is an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class DeviceMatcher:
         self.evaluated = 0
 
     def matching(self, query: DeviceQuery, pool: Pool) -> int:
-        """Return the devices of a pool that a query allows, as bits; PECULIAR if the search has to be asked."""
+        """Return the devices of a pool that a query allows, as bits; PECULIAR if only the search can decide."""
         bits = 0
         for i, device in enumerate(pool.devices):
             if device.has_binding_conditions and not self._features.binding_conditions:
@@ -73,7 +73,7 @@ class DeviceMatcher:
         return True
 
     def _is_peculiar(self, device: ParsedDevice) -> bool:
-        """Return whether a device depends on the node, can be shared, or has capacity that can be no plain amount."""
+        """Return whether a device depends on the node, can be shared, or has a capacity with a request policy."""
         if device.target is not None:
             return True
         if not self._features.consumable_capacity:

@@ -2,7 +2,7 @@
 
 It takes one device after the other, for the claims, their requests and the devices of each request in order. A request
 for a number of devices tries them in the order of the pools, in combinations but not in permutations. One for all
-devices knows which it needs. One with alternatives tries each with all that follows. At a dead end the search goes back
+devices needs certain ones. One with alternatives tries each, with all that follows. At a dead end the search goes back
 to the last choice that has another possibility; choices are kept on a stack of our own, because claims can be many.
 
 There are two kinds of dead ends. NO_SOLUTION is the common one. TOO_MANY means that what is left to allocate would
@@ -84,7 +84,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Which device is wanted next: the k-th of a request's variant, found at `start` or behind."""
+    """Which device is wanted next: the k-th of a request's variant, looked for from `start` on."""
 
     claim: int
     request: int
@@ -99,7 +99,7 @@ class Position:
 
 @dataclass(slots=True, eq=False)
 class EndOfClaim:
-    """A claim is done. Too many results for a later one are no obstacle that this claim's alternatives cannot move."""
+    """The end of a claim. If a later one needs too many results, alternatives of this one may still change that."""
 
 
 @dataclass(slots=True, eq=False)

@@ -39,7 +39,7 @@ class NodePools:
 
 
 class SliceIndex:
-    """The slices of a cluster. Those with one name replace each other only through `put`."""
+    """The slices of a cluster. Only `put` replaces a slice by another of its name."""
 
     def __init__(self, release: Release, slices: Iterable[ResourceSlice] = ()) -> None:
         self.features = Features.of(release)
@@ -148,7 +148,7 @@ class SliceIndex:
         return parsed.uses_compatibility_groups and not self._rules.ignores_compatibility_groups
 
     def _forget(self, changed: ParsedSlice, pool: PoolSlices) -> None:
-        """Forget the pools of the nodes that see a pool one of whose slices comes or goes."""
+        """Drop what is kept for the nodes that see a pool, because one of its slices is added or removed."""
         self._joined.clear()
         if self._rules.counter_slices_concern_all_nodes and (changed.has_counters or pool.with_counters):
             self._foreign = None

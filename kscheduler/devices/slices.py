@@ -1,4 +1,4 @@
-"""ResourceSlices in the form that the search reads: parsed once for each object, with what selectors said of devices.
+"""ResourceSlices as the search reads them: parsed once for each object, with the answers of selectors for devices.
 
 A parsed slice belongs to one ResourceSlice object as it was served. Objects are immutable, so what was found out about
 its devices holds until the object is replaced, for all nodes and cycles.
@@ -178,7 +178,7 @@ class ParsedSlice:
             for consumed in device.consumes_counters
         )
         self._devices: tuple[ParsedDevice, ...] | None = None
-        self._answers: dict[str, bytearray] = {}  # expression -> for each device, what it said
+        self._answers: dict[str, bytearray] = {}  # expression -> its answer for each device
 
     @property
     def devices(self) -> Sequence[ParsedDevice]:
@@ -194,7 +194,7 @@ class ParsedSlice:
             raise AllocationError(f"ResourceSlice {self.name}, device {device.name}: {error}") from None
 
     def answers(self, expression: str) -> bytearray:
-        """Return what a selector said of each device: UNKNOWN, NO or YES, to be completed by the caller."""
+        """Return a selector's answer for each device: UNKNOWN, NO or YES, to be completed by the caller."""
         answers = self._answers.get(expression)
         if answers is None:
             if len(self._answers) >= _MAX_EXPRESSIONS:

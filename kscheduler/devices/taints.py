@@ -10,7 +10,7 @@ from kscheduler.api.devices import Device, DeviceTaint, DeviceTaintRule, DeviceT
 from kscheduler.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
 from kscheduler.config.releases import Release
 
-_EFFECTS = (NO_SCHEDULE, NO_EXECUTE)  # others, known or not, keep nobody away
+_EFFECTS = (NO_SCHEDULE, NO_EXECUTE)  # no other effect prevents an allocation
 
 
 def preventing_taints(device: Device) -> tuple[DeviceTaint, ...]:

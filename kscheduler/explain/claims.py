@@ -1,4 +1,4 @@
-"""Explains why a pod with claims for devices is pending: which request fails on how many nodes, and what excludes it.
+"""Describes the claims of a pod with their devices, and explains why it is pending: which request fails on which nodes.
 
 It is computed from the devices as they are when somebody asks, and costs nothing before.
 """
@@ -12,14 +12,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kscheduler.api.devices import ResourceClaim
+from kscheduler.api.devices import DeviceRequestAllocationResult, ResourceClaim
 from kscheduler.api.labels import NodeTerm, compile_node_selector_term
-from kscheduler.api.objects import Pod
+from kscheduler.api.objects import Pod, PodResourceClaim
 from kscheduler.cel.selectors import selectors_for
 from kscheduler.config.releases import Release
 from kscheduler.devices.shortfall import Shortfall, ShortfallFinder
 from kscheduler.errors import DecodeError
-from kscheduler.framework.plugins.dynamicresources.claims import NotReady, check_requests, find_claims
+from kscheduler.framework.plugins.dynamicresources.claims import (
+    NotReady,
+    check_requests,
+    claim_name,
+    find_claims,
+)
 from kscheduler.framework.plugins.dynamicresources.extended_resources import is_backable, new_claim, requests_for
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.node_info import NodeInfo
@@ -32,12 +37,26 @@ MAX_NODES = 5_000
 MAX_SECONDS = 0.1
 EXTENDED = "extended resources"  # stands for the claim that the scheduler makes for these
 ELSEWHERE = "allocated elsewhere"
+MESSAGES = {  # reason of a finding -> description for users, before its detail
+    "pool": "the resource pool is incomplete or invalid",
+    "no device": "the node has too few devices",
+    "selector": "too few devices match",
+    "capacity": "too few devices have the requested capacity",
+    "taint": "devices have taints that the request does not tolerate",
+    "in use": "the devices that match are in use",
+    "shared": "what the devices share is used up",
+    "together": "there are too few devices for all requests together",
+    "given up": "there are too many combinations of devices to look at",
+    "constraint": "the devices do not meet",
+    "error": "error",
+    ELSEWHERE: "the claim is allocated on other nodes",
+}
 
 Document = dict[str, Any]
 
 
 class ClaimExplainer:
-    """Says of the claims of pending pods what is missing. `stopwatch` returns seconds."""
+    """Lists the claims of pods, and says what the claims of pending pods lack. `stopwatch` returns seconds."""
 
     def __init__(self, devices: Devices, release: Release, stopwatch: Callable[[], float]) -> None:
         self._devices = devices
@@ -45,12 +64,28 @@ class ClaimExplainer:
         self._stopwatch = stopwatch
         self._selectors = selectors_for(release)
 
-    def explain(self, pod: Pod, nodes: Iterable[NodeInfo]) -> Document | None:
-        """Return the findings as a JSON document, or None for a pod that needs no devices."""
-        extended = self._extended(pod)
-        if not pod.spec.resource_claims and not extended:
+    def explain(self, pod: Pod, nodes: Iterable[NodeInfo] | None) -> Document | None:
+        """Return claims and findings as a JSON document, or None for a pod that needs no devices.
+
+        `nodes`: those on which the claims are tried; None for a pod that is not pending.
+        """
+        extended = self._extended(pod) if nodes is not None else []
+        listed = [self._listed(pod, entry) for entry in pod.spec.resource_claims or ()]
+        special = self._devices.special_claim(pod)
+        if special is not None:
+            listed.append(self._described(EXTENDED, "", special))
+        if not listed and not extended:
             return None
-        document: Document = {"waitsFor": "", "nodes": 0, "satisfied": 0, "findings": [], "findingsLeftOut": 0}
+        document: Document = {
+            "claims": listed,
+            "waitsFor": "",
+            "nodes": 0,
+            "satisfied": 0,
+            "findings": [],
+            "findingsLeftOut": 0,
+        }
+        if nodes is None:
+            return document
         try:
             claims = find_claims(pod, self._devices)
         except NotReady as missing:
@@ -67,6 +102,36 @@ class ClaimExplainer:
             review.look_at(node)
         return document | review.document()
 
+    # --- the claims ---
+
+    def _listed(self, pod: Pod, entry: PodResourceClaim) -> Document:
+        """Describe the claim for an entry of the pod's spec, which may not exist yet, or not any more."""
+        template = entry.resource_claim_template_name or ""
+        try:
+            name, _ = claim_name(pod, entry)
+        except NotReady:
+            return _entry(entry.name, "", template, "not made yet")
+        if name is None:
+            return _entry(entry.name, "", template, "not needed")
+        namespace = pod.metadata.namespace
+        claim = self._devices.claim(namespace, name)
+        if claim is None:
+            return _entry(entry.name, f"{namespace}/{name}", template, "not found")
+        return self._described(entry.name, template, claim)
+
+    def _described(self, entry: str, template: str, claim: ResourceClaim) -> Document:
+        allocation, state = claim.status.allocation, "allocated"
+        if allocation is None:
+            allocation, state = self._devices.pending_allocation(claim.metadata.uid), "being allocated"
+        if claim.metadata.deletion_timestamp is not None:
+            state = "being deleted"
+        elif allocation is None:
+            state = "not allocated"
+        results = () if allocation is None else allocation.devices.results or ()
+        return _entry(entry, claim.key, template, state, results)
+
+    # --- what they lack ---
+
     def _finder(self) -> ShortfallFinder:
         devices = self._devices
         return ShortfallFinder(self._release, devices.allocated, devices.classes, devices.slices, self._selectors)
@@ -75,7 +140,7 @@ class ClaimExplainer:
         """Return the extended resources of the pod for which the scheduler may have to make a claim."""
         if not self._devices.resources:
             return []
-        scalars = PodInfo(pod).resources.total.scalars
+        scalars = PodInfo(pod, self._release.sums_resizes_apart).resources.total.scalars
         names = [name for name, amount in scalars.items() if amount and is_backable(name)]
         return names if any(self._devices.class_of_resource(name) is not None for name in names) else []
 
@@ -147,6 +212,7 @@ class _Review:
                     "request": request,
                     "reason": reason,
                     "detail": detail,
+                    "message": MESSAGES[reason] + (f": {detail}" if detail else ""),
                     "nodes": len(nodes),
                     "examples": nodes[:EXAMPLES],
                 }
@@ -154,6 +220,23 @@ class _Review:
             ],
             "findingsLeftOut": max(len(ordered) - MAX_FINDINGS, 0),
         }
+
+
+def _entry(
+    name: str, claim: str, template: str, state: str, results: Iterable[DeviceRequestAllocationResult] = ()
+) -> Document:
+    """Return the document of one claim. `name`: of its entry in the pod's spec."""
+    devices = [
+        {
+            "request": each.request,
+            "driver": each.driver,
+            "pool": each.pool,
+            "device": each.device,
+            "shareID": each.share_id or "",
+        }
+        for each in results
+    ]
+    return {"name": name, "claim": claim, "template": template, "state": state, "devices": devices}
 
 
 def _nodes_of(claim: ResourceClaim) -> list[NodeTerm] | None:

@@ -90,7 +90,7 @@ class Explainer:
             "replica": self.replica(),
             "waitsForPermitOf": [] if uid is None else list(self._waits_for(uid)),
             "queue": None if queued is None else self._queue_document(queued),
-            "claims": self._claims.explain(pod, self._cache.table) if pod is not None and state in _PENDING else None,
+            "claims": self._claims.explain(pod, self._cache.table if state in _PENDING else None) if pod else None,
             "decisions": [
                 decision_document(record, self._wall, top_nodes=top_nodes, all_nodes=all_nodes and record is records[0])
                 for record in records

@@ -132,25 +132,14 @@ def _earlier(decisions: Sequence[Document]) -> Iterator[list[str]]:
 
 # --- claims for devices ---
 
-_REASONS = {  # reason of a finding -> description for users, before its detail
-    "pool": "the resource pool is incomplete or invalid",
-    "no device": "the node has too few devices",
-    "selector": "too few devices match",
-    "capacity": "too few devices have the requested capacity",
-    "taint": "devices have taints that the request does not tolerate",
-    "in use": "the devices that match are in use",
-    "shared": "what the devices share is used up",
-    "together": "there are too few devices for all requests together",
-    "given up": "there are too many combinations of devices to look at",
-    "constraint": "the devices do not meet",
-    "error": "error",
-    "allocated elsewhere": "the claim is allocated on other nodes",
-}
-
 
 def _claims(claims: Document) -> Iterator[str]:
+    if claims["claims"]:
+        yield "Claims for devices"
+        yield from _table(row for claim in claims["claims"] for row in _claim(claim))
     if claims["waitsFor"]:
         yield f"Claims: waits, {claims['waitsFor']}"
+    if not claims["nodes"]:
         return
     plural = "" if claims["nodes"] == 1 else "s"
     looked_at = f"{_number(claims['nodes'])} node{plural} looked at"
@@ -160,12 +149,24 @@ def _claims(claims: Document) -> Iterator[str]:
         yield f"  … and {_number(claims['findingsLeftOut'])} rarer reasons"
 
 
+def _claim(claim: Document) -> Iterator[list[str]]:
+    """Yield a row for each device of a claim, the first with the claim itself."""
+    known = [claim["name"], claim["claim"] or f"from template {claim['template']}", claim["state"]]
+    devices = [_device(device) for device in claim["devices"]] or [""]
+    yield [*known, devices[0]]
+    yield from (["", "", "", device] for device in devices[1:])
+
+
+def _device(device: Document) -> str:
+    share = f", share {device['shareID']}" if device["shareID"] else ""
+    return f"{device['driver']}/{device['pool']}/{device['device']} (request {device['request']}{share})"
+
+
 def _finding(finding: Document) -> list[str]:
     examples = ", ".join(finding["examples"]) + (", …" if finding["nodes"] > len(finding["examples"]) else "")
     nodes = f"{_number(finding['nodes'])} node{'' if finding['nodes'] == 1 else 's'}:"
     request = f"request {finding['request']}" if finding["request"] else ""
-    reason = _REASONS[finding["reason"]] + (f": {finding['detail']}" if finding["detail"] else "")
-    return [nodes, finding["claim"] or "all claims", request, examples, reason]
+    return [nodes, finding["claim"] or "all claims", request, examples, finding["message"]]
 
 
 # --- the queue ---

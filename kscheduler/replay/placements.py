@@ -169,7 +169,8 @@ def _binding(judge: _Judge, change: Change, ours: Mapping[str, object]) -> _Boun
         return None
     if not pod.spec.node_name or pod.spec.scheduler_name not in ours:
         return None
-    return _Bound(change.at, PodInfo(before), PodInfo(pod))
+    apart = judge.release.sums_resizes_apart
+    return _Bound(change.at, PodInfo(before, apart), PodInfo(pod, apart))
 
 
 def _decoded(change: Change) -> Pod:

@@ -423,7 +423,9 @@ class ReplayedScheduler(Scheduler):
 
     def _known(self, decision: Decision) -> PodInfo | None:
         pod = self._known_pods.get(decision.pod)
-        return None if pod is None or pod.metadata.uid != decision.uid else PodInfo(pod)
+        if pod is None or pod.metadata.uid != decision.uid:
+            return None
+        return PodInfo(pod, self.release.sums_resizes_apart)
 
     def match_requests(self, recorded: Sequence[Request]) -> list[tuple[str, str]]:
         """Give this input's requests their recorded tickets; return verb and subject of all that were made."""

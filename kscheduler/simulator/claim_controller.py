@@ -22,18 +22,15 @@ from kscheduler.api.devices import (
 from kscheduler.api.objects import OwnerReference, Pod, PodResourceClaim, PodResourceClaimStatus
 from kscheduler.client.protocol import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from kscheduler.simulator.cluster import FINISHED, Cluster
+from kscheduler.simulator.controller import Controller, take_first
 
 
-class ClaimController:
-    """Follows the pods of one simulated cluster, from the first claim or template on. Costs nothing without these.
-
-    `defer` has to call a function soon, as `loop.call_soon` does.
-    """
+class ClaimController(Controller):
+    """Follows the pods of one simulated cluster, from the first claim or template on. Costs nothing without these."""
 
     def __init__(self, cluster: Cluster, defer: Callable[[Callable[[], None]], object]) -> None:
+        super().__init__(defer)
         self._cluster = cluster
-        self._defer = defer
-        self._is_due = False
         self._follows_pods = False
         self._pods_due: dict[str, None] = {}  # keys of pods that may need claims, in order of change: an ordered set
         self._ended: dict[str, None] = {}  # uids of pods that need none any more, likewise
@@ -92,26 +89,15 @@ class ClaimController:
             self._pods_due[pod.key] = None
             self._call()
 
-    def _call(self) -> None:
-        if not self._is_due:
-            self._is_due = True
-            self._defer(self.settle)
-
-    def settle(self) -> None:
-        """Make and release the claims of all pods that have changed."""
-        self._is_due = True
-        try:
-            while self._pods_due or self._ended:
-                if self._ended:
-                    uid = next(iter(self._ended))
-                    del self._ended[uid]
-                    self._release(uid)
-                else:
-                    key = next(iter(self._pods_due))
-                    del self._pods_due[key]
-                    self._make_claims(key)
-        finally:
-            self._is_due = False
+    def _process_one(self) -> bool:
+        """Release the claims of a pod that has ended, or make those of a new one."""
+        if self._ended:
+            self._release(take_first(self._ended))
+        elif self._pods_due:
+            self._make_claims(take_first(self._pods_due))
+        else:
+            return False
+        return True
 
     # --- what follows ---------------------------------------------------------------------------------------------
 

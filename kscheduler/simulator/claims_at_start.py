@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -25,13 +25,17 @@ def claims_at_start(devices: Iterable[DeviceObject], pods: Iterable[Pod]) -> lis
         if not isinstance(item, ResourceClaim):
             found.append(item)
         elif all(owner.uid in uids for owner in item.metadata.owner_references or () if owner.controller):
-            found.append(_released(item, uids))
+            found.append(with_reservations_for(item, uids.__contains__))
     return found
 
 
-def _released(claim: ResourceClaim, uids: set[str]) -> ResourceClaim:
+def with_reservations_for(claim: ResourceClaim, stays: Callable[[str], bool]) -> ResourceClaim:
+    """Return the claim without reservations for pods that do not stay; deallocated, if that leaves it without any.
+
+    `stays`: is called with a pod's uid.
+    """
     reserved = claim.status.reserved_for or []
-    kept = [each for each in reserved if each.uid in uids]
+    kept = [each for each in reserved if stays(each.uid)]
     if len(kept) == len(reserved):
         return claim
     if kept:

@@ -59,20 +59,17 @@ from kscheduler.client.protocol import (
     STORAGE_CLASSES,
 )
 from kscheduler.simulator.cluster import Cluster
+from kscheduler.simulator.controller import Controller, take_first
 
 FILESYSTEM = "Filesystem"  # the default volume mode
 
 
-class VolumeController:
-    """Binds claims to volumes and creates volumes in one simulated cluster. Must be created while the cluster is empty.
-
-    `defer` has to call a function soon, as `loop.call_soon` does.
-    """
+class VolumeController(Controller):
+    """Binds claims to volumes and creates volumes in one simulated cluster, which must be empty when it is created."""
 
     def __init__(self, cluster: Cluster, defer: Callable[[Callable[[], None]], object]) -> None:
+        super().__init__(defer)
         self._cluster = cluster
-        self._defer = defer
-        self._is_due = False
         self._claims_due: dict[str, None] = {}  # keys of claims to process, in order of change: an ordered set
         self._volumes_due: dict[str, None] = {}  # names of volumes to process, likewise
         self._pods_due: dict[str, None] = {}  # keys of new pods that may need claims
@@ -148,24 +145,17 @@ class VolumeController:
     def _raise_hope(self, class_name: str) -> None:
         self._claims_due.update(self._hopeful.pop(class_name, {}))
 
-    def _call(self) -> None:
-        if not self._is_due:
-            self._is_due = True
-            self._defer(self.settle)
-
-    def settle(self) -> None:
-        """Process all changed objects, and changes that follow from that, until there are none."""
-        self._is_due = True
-        try:
-            while self._pods_due or self._volumes_due or self._claims_due:
-                if self._pods_due:
-                    self._make_claims(_first(self._pods_due))
-                elif self._volumes_due:
-                    self._look_at_volume(_first(self._volumes_due))
-                else:
-                    self._look_at_claim(_first(self._claims_due))
-        finally:
-            self._is_due = False
+    def _process_one(self) -> bool:
+        """Look at a new pod, a changed volume or a changed claim."""
+        if self._pods_due:
+            self._make_claims(take_first(self._pods_due))
+        elif self._volumes_due:
+            self._look_at_volume(take_first(self._volumes_due))
+        elif self._claims_due:
+            self._look_at_claim(take_first(self._claims_due))
+        else:
+            return False
+        return True
 
     # --- volumes --------------------------------------------------------------------------------------------------
 
@@ -369,12 +359,6 @@ class VolumeController:
             claim = self._claims.get(f"{pod.metadata.namespace}/{name}")
             if is_ephemeral and claim is not None and is_made_for(claim, pod):
                 self._cluster.delete_object(PERSISTENT_VOLUME_CLAIMS, claim.key)
-
-
-def _first(due: dict[str, None]) -> str:
-    key = next(iter(due))
-    del due[key]
-    return key
 
 
 def _is_promised(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:

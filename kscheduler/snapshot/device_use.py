@@ -86,7 +86,7 @@ class DeviceUse:
     ) -> tuple[list[DeviceID], list[tuple[DeviceID, str]], list[tuple[DeviceID, QuantityMap]]]:
         """Return the dedicated devices of an allocation, its shares, and the capacity that each share consumes.
 
-        Notes that these change, too.
+        Logs that these change, too.
         """
         devices: list[DeviceID] = []
         shares: list[tuple[DeviceID, str]] = []

@@ -212,7 +212,7 @@ class Devices:
 
     @property
     def allocated(self) -> AllocatedState:
-        """The devices in use by claims and by allocations in flight; for reading, and it changes with these."""
+        """The devices in use by claims and by allocations in flight; for reading only; it changes with them."""
         return self._use.total
 
     @property

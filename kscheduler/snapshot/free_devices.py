@@ -1,9 +1,9 @@
 """How many free devices each node has for requests of one kind: columns that follow slices, nodes and allocations.
 
 A request can be satisfied on a node only if at least as many matching devices are free there as it wants; mostly that
-is also enough. So a filter over all nodes is a look at bytes that are kept for (query, number), and the search is left
-for nodes in doubt. What changed is read from logs when the columns are asked for, and costs as much as changed: one
-allocation, the counts of one pool.
+is also enough. So a filter over all nodes reads bytes that are kept for (query, number), and only nodes in doubt are
+searched. Changes are read from logs when the columns are asked for, and each costs little: an allocation, the counts of
+one pool.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class FreeDevices:
         self._seen_nodes = self._seen_slices = self._seen_use = -1  # changes that are in the columns
 
     def refresh(self, queries: Iterable[DeviceQuery]) -> list[FreeCounts]:
-        """Return the columns of some queries, as everything is now."""
+        """Bring the columns of some queries up to date, and return them."""
         self._follow()
         found = [self._counts(query) for query in queries]
         while len(self._queries) > max(MAX_QUERIES, len(found)):

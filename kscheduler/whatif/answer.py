@@ -35,7 +35,7 @@ class Answer(msgspec.Struct, frozen=True):
     needed: Needed | None  # None: no number of nodes was to be found
     scheduled: list[str]  # the first pods that have a node in the changed scenario only
     no_longer_scheduled: list[str]  # the first pods that have one in the scenario as it is only
-    on_added_nodes: int  # pods that the changed scenario has on nodes that were not there before
+    on_added_nodes: int  # pods of both scenarios that the changed one has on nodes that were not there before
     by_chance: PodCounts | None  # how many pods land elsewhere if only the seed changes; None: that was not tried
     waiting: list[Waiting]
     pending: list[Reason]  # pods without a node in the changed scenario, by reason
@@ -92,7 +92,7 @@ def _on_added_nodes(before: PlayedSide, after: PlayedSide) -> int:
     if was is None or now is None:
         return 0
     known = {*was.node_names, ""}
-    return sum(now.node(row) not in known for row in now.rows.values())
+    return sum(now.node(row) not in known for pod, row in now.rows.items() if pod in was.rows)
 
 
 def _finite(seconds: float) -> float | None:

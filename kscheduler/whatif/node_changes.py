@@ -2,7 +2,8 @@
 
 A recorded node appears in several versions, in the recorded changes; each of them is changed. The pods that are on a
 removed node from the start arrive as pending pods instead, if the simulated scheduler places pods of their kind; all
-others of that node are left out: they run there because they are of a DaemonSet or of another scheduler.
+others of that node are left out: they run there because they are of a DaemonSet or of another scheduler. With a node
+go its devices, and its pods have to be allocated others. Added nodes have devices, too (`node_contents`).
 """
 
 from __future__ import annotations
@@ -14,17 +15,21 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
+from kscheduler.api.devices import DeviceObject, ResourceClaim, ResourceSlice
 from kscheduler.api.objects import Node, Pod, PodStatus, Taint
-from kscheduler.client.protocol import NODES, PODS, EventType
+from kscheduler.client.protocol import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, EventType
 from kscheduler.errors import ConfigError
+from kscheduler.simulator.claims_at_start import with_reservations_for
 from kscheduler.simulator.object_changes import ObjectChange
 from kscheduler.simulator.scenario import Arrival, Scenario
+from kscheduler.whatif.node_contents import NodeContents
 from kscheduler.whatif.selection import NodeSelection
 from kscheduler.whatif.shapes import Shapes
 
 MAX_ADDED = 100_000  # nodes of one flag: many times what a cluster can have
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _TAINT = re.compile(r"(?P<key>[^=:\s]+)(?:=(?P<value>[^=:\s]*))?:(?P<effect>[A-Za-z]+)(?P<removes>-)?")
+_DEVICES = (RESOURCE_SLICES, RESOURCE_CLAIMS)
 _STAYS_WITH_NODE = ("DaemonSet", "Node")  # kinds of owners whose pods exist for one node
 
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"  # which the node controller adds to a cordoned node
@@ -120,14 +125,28 @@ def changed_scenario(
         shapes.check("--add-nodes", addition.shape)
         counts[addition.shape] += sought if addition.count is None else addition.count
     added = [node for shape, count in counts.items() for node in shapes.make(shape, count)]
-    edits = _edits(changes, [*(node for node in known if node.metadata.name not in removed), *added])
+    nodes = [node for node, *_ in added]
+    edits = _edits(changes, [*(node for node in known if node.metadata.name not in removed), *nodes])
     moved = _Moved(removed, schedulers, scenario)
+    further = [ObjectChange(0.0, NODES, EventType.ADDED, _edited(node, edits)) for node in nodes]
+    daemons: list[Arrival] = []
+    notes = [*scenario.notes, *moved.notes]
+    if added:
+        contents = NodeContents(scenario)
+        further += [
+            ObjectChange(0.0, RESOURCE_SLICES, EventType.ADDED, item)
+            for each in added
+            for item in contents.slices(each)
+        ]
+        daemons = [Arrival(0.0, pod) for each in added for pod in contents.pods(each)]
+        notes += contents.notes(added)
     return replace(
         scenario,
         nodes=[_edited(node, edits) for node in scenario.nodes if node.metadata.name not in removed],
-        arrivals=moved.arrivals,
-        changes=list(_changes(scenario.changes, moved, edits, added)),
-        notes=[*scenario.notes, *moved.notes],
+        arrivals=[*daemons, *moved.arrivals],
+        devices=[kept for item in scenario.devices if (kept := moved.device_object(item)) is not None],
+        changes=list(_changes(scenario.changes, moved, edits, further)),
+        notes=notes,
     )
 
 
@@ -159,7 +178,7 @@ def _edited(node: Node, edits: dict[str, list[Edit]]) -> Node:
 
 
 class _Moved:
-    """What becomes of the pods when nodes are removed."""
+    """What becomes of pods and devices when nodes are removed."""
 
     def __init__(self, removed: frozenset[str], schedulers: Container[str], scenario: Scenario) -> None:
         self.removed = removed
@@ -170,34 +189,49 @@ class _Moved:
             for change in scenario.changes
             if change.resource is PODS and change.object.spec.node_name in removed
         }
-        self._pending = 0
-        self._gone = 0
+        self._pending: list[str] = []  # uids
+        self._gone: list[str] = []
         self.arrivals = scenario.arrivals
         if removed:
             self.arrivals = [moved for each in scenario.arrivals if (moved := self._moved(each)) is not None]
+        self._without_claims = frozenset(self._gone) - {""}
+        self._without_devices = self._without_claims.union(self._pending) - {""}
 
     def _moved(self, arrival: Arrival) -> Arrival | None:
         pod = arrival.pod
         if pod.metadata.uid and pod.metadata.uid in self.left_out:
-            self._gone += 1
+            self._gone.append(pod.metadata.uid)
             return None
         if pod.spec.node_name not in self.removed:
             return arrival
         if pod.spec.scheduler_name not in self._schedulers or _stays_with_node(pod):
-            self._gone += 1
+            self._gone.append(pod.metadata.uid)
             return None
-        self._pending += 1
+        self._pending.append(pod.metadata.uid)
         return replace(
             arrival, pod=structs.replace(pod, spec=structs.replace(pod.spec, node_name=""), status=PodStatus())
         )
+
+    def device_object(self, item: DeviceObject) -> DeviceObject | None:
+        """Return what there is in place of a slice, a claim, or the like: a removed node's devices are not in use."""
+        if isinstance(item, ResourceSlice):
+            return None if item.spec.node_name in self.removed else item
+        if not self._without_devices or not isinstance(item, ResourceClaim):
+            return item
+        owners = (owner.uid for owner in item.metadata.owner_references or () if owner.controller)
+        if not self._without_claims.isdisjoint(owners):
+            return None
+        return with_reservations_for(item, lambda uid: uid not in self._without_devices)
 
     @property
     def notes(self) -> list[str]:
         found = []
         if self._pending:
-            found.append(f"{self._pending:,} pods that were on removed nodes from the start arrive as pending pods.")
+            found.append(
+                f"{len(self._pending):,} pods that were on removed nodes from the start arrive as pending pods."
+            )
         if self._gone:
-            found.append(f"{self._gone:,} pods of DaemonSets or other schedulers on removed nodes are left out.")
+            found.append(f"{len(self._gone):,} pods of DaemonSets or other schedulers on removed nodes are left out.")
         return found
 
 
@@ -206,10 +240,10 @@ def _stays_with_node(pod: Pod) -> bool:
 
 
 def _changes(
-    changes: Iterable[ObjectChange], moved: _Moved, edits: dict[str, list[Edit]], added: Sequence[Node]
+    changes: Iterable[ObjectChange], moved: _Moved, edits: dict[str, list[Edit]], further: Iterable[ObjectChange]
 ) -> Iterator[ObjectChange]:
-    """Yield the changes with nodes edited and removed, and those that add nodes behind all that is there at first."""
-    further = [ObjectChange(0.0, NODES, EventType.ADDED, _edited(node, edits)) for node in added]
+    """Yield the changes with nodes edited and removed, and further ones behind all that is there at first."""
+    further = list(further)
     for change in changes:
         if further and change.at_s > 0.0:
             yield from further
@@ -218,6 +252,10 @@ def _changes(
         if change.resource is NODES:
             if obj.metadata.name not in moved.removed:
                 yield replace(change, object=_edited(obj, edits)) if obj.metadata.name in edits else change
+        elif change.resource in _DEVICES:
+            kept = moved.device_object(obj)
+            if kept is not None:
+                yield change if kept is obj else replace(change, object=kept)
         elif change.resource is not PODS or obj.metadata.uid not in moved.left_out:
             yield change
     yield from further

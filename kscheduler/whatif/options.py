@@ -77,8 +77,8 @@ def _add_nodes(group: argparse._ArgumentGroup) -> None:
         "--add-nodes",
         **several,  # type: ignore[arg-type]
         metavar="N:SHAPE",
-        help="nodes like those of a shape or like a node of the input, or one of simulate's shapes; "
-        "SHAPE without a number: as many as --find finds",
+        help="nodes like those of a shape or like a node of the input, with its devices and pods of DaemonSets, or one "
+        "of simulate's shapes; SHAPE without a number: as many as --find finds",
     )
     group.add_argument("--remove-nodes", **several, metavar="NODES", help="their pods arrive as pending pods")  # type: ignore[arg-type]
     group.add_argument("--cordon", **several, metavar="NODES", help="make them unschedulable")  # type: ignore[arg-type]

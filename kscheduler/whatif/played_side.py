@@ -7,6 +7,7 @@ import math
 from kscheduler.compare.pod_outcomes import outcomes_of
 from kscheduler.compare.sides import Run, SimulatedSide
 from kscheduler.errors import InternalError
+from kscheduler.simulator.accounting import Accounting
 from kscheduler.simulator.real_run import few_collections, run_real_scheduler
 from kscheduler.simulator.report import build_report
 from kscheduler.simulator.run import Ending, Outcome, Progress
@@ -26,7 +27,7 @@ class PlayedSide(SimulatedSide):
 
     _run: Run | None = None
     _waits_s: list[float]  # sorted
-    _unused: list[str]  # names of nodes that never had a pod
+    _unused: list[str]  # names of nodes on which no pod was placed
     figures: dict[str, float]  # by the names that a sweep has for them
 
     @property
@@ -49,7 +50,7 @@ class PlayedSide(SimulatedSide):
                     raise InternalError(f"an invariant of the simulation was violated: {report.violations[0]}")
                 self._start_s = outcome.accounting.start_s or 0.0
                 self._waits_s = _waits(outcome)
-                self._unused = [row.name for row in outcome.accounting.rows if not row.ever_used]
+                self._unused = _without_placements(outcome.accounting)
                 self.figures = figures_of(report)
                 self._run = Run(report, outcomes_of(outcome))
         return self._run
@@ -60,7 +61,7 @@ class PlayedSide(SimulatedSide):
         return rounded(percentile(self._waits_s, share))
 
     def unused(self, prefix: str) -> int:
-        """Return how many nodes whose names begin so never had a pod."""
+        """Return how many nodes whose names begin so never got a pod besides those that they had from the start."""
         self.run()
         return sum(name.startswith(prefix) for name in self._unused)
 
@@ -69,6 +70,11 @@ class PlayedSide(SimulatedSide):
         self.run()
         waits = self._waits_s
         return FOR_EVER if waits and waits[-1] == FOR_EVER else rounded(mean(waits))
+
+
+def _without_placements(books: Accounting) -> list[str]:
+    used = {record.row for record in books.records.values() if not record.existing}
+    return [row.name for index, row in enumerate(books.rows) if index not in used]
 
 
 def _waits(outcome: Outcome) -> list[float]:

@@ -61,7 +61,7 @@ class WhatIf:
     def estimated(self) -> int:
         """Return how many nodes of the shape whose number is to be found the pods need by what they request."""
         scenario = self.changed_scenario(0)
-        further = next(self._shapes.make(self._arguments.sought, 1))
+        further = next(self._shapes.make(self._arguments.sought, 1)).node
         return estimated_nodes(scenario.arrivals, nodes_of(scenario), further)
 
     def _side(self, name: str, scenario: Scenario, config: SchedulerConfig, seed: int | None) -> PlayedSide:

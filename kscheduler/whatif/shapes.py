@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from kscheduler.api.objects import Node, NodeCondition, NodeSpec, ObjectMeta
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.workload import HOSTNAME_LABEL, ZONE_LABEL, NodeShape, node_of
+from kscheduler.simulator.workload_devices import NodeDevices
 from kscheduler.sweep.spelling import did_you_mean
 
 SHAPE_LABELS = ("node-shape", "node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
@@ -22,6 +24,14 @@ _CONDITION_TAINTS = "node.kubernetes.io/"
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9-]+")
 ADDED = "added-"  # with which the names of added nodes begin
 MOST_LISTED = 20  # shapes that an error lists
+
+
+class AddedNode(NamedTuple):
+    """A further node, and what it is made from."""
+
+    node: Node
+    model: str  # the node of the cluster that it is a copy of; "" for a generated one
+    devices: Sequence[NodeDevices] = ()  # of a generated node
 
 
 def shape_of(node: Node) -> str:
@@ -51,7 +61,7 @@ class Shapes:
         valid = list(dict.fromkeys((*self._of_cluster, *self._generated)))
         raise ConfigError(f"{flag}: {did_you_mean('shape', shape, valid[:MOST_LISTED])}")
 
-    def make(self, shape: str, count: int) -> Iterator[Node]:
+    def make(self, shape: str, count: int) -> Iterator[AddedNode]:
         """Yield nodes of a valid shape. Fewer nodes of a shape are the first of more, so that counts can be compared.
 
         They are spread over the zones as those of the cluster are: each is a copy of the next node of the shape, or,
@@ -65,11 +75,14 @@ class Shapes:
                 number += 1
             number += 1
             if patterns:
-                yield _like(patterns[index % len(patterns)], name)
+                model = patterns[index % len(patterns)]
+                yield AddedNode(_like(model, name), model.metadata.name)
             else:
                 zone = self._zones[index % len(self._zones)] if self._zones else ""
-                node = node_of(name, self._generated[shape], zone)
-                yield replace(node, metadata=replace(node.metadata, uid=name))
+                generated = self._generated[shape]
+                node = node_of(name, generated, zone)
+                node = replace(node, metadata=replace(node.metadata, uid=name))
+                yield AddedNode(node, "", generated.devices)
 
 
 def _like(node: Node, name: str) -> Node:

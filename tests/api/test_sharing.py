@@ -23,6 +23,8 @@ from kscheduler.api.objects import (
     PersistentVolumeClaimVolumeSource,
     Pod,
     PodCondition,
+    PodExtendedResourceClaimStatus,
+    PodResourceClaimStatus,
     PodSpec,
     PodStatus,
     ResourceRequirements,
@@ -160,6 +162,8 @@ PODS = st.builds(
         conditions=st.none()
         | st.lists(st.builds(PodCondition, type=st.sampled_from(("Ready", "PodResizePending"))), max_size=2),
         container_statuses=st.none() | st.lists(STATUSES, max_size=2),
+        resource_claim_statuses=st.none() | st.just([PodResourceClaimStatus("gpu", "a-gpu-x7")]),
+        extended_resource_claim_status=st.none() | st.just(PodExtendedResourceClaimStatus(None, "a-extended")),
     ),
 )
 
@@ -172,6 +176,9 @@ def test_whatever_came_before_a_kept_pod_asks_for_what_it_asked_for(pods: list[P
         assert kept.metadata == pod.metadata
         assert kept.spec == pod.spec
         assert pod_resources(kept) == pod_resources(pod)
+        assert kept.status.start_time == pod.status.start_time
+        assert kept.status.resource_claim_statuses == pod.status.resource_claim_statuses
+        assert kept.status.extended_resource_claim_status == pod.status.extended_resource_claim_status
         assert keep(kept) == kept
         assert [event.action for event in pod_events(pod, kept)] == [Action.UPDATE_POD_OTHER]  # no change with a name
 

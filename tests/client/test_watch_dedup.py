@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from kscheduler.api.objects import Node, Pod, PodCondition
+from kscheduler.api.objects import APIStruct, Node, NodeStatus, Pod, PodCondition, PodStatus
 from kscheduler.client.protocol import (
     NAMESPACES,
     NODE_DOCUMENTS,
@@ -23,6 +23,7 @@ from kscheduler.client.protocol import (
     Resource,
     WatchEvent,
 )
+from kscheduler.client.watch_dedup import _NodeStatus, _PodStatus
 from kscheduler.client.wire import LineDecoder
 
 Object = dict[str, Any]
@@ -141,6 +142,8 @@ NEWS: list[tuple[Resource[Any], Change]] = [
     (PODS, set_in("status", "containerStatuses", 0, "resources", to={"requests": {"cpu": "3"}})),
     (PODS, set_in("status", "containerStatuses", 0, "allocatedResources", to={"cpu": "3"})),
     (PODS, set_in("status", "initContainerStatuses", to=[{"name": "i", "resources": {}}])),
+    (PODS, set_in("status", "resourceClaimStatuses", to=[{"name": "gpu", "resourceClaimName": "web-gpu-x7"}])),
+    (PODS, set_in("status", "extendedResourceClaimStatus", to={"resourceClaimName": "web-extended"})),
     (NODES, set_in("metadata", "labels", "zone", to="b")),
     (NODES, set_in("metadata", "annotations", to={"a": "b"})),
     (NODES, set_in("metadata", "deletionTimestamp", to="2026-01-02T00:00:00Z")),
@@ -174,6 +177,11 @@ def test_news_is_passed_on_once(resource: Resource[Any], change: Change) -> None
     reported = watch.tell(obj)
     assert reported is not None
     assert reported.object == LineDecoder(resource)(json.dumps({"type": "MODIFIED", "object": obj}).encode()).object
+
+
+@pytest.mark.parametrize(("status", "compared"), [(PodStatus, _PodStatus), (NodeStatus, _NodeStatus)])
+def test_all_fields_of_a_status_are_compared(status: type[APIStruct], compared: type[APIStruct]) -> None:
+    assert set(compared.__struct_fields__) == set(status.__struct_fields__)
 
 
 def test_the_way_back_is_news_too() -> None:

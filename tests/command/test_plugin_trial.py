@@ -11,6 +11,9 @@ import pytest
 import wasmtime
 
 from kscheduler.command.cli import main
+from kscheduler.command.flags import PluginTestOptions
+from kscheduler.command.plugin_trial import read_cluster
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from tests.wasm.extension.kit import module as kit_module
 from tests.wasm.loading.modules import module
 
@@ -30,6 +33,9 @@ apiVersion: v1
 kind: Pod
 metadata: {name: p, namespace: default, uid: "2"}
 spec: {containers: [{name: c, image: i}]}
+"""
+RESIZE = """\
+  status: {conditions: [{type: PodResizePending, status: "True", reason: Infeasible}]}
 """
 TRAPS = module({"filter": ":i"}, answers={"filter": -1})
 
@@ -77,6 +83,23 @@ def test_a_guest_that_takes_all_nodes_is_shown_with_time_and_memory(
     assert lines[6].startswith("  a cycle takes ")
     assert lines[7:9] == ["  reserve: Success", "  permit: Success"]
     assert [line.split() for line in lines[9:]] == [["n1", "0", "fits"], ["n2", "0", "fits"]]
+
+
+@pytest.mark.parametrize(("release", "counted"), [(RELEASE_1_36, 1000), (RELEASE_1_37, 0)])
+def test_a_pod_that_cannot_be_resized_counts_as_in_the_release(files: Files, release: Release, counted: int) -> None:
+    """It has no status of containers yet, so that 1.37 counts nothing for it, and 1.36 what it requests."""
+    cluster = files.write(
+        "resized.yaml", NODES.replace("image: i", 'image: i, resources: {requests: {cpu: "1"}}') + RESIZE
+    )
+    cache, _ = read_cluster(PluginTestOptions("", cluster, str(files.directory / "pod.yaml")), release)
+    assert [node.requested.cpu_milli for node in cache.table] == [counted, 0]
+
+
+def test_a_release_can_be_chosen(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, _ = run(files, capsys, module({"filter": ":i"}), "--emulated-version", "1.37")
+    assert code == 0
+    code, _, err = run(files, capsys, module({"filter": ":i"}), "--emulated-version", "1.2")
+    assert (code, "emulation version 1.2 is not between" in err) == (2, True)
 
 
 def test_the_same_as_json(files: Files, capsys: pytest.CaptureFixture[str]) -> None:

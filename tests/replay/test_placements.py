@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from kscheduler.api.objects import Node, Pod
 from kscheduler.command.cli import main
 from kscheduler.config.load import default_config
+from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.record.entries import OBJECTS_ONLY, Change, ChangeType, End, Header, Synced
 from kscheduler.record.kept_fields import encoded
@@ -92,6 +93,18 @@ def test_a_node_that_does_not_fit_is_a_difference_with_the_reason(tmp_path: Path
     path = write(tmp_path / "run.zst", [node("n0", "1"), node("n1", "64")], [pod("a", "3", on="n0")])
     (difference,) = judge(path, ALL).unexplained
     assert (difference.explanation, difference.why) == (Explanation.UNFIT, "Insufficient cpu")
+
+
+@pytest.mark.parametrize(
+    ("release", "explanation"), [(RELEASE_1_36, Explanation.UNFIT), (RELEASE_1_37, Explanation.SAME)]
+)
+def test_a_pod_that_cannot_be_resized_counts_as_in_the_release_of_its_scheduler(
+    tmp_path: Path, release: Release, explanation: Explanation
+) -> None:
+    """It has no status of containers yet, so that 1.37 counts nothing for it, and 1.36 what it requests."""
+    resizing = make_pod("a").req(cpu="8").condition("PodResizePending", "True", "Infeasible").obj()
+    path = write(tmp_path / "run.zst", [node("n0")], [replace(resizing, spec=replace(resizing.spec, node_name="n0"))])
+    assert explained(path, default_config(release)) == {explanation: 1}
 
 
 def test_pods_of_other_schedulers_are_only_looked_at_as_neighbours(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 import zstandard
 from msgspec.structs import replace
 
+from kscheduler.config.load import default_config
+from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.errors import ConfigError
 from kscheduler.explain.decisions import ANNOTATION, DETAILS
 from kscheduler.explain.options import DecisionLogOptions
@@ -105,6 +107,26 @@ async def restless(cluster: Cluster, client: ClusterClient) -> None:
     cluster.delete_node("n3")
     await asyncio.sleep(0.2)
     cluster.create_node(make_node("n3").capacity(cpu="16", memory="32Gi", pods=20).obj())
+
+
+async def unresizable(cluster: Cluster, client: ClusterClient) -> None:
+    """A node with a pod, an empty one, and two pods at once: one that cannot be resized, and one as large as a node."""
+    for number in range(2):
+        cluster.create_node(make_node(f"n{number}").capacity(cpu="4", memory="16Gi", pods=20).obj())
+    cluster.create_pod(make_pod("there").req(cpu="1").node("n0").obj())
+    await asyncio.sleep(1.0)
+    resizing = make_pod("resizing").req(cpu="4").priority(1).condition("PodResizePending", "True", "Infeasible")
+    cluster.create_pod(resizing.obj())
+    cluster.create_pod(make_pod("large").req(cpu="4").obj())
+
+
+def test_a_pod_that_is_put_where_it_was_counts_as_in_the_release(tmp_path: Path) -> None:
+    """In 1.37 nothing counts for it, so that the other pod, decided in the same batch, fits beside it."""
+    path = tmp_path / "run.zst"
+    recorded(path, unresizable, config=default_config(RELEASE_1_37))
+    assert {each.pod: each.node for each in decisions(path)} == {"default/resizing": "n1", "default/large": "n1"}
+    found = replayed(path, replace(PACKING, release=RELEASE_1_37))
+    assert [each.recorded.pod for each in found.differences if each.recorded] == ["default/resizing"]
 
 
 @pytest.mark.parametrize("play", [faulty, with_volumes, with_devices, restless])

@@ -322,7 +322,7 @@ WRITES = {Verb.PATCH_RESOURCE_CLAIM, Verb.PATCH_RESOURCE_CLAIM_STATUS}
 )
 @BOTH
 @in_virtual_time
-async def test_a_write_that_fails_is_decided_anew(kind: FaultKind, release: Release) -> None:
+async def test_a_write_that_fails_is_decided_again(kind: FaultKind, release: Release) -> None:
     async with DeviceWorld(release=release) as world:
         world.faults.add(kind, WRITES, count=2, delay_s=5.0)
         for index in range(6):

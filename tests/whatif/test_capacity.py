@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
+from kscheduler.api.objects import OwnerReference
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.simulator.workload import DEFAULT_NODE_SHAPES
 from kscheduler.whatif.capacity import NotMet, Trial, fewest_nodes
@@ -73,8 +75,15 @@ def test_what_cannot_be_met_within_the_bound_is_reported_with_the_reason() -> No
     )
 
 
-def test_the_search_ends_when_more_nodes_stay_unused() -> None:
+@pytest.mark.parametrize("has_agent", [False, True])
+def test_the_search_ends_when_more_nodes_stay_unused(has_agent: bool) -> None:
+    """A pod of a DaemonSet, which every node has, is no use of it."""
     scenario = many(4)
+    if has_agent:
+        agent = pod("agent", "0", node_name="n0")
+        owners = [OwnerReference("apps/v1", "DaemonSet", "agent", "agent")]
+        agent = replace(agent, metadata=replace(agent.metadata, owner_references=owners))
+        scenario.arrivals.insert(0, Arrival(0.0, agent))
     scenario.arrivals.append(Arrival(0.0, pod("huge", "64")))
     with pytest.raises(NotMet) as raised:
         found(scenario, "unplaced <= 0", most=1_000)

@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from kscheduler.api.devices import (
+    AllocationResult,
+    ClaimMeta,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+    ResourceClaimStatus,
+    ResourceSlice,
+)
 from kscheduler.api.objects import OwnerReference, Taint
-from kscheduler.client.protocol import NODES, PODS, EventType
+from kscheduler.client.protocol import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, EventType, Resource
 from kscheduler.errors import ConfigError
 from kscheduler.simulator.object_changes import ObjectChange
 from kscheduler.simulator.scenario import Arrival, Scenario
@@ -23,6 +31,7 @@ from kscheduler.whatif.node_changes import (
 )
 from kscheduler.whatif.selection import NodeSelection
 from kscheduler.whatif.shapes import Shapes
+from tests.devices.building import devices, make_slice
 from tests.simulator.objects import pod
 from tests.whatif.scenarios import OURS, names, recorded, small, two_nodes
 
@@ -30,6 +39,17 @@ from tests.whatif.scenarios import OURS, names, recorded, small, two_nodes
 def changed(scenario: Scenario, sought: int = 0, **changes: Any) -> Scenario:
     shapes = Shapes(nodes_of(scenario), DEFAULT_NODE_SHAPES)
     return changed_scenario(scenario, NodeChanges(**changes), shapes, OURS, sought=sought)
+
+
+def held_claim(name: str, *pods: str) -> ResourceClaim:
+    """A claim that is allocated, and reserved for pods with these uids."""
+    reserved = [ResourceClaimConsumerReference(resource="pods", name=each, uid=each) for each in pods]
+    status = ResourceClaimStatus(allocation=AllocationResult(), reserved_for=reserved)
+    return ResourceClaim(ClaimMeta(name=name, namespace="default"), status=status)
+
+
+def reserved_for(claim: ResourceClaim) -> list[str]:
+    return [each.uid for each in claim.status.reserved_for or ()]
 
 
 def selection(text: str) -> NodeSelection:
@@ -46,6 +66,60 @@ def test_added_nodes_come_behind_those_that_are_there(scenario: Scenario) -> Non
 def test_additions_of_one_shape_are_counted_together() -> None:
     found = changed(two_nodes(), 3, add=(Addition("small", 2), Addition("small", None)))
     assert len(nodes_of(found)) == 7
+
+
+def test_added_nodes_have_devices_and_pods_of_daemon_sets() -> None:
+    agent = pod("agent", node_name="n1")
+    agent = replace(agent, metadata=replace(agent.metadata, owner_references=[OwnerReference("apps/v1", "DaemonSet")]))
+    scenario = Scenario(
+        two_nodes().nodes,
+        [Arrival(1.0, pod("web"))],
+        devices=[make_slice("n1-gpus", devices("g0"), node_name="n1", pool="n1")],
+    )
+    found = changed(scenario, add=(Addition("small", 2), Addition("general-32", 1)))
+    assert found.notes == []
+    scenario.arrivals.insert(0, Arrival(0.0, agent))
+    found = changed(scenario, add=(Addition("small", 2), Addition("general-32", 1)))
+    assert [(change.resource, change.object.metadata.name) for change in found.changes] == [
+        (NODES, "added-small-0"),
+        (NODES, "added-small-1"),
+        (NODES, "added-general-32-0"),
+        (RESOURCE_SLICES, "added-small-1-gpus"),
+    ]
+    assert [(each.at_s, each.pod.metadata.name, each.pod.spec.node_name) for each in found.arrivals] == [
+        (0.0, "agent-added-small-1", "added-small-1"),
+        (0.0, "agent", "n1"),
+        (1.0, "web", ""),
+    ]
+    assert found.notes == ["1 added nodes are not like a node of the input: they have no pods of DaemonSets."]
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_the_devices_of_a_removed_node_are_taken_from_its_pods(is_recorded: bool) -> None:
+    """The pods become pending or are gone; one on another node keeps its devices."""
+    there = [pod(name, node_name=node) for name, node in (("web", "n0"), ("agent", "n0"), ("stays", "n1"))]
+    there = [replace(each, metadata=replace(each.metadata, uid=each.metadata.name)) for each in there]
+    there[1] = replace(
+        there[1], metadata=replace(there[1].metadata, owner_references=[OwnerReference("apps/v1", "DaemonSet")])
+    )
+    items: list[Any] = [make_slice(node, devices("g0"), node_name=node, pool=node) for node in ("n0", "n1")]
+    items += [held_claim("shared", "web", "stays"), held_claim("only", "web"), held_claim("of-agent", "agent")]
+    made = items[-1]
+    owner = OwnerReference("v1", "Pod", "agent", "agent", controller=True)
+    items[-1] = replace(made, metadata=replace(made.metadata, owner_references=[owner]))
+    nodes, arrivals = two_nodes().nodes, [Arrival(0.0, each) for each in there]
+    scenario = Scenario(nodes, arrivals, devices=items)
+    if is_recorded:
+        resources: dict[Any, Resource[Any]] = {ResourceSlice: RESOURCE_SLICES, ResourceClaim: RESOURCE_CLAIMS}
+        added = [ObjectChange(0.0, resources[type(item)], EventType.ADDED, item) for item in items]
+        scenario = recorded(Scenario(nodes, arrivals), *added)
+    found = changed(scenario, remove=(selection("n0"),))
+    left: list[Any] = [change.object for change in found.changes if change.resource is not NODES] or list(found.devices)
+    assert [item.metadata.name for item in left] == ["n1", "shared", "only"]
+    assert [(reserved_for(item), item.status.allocation is not None) for item in left[1:]] == [
+        (["stays"], True),
+        ([], False),
+    ]
 
 
 def test_what_was_recorded_later_comes_behind_added_nodes() -> None:

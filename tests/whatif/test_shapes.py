@@ -27,7 +27,9 @@ def zones_of(made: Iterable[Node]) -> list[str]:
 
 
 def test_nodes_of_a_shape_of_the_cluster_are_spread_over_its_zones() -> None:
-    made = list(shapes().make("small", 3))
+    added = list(shapes().make("small", 3))
+    assert [each.model for each in added] == ["n0", "n1", "n0"]
+    made = [each.node for each in added]
     assert names(made) == ["added-small-0", "added-small-1", "added-small-2"]
     assert zones_of(made) == ["a", "b", "a"]
     assert made[0].status.allocatable == small("n0").status.allocatable
@@ -35,7 +37,9 @@ def test_nodes_of_a_shape_of_the_cluster_are_spread_over_its_zones() -> None:
 
 
 def test_a_generated_shape_is_spread_over_the_zones_of_the_cluster() -> None:
-    made = list(shapes().make("general-32", 3))
+    added = list(shapes().make("general-32", 3))
+    assert {each.model for each in added} == {""}
+    made = [each.node for each in added]
     assert zones_of(made) == ["a", "b", "a"]
     assert (made[0].status.allocatable or {})["cpu"] == "32"
 
@@ -54,14 +58,15 @@ def test_a_node_is_a_shape_but_for_the_condition_it_is_in() -> None:
         .unschedulable()
         .obj()
     )
-    (made,) = shapes(sick).make("sick", 1)
+    made = next(shapes(sick).make("sick", 1)).node
     assert [taint.key for taint in made.spec.taints or ()] == ["dedicated"]
     assert not made.spec.unschedulable
     assert made.metadata.name == "added-sick-0"
 
 
 def test_names_that_are_taken_are_left_out() -> None:
-    assert names(shapes(small("added-small-1")).make("small", 2)) == ["added-small-0", "added-small-2"]
+    added = shapes(small("added-small-1")).make("small", 2)
+    assert names(each.node for each in added) == ["added-small-0", "added-small-2"]
 
 
 @pytest.mark.parametrize(

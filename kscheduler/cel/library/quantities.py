@@ -12,7 +12,7 @@ from kscheduler.cel.values import Opaque, Value
 
 
 class QuantityValue(Opaque):
-    """A quantity. Go tells computed ones apart: nothing can be compared with them by `==`, though they with others."""
+    """A quantity. As in Go, `==` fails if the one on its right was computed, as by `add`."""
 
     __slots__ = ("is_computed", "quantity")
     cel_type = QUANTITY

@@ -1,7 +1,7 @@
 """Regular expressions: `matches`, and Kubernetes' `find` and `findAll`.
 
-Go's regexp package and RE2 share their syntax and never backtrack, so no expression of a user takes long. What they
-say of a pattern that is none differs, hence the table of words.
+Go's regexp package and RE2 share their syntax and never backtrack, so no expression of a user takes long. Their
+errors for malformed patterns differ, hence the table of words.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _compiled(pattern: str) -> re2._Regexp | str:
 
 
 def _matches_single_bytes(pattern: str) -> bool:
-    r"""Return whether a pattern has \C, which RE2 knows and Go does not."""
+    r"""Return whether a pattern has \C, which RE2 supports and Go does not."""
     position = pattern.find("\\")
     while 0 <= position < len(pattern) - 1:
         if pattern[position + 1] == "C":
@@ -109,7 +109,7 @@ def _find_all(text: str, pattern: str, count: int = -1) -> list[str]:
 
 
 def with_pattern(function: str) -> Implementation:
-    """Return a function for calls with a constant pattern, which cel-go compiles first: it says less of other types."""
+    """Return a function for calls with a constant pattern, which cel-go compiles first, with shorter type errors."""
     call: Implementation = {"matches": _matches, "find": _find, "findAll": _find_all}[function]
 
     def checked(text: Value, pattern: str, *count: Value) -> Value:

@@ -1,6 +1,7 @@
 """Takes the names of nodes out of a pod's explanation, for users who may not list nodes.
 
-They keep what they can read of the pod itself: the node that it is on, or was nominated for.
+They keep what they can read of the pod itself: the node that it is on, or was nominated for. Pools of devices, which
+are mostly named after their node, are left out, too.
 """
 
 from __future__ import annotations
@@ -8,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kscheduler.explain.claims import MESSAGES
+
 
 def without_nodes(explanation: Mapping[str, Any]) -> dict[str, Any]:
     pod = explanation["pod"]
     own = {pod["nodeName"], pod["nominatedNodeName"]} - {""}
     decisions = [_decision(decision, own) for decision in explanation["decisions"]]
-    return {**explanation, "decisions": decisions, "nearest": None}
+    claims = explanation["claims"]
+    if claims is not None:
+        claims = _claims(claims, may_name_pools=bool(pod["nodeName"]))
+    return {**explanation, "decisions": decisions, "claims": claims, "nearest": None}
 
 
 def _decision(decision: Mapping[str, Any], own: set[str]) -> dict[str, Any]:
@@ -24,3 +30,16 @@ def _decision(decision: Mapping[str, Any], own: set[str]) -> dict[str, Any]:
     ]
     reasons = [{**reason, "examples": []} for reason in decision["reasons"]]
     return {**decision, "bestNodes": best, "reasons": reasons, "values": []}
+
+
+def _claims(claims: Mapping[str, Any], *, may_name_pools: bool) -> dict[str, Any]:
+    findings = [{**finding, "examples": []} for finding in claims["findings"]]
+    for finding in findings:
+        if finding["reason"] in ("pool", "error"):  # whose details name pools
+            finding.update(detail="", message=MESSAGES[finding["reason"]])
+    listed = claims["claims"]
+    if not may_name_pools:
+        listed = [
+            {**claim, "devices": [{**device, "pool": ""} for device in claim["devices"]]} for claim in claims["claims"]
+        ]
+    return {**claims, "claims": listed, "findings": findings}

@@ -26,6 +26,7 @@ from pathlib import Path
 from kscheduler.testing.controlplane.faults import HarnessError, MissingTool
 
 MODULE = Path(__file__).resolve().parent / "go"
+_INTERNAL = b'"kscheduler.test/controlplane/internal/'  # how imports of packages that commands share begin
 CONTROL_PLANE_COMMANDS = ("controlplane", "kube-scheduler", "kwok")
 
 RELEASES = ("1.36", "1.37")  # of Kubernetes, oldest first
@@ -120,9 +121,17 @@ def _sources_hash(command: str, release: str) -> str:
         raise HarnessError(f"{command!r} is no command: there is no {folder}")
     digest = hashlib.sha256(platform.machine().encode())
     mod = _mod_file(release)
-    for path in [mod, mod.with_suffix(".sum"), *sorted(folder.rglob("*.go"))]:
+    for path in [mod, mod.with_suffix(".sum"), *_sources(folder)]:
         digest.update(str(path.relative_to(MODULE)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
+
+
+def _sources(folder: Path) -> list[Path]:
+    """Return the Go files of a command, and those in go/internal if it imports any of them."""
+    own = sorted(folder.rglob("*.go"))
+    if any(_INTERNAL in path.read_bytes() for path in own):
+        own += sorted((MODULE / "internal").rglob("*.go"))
+    return own
 
 
 def _build(commands: Sequence[str], release: str) -> None:

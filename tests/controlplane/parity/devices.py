@@ -1,6 +1,6 @@
 """Scenarios of devices: claims that pods have alone, share or wait for, and slices that come, change and vanish.
 
-A driver is nobody's program here: scenarios publish its ResourceSlices. The controller that makes claims from templates
+No driver runs: scenarios publish its ResourceSlices themselves. The controller that makes claims from templates
 and releases them runs beside the schedulers.
 """
 

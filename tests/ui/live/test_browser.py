@@ -55,7 +55,25 @@ def test_why_requests_for_devices_fail_is_shown(live_page: Page, live: LiveServe
     opened(live_page, live, "#/pod?pod=shop/web-1")
     live_page.get_by_role("heading", name="Claims for devices", exact=True).wait_for()
     live_page.get_by_text("0 of 6 nodes that were looked at can satisfy them at this moment.").wait_for()
-    live_page.get_by_text("selector: class gpu: selector #0: device.driver ==").wait_for()
+    live_page.get_by_text("too few devices match: class gpu: selector #0: device.driver ==").wait_for()
+    live_page.get_by_text("3 rarer reasons are not shown.").wait_for()
+
+
+def test_the_claims_of_a_pod_are_shown_with_their_devices(live_page: Page, live: LiveServer) -> None:
+    opened(live_page, live, "#/pod?pod=shop/web-1")
+    rows = live_page.get_by_role("region", name="Claims", exact=True).locator("tbody tr")
+    rows.first.wait_for()
+    shown = [[cell.strip() for cell in row.split("\t")] for row in rows.all_inner_texts()]
+    assert shown == [
+        ["gpu", "shop/web-1-gpu-x7", "not allocated", "–"],
+        [
+            "nic",
+            "shop/fast-nics",
+            "allocated",
+            f"nic.example.com/n0/nic-0 for request nics\nnic.example.com/n0/{SCRIPT} for request nics/shared, share 5",
+        ],
+        ["disk", "from template scratch", "not made yet", "–"],
+    ]
 
 
 def test_hostile_names_are_text(live_page: Page, live: LiveServer) -> None:

@@ -199,6 +199,22 @@ async def test_a_pod_is_explained_without_names_of_nodes_that_the_user_may_not_l
     assert [node["node"] for node in found["decisions"][0]["bestNodes"]] == ["n0", "node 2"]
 
 
+async def test_claims_are_shown_without_pools_to_a_user_who_may_not_list_nodes(client: Client, stage: Stage) -> None:
+    """Pools are named after nodes. The pool of a pod that has its node says no more than that node."""
+    waiting, words, free = stage.explained["shop/web-1"]
+    assert waiting is not None
+    there = {**waiting, "state": "bound", "pod": {**waiting["pod"], "nodeName": "n0"}}
+    stage.explained["shop/there"] = there, words, free
+    pools = []
+    for pod in ("web-1", "there"):
+        answer = await client.get(f"/ui/api/pod?pod=shop/{pod}", headers=bearer("shopkeeper"))
+        claims = (await answer.json())["claims"]
+        assert [each["examples"] for each in claims["findings"]] == [[], []]
+        assert "n1" not in json.dumps(claims["findings"])
+        pools.append([device["pool"] for each in claims["claims"] for device in each["devices"]])
+    assert pools == [["", ""], ["n0", "n0"]]
+
+
 @pytest.mark.parametrize(
     ("pod", "status", "words"),
     [

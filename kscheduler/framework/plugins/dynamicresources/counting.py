@@ -1,7 +1,7 @@
-"""Filters nodes by the number of their free devices, and tells which nodes the search has to be asked about.
+"""Filters nodes by the number of their free devices, and finds those for which the search is needed.
 
 Too few free devices for a request reject a node as the search would. Where claims state numbers only, without
-constraints, enough devices of which nobody else takes any are also a proof that the search succeeds. Of a single
+constraints, enough devices that no other request can take also prove that the search succeeds. Of a single
 request with alternatives the first for which there are enough is chosen, if there are certainly too few for those
 before.
 """
@@ -44,14 +44,14 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What counts say of the rows (nodes) that they did not reject."""
+    """What follows from the counts for the rows (nodes) that they did not reject."""
 
     rows: list[int]  # those that the search has to be asked about, ascending; the others pass
     alternatives: dict[int, int]  # row that passes -> which alternative is chosen there, if there are any
 
 
 def needs_of(claims: Iterable[ResourceClaim], allocator: Allocator) -> Needs | None:
-    """Return what unallocated claims need, or None if the search has to be asked everywhere.
+    """Return what unallocated claims need, or None if the search is needed on every node.
 
     That is so for all devices, for admin access, for amounts of capacity, and for what will be an error.
     """

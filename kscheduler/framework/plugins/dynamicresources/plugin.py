@@ -1,7 +1,7 @@
 """DynamicResources: allocates devices to the ResourceClaims of pods, and to extended resources that classes back.
 
-At Filter the unallocated claims of the pod are allocated on each node on trial, unless the number of free devices tells
-already what comes of it; then Reserve allocates them. Reserve keeps the allocation for the chosen node in flight, and
+At Filter the unallocated claims of the pod are allocated on each node on trial, unless the number of free devices
+decides the result; then Reserve allocates them. Reserve keeps the allocation for the chosen node in flight, and
 PreBind writes it. A claim that is allocated already limits the pod to nodes where it can be used. Texts and order are
 kube-scheduler's.
 """
@@ -301,7 +301,7 @@ class DynamicResources:
         return results
 
     def _deadline(self) -> Callable[[], bool]:
-        """Return a function that says when to stop a search that begins now."""
+        """Return a function that returns whether a search that begins now has to stop."""
         if self._filter_s <= 0:
             return _never
         stopwatch = self._handle.stopwatch
@@ -313,7 +313,7 @@ class DynamicResources:
     ) -> tuple[ResourceClaim | None, list[ContainerExtendedResourceRequest]] | Status:
         """Return the special claim with its requests on this node, and which containers use them.
 
-        None for the claim if device plugins provide all extended resources here. A status if the node is no use.
+        None for the claim if device plugins provide all extended resources here. A status if the node cannot be used.
         """
         special = cycle.claims[-1]
         if special.spec.devices.requests is not None:  # of an earlier attempt: it is deleted at PostFilter

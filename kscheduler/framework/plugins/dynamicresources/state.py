@@ -1,4 +1,4 @@
-"""What DynamicResources remembers of one pod, from PreFilter to PreBind."""
+"""What DynamicResources keeps of one pod, from PreFilter to PreBind."""
 
 from __future__ import annotations
 

@@ -66,14 +66,25 @@ function explained(found, pod) {
   return cards;
 }
 
-// Why requests for devices fail, by the devices at this moment.
-function claims({ waitsFor, nodes, satisfied, findings }) {
-  if (waitsFor) return card("Claims for devices", "", paragraph(waitsFor));
-  const rows = findings.map((each) => [whole(each.nodes), each.claim || "all claims", each.request || "–",
-    each.detail ? `${each.reason}: ${each.detail}` : each.reason, each.examples.map(shortName).join(", ")]);
-  return card("Claims for devices", `${whole(satisfied)} of ${whole(nodes)} nodes that were looked at can satisfy them at this moment.`,
-    rows.length ? plainTable("Claims for devices", [["Nodes", "number"], ["Claim"], ["Request"], ["Reason", "message"], ["Such as"]], rows) : null);
+// The claims with their devices; of a pending pod also why requests fail, by the devices at this moment.
+function claims({ claims: all, waitsFor, nodes, satisfied, findings, findingsLeftOut }) {
+  const rows = all.map((each) => [shortName(each.name), shortName(each.claim || `from template ${each.template}`), each.state,
+    each.devices.length ? each.devices.map(deviceOf) : "–"]);
+  const why = findings.map((each) => [whole(each.nodes), shortName(each.claim || "all claims"), each.request || "–", each.message, examplesOf(each)]);
+  return card("Claims for devices", "",
+    rows.length ? plainTable("Claims", [["In the pod"], ["Claim"], ["State"], ["Devices", "message"]], rows) : null,
+    waitsFor ? paragraph(`They wait: ${waitsFor}.`) : null,
+    nodes ? paragraph(`${whole(satisfied)} of ${whole(nodes)} nodes that were looked at can satisfy them at this moment.`) : null,
+    why.length ? plainTable("Why requests fail", [["Nodes", "number"], ["Claim"], ["Request"], ["Reason", "message"], ["Such as"]], why) : null,
+    findingsLeftOut ? paragraph(`${whole(findingsLeftOut)} rarer reasons are not shown.`) : null);
 }
+
+function deviceOf({ request, driver, pool, device, shareID }) {
+  const name = [driver, pool, device].filter(Boolean).join("/");
+  return el("div", {}, el("bdi", {}, name), ` for request ${request}`, shareID ? `, share ${shareID}` : "");
+}
+
+const examplesOf = ({ examples, nodes }) => [examples.map((name, at) => [at ? ", " : "", shortName(name)]), examples.length && nodes > examples.length ? ", …" : ""];
 
 const clock = (time) => new Date(time).toLocaleTimeString("en-GB");
 

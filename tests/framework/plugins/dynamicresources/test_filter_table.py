@@ -122,7 +122,7 @@ def check(cluster: GeneratedCluster, claims: Sequence[ResourceClaim]) -> None:
     if not isinstance(begin(cluster.plugin, pod), tuple):
         return
     expected = by_node(cluster.plugin, cluster.cache.table, pod)
-    if isinstance(expected, str) and TIMED_OUT in expected:  # counts may tell what a search does not find out in time
+    if isinstance(expected, str) and TIMED_OUT in expected:  # counts may decide what a search does not find out in time
         return
     found = by_table(cluster.plugin, cluster.cache.table, pod)
     assert found == expected

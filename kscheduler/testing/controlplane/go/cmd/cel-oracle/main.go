@@ -4,16 +4,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/dynamic-resource-allocation/cel"
+
+	"kscheduler.test/controlplane/internal/jsonlines"
 )
 
 // request is an expression with the devices that it is asked about, or quantities to be computed with.
@@ -57,51 +55,14 @@ type computedPair struct {
 }
 
 func main() {
-	if err := serve(os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "cel-oracle:", err)
-		os.Exit(1)
-	}
+	jsonlines.Serve("cel-oracle", request.answer, func(problem string) answer { return answer{Error: problem} })
 }
 
-func serve(in io.Reader, out io.Writer) error {
-	reader := bufio.NewReaderSize(in, 1<<20)
-	writer := bufio.NewWriter(out)
-	for {
-		line, err := reader.ReadBytes('\n')
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		encoded, err := json.Marshal(answerLine(line))
-		if err != nil {
-			return err
-		}
-		if _, err := writer.Write(append(encoded, '\n')); err != nil {
-			return err
-		}
-		if err := writer.Flush(); err != nil {
-			return err
-		}
-	}
-}
-
-// answerLine turns every fault into an answer, so that one bad request does not end the process.
-func answerLine(line []byte) (found answer) {
-	defer func() {
-		if fault := recover(); fault != nil {
-			found = answer{Error: fmt.Sprintf("panic: %v", fault)}
-		}
-	}()
-	var asked request
-	if err := json.Unmarshal(line, &asked); err != nil {
-		return answer{Error: fmt.Sprintf("not a request: %v", err)}
-	}
+func (asked request) answer() (answer, error) {
 	if asked.Quantities != nil {
-		return answer{Computed: compute(asked.Quantities)}
+		return answer{Computed: compute(asked.Quantities)}, nil
 	}
-	return judge(asked)
+	return judge(asked), nil
 }
 
 func judge(asked request) answer {

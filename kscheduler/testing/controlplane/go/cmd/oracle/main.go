@@ -5,64 +5,18 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
-	"fmt"
 	"io"
-	"os"
-	"runtime/debug"
 
 	"k8s.io/klog/v2"
+
+	"kscheduler.test/controlplane/internal/jsonlines"
 )
 
 func main() {
 	klog.SetLogger(klog.Logger{})
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	if err := serve(os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "oracle:", err)
-		os.Exit(1)
-	}
-}
-
-func serve(in io.Reader, out io.Writer) error {
-	reader := bufio.NewReaderSize(in, 1<<20)
-	writer := bufio.NewWriter(out)
-	for {
-		line, err := reader.ReadBytes('\n')
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		encoded, err := json.Marshal(answerLine(line))
-		if err != nil {
-			return err
-		}
-		if _, err := writer.Write(append(encoded, '\n')); err != nil {
-			return err
-		}
-		if err := writer.Flush(); err != nil {
-			return err
-		}
-	}
-}
-
-// answerLine turns every fault into an answer, so that one bad request does not end the process.
-func answerLine(line []byte) (found answer) {
-	defer func() {
-		if fault := recover(); fault != nil {
-			found = answer{Error: fmt.Sprintf("panic: %v\n%s", fault, debug.Stack())}
-		}
-	}()
-	var asked request
-	if err := json.Unmarshal(line, &asked); err != nil {
-		return answer{Error: fmt.Sprintf("the request cannot be read: %v", err)}
-	}
-	found, err := asked.answer()
-	if err != nil {
-		return answer{Error: err.Error()}
-	}
-	return found
+	jsonlines.Serve("oracle",
+		func(asked request) (answer, error) { return asked.answer() },
+		func(problem string) answer { return answer{Error: problem} })
 }
