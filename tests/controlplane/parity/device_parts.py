@@ -181,6 +181,16 @@ def preparing(name: str) -> Step:
     return play
 
 
+def remove_devices_claim(name: str) -> Step:
+    """Somebody deletes a claim for devices. While it is used it stays, and says that it is being deleted."""
+
+    def play(stage: Stage) -> None:
+        stage.change_ahead()
+        stage.api.delete(_claim_path(stage, name))
+
+    return play
+
+
 def claim_gone(name: str) -> Step:
     """The claim is no more."""
 

@@ -16,6 +16,7 @@ from tests.controlplane.parity.device_parts import (
     is_model,
     model,
     preparing,
+    remove_devices_claim,
     report,
     request,
     scenario,
@@ -24,7 +25,19 @@ from tests.controlplane.parity.device_parts import (
     uses,
     write_claim,
 )
-from tests.controlplane.parity.steps import Step, bound, change_node, node, pod, refused
+from tests.controlplane.parity.manifests import priority_class
+from tests.controlplane.parity.steps import (
+    Step,
+    bound,
+    change_node,
+    node,
+    pod,
+    refused,
+    released,
+    remove_pod,
+    settle,
+    thing,
+)
 
 
 def _slow(name: str) -> Object:
@@ -71,6 +84,50 @@ CONDITIONS = (
         bound("first", "a"),
         retries_vary=True,
     ),
+    scenario(
+        "A pod is deleted while its device is prepared",
+        *ONE,
+        devices("a", _slow("slow")),
+        claim("one"),
+        pod("first", uses("one"), wait=False),
+        preparing("first"),
+        remove_pod("first"),
+        released("one"),
+        claim("two"),
+        pod("second", uses("two"), wait=False),
+        preparing("second"),
+        report("two", Ready="True"),
+        bound("second", "a"),
+        retries_vary=True,
+    ),
+    scenario(
+        "A pod is preempted while its device is prepared",
+        *ONE,
+        thing(priority_class("high", 100)),
+        devices("a", _slow("slow")),
+        claim("one"),
+        pod("low", uses("one"), wait=False, cpu="3"),
+        preparing("low"),
+        pod("high", {"priorityClassName": "high"}, cpu="3", wait=False),
+        bound("high", "a"),
+        refused("low", "Insufficient cpu"),
+        retries_vary=True,
+    ),
+    scenario(
+        "A claim is deleted while its device is prepared",
+        *ONE,
+        devices("a", _slow("slow")),
+        claim("one"),
+        pod("first", uses("one"), wait=False),
+        preparing("first"),
+        remove_devices_claim("one"),
+        # The first pod has the claim, and nobody else gets it any more: the second is gated.
+        pod("second", uses("one"), wait=False),
+        settle,
+        report("one", Ready="True"),
+        bound("first", "a"),
+        remove_pod("second"),
+    ),
 )
 
 DEATHS = (
@@ -115,7 +172,7 @@ DEATHS = (
         claim("one"),
         write_claim("one", "g0", on="b", at=None),
         pod("first", uses("one")),
-        refused("first", "field is immutable"),
+        refused("first", "add reservation to claim main/one"),
         retries_vary=True,
     ),
     scenario(
