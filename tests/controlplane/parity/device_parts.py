@@ -13,7 +13,7 @@ from kscheduler.testing.controlplane.api import Object
 from tests.controlplane.parity.outcome import Placements, exact
 from tests.controlplane.parity.scenario import Scenario
 from tests.controlplane.parity.stage import MAIN, Stage
-from tests.controlplane.parity.steps import MERGE, Step, change_thing, node, thing
+from tests.controlplane.parity.steps import MERGE, Step, change_thing, is_decided, node, thing
 
 GROUP, DRIVER = "resource.k8s.io/v1", "gpu.example.com"
 RULES_GROUP = "resource.k8s.io/v1beta2"
@@ -170,13 +170,17 @@ def report(name: str, **conditions: str) -> Step:
 def preparing(name: str) -> Step:
     """The pod's devices are allocated, and the scheduler waits for their binding conditions and says so."""
 
-    def is_so(stage: Stage) -> bool:
-        uid = stage.pod(name).get("metadata", {}).get("uid")
-        reasons = {event["reason"] for event in stage.events() if event["regarding"].get("uid") == uid}
-        return "BindingConditionsPending" in reasons
+    def play(stage: Stage) -> None:
+        stage.wait(lambda: _is_preparing(stage, name), f"devices of {name} are prepared")
+
+    return play
+
+
+def preparing_or_refused(name: str) -> Step:
+    """The pod's devices are prepared, or it gets none: what of these is compared, and not expected."""
 
     def play(stage: Stage) -> None:
-        stage.wait(lambda: is_so(stage), f"devices of {name} are prepared")
+        stage.wait(lambda: _is_preparing(stage, name) or is_decided(stage.pod(name)), f"{name} has devices or none")
 
     return play
 
@@ -208,6 +212,12 @@ def scheduler_dies(stage: Stage) -> None:
 def scheduler_starts(stage: Stage) -> None:
     """The scheduler that has died is started again."""
     stage.start_scheduler()
+
+
+def _is_preparing(stage: Stage, pod_name: str) -> bool:
+    uid = stage.pod(pod_name).get("metadata", {}).get("uid")
+    reasons = {event["reason"] for event in stage.events() if event["regarding"].get("uid") == uid}
+    return "BindingConditionsPending" in reasons
 
 
 def _claim_path(stage: Stage, name: str) -> str:

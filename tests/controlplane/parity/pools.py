@@ -175,6 +175,7 @@ TAINTS = (
         pod("first", uses("one", nodeSelector=IN_ZONE)),
         refused("first", MISPLACED),
         change_slice("a-gpus", {"devices": [_broken("g0", "NoExecute"), _broken("g1", "NoExecute")]}),
+        settle,
         change_node("a", {"metadata": {"labels": IN_ZONE}}),
         refused("first", NO_ROOM),
         # A claim that is allocated stays, whatever becomes of its device.
@@ -211,6 +212,7 @@ TAINTS = (
         pod("first", uses("one", nodeSelector=IN_ZONE)),
         refused("first", MISPLACED),
         taint_rule("broken", deviceSelector={"driver": "gpu.example.com"}),
+        settle,
         change_node("a", {"metadata": {"labels": IN_ZONE}}),
         refused("first", NO_ROOM),
         change_thing(f"{RULES}/broken", {"spec": {"taint": {"effect": "None"}}}),

@@ -16,6 +16,7 @@ from tests.controlplane.parity.device_parts import (
     is_model,
     model,
     preparing,
+    preparing_or_refused,
     remove_devices_claim,
     report,
     request,
@@ -87,17 +88,17 @@ CONDITIONS = (
     scenario(
         "A pod is deleted while its device is prepared",
         *ONE,
-        devices("a", _slow("slow")),
+        devices("a", _slow("forsaken")),  # the schedulers think of it for ten minutes: nobody else has its name
         claim("one"),
         pod("first", uses("one"), wait=False),
         preparing("first"),
         remove_pod("first"),
         released("one"),
+        # In 1.36 the device is free at once. In 1.37 it is only when the first pod's time to be bound is over.
         claim("two"),
         pod("second", uses("two"), wait=False),
-        preparing("second"),
-        report("two", Ready="True"),
-        bound("second", "a"),
+        preparing_or_refused("second"),
+        remove_pod("second"),
         retries_vary=True,
     ),
     scenario(
