@@ -113,6 +113,8 @@ CONDITIONS = (
         bound("high", "a"),
         refused("low", "Insufficient cpu"),
         retries_vary=True,
+        # There the preemptor is tried again at once. If its victim has not been taken back yet, it is deleted, too.
+        by_chance_in=("1.37",),
     ),
     scenario(
         "A claim is deleted while its device is prepared",

@@ -26,6 +26,7 @@ class Scenario:
     pardons: str = ""  # what the judge finds, and a profile wants
     retries_vary: bool = False  # does it depend on a controller's pace how often a pod is refused in the same words?
     may_say: str = ""  # Events with these words depend on chance and are not compared
+    by_chance_in: tuple[str, ...] = ()  # releases in which it depends on chance what kube-scheduler does: not compared
     gates: tuple[str, ...] = ()  # feature gates that are on in both schedulers, whatever their defaults
 
     @property

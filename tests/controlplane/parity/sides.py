@@ -1,6 +1,6 @@
 """The two schedulers of a comparison, with the same configuration on the same control plane, one played to at a time.
 
-Both run all the time. They share no pods, since the profiles of each have names of their own; a scenario says
+Both run from their first play on. They share no pods, since the profiles of each have names of their own; a scenario says
 `packing` and one side calls it `kube.packing`, the other `ours.packing`.
 """
 
