@@ -1,7 +1,7 @@
 """The two schedulers of a comparison, with the same configuration on the same control plane, one played to at a time.
 
-Both run from their first play on. They share no pods, since the profiles of each have names of their own; a scenario says
-`packing` and one side calls it `kube.packing`, the other `ours.packing`.
+Both run from their first play on. They share no pods, since the profiles of each have names of their own: a scenario
+says `packing`, one side calls it `kube.packing`, the other `ours.packing`.
 """
 
 from __future__ import annotations
