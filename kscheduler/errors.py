@@ -30,11 +30,21 @@ class PluginError(KSchedulerError):
 class APIError(KSchedulerError):
     """The apiserver answered with an error, or did not answer (status 0)."""
 
-    def __init__(self, message: str, *, status: int = 0, reason: str = "", retry_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        reason: str = "",
+        retry_after_s: float | None = None,
+        explanation: str = "",
+    ) -> None:
         super().__init__(message)
         self.status = status  # HTTP status; 0 when no answer came
         self.reason = reason  # metav1.Status.reason, such as "AlreadyExists"
         self.retry_after_s = retry_after_s
+        # The message of the apiserver's answer alone, which is what kube-scheduler reports; ours names the request.
+        self.explanation = explanation or message
 
     @property
     def is_transient(self) -> bool:

@@ -520,7 +520,7 @@ def _namesakes_conflict() -> Iterator[None]:
         yield
     except APIError as error:
         if error.status == 422 and "metadata.uid" in str(error):
-            raise Conflict(str(error), status=409, reason="Conflict") from error
+            raise Conflict(str(error), status=409, reason="Conflict", explanation=error.explanation) from error
         raise
 
 

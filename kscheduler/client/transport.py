@@ -503,10 +503,11 @@ def status_error(verb: str, path: str, code: int, body: bytes, retry_after: str 
 
 
 def _error(verb: str, path: str, code: int, status: APIStatus, retry_after_s: float | None, hide: Hide) -> APIError:
-    reason = hide(status.reason)
-    words = (f"{verb} {path.partition('?')[0]}", f"{code} {reason}".rstrip(), hide(status.message))
+    reason, message = hide(status.reason), hide(status.message)
+    words = (f"{verb} {path.partition('?')[0]}", f"{code} {reason}".rstrip(), message)
     text = ": ".join(word for word in words if word)
-    return _ERRORS.get(code, APIError)(text, status=code, reason=reason, retry_after_s=retry_after_s)
+    error = _ERRORS.get(code, APIError)
+    return error(text, status=code, reason=reason, retry_after_s=retry_after_s, explanation=message)
 
 
 def _read_status(body: bytes, hide: Hide) -> APIStatus:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kscheduler.client.slots import OVERDUE_S
+from kscheduler.framework.faults import running
+from kscheduler.framework.interface import Plugin
 from kscheduler.framework.status import Status, error_status
 
 
@@ -81,6 +83,7 @@ class _Step:
     """One pod's PreBind while it runs."""
 
     task: asyncio.Task[Any]
+    plugin: Plugin | None = None  # whose turn it is
     broken_off: str = ""  # why it was stopped; "" if it was not
 
 
@@ -98,7 +101,10 @@ class PreBindSteps:
         return len(self._steps)
 
     async def run(self, uid: str, pre_bind: Awaitable[Status | None]) -> Status | None:
-        """Await `pre_bind` and return its status, or an ERROR with the reason if it was stopped, even after its end."""
+        """Await `pre_bind` and return its status, or an ERROR with the reason if it was stopped, even after its end.
+
+        If a plugin was stopped whose turn it was, the ERROR names it.
+        """
         task = asyncio.current_task()
         assert task is not None
         step = self._steps[uid] = _Step(task)
@@ -109,10 +115,16 @@ class PreBindSteps:
             if not step.broken_off:
                 raise
             task.uncancel()  # or else what waits next with a limit takes it for its own cancellation
+            if step.plugin is not None:
+                return running("PreBind", step.plugin, error_status(step.broken_off))
             status = None
         finally:
             del self._steps[uid]
         return error_status(step.broken_off) if step.broken_off else status
+
+    def note_turn(self, uid: str, plugin: Plugin) -> None:
+        """Note that it is a plugin's turn in the PreBind that runs for a pod."""
+        self._steps[uid].plugin = plugin
 
     def break_off(self, uid: str, why: str) -> bool:
         """Cancel the pod's PreBind and return True; False if the pod is not in PreBind. May be called repeatedly."""

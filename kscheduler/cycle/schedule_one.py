@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -328,7 +329,9 @@ class ScheduleOne:
             status = await self._wait_on_permit(cycle)
         # 3. PreBind, then Bind.
         if status is None and has_pre_bind:
-            status = await self._pre_binds.run(pod.uid, cycle.framework.run_pre_bind(cycle.state, pod, node_name))
+            on_turn = partial(self._pre_binds.note_turn, pod.uid)
+            pre_bind = cycle.framework.run_pre_bind(cycle.state, pod, node_name, on_turn)
+            status = await self._pre_binds.run(pod.uid, pre_bind)
         if status is None:
             self._statuses.withdraw(pod.uid)
             status = await self._bind(cycle)

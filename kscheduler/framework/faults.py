@@ -81,7 +81,7 @@ def invalid_score(plugin: Plugin, score: int) -> Status:
 
 def not_bound(error: APIError) -> Status:
     """Return the ERROR status for a binding that the apiserver refused, so that the pod is certainly not bound."""
-    return Status(Code.ERROR, (_text("Bind", "DefaultBinder", str(error)),), "DefaultBinder", error)
+    return Status(Code.ERROR, (_text("Bind", "DefaultBinder", error.explanation),), "DefaultBinder", error)
 
 
 def not_allowed(status: Status) -> Status:

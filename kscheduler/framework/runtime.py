@@ -63,6 +63,10 @@ class _Gate:
         self.field = None if named is None else attrgetter(named)
 
 
+def _ignore(plugin: Plugin) -> None:
+    """Do nothing."""
+
+
 def _fields_of(plugin: SelectivePlugin) -> Callable[[PodInfo], Iterable[object]] | None:
     """Return a function, which is no call of ours, for the values of the fields by which a pod can concern a plugin."""
     named: tuple[str, ...] | None = getattr(plugin, "concerned_by", None)
@@ -269,14 +273,17 @@ class Framework:
         state.skip_pre_bind = frozenset(idle)
         return answer
 
-    async def run_pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+    async def run_pre_bind(
+        self, state: CycleState, pod: PodInfo, node_name: str, on_turn: Callable[[Plugin], None] = _ignore
+    ) -> Status | None:
         """Run PreBind plugins in order, except those that answered SKIP at pre-flight.
 
-        Returns None or the first failure.
+        `on_turn` is called with each plugin before it runs. Returns None or the first failure.
         """
         for plugin in self._pre_bind:
             if plugin.name in state.skip_pre_bind:
                 continue
+            on_turn(plugin)
             try:
                 status = await plugin.pre_bind(state, pod, node_name)
                 code = code_of(status)

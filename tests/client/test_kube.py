@@ -392,6 +392,8 @@ async def test_a_refused_binding_says_why(
     with pytest.raises(error, match="as ordered") as caught:
         await client.bind(BINDING)
     assert (caught.value.status, caught.value.reason) == (code, reason)
+    assert caught.value.explanation == "as ordered"
+    assert str(caught.value).startswith("POST /api/v1/namespaces/default/pods/web-1/binding: ")
     await client.bind(BINDING)  # the connection is still good
 
 

@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 
 from kscheduler.cycle.binding_tasks import BackgroundTasks, BindingTasks, PreBindSteps, QuickSteps
+from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Code, Status, unschedulable
 from kscheduler.simulator.virtual_time import run_virtual
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.testing import make_pod
+from tests.support import framework_bench
 
 
 class Bench:
@@ -226,6 +230,30 @@ def test_breaking_off_cancels_the_plugins_and_the_binding_goes_on_with_an_error(
         assert steps.break_off("u", "second reason")
         await task
         assert (cleaned, slept) == (["up"], [6.0])
+
+    run_virtual(scenario())
+
+
+def test_the_error_names_the_plugin_that_was_broken_off() -> None:
+    class Slow:
+        name = "Slow"
+
+        async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+            return await answer_after(60, None)
+
+        def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+            return None
+
+    async def scenario() -> None:
+        steps, framework = PreBindSteps(), framework_bench.Bench({"preBind": [Slow()]}).framework
+        pod = PodInfo(make_pod("p").obj())
+        pre_bind = framework.run_pre_bind(CycleState(), pod, "n1", lambda plugin: steps.note_turn("u", plugin))
+        task = asyncio.ensure_future(steps.run("u", pre_bind))
+        await asyncio.sleep(1)
+        steps.break_off("u", "preempted")
+        status = await task
+        assert status is not None
+        assert (status.code, status.message) == (Code.ERROR, 'running PreBind plugin "Slow": preempted')
 
     run_virtual(scenario())
 

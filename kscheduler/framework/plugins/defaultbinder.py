@@ -22,5 +22,5 @@ class DefaultBinder:
         try:
             await self._bind(pod, node_name)
         except APIError as error:
-            return error_status(str(error), error)
+            return error_status(error.explanation, error)
         return None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kscheduler.testing.controlplane import ControlPlane, ensure
+from kscheduler.testing.controlplane import ApiserverOptions, ControlPlane, ensure
 from kscheduler.testing.controlplane.controllermanager import (
     CLAIM_CONTROLLERS,
     POD_CONTROLLERS,
@@ -19,7 +19,7 @@ from kscheduler.testing.controlplane.scheduler_process import SchedulerProcess
 from tests.controlplane.parity.outcome import Outcome
 from tests.controlplane.parity.scenario import Scenario, play
 from tests.controlplane.parity.sides import OURS, THEIRS, Side
-from tests.controlplane.parity.stage import Cluster
+from tests.controlplane.parity.stage import Cluster, Switch
 from tests.support.releases import releases_to_test
 
 Play = Callable[[Scenario, Side], Outcome]
@@ -35,7 +35,9 @@ def release(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def cluster(release: str) -> Iterator[Cluster]:
     """A control plane that keeps volumes, replicas, budgets and claims, looked at by mirrors. No scheduler yet."""
-    with ControlPlane(binaries=ensure(release=release)) as control_plane:
+    # In 1.36 nothing serves rules that taint devices by default. A scheduler asks for them only if its gate is on.
+    served = ("--feature-gates=DRADeviceTaintRules=true", "--runtime-config=resource.k8s.io/v1beta2=true")
+    with ControlPlane(ApiserverOptions(extra_flags=served), ensure(release=release)) as control_plane:
         ControllerManager(control_plane, [*VOLUME_CONTROLLERS, *POD_CONTROLLERS, *CLAIM_CONTROLLERS])
         with Provisioner(control_plane.credentials), Cluster(control_plane) as looked_at:
             yield looked_at
@@ -43,19 +45,27 @@ def cluster(release: str) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def play_to(cluster: Cluster) -> Iterator[Play]:
-    """Plays a scenario to a side; a scheduler is started when it is first played to, and runs until the end."""
+    """Plays a scenario to a side; a scheduler is started when it is first played to, and runs until the end.
+
+    It is started again for a scenario that wants it to start cold, or with other feature gates.
+    """
     running: dict[Side, SchedulerProcess] = {}
+    gates: dict[Side, tuple[str, ...]] = {}  # with which each was started
 
     def play_one(scenario: Scenario, side: Side) -> Outcome:
-        if scenario.starts_cold and side in running:
+        if side in running and (scenario.starts_cold or gates[side] != scenario.gates):
             running.pop(side).stop()
 
         def start() -> None:
             if side not in running:
-                running[side] = side.run(cluster.control_plane)
+                running[side] = side.run(cluster.control_plane, scenario.gates)
+                gates[side] = scenario.gates
+
+        def kill() -> None:
+            running.pop(side).process.kill()
 
         try:
-            return play(scenario, cluster, side, start)
+            return play(scenario, cluster, side, Switch(start, kill))
         except HarnessError as error:
             if side not in running:
                 raise

@@ -1,23 +1,32 @@
-"""Scenarios of devices: claims that pods have alone, share or wait for, and slices that come, change and vanish.
-
-No driver runs: scenarios publish its ResourceSlices themselves. The controller that makes claims from templates
-and releases them runs beside the schedulers.
-"""
+"""Scenarios of claims for devices: pods that have them alone, share them or wait for them, and what they ask for."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from kscheduler.testing.controlplane.api import Object
+from tests.controlplane.parity.device_parts import (
+    DRIVER,
+    NO_ROOM,
+    ONE,
+    SLICES,
+    TWO,
+    claim,
+    device_class,
+    devices,
+    first_available,
+    is_model,
+    makes,
+    model,
+    request,
+    scenario,
+    template,
+    uses,
+)
 from tests.controlplane.parity.manifests import priority_class
-from tests.controlplane.parity.outcome import Placements, anywhere, exact
-from tests.controlplane.parity.scenario import Scenario
 from tests.controlplane.parity.steps import (
-    Step,
     allocated,
     bound,
-    change_thing,
     gone,
+    namespace,
     node,
     pod,
     refused,
@@ -28,76 +37,18 @@ from tests.controlplane.parity.steps import (
     thing,
 )
 
-GROUP, DRIVER = "resource.k8s.io/v1", "gpu.example.com"
-SLICES = f"/apis/{GROUP}/resourceslices"
-NO_ROOM = "cannot allocate all claims"
-
-
-def scenario(name: str, *steps: Step | list[Step], placements: Placements = exact, **options: Any) -> Scenario:
-    return Scenario(name, steps, placements, needs=frozenset({"DynamicResources"}), **options)
-
-
-# --- objects --------------------------------------------------------------------------------------------------------
-
-
-def device_class(name: str = "gpu", expression: str = f'device.driver == "{DRIVER}"', **spec: Any) -> Step:
-    selectors = [{"cel": {"expression": expression}}]
-    return thing(_object("DeviceClass", name, {"selectors": selectors, **spec}))
-
-
-def devices(node_name: str, *found: Object | str, pool: Object | None = None, name: str = "", **spec: Any) -> Step:
-    """A slice of a node's pool, with devices by name or as objects."""
-    listed = [{"name": each} if isinstance(each, str) else each for each in found]
-    known = {"name": node_name, "generation": 1, "resourceSliceCount": 1, **(pool or {})}
-    made = {"driver": DRIVER, "nodeName": node_name, "pool": known, **({"devices": listed} if listed else {}), **spec}
-    return thing(_object("ResourceSlice", name or f"{node_name}-gpus", made))
-
-
-def device(name: str, **fields: Any) -> Object:
-    return {"name": name, **fields}
-
-
-def model(name: str, value: str) -> Object:
-    return device(name, attributes={"model": {"string": value}})
-
-
-def request(name: str = "gpu", device_class_name: str = "gpu", selector: str = "", **fields: Any) -> Object:
-    selectors = {"selectors": [{"cel": {"expression": selector}}]} if selector else {}
-    return {"name": name, "exactly": {"deviceClassName": device_class_name, **selectors, **fields}}
-
-
-def claim(name: str, *requests: Object, **more: Any) -> Step:
-    return thing(_object("ResourceClaim", name, _claim_spec(requests, more)))
-
-
-def template(name: str, *requests: Object, **more: Any) -> Step:
-    return thing(_object("ResourceClaimTemplate", name, {"spec": _claim_spec(requests, more)}))
-
-
-def uses(*claims: str, **spec: Any) -> dict[str, Any]:
-    return {**spec, "resourceClaims": [{"name": each, "resourceClaimName": each} for each in claims]}
-
-
-def makes(*templates: str, **spec: Any) -> dict[str, Any]:
-    return {**spec, "resourceClaims": [{"name": each, "resourceClaimTemplateName": each} for each in templates]}
-
-
-def change_slice(name: str, patch: Object) -> Step:
-    return change_thing(f"{SLICES}/{name}", {"spec": patch})
-
-
-def _claim_spec(requests: tuple[Object, ...], more: dict[str, Any]) -> Object:
-    return {"devices": {"requests": list(requests) or [request()], **more}}
-
-
-def _object(kind: str, name: str, spec: Object) -> Object:
-    return {"apiVersion": GROUP, "kind": kind, "metadata": {"name": name}, "spec": spec}
-
-
-# --- scenarios ------------------------------------------------------------------------------------------------------
-
+SIZES = ("large", "medium", "small")
 MODELS = ("small", "large")
-TWO: list[Step | list[Step]] = [node("a"), node("b"), device_class()]
+
+GPU = "example.com/gpu"
+IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"  # the name that each class gives to its devices
+
+
+def _container(name: str, resource: str, amount: int) -> Object:
+    requests = {"cpu": "100m", resource: str(amount)}
+    limits = {resource: str(amount)}
+    return {"name": name, "image": "pause", "resources": {"requests": requests, "limits": limits}}
+
 
 CLAIMS = (
     scenario(
@@ -124,8 +75,7 @@ CLAIMS = (
     ),
     scenario(
         "Each pod of a template has a claim of its own, until there are no devices",
-        node("a"),
-        device_class(),
+        *ONE,
         devices("a", "g0", "g1"),
         template("gpu"),
         pod("first", makes("gpu")),
@@ -177,8 +127,7 @@ CLAIMS = (
     ),
     scenario(
         "A claim that comes after its pod",
-        node("a"),
-        device_class(),
+        *ONE,
         devices("a", "g0"),
         pod("first", uses("one"), wait=False),
         claim("one"),
@@ -187,14 +136,40 @@ CLAIMS = (
     ),
     scenario(
         "The scheduler starts when pods with claims are there",
-        node("a"),
-        device_class(),
+        *ONE,
         devices("a", "g0", "g1"),
         claim("one"),
         claim("two", request(count=2)),
         pod("first", uses("one"), wait=False),
         starts_cold=True,
         then=(bound("first", "a"), pod("second", uses("two")), refused("second", NO_ROOM)),
+    ),
+    scenario(
+        "Two pods come at once for the last device",
+        *ONE,
+        devices("a", "g0"),
+        # No template: the controller would make the second pod's claim before the first one's now and then.
+        claim("one"),
+        claim("two"),
+        pod("first", uses("one"), wait=False),
+        pod("second", uses("two"), wait=False, profile="packing"),
+        bound("first", "a"),
+        refused("second", NO_ROOM),
+        remove_pod("first"),
+        bound("second", "a"),
+        retries_vary=True,
+    ),
+    scenario(
+        "Pods of two profiles come at once with one claim",
+        *TWO,
+        devices("b", "g0"),
+        claim("one"),
+        pod("first", uses("one"), wait=False),
+        pod("second", uses("one"), wait=False, profile="packing"),
+        bound("first", "b"),
+        bound("second", "b"),
+        # Whether the first one's allocation is still under way when the second is decided.
+        may_say="is in the process of being allocated",
     ),
 )
 
@@ -221,19 +196,10 @@ CHOICES = (
     scenario(
         "The first alternative is preferred",
         *TWO,
-        device_class("large", f'device.attributes["{DRIVER}"].model == "large"'),
+        device_class("large", is_model("large")),
         devices("a", model("g0", "small")),
         devices("b", model("g0", "large")),
-        template(
-            "any",
-            {
-                "name": "gpu",
-                "firstAvailable": [
-                    {"name": "best", "deviceClassName": "large"},
-                    {"name": "other", "deviceClassName": "gpu"},
-                ],
-            },
-        ),
+        template("any", first_available("large", "gpu")),
         pod("first", makes("any")),
         bound("first", "b"),
         pod("second", makes("any")),
@@ -243,10 +209,9 @@ CHOICES = (
     ),
     scenario(
         "All devices of a node",
-        node("a"),
-        device_class(),
+        *ONE,
         devices("a", model("g0", "x"), model("g1", "x"), model("g2", "y")),
-        claim("all", request(selector=f'device.attributes["{DRIVER}"].model == "x"', allocationMode="All")),
+        claim("all", request(selector=is_model("x"), allocationMode="All")),
         claim("one"),
         pod("first", uses("all")),
         bound("first", "a"),
@@ -255,10 +220,9 @@ CHOICES = (
     ),
     scenario(
         "An expression that fails on a device",
-        node("a"),
-        device_class(),
+        *ONE,
         devices("a", "g0"),
-        claim("one", request(selector=f'device.attributes["{DRIVER}"].model == "x"')),
+        claim("one", request(selector=is_model("x"))),
         pod("first", uses("one")),
         refused("first", "no such key"),
         retries_vary=True,
@@ -273,131 +237,49 @@ CHOICES = (
         pod("both", uses("one", "two")),
         bound("both", "b"),
     ),
-)
-
-SLICES_THAT_CHANGE = (
     scenario(
-        "A device's taint goes away",
-        node("a"),
-        device_class(),
-        devices("a", device("g0", taints=[{"key": "broken", "effect": "NoSchedule"}])),
-        claim("one"),
-        claim("tolerating", request(tolerations=[{"key": "broken", "operator": "Exists"}])),
-        pod("first", uses("one")),
-        refused("first", NO_ROOM),
-        pod("brave", uses("tolerating")),
-        bound("brave", "a"),
-        remove_pod("brave"),
-        released("tolerating"),
-        change_slice("a-gpus", {"devices": [{"name": "g0"}]}),
-        bound("first", "a"),
-        retries_vary=True,
+        "The alternatives of two claims add up",
+        *TWO[:2],
+        node("c"),
+        node("d"),
+        *(device_class(each, is_model(each)) for each in SIZES),
+        devices("a", model("g0", "large"), model("g1", "small")),
+        devices("b", model("g0", "medium"), model("g1", "small")),
+        devices("c", model("g0", "large"), model("g1", "medium")),
+        devices("d", *(model(f"g{index}", "small") for index in range(4))),
+        template("one", first_available("large", "medium", "small")),
+        template("other", first_available("large", "medium", {"deviceClassName": "small", "count": 1})),
+        pod("first", makes("one", "other")),
+        bound("first", "c"),
+        pod("second", makes("one", "other")),
+        bound("second", "a"),
+        pod("third", makes("one", "other")),
+        bound("third", "b"),
+        pod("fourth", makes("one", "other")),
+        bound("fourth", "d"),
+        pod("fifth", makes("one", "other")),
+        bound("fifth", "d"),
+        pod("sixth", makes("one", "other")),
+        refused("sixth", NO_ROOM),
     ),
     scenario(
-        "A pool whose slices are not all there",
-        node("a"),
-        device_class(),
-        devices("a", "g0", pool={"resourceSliceCount": 2}, name="first-part"),
-        claim("one"),
-        pod("first", uses("one")),
-        refused("first", NO_ROOM),
-        devices("a", "g1", pool={"resourceSliceCount": 2}, name="second-part"),
-        bound("first", "a"),
-        retries_vary=True,
-    ),
-    scenario(
-        "A slice that vanishes",
-        node("a"),
-        device_class(),
+        "A claim with access as an administrator",
+        *ONE,
         devices("a", "g0", "g1"),
         claim("one"),
+        pod("first", uses("one")),
+        bound("first", "a"),
+        namespace("privileged", **{"resource.kubernetes.io/admin-access": "true"}),
+        claim("all", request(adminAccess=True, allocationMode="All"), namespace="privileged"),
+        pod("monitor", uses("all"), namespace="privileged"),
+        bound("privileged/monitor", "a"),
+        # What an administrator looks at is free for others.
         claim("two"),
-        pod("first", uses("one")),
-        bound("first", "a"),
-        remove_thing(f"{SLICES}/a-gpus"),
         pod("second", uses("two")),
-        refused("second", NO_ROOM),
-        pod("third", uses("one")),
-        bound("third", "a"),
-    ),
-    scenario(
-        "Parts of a device",
-        node("a"),
-        device_class(),
-        devices(
-            "a",
-            pool={"resourceSliceCount": 2},
-            name="a-counters",
-            sharedCounters=[{"name": "memory", "counters": {"gi": {"value": "40"}}}],
-        ),
-        devices(
-            "a",
-            *(
-                device(
-                    f"part-{index}",
-                    consumesCounters=[{"counterSet": "memory", "counters": {"gi": {"value": amount}}}],
-                )
-                for index, amount in enumerate(("40", "20", "20", "10"))
-            ),
-            pool={"resourceSliceCount": 2},
-        ),
-        template("gpu"),
-        claim("pair", request(count=2)),
-        pod("first", uses("pair")),
-        bound("first", "a"),
-        pod("second", makes("gpu")),
-        refused("second", NO_ROOM),
-        remove_pod("first"),
         bound("second", "a"),
-        pod("third", makes("gpu")),
+        claim("three"),
+        pod("third", uses("three")),
         refused("third", NO_ROOM),
-        retries_vary=True,
-    ),
-    scenario(
-        "A device that claims share",
-        node("a"),
-        device_class(),
-        devices(
-            "a",
-            device(
-                "g0",
-                allowMultipleAllocations=True,
-                capacity={
-                    "memory": {
-                        "value": "40Gi",
-                        "requestPolicy": {"default": "10Gi", "validRange": {"min": "10Gi", "step": "10Gi"}},
-                    }
-                },
-            ),
-        ),
-        template("some", request(capacity={"requests": {"memory": "15Gi"}})),
-        pod("first", makes("some")),
-        bound("first", "a"),
-        pod("second", makes("some")),
-        bound("second", "a"),
-        pod("third", makes("some")),
-        refused("third", NO_ROOM),
-    ),
-    scenario(
-        "Devices that two nodes can use",
-        *TWO,
-        node("c"),
-        devices(
-            "net",
-            "g0",
-            nodeName=None,
-            nodeSelector={
-                "nodeSelectorTerms": [
-                    {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["a", "b"]}]}
-                ]
-            },
-        ),
-        claim("one"),
-        pod("first", uses("one")),
-        allocated("one"),
-        pod("elsewhere", uses("one", nodeSelector={"kubernetes.io/hostname": "c"})),
-        refused("elsewhere", "resourceclaim not available on the node"),
-        placements=anywhere,
     ),
 )
 
@@ -446,7 +328,7 @@ MORE = (
         device_class(),
         # Each pod has a device of its own: whether the victim's is free again in time depends on chance.
         devices("a", model("g0", "small"), model("g1", "large")),
-        *(template(each, request(selector=f'device.attributes["{DRIVER}"].model == "{each}"')) for each in MODELS),
+        *(template(each, request(selector=is_model(each))) for each in MODELS),
         pod("low", makes("small", terminationGracePeriodSeconds=0), cpu="3"),
         bound("low", "a"),
         pod("high", makes("large", priorityClassName="high"), cpu="3"),
@@ -465,6 +347,25 @@ MORE = (
         refused("large", "Insufficient cpu"),
         settle,
     ),
+    scenario(
+        "Containers with extended resources that a class backs",
+        *TWO[:1],
+        device_class(extendedResourceName="example.com/gpu"),
+        devices("a", "g0", "g1", "g2", "g3"),
+        # What an init container has had is used again by the others.
+        pod(
+            "first",
+            {
+                "initContainers": [_container("setup", GPU, 2)],
+                "containers": [_container("main", GPU, 1), _container("side", IMPLICIT, 1)],
+            },
+        ),
+        bound("first", "a"),
+        pod("second", {"containers": [_container("main", IMPLICIT, 2)]}),
+        refused("second", NO_ROOM),
+        pod("third", {"containers": [_container("main", GPU, 1)]}),
+        bound("third", "a"),
+    ),
 )
 
-DEVICES = (*CLAIMS, *CHOICES, *SLICES_THAT_CHANGE, *MORE)
+DEVICES = (*CLAIMS, *CHOICES, *MORE)

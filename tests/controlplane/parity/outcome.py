@@ -74,6 +74,7 @@ class Outcome:
     events: dict[str, Any]  # who reports what about whom -> how many such Events
     claims: dict[str, Any]  # claim -> phase, volume, selected node
     devices: dict[str, Any]  # claim for devices -> those it has, where they can be used, and by whom they are
+    backed: dict[str, Any]  # pod whose extended resources devices back -> which requests of a claim they became
     given_up: dict[str, Any]  # waits in vain
     wrong: dict[str, Any]  # what the judge found
 
@@ -110,6 +111,7 @@ def collect(stage: Stage, placements: Placements, what_counts: Callable[[str, in
         },
         claims={key: _claim(stage, each, bindings) for key, each in stage.claims().items()},
         devices={_claim_name(key, each): _devices(stage, each) for key, each in stage.resource_claims().items()},
+        backed={key: made for key, pod in pods.items() if (made := _mappings(pod))},
         given_up=dict.fromkeys(stage.given_up, "so"),
         wrong=dict.fromkeys(stage.wrong, "so"),
     )
@@ -202,10 +204,21 @@ def _devices(stage: Stage, claim: Object) -> dict[str, Any]:
             result["shareID"] = "drawn"
     return {
         "allocation": allocation,
+        "reported": [_reported(each) for each in status.get("devices", ())],
         "used by": sorted(f"{user['resource']} {user['name']}" for user in status.get("reservedFor", ())),
         "finalizers": claim["metadata"].get("finalizers", []),
         "spec": claim["spec"] if claim["metadata"].get("generateName", "").endswith("-extended-resources-") else "",
     }
+
+
+def _reported(found: Object) -> str:
+    conditions = (f"{each['type']} {each['status']}" for each in found.get("conditions", ()))
+    return f"{found['driver']}/{found['pool']}/{found['device']}: {', '.join(sorted(conditions))}"
+
+
+def _mappings(pod: Object) -> Any:
+    """How the pod's status maps extended resources to requests of its claim, whose name is generated."""
+    return pod.get("status", {}).get("extendedResourceClaimStatus", {}).get("requestMappings")
 
 
 def _label(nodes: Nodes, node: str, key: str) -> str:

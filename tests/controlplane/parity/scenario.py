@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kscheduler.testing.controlplane.api import Object
 from tests.controlplane.parity.outcome import Outcome, Placements, collect, exact
-from tests.controlplane.parity.stage import Cluster, Names, Stage, condition
+from tests.controlplane.parity.stage import ALWAYS_ON, Cluster, Names, Stage, Switch, condition
 from tests.controlplane.parity.steps import Step, is_decided, node_of, settle
 
 MOST_WORDS = 900  # characters of a message that are looked for in an Event's note, which is cut at 1,024 bytes
@@ -22,10 +22,12 @@ class Scenario:
     placements: Placements = exact
     needs: frozenset[str] = frozenset()  # plugins that kscheduler may not have yet
     starts_cold: bool = False  # are the pods there before the scheduler starts?
-    then: tuple[Step, ...] = ()  # further steps, once a scheduler runs that starts cold
+    then: tuple[Step | list[Step], ...] = ()  # further steps, once a scheduler runs that starts cold
     pardons: str = ""  # what the judge finds, and a profile wants
     retries_vary: bool = False  # does it depend on a controller's pace how often a pod is refused in the same words?
     may_say: str = ""  # Events with these words depend on chance and are not compared
+    by_chance_in: tuple[str, ...] = ()  # releases in which it depends on chance what kube-scheduler does: not compared
+    gates: tuple[str, ...] = ()  # feature gates that are on in both schedulers, whatever their defaults
 
     @property
     def id(self) -> str:
@@ -33,24 +35,21 @@ class Scenario:
         return self.name.lower().replace(" ", "-").replace(",", "").replace("'", "")
 
 
-def play(scenario: Scenario, cluster: Cluster, names: Names, start: Callable[[], object]) -> Outcome:
+def play(scenario: Scenario, cluster: Cluster, names: Names, switch: Switch = ALWAYS_ON) -> Outcome:
     """Play all steps on a clean stage, wait until nothing moves, and look. The stage is cleared in any case.
 
-    `start` makes the scheduler run; before the first step or, in a scenario that starts cold, after the last.
+    The scheduler is started before the first step or, in a scenario that starts cold, after the last.
     """
-    stage = Stage(cluster, names)
+    stage = Stage(cluster, names, switch)
     try:
         # 1. Play.
-        if scenario.starts_cold:
-            stage.is_awake = False
-        else:
-            start()
+        if not scenario.starts_cold:
+            stage.start_scheduler()
         for step in _flat(scenario.steps):
             step(stage)
         if scenario.starts_cold:
-            start()
-            stage.is_awake = True
-        for step in scenario.then:
+            stage.start_scheduler()
+        for step in _flat(scenario.then):
             step(stage)
         # 2. Settle: decided, judged, and reported.
         stage.wait(lambda: all(map(is_decided, stage.own_pods())), "each pod is decided")

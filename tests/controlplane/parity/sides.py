@@ -1,12 +1,12 @@
 """The two schedulers of a comparison, with the same configuration on the same control plane, one played to at a time.
 
-Both run all the time. They share no pods, since the profiles of each have names of their own; a scenario says
-`packing` and one side calls it `kube.packing`, the other `ours.packing`.
+Both run from their first play on. They share no pods, since the profiles of each have names of their own: a scenario
+says `packing`, one side calls it `kube.packing`, the other `ours.packing`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,9 +32,14 @@ class Side:
         side, _, profile = scheduler_name.partition(".")
         return profile if side == self.name else None
 
-    def run(self, control_plane: ControlPlane) -> SchedulerProcess:
-        """Start it with all profiles."""
-        return self.start(control_plane, configuration=configuration(self), name=f"{self.name}-parity")
+    def run(self, control_plane: ControlPlane, gates: Sequence[str] = ()) -> SchedulerProcess:
+        """Start it with all profiles. `gates`: feature gates to be switched on."""
+        return self.start(
+            control_plane,
+            configuration=configuration(self),
+            name=f"{self.name}-parity",
+            extra_flags=tuple(f"--feature-gates={gate}=true" for gate in gates),
+        )
 
 
 THEIRS = Side("kube", KubeScheduler)
@@ -107,6 +112,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         ],
     },
     "blind-to-taints": {"plugins": {"multiPoint": {"disabled": [{"name": "TaintToleration"}]}}},
+    "impatient": {"pluginConfig": [{"name": "DynamicResources", "args": {"bindingTimeout": "2s"}}]},
     "heeds-needs": {"pluginConfig": [{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 100}}]},
     "ignores-preferences": {
         "pluginConfig": [{"name": "InterPodAffinity", "args": {"ignorePreferredTermsOfExistingPods": True}}],

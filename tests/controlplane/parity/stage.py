@@ -11,6 +11,7 @@ import itertools
 import re
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
 
@@ -53,6 +54,17 @@ class Names(Protocol):
     def profile_name(self, scheduler_name: str) -> str | None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """Starts and kills the scheduler that is played to."""
+
+    start: Callable[[], object]  # does nothing if it runs
+    kill: Callable[[], object]  # as a crash does: it has no time to finish anything
+
+
+ALWAYS_ON = Switch(start=lambda: None, kill=lambda: None)  # of a scheduler that runs, and is not to be killed
+
+
 class Cluster:
     """The control plane with mirrors of what schedulers do, for all plays of a session."""
 
@@ -92,10 +104,11 @@ class Cluster:
 class Stage:
     """One play: what it created, what it waited for, and what a judge found wrong. `clear` removes all of it."""
 
-    def __init__(self, cluster: Cluster, names: Names) -> None:
+    def __init__(self, cluster: Cluster, names: Names, switch: Switch = ALWAYS_ON) -> None:
         self.cluster = cluster
         self.api = cluster.api
         self.names = names
+        self._switch = switch
         self.given_up: list[str] = []  # waits in vain
         self.wrong: list[str] = []  # bindings that the judge finds infeasible
         self._number = next(_numbers)
@@ -105,10 +118,22 @@ class Stage:
         self._node_names: set[str] = set()
         self._judged: set[str] = set()  # uids of pods whose binding was judged
         self._probes = itertools.count(1)
-        self.is_awake = True  # does the scheduler run?
+        self._is_awake = False  # does the scheduler run?
         self._is_ahead = False  # has anything changed that the next pod must not overtake?
         self.create_namespace(MAIN)
         self.create_namespace("probes")
+
+    # --- the scheduler ---
+
+    def start_scheduler(self) -> None:
+        """Start the scheduler, unless it runs."""
+        self._switch.start()
+        self._is_awake = True
+
+    def kill_scheduler(self) -> None:
+        """Kill the scheduler. What is created from now on is not waited for, until it is started again."""
+        self._switch.kill()
+        self._is_awake = False
 
     # --- creating ---
 
@@ -138,7 +163,7 @@ class Stage:
 
     def _let_see(self) -> None:
         """Wait until the scheduler has seen what pods that are about to come must not overtake."""
-        if self._is_ahead and self.is_awake:
+        if self._is_ahead and self._is_awake:
             self.fence()
 
     def _create_pod(self, pod: Object, namespace: str) -> None:
@@ -229,7 +254,8 @@ class Stage:
             text = text.replace(real, name)
         for name in self._replicated:
             text = re.sub(rf"\b{name}-{GENERATED}\b", f"{name}-*", text)
-        return re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID", text)
+        text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UID", text)
+        return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", text)
 
     def _by_key(self, mirror: Mirror) -> dict[str, Object]:
         return {

@@ -34,7 +34,9 @@ async def test_it_binds() -> None:
 
 
 async def test_what_the_apiserver_answers_is_a_fault_that_keeps_its_kind() -> None:
-    error: APIError = Conflict("already assigned", status=409)
+    error: APIError = Conflict(
+        "POST /binding: 409 Conflict: already assigned", status=409, explanation="already assigned"
+    )
     plugin, _ = binder(error)
     status = await plugin.bind(CycleState(), POD, "n1")
     assert status is not None

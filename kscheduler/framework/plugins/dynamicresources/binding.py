@@ -155,7 +155,8 @@ class ClaimBinding:
             created = await self._writes.create(extended_resources.to_create(found.special))
         except APIError as error:
             self._writes.created("failure")
-            raise NotWritten(f"create claim for extended resources {pod.metadata.namespace}/: {error}") from error
+            doing = f"create claim for extended resources {pod.metadata.namespace}/"
+            raise NotWritten(f"{doing}: {error.explanation}") from error
         self._writes.created("success")
         return created
 
@@ -208,7 +209,7 @@ class ClaimBinding:
         try:
             await self._writes.set_pod_claim(pod, status)
         except APIError as error:
-            raise NotWritten(f"update {subject}: {error}") from error
+            raise NotWritten(f"update {subject}: {error.explanation}") from error
 
     # --- binding conditions -----------------------------------------------------------------------------------------
 
@@ -354,9 +355,9 @@ async def _doing(what: str, request: Awaitable[ResourceClaim]) -> ResourceClaim:
     try:
         return await request
     except Conflict as error:
-        raise _Conflicted(f"{what}: {error}") from error
+        raise _Conflicted(f"{what}: {error.explanation}") from error
     except APIError as error:
-        raise NotWritten(f"{what}: {error}") from error
+        raise NotWritten(f"{what}: {error.explanation}") from error
 
 
 def _reference(pod: Pod) -> ResourceClaimConsumerReference:

@@ -161,7 +161,7 @@ class VolumeBinding:
             await write(self._handle, assumed)
         except APIError as error:
             # Not as the status's error: that is read as the answer to binding the pod.
-            return error_status(f"writing the binding of volumes: {error}")
+            return error_status(error.explanation)
         try:
             await Progress(self._handle, self._memo, pod, node_name, assumed).finish(self._bind_timeout_s)
         except NotBound as error:

@@ -98,6 +98,11 @@ def test_conflicts_without_end_are_an_error_after_five_tries(release: Release) -
     [
         ("patch", APIError("boom", status=500), "add finalizer to claim default/c: boom"),
         ("patch status", NotFound("gone"), "add allocation and reservation to claim default/c: gone"),
+        (
+            "patch status",
+            APIError("PATCH /c/status: 422 Invalid: immutable", status=422, explanation="immutable"),
+            "add allocation and reservation to claim default/c: immutable",
+        ),
     ],
 )
 def test_other_errors_end_the_binding_at_once(verb: str, error: APIError, text: str) -> None:

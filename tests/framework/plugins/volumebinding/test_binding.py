@@ -340,12 +340,15 @@ async def test_what_is_never_bound_is_given_up_when_the_time_is_over() -> None:
 # --- what goes wrong ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", [Conflict("changed meanwhile", status=409), Unreachable("timed out")])
+@pytest.mark.parametrize(
+    "fault",
+    [Conflict("PATCH /c: changed meanwhile", status=409, explanation="changed meanwhile"), Unreachable("timed out")],
+)
 async def test_a_write_that_fails_takes_everything_back(fault: APIError) -> None:
     bound = Bound(make_claim("c"), make_claim("d", "made"), volumes=(make_volume("v"),))
     bound.reserve()
     bound.fault = lambda key: fault
-    assert await bound.fail() == f"writing the binding of volumes: {fault}"
+    assert await bound.fail() == fault.explanation
     assert bound.seconds == 0
     bound.unreserve()
     assert bound.is_untouched()
