@@ -215,13 +215,17 @@ class Waker:
         for profile, plugins in self._rules.interested(queued_event.event).items():
             for plugin, registrations in plugins.items():
                 # For a gated pod all plugins that rejected or gate it decide; on the move PreEnqueue runs again.
-                for qpi in self._pods.gated_by(profile, plugin):
+                for qpi in self._pods.ungrouped(profile, plugin):
                     yield qpi, self._rules.decide(qpi, queued_event)
                 for registration in registrations:
-                    groups = self._pods.groups(profile, plugin, grouping_of(registration))
-                    if groups is not None:
-                        found = groups.find(queued_event.old, queued_event.new, up_to_priority)
-                        yield from self._wanted(plugin, registration, queued_event, found)
+                    grouping = grouping_of(registration)
+                    for groups in (
+                        self._pods.gated_groups(profile, plugin, grouping),
+                        self._pods.groups(profile, plugin, grouping),
+                    ):
+                        if groups is not None:
+                            found = groups.find(queued_event.old, queued_event.new, up_to_priority)
+                            yield from self._wanted(plugin, registration, queued_event, found)
 
     def _wanted(
         self, plugin: str, registration: Registration, queued_event: QueuedEvent, groups: Iterator[Group]
