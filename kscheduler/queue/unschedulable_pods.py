@@ -57,13 +57,16 @@ class UnschedulablePods:
         found = self._by_gate.get((profile, plugin))
         return list(found.values()) if found else ()
 
-    def gated_groups(self, profile: str, plugin: str, grouping: Grouping) -> WaitingGroups | None:
-        """Return the pods that the plugin alone gates, in the groups of this grouping; None if there never were any."""
-        return self._gated_groups.get((profile, plugin), {}).get(grouping)
+    def has_ungrouped(self, profile: str, plugin: str) -> bool:
+        return (profile, plugin) in self._by_gate
 
-    def groups(self, profile: str, plugin: str, grouping: Grouping) -> WaitingGroups | None:
-        """Return the pods that the plugin rejected, in the groups of this grouping; None if there never were any."""
-        return self._groups.get((profile, plugin), {}).get(grouping)
+    def all_groups(self, profile: str, plugin: str, grouping: Grouping) -> Iterator[WaitingGroups]:
+        """Yield the pods that the plugin alone gates, and those that it rejected, in the groups of this grouping."""
+        for index in (self._gated_groups, self._groups):
+            by_grouping = index.get((profile, plugin))
+            groups = None if by_grouping is None else by_grouping.get(grouping)
+            if groups:  # some pod waits
+                yield groups
 
     def rejected_by(self) -> dict[str, int]:
         """Return rejecting plugin -> number of its waiting pods; a pod counts for each of its plugins. O(plugins).

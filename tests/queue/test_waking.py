@@ -289,6 +289,23 @@ def test_hints_are_given_up_when_events_come_too_fast(
     assert "events come faster than queueing hints can be asked" in caplog.text
 
 
+def test_events_that_help_nobody_do_not_queue_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(waking, "MAX_WAKES", 5)
+    hint = Asked("red")
+    queue = make_queue(registered={"NodeResourcesFit": [Registration(NODE_ADD, hint, INDEXED)]}, piece_steps=1)
+    reject_labelled(queue, "abc", "red")
+    for label in ["red", *["blue"] * 10, "red"]:
+        queue.move_all_to_active_or_backoff(NODE_ADD, None, label, 50.0)
+        queue.check()
+    while queue.next_deadline(50.0) == 50.0:
+        queue.flush(50.0)
+    assert queue.counts().active == 3
+    assert hint.pods == ["a"]
+    assert not caplog.text
+
+
 def test_an_event_for_lower_priorities_leaves_higher_ones_alone() -> None:
     queue = make_queue()
     for priority in (1, 2, 3):
