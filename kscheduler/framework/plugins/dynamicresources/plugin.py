@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from kscheduler._fast import Scores, Verdicts, clear_raw, normalize
+from kscheduler._fast import FEASIBLE, Scores, Verdicts, clear_raw, normalize, reject_marked, set_raws
 from kscheduler.api.devices import FINALIZER, AllocationResult, ResourceClaim
 from kscheduler.api.labels import NodeTerm, compile_node_selector_term
 from kscheduler.api.objects import ContainerExtendedResourceRequest, NodeSelector, Pod
@@ -31,7 +31,7 @@ from kscheduler.framework.plugins.dynamicresources import conditions, extended_r
 from kscheduler.framework.plugins.dynamicresources.binding import ClaimBinding, NotWritten, Timeouts
 from kscheduler.framework.plugins.dynamicresources.claims import NotReady, check_requests, find_claims
 from kscheduler.framework.plugins.dynamicresources.conditions import ConditionsFailed, ConditionsTimedOut
-from kscheduler.framework.plugins.dynamicresources.counting import needs_of, reject_short
+from kscheduler.framework.plugins.dynamicresources.counting import Judgement, needs_of, needs_of_requests, reject_short
 from kscheduler.framework.plugins.dynamicresources.scoring import MAX_ALTERNATIVES, score_of
 from kscheduler.framework.plugins.dynamicresources.state import NodeAllocation, PodClaims
 from kscheduler.framework.status import SKIP, Status, error_status, unresolvable, unschedulable
@@ -40,6 +40,7 @@ from kscheduler.snapshot.free_devices import FreeDevices
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.snapshot.row_outcomes import RowOutcomes, shape_of
 
 NAME = "DynamicResources"
 _CLAIMS = "DynamicResources/claims"
@@ -51,6 +52,8 @@ NOT_AVAILABLE = unresolvable("resourceclaim not available on the node")
 CANNOT_FIT = unresolvable("cannot fit resource")
 NO_STATE = error_status("not found")
 STALE = unresolvable("cannot schedule extended resource claim")
+
+_MAX_SCORE = 1 << 20  # more than claims with prioritised lists for all of their devices can have
 
 
 class DynamicResources:
@@ -202,7 +205,10 @@ class DynamicResources:
         cycle = state.read(_CLAIMS, PodClaims)
         cycle.rejections = [CANNOT_ALLOCATE]
         for row in self._rows_to_search(cycle, pod, table, verdicts, code):
-            status = self.filter(state, pod, table.at(row))
+            node = table.at(row)
+            status = self.filter(state, pod, node)
+            if cycle.outcomes is not None:
+                _note(cycle, cycle.outcomes, row, node.name, status)
             if status is None:
                 continue
             if not status.is_rejected:
@@ -261,12 +267,27 @@ class DynamicResources:
 
         `claims`: all claims of the pod, which have no allocations.
         """
-        needs = needs_of(claims, allocator)
+        try:
+            requests = [allocator.variants_of(claim) for claim in claims]
+        except AllocationError:
+            return verdicts.feasible_rows() if rows is None else rows
+        outcomes = None if rows is not None else self._free.outcomes(shape_of(claims, requests))
+        if outcomes is not None:
+            # 1. Most rows are as they were when they were judged for a pod with such claims.
+            cycle.outcomes, cycle.is_counted = outcomes, True
+            reject_marked(verdicts, outcomes.rejected, code, 1)
+            rows = [row for row in sorted(outcomes.unknown) if verdicts.code(row) == FEASIBLE]
+            if not rows:
+                return rows
+        # 2. Numbers say what comes of most of the others.
+        needs = needs_of_requests(claims, requests)
         if needs is None:
             return verdicts.feasible_rows() if rows is None else rows
         judgement = reject_short(needs, self._free, verdicts, code, rows)
         cycle.is_counted = True
         cycle.alternatives.update(judgement.alternatives)
+        if outcomes is not None and rows is not None:
+            _note_judged(outcomes, rows, judgement, verdicts)
         return judgement.rows
 
     def _is_unavailable(self, cycle: PodClaims, position: int, node: NodeInfo) -> bool:
@@ -373,6 +394,8 @@ class DynamicResources:
         cycle = state.get(_CLAIMS, PodClaims)
         found = None if cycle is None else cycle.by_node.get(node.name)
         if cycle is None or found is None:
+            if cycle is not None and cycle.outcomes is not None:
+                return cycle.outcomes.scores[node.row], None
             place = None if cycle is None else cycle.alternatives.get(node.row)
             return 0 if place is None else MAX_ALTERNATIVES - place, None
         try:
@@ -387,8 +410,11 @@ class DynamicResources:
     def score_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
-        clear_raw(verdicts, scores)
         cycle = state.get(_CLAIMS, PodClaims)
+        if cycle is not None and cycle.outcomes is not None:
+            set_raws(verdicts, scores, memoryview(cycle.outcomes.scores).cast("B"), 0, _MAX_SCORE)
+            return
+        clear_raw(verdicts, scores)
         if cycle is None or not (cycle.by_node or cycle.alternatives):
             return
         for row in verdicts.feasible_rows():
@@ -507,6 +533,25 @@ class DynamicResources:
                 return False
         draft.says_score()
         return True
+
+
+def _note(cycle: PodClaims, outcomes: RowOutcomes, row: int, name: str, status: Status | None) -> None:
+    """Note what the search has found for a row (node), if that holds until something changes there."""
+    if status is None:
+        found = cycle.by_node.get(name)
+        outcomes.accept(row, 0 if found is None else score_of(cycle.claims, found.results))
+    elif status is CANNOT_ALLOCATE:
+        outcomes.reject(row)
+
+
+def _note_judged(outcomes: RowOutcomes, rows: Sequence[int], judgement: Judgement, verdicts: Verdicts) -> None:
+    """Note what numbers of free devices say of rows (nodes)."""
+    to_search, alternatives = set(judgement.rows), judgement.alternatives
+    for row in rows:
+        if verdicts.code(row) != FEASIBLE:
+            outcomes.reject(row)
+        elif row not in to_search:
+            outcomes.accept(row, MAX_ALTERNATIVES - alternatives[row] if row in alternatives else 0)
 
 
 def _never() -> bool:

@@ -199,6 +199,22 @@ def test_constraints_alternatives_and_all_are_left_to_the_search_where_enough_de
     assert bench.rows(pod_with("e")) == ["n0", "n2"]
 
 
+def test_claims_of_one_shape_are_searched_once_until_something_changes() -> None:
+    bench = Searched(NEW, nodes=3, gpus=2)
+    for name in "cde":
+        bench.add(claim(name, request_all()))
+    bench.add(claim("other", request_all("other")))
+    assert bench.rows(pod_with("c")) == ["n0", "n1", "n2"]
+    assert bench.rows(pod_with("d")) == []
+    bench.add(claim("taken", allocation=allocation("n1/g0")))
+    assert bench.rows(pod_with("d")) == []  # n1 was searched, and is rejected
+    bench.devices.remove_claim("default", "taken")
+    assert bench.rows(pod_with("e")) == ["n1"]
+    bench.publish("n2", 1, generation=2)
+    assert bench.rows(pod_with("e")) == ["n2"]
+    assert bench.rows(pod_with("other")) == ["n0", "n1", "n2"]
+
+
 def test_a_selector_is_evaluated_on_so_many_devices_at_a_time_and_the_search_asked_until_then() -> None:
     bench = Searched(NEW, nodes=4, gpus=0)
     for index in range(4):
