@@ -40,6 +40,7 @@ from kscheduler.snapshot.free_devices import FreeDevices
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.snapshot.resource_owners import ResourceOwners
 from kscheduler.snapshot.row_outcomes import RowOutcomes, shape_of
 
 NAME = "DynamicResources"
@@ -79,6 +80,7 @@ class DynamicResources:
         self._hints = hints.ClaimHints(handle.devices)
         self._selectors = selectors or selectors_for(handle.release)
         self._free = FreeDevices(handle.table, handle.devices, handle.release, self._selectors)
+        self._owners = ResourceOwners(handle.table)
         self._filter_s = timeouts.filter_s if handle.release.has("DRASchedulerFilterTimeout") else 0.0
 
     # --- queue ---
@@ -225,7 +227,7 @@ class DynamicResources:
     ) -> list[int]:
         """Reject the rows (nodes) with too few free devices. Returns the feasible ones that `filter` has to judge."""
         if cycle.allocator is None:
-            return verdicts.feasible_rows()
+            return self._keep_available(cycle, table, verdicts, code)
         unallocated = [claim for _, claim in cycle.unallocated()]
         if len(unallocated) < len(cycle.claims):
             needs = None if cycle.has_special else needs_of(unallocated, cycle.allocator)
@@ -236,6 +238,10 @@ class DynamicResources:
             return self._count(cycle, cycle.allocator, unallocated, verdicts, code)
         if unallocated[-1].spec.devices.requests is not None:
             return verdicts.feasible_rows()
+        if not self._owners.rows(cycle.extended):
+            found = self._special_beside(cycle, pod.pod, {})
+            if not isinstance(found, Status) and found[0] is not None:
+                return self._count(cycle, cycle.allocator, [*cycle.of_user, found[0]], verdicts, code)
         # The special claim has other requests on nodes that have some of the extended resources themselves.
         to_search: list[int] = []
         rows_of: dict[int, tuple[ResourceClaim, list[int]]] = {}  # id of a special claim -> the claim, its nodes
@@ -253,6 +259,38 @@ class DynamicResources:
             )
         cycle.is_counted = True
         return sorted(to_search)
+
+    def _keep_available(self, cycle: PodClaims, table: NodeTable, verdicts: Verdicts, code: int) -> list[int]:
+        """Reject the rows (nodes) where a pod's allocated claims cannot be used, if these name their nodes.
+
+        Returns the feasible rows that `filter` has to judge: all or none.
+        """
+        if cycle.has_special or (self._binding.awaits_conditions and conditions.has_conditions(cycle.claims)):
+            return verdicts.feasible_rows()
+        usable: list[set[int]] = []  # for each claim
+        for terms in cycle.nodes:
+            names = set[str]()
+            for term in terms or ():
+                if term.node_names is None:
+                    return verdicts.feasible_rows()
+                names.update(term.node_names)
+            if terms is None:
+                usable.append(set(verdicts.feasible_rows()))
+                continue
+            nodes = [node for name in names if (node := table.get(name)) is not None]
+            usable.append(
+                {
+                    node.row
+                    for node in nodes
+                    if verdicts.code(node.row) == FEASIBLE
+                    and any(term.matches(node.labels, node.name) for term in terms)
+                }
+            )
+        feasible = verdicts.feasible_count()
+        cycle.unavailable.update(position for position, rows in enumerate(usable) if len(rows) < feasible)
+        cycle.rejections.append(NOT_AVAILABLE)
+        verdicts.keep_only(sorted(set.intersection(*usable)), code, cycle.rejections.index(NOT_AVAILABLE))
+        return []
 
     def _count(
         self,
@@ -336,10 +374,14 @@ class DynamicResources:
 
         None for the claim if device plugins provide all extended resources here. A status if the node is no use.
         """
-        special = cycle.claims[-1]
-        if special.spec.devices.requests is not None:  # of an earlier attempt: it is deleted at PostFilter
+        if cycle.claims[-1].spec.devices.requests is not None:  # of an earlier attempt: it is deleted at PostFilter
             return STALE
-        own = node.allocatable.resources.scalars
+        return self._special_beside(cycle, pod, node.allocatable.resources.scalars)
+
+    def _special_beside(
+        self, cycle: PodClaims, pod: Pod, own: Mapping[str, int]
+    ) -> tuple[ResourceClaim | None, list[ContainerExtendedResourceRequest]] | Status:
+        """Do the same for a node that has these extended resources itself."""
         missing: list[str] = []
         for name in cycle.extended:
             if not own.get(name) and self._devices.class_of_resource(name) is not None:
@@ -351,6 +393,7 @@ class DynamicResources:
         key = tuple(missing)
         known = cycle.variants.get(key)
         if known is None:
+            special = cycle.claims[-1]
             requests, mappings = extended_resources.requests_for(pod, missing, self._devices)
             devices = replace(special.spec.devices, requests=requests or None)
             known = replace(special, spec=replace(special.spec, devices=devices)), mappings

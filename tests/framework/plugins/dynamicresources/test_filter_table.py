@@ -12,7 +12,12 @@ from msgspec.structs import replace
 
 from kscheduler._fast import FEASIBLE, Scores, Verdicts
 from kscheduler.api.devices import AllocationResult, DeviceClaim, DeviceConstraint, ResourceClaim, ResourceClaimSpec
-from kscheduler.api.objects import ContainerExtendedResourceRequest
+from kscheduler.api.objects import (
+    ContainerExtendedResourceRequest,
+    NodeSelector,
+    NodeSelectorTerm,
+    SelectorRequirement,
+)
 from kscheduler.config.releases import Release
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.faults import CycleFault, running
@@ -245,6 +250,48 @@ def test_reserve_allocates_what_the_search_would_have_chosen_at_filter() -> None
     assert allocated is not None
     chosen, _, _ = allocated
     assert [each.device for each in chosen[0].devices.results or ()] == ["g1", "g2"]
+
+
+def on_node(*names: str) -> NodeSelector:
+    only = [SelectorRequirement("metadata.name", "In", [name]) for name in names]
+    return NodeSelector([NodeSelectorTerm(match_fields=[each]) for each in only])
+
+
+@pytest.mark.parametrize(
+    "selectors",
+    [
+        [on_node("n1")],
+        [on_node("n1", "n2")],
+        [on_node("n1", "gone"), on_node("n2", "n1")],
+        [on_node("n1"), on_node("n2")],
+        [None],
+        [None, on_node("n0")],
+        [NodeSelector([NodeSelectorTerm([SelectorRequirement("zone", "In", ["z1"])])]), on_node("n1")],
+    ],
+)
+def test_both_forms_agree_where_allocated_claims_can_be_used(selectors: list[NodeSelector | None]) -> None:
+    bench = Bench(NEW, nodes=3)
+    names = [f"c{index}" for index in range(len(selectors))]
+    for name, selector in zip(names, selectors, strict=True):
+        bench.add(claim(name, allocation=replace(allocation(), node_selector=selector)))
+    pod = pod_with(*names)
+    assert by_table(bench.plugin, bench.cache.table, pod) == by_node(bench.plugin, bench.cache.table, pod)
+    assert unavailable(bench, pod, in_table=True) == unavailable(bench, pod, in_table=False)
+
+
+def unavailable(bench: Bench, pod: PodInfo, *, in_table: bool) -> set[int]:
+    """The positions of the claims that PostFilter may deallocate."""
+    begun = begin(bench.plugin, pod)
+    assert isinstance(begun, tuple)
+    state, cycle = begun
+    if in_table:
+        verdicts = Verdicts()
+        verdicts.reset(bench.cache.table.columns)
+        bench.plugin.filter_table(state, pod, bench.cache.table, verdicts, CODE)
+    else:
+        for node in bench.cache.table:
+            bench.plugin.filter(state, pod, node)
+    return cycle.unavailable
 
 
 def test_a_node_that_is_gone_at_reserve_is_an_error() -> None:
