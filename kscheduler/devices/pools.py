@@ -49,6 +49,10 @@ class Pool:
     def is_usable(self) -> bool:
         return not self.is_incomplete and not self.fault
 
+    @property
+    def uses_counters(self) -> bool:
+        return any(device.uses_counters for device in self.devices)
+
     def __str__(self) -> str:
         return "/".join(self.id)
 

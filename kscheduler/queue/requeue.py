@@ -93,6 +93,10 @@ class RequeueRules:
             found = self._groupings[profile, plugin] = tuple(dict.fromkeys(map(grouping_of, registrations)))
         return found
 
+    def is_indexed(self, profile: str, plugin: str) -> bool:
+        """Return True if one of the plugin's hints in the profile need not be called for most groups."""
+        return any(grouping.index is not None for grouping in self.groupings(profile, plugin))
+
     def decide(self, qpi: QueuedPodInfo, queued_event: QueuedEvent) -> Strategy:
         if not qpi.has_rejectors:
             return Strategy.AFTER_BACKOFF  # its attempt met a fault: any event may retry it

@@ -1,8 +1,9 @@
 """Pods that wait for a change in the cluster, indexed by the plugins that rejected them.
 
 A rejected pod is indexed under each plugin that rejected it, in one group for each grouping of that plugin's queueing
-hints. A gated pod is indexed only under the plugin that gates it. So an event for which none of these plugins
-registered costs nothing for any pod.
+hints. A gated pod is indexed only under the plugin that gates it; in groups as well, if no other plugin rejected it and
+one of the gating plugin's hints has an index. So an event for which none of these plugins registered costs nothing for
+any pod.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from kscheduler.queue.waiting_groups import WaitingGroups
 from kscheduler.snapshot.pod_info import PodInfo
 
 Waited = tuple[str, str]  # (profile, plugin that rejected or gates pods)
+Groups = dict[Waited, dict[Grouping, WaitingGroups]]
 
 
 class UnschedulablePods:
-    __slots__ = ("_by_gate", "_groups", "_rules", "_since", "gated", "gated_from", "rejected")
+    __slots__ = ("_by_gate", "_gated_groups", "_groups", "_rules", "_since", "gated", "gated_from", "rejected")
 
     def __init__(self, rules: RequeueRules) -> None:
         self._rules = rules
@@ -30,8 +32,10 @@ class UnschedulablePods:
         self.rejected: dict[str, QueuedPodInfo] = {}  # pod uid -> pod
         self.gated: dict[str, QueuedPodInfo] = {}  # pod uid -> pod held by a PreEnqueue plugin
         self.gated_from = math.inf  # no gated pod waits from an earlier moment
-        self._by_gate: dict[Waited, dict[str, QueuedPodInfo]] = {}  # gating plugin -> pod uid -> pod
-        self._groups: dict[Waited, dict[Grouping, WaitingGroups]] = {}  # rejecting plugin -> grouping -> its pods
+        # Gating plugin -> pod uid -> pod, for the gated pods that are not in groups.
+        self._by_gate: dict[Waited, dict[str, QueuedPodInfo]] = {}
+        self._gated_groups: Groups = {}  # gating plugin -> grouping -> its pods
+        self._groups: Groups = {}  # rejecting plugin -> grouping -> its pods
         self._since = 0  # counts additions and updates
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
@@ -43,13 +47,26 @@ class UnschedulablePods:
         return self._since
 
     def gated_by(self, profile: str, plugin: str) -> Collection[QueuedPodInfo]:
-        """Return the pods that the plugin gates, in the order in which they were added."""
+        """Return all pods that the plugin gates."""
+        by_grouping = self._gated_groups.get((profile, plugin))
+        grouped = next(iter(by_grouping.values())).pods() if by_grouping else ()
+        return [*self.ungrouped(profile, plugin), *grouped]
+
+    def ungrouped(self, profile: str, plugin: str) -> Collection[QueuedPodInfo]:
+        """Return the pods that the plugin gates and that are not in groups, in the order in which they were added."""
         found = self._by_gate.get((profile, plugin))
         return list(found.values()) if found else ()
 
-    def groups(self, profile: str, plugin: str, grouping: Grouping) -> WaitingGroups | None:
-        """Return the pods that the plugin rejected, in the groups of this grouping; None if there never were any."""
-        return self._groups.get((profile, plugin), {}).get(grouping)
+    def has_ungrouped(self, profile: str, plugin: str) -> bool:
+        return (profile, plugin) in self._by_gate
+
+    def all_groups(self, profile: str, plugin: str, grouping: Grouping) -> Iterator[WaitingGroups]:
+        """Yield the pods that the plugin alone gates, and those that it rejected, in the groups of this grouping."""
+        for index in (self._gated_groups, self._groups):
+            by_grouping = index.get((profile, plugin))
+            groups = None if by_grouping is None else by_grouping.get(grouping)
+            if groups:  # some pod waits
+                yield groups
 
     def rejected_by(self) -> dict[str, int]:
         """Return rejecting plugin -> number of its waiting pods; a pod counts for each of its plugins. O(plugins).
@@ -69,37 +86,41 @@ class UnschedulablePods:
         if qpi.gated_by is None:
             qpi.pool = Pool.UNSCHEDULABLE
             self.rejected[qpi.uid] = qpi
-            try:
-                self._enter_groups(qpi)
-            except Exception:
-                self._withdraw(qpi)
-                raise
         else:
             qpi.pool = Pool.GATED
             self.gated[qpi.uid] = qpi
             self.gated_from = min(self.gated_from, qpi.waits_from)
-            self._by_gate.setdefault((self._rules.profile_of(qpi), qpi.gated_by), {})[qpi.uid] = qpi
+        groups = self._groups_for(qpi)
+        if groups is None:
+            self._by_gate.setdefault(self._gate_of(qpi), {})[qpi.uid] = qpi
+            return
+        try:
+            self._enter(groups, qpi)
+        except Exception:
+            self._withdraw(groups, qpi)
+            raise
 
     def remove(self, qpi: QueuedPodInfo) -> None:
         """Remove a pod. Its rejecting plugins, gating plugin and profile must be those with which it was added."""
-        if qpi.gated_by is None:
-            del self.rejected[qpi.uid]
-            self._leave_groups(qpi)
-        else:
-            del self.gated[qpi.uid]
-            gate = self._rules.profile_of(qpi), qpi.gated_by
-            del self._by_gate[gate][qpi.uid]
-            if not self._by_gate[gate]:
-                del self._by_gate[gate]
+        del (self.rejected if qpi.gated_by is None else self.gated)[qpi.uid]
+        groups = self._groups_for(qpi)
+        if groups is not None:
+            self._leave(groups, qpi)
+            return
+        gate = self._gate_of(qpi)
+        del self._by_gate[gate][qpi.uid]
+        if not self._by_gate[gate]:
+            del self._by_gate[gate]
 
     def update(self, qpi: QueuedPodInfo, pod_info: PodInfo) -> None:
         """Replace a waiting pod by its newer version, in its place. Earlier events do not concern it any more."""
-        if qpi.gated_by is None:
-            self._leave_groups(qpi)
+        groups = self._groups_for(qpi)
+        if groups is None:
             qpi.pod_info = pod_info
-            self._enter_groups(qpi)
         else:
+            self._leave(groups, qpi)
             qpi.pod_info = pod_info
+            self._enter(groups, qpi)
         self._since += 1
         qpi.waits_since = self._since
 
@@ -109,59 +130,71 @@ class UnschedulablePods:
         moments = [qpi.timestamp if qpi.timestamp > qpi.flushed_at else qpi.flushed_at for qpi in self.gated.values()]
         self.gated_from = min(moments, default=math.inf)
 
-    def _enter_groups(self, qpi: QueuedPodInfo) -> None:
+    def _groups_for(self, qpi: QueuedPodInfo) -> Groups | None:
+        """Return in which groups the pod belongs; None if it is only listed under its gate."""
+        gate = qpi.gated_by
+        if gate is None:
+            return self._groups
+        is_only_one = len(rejectors(qpi)) == 1  # gates are among the rejectors
+        return self._gated_groups if is_only_one and self._rules.is_indexed(self._rules.profile_of(qpi), gate) else None
+
+    def _gate_of(self, qpi: QueuedPodInfo) -> Waited:
+        return self._rules.profile_of(qpi), qpi.gated_by or ""
+
+    def _enter(self, index: Groups, qpi: QueuedPodInfo) -> None:
         profile = self._rules.profile_of(qpi)
         for plugin in rejectors(qpi):
-            by_grouping = self._groups.setdefault((profile, plugin), {})
+            by_grouping = index.setdefault((profile, plugin), {})
             for grouping in self._rules.groupings(profile, plugin):
                 groups = by_grouping.get(grouping)
                 if groups is None:
                     groups = by_grouping[grouping] = WaitingGroups(plugin, grouping)
                 groups.add(qpi)
 
-    def _leave_groups(self, qpi: QueuedPodInfo) -> None:
+    def _leave(self, index: Groups, qpi: QueuedPodInfo) -> None:
         profile = self._rules.profile_of(qpi)
         for plugin in rejectors(qpi):
-            for groups in self._groups[profile, plugin].values():
+            for groups in index[profile, plugin].values():
                 groups.remove(qpi)
 
-    def _withdraw(self, qpi: QueuedPodInfo) -> None:
-        """Remove a rejected pod that could not be added to all of its groups because of a fault."""
-        del self.rejected[qpi.uid]
+    def _withdraw(self, index: Groups, qpi: QueuedPodInfo) -> None:
+        """Remove a pod that could not be added to all of its groups because of a fault."""
+        (self.rejected if qpi.gated_by is None else self.gated).pop(qpi.uid)
         profile = self._rules.profile_of(qpi)
         for plugin in rejectors(qpi):
-            for groups in self._groups.get((profile, plugin), {}).values():
+            for groups in index.get((profile, plugin), {}).values():
                 groups.discard(qpi)
 
     def check(self) -> None:
         by_gate = {(gate, uid) for gate, pods in self._by_gate.items() for uid in pods}
-        assert by_gate == {((self._rules.profile_of(qpi), qpi.gated_by), qpi.uid) for qpi in self.gated.values()}, (
-            "gates and pods differ"
-        )
+        ungrouped = [qpi for qpi in self.gated.values() if self._groups_for(qpi) is None]
+        assert by_gate == {(self._gate_of(qpi), qpi.uid) for qpi in ungrouped}, "gates and pods differ"
         assert all(self._by_gate.values()), "a gate that holds no pod has an index"
         assert all(self.gated_from <= qpi.waits_from for qpi in self.gated.values()), "a gated pod waits longer"
-        self._check_groups()
+        self._check_groups(self._groups, self.rejected.values())
+        grouped = [qpi for qpi in self.gated.values() if self._groups_for(qpi) is not None]
+        self._check_groups(self._gated_groups, grouped)
         for qpi in self:
             assert qpi.has_rejectors, f"{qpi.key} is unschedulable and nobody rejected it: no event could wake it"
             assert qpi.pool is (Pool.UNSCHEDULABLE if qpi.gated_by is None else Pool.GATED), f"{qpi.key}: wrong pool"
             assert qpi.uid in (self.rejected if qpi.gated_by is None else self.gated), f"{qpi.key}: wrong side"
             assert 0 < qpi.waits_since <= self._since, f"{qpi.key} waits since {qpi.waits_since} of {self._since}"
 
-    def _check_groups(self) -> None:
+    def _check_groups(self, index: Groups, pods: Collection[QueuedPodInfo]) -> None:
         expected = {
-            (self._rules.profile_of(qpi), plugin, grouping, uid)
-            for uid, qpi in self.rejected.items()
+            (self._rules.profile_of(qpi), plugin, grouping, qpi.uid)
+            for qpi in pods
             for plugin in rejectors(qpi)
             for grouping in self._rules.groupings(self._rules.profile_of(qpi), plugin)
         }
         indexed = {
             (*waited, grouping, qpi.uid)
-            for waited, by_grouping in self._groups.items()
+            for waited, by_grouping in index.items()
             for grouping, groups in by_grouping.items()
             for qpi in groups.pods()
         }
         assert indexed == expected, f"groups and pods differ by {indexed ^ expected}"
-        for by_grouping in self._groups.values():
+        for by_grouping in index.values():
             for groups in by_grouping.values():
                 groups.check()
 

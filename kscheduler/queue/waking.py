@@ -89,6 +89,12 @@ class Waker:
         if not self._pods.rejected and not self._pods.gated:
             return 0  # no pod waits, and pods added later are not concerned
         is_wildcard = queued_event.event.is_wildcard
+        if (
+            (self._wakes or not self._may_work)
+            and not is_wildcard
+            and not self._is_wanted(queued_event, up_to_priority)
+        ):
+            return 0  # so that events which help nobody do not queue up
 
         def decide(qpi: QueuedPodInfo) -> Strategy:
             return self._rules.decide(qpi, queued_event)
@@ -211,15 +217,26 @@ class Waker:
         interested = self._rules.interested(queued_event.event)
         return frozenset((profile, plugin) for profile, plugins in interested.items() for plugin in plugins)
 
+    def _is_wanted(self, queued_event: QueuedEvent, up_to_priority: float) -> bool:
+        """Return False if no waiting pod can be helped by the event, without calling a hint."""
+        for profile, plugins in self._rules.interested(queued_event.event).items():
+            for plugin, registrations in plugins.items():
+                if self._pods.has_ungrouped(profile, plugin):
+                    return True
+                for registration in registrations:
+                    for groups in self._pods.all_groups(profile, plugin, grouping_of(registration)):
+                        if next(groups.find(queued_event.old, queued_event.new, up_to_priority), None) is not None:
+                            return True
+        return False
+
     def _interested(self, queued_event: QueuedEvent, up_to_priority: float) -> Iterator[Found | None]:
         for profile, plugins in self._rules.interested(queued_event.event).items():
             for plugin, registrations in plugins.items():
                 # For a gated pod all plugins that rejected or gate it decide; on the move PreEnqueue runs again.
-                for qpi in self._pods.gated_by(profile, plugin):
+                for qpi in self._pods.ungrouped(profile, plugin):
                     yield qpi, self._rules.decide(qpi, queued_event)
                 for registration in registrations:
-                    groups = self._pods.groups(profile, plugin, grouping_of(registration))
-                    if groups is not None:
+                    for groups in self._pods.all_groups(profile, plugin, grouping_of(registration)):
                         found = groups.find(queued_event.old, queued_event.new, up_to_priority)
                         yield from self._wanted(plugin, registration, queued_event, found)
 

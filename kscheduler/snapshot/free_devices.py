@@ -2,14 +2,15 @@
 
 A request can be satisfied on a node only if at least as many matching devices are free there as it wants; mostly that
 is also enough. So a filter over all nodes reads bytes that are kept for (query, number), and only nodes in doubt are
-searched. Changes are read from logs when the columns are asked for, and each costs little: an allocation, the counts of
-one pool.
+searched. Outcomes of the search are kept, too, for pods with claims of the same shape. Changes are read from logs when
+the columns are asked for, and each costs little: an allocation, the counts of one pool, and one search for each shape
+of claims that is asked for again.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 
 from kscheduler.config.releases import Release
 from kscheduler.devices.errors import AllocationError
@@ -20,11 +21,13 @@ from kscheduler.devices.selection import Selectors
 from kscheduler.devices.slices import PoolID
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.row_outcomes import RowOutcomes, Shape
 
 MAX_QUERIES = 32  # of which columns are kept; with the answers of selectors, 10,000 nodes take some 3 MB a query
 # Evaluations of selectors for the columns of one query at a time, in all or for each node; the search is asked about
 # the other nodes until then. So many take about as long as to search all nodes for one pod.
 MAX_EVALUATIONS, EVALUATIONS_PER_NODE = 10_000, 8
+MAX_SHAPES = 32  # of claims, of which outcomes are kept; for 10,000 nodes they take up to 1 MB a shape
 _MAX_NUMBERS = 64  # of devices, for which a query keeps bytes
 
 NONE_CERTAIN, ANY_NUMBER = -1, (1 << 31) - 1  # the counts of a row (node) that the search has to be asked about
@@ -165,6 +168,13 @@ class FreeDevices:
         self._numbers: list[int] = []  # free ones
         self._of_rows: list[tuple[_SeenPool, ...] | None] = []  # row -> pools with devices; None: ask the search
         self._seen_nodes = self._seen_slices = self._seen_use = -1  # changes that are in the columns
+        self._outcomes: dict[Shape, RowOutcomes] = {}  # the one used last comes last
+        self._never_known: set[int] = set()  # rows that the search has to be asked about in each cycle
+        # What counters are kept under (see AvailableCounters) -> the pools with devices that consume some. Where nodes
+        # see different counters under one key, the outcome for a node depends on which was searched first.
+        self._consuming: dict[Hashable, dict[_SeenPool, None]] = {}
+        self._ambiguous: set[Hashable] = set()
+        self._by_pool_name = release.devices.counters_by_pool_name
 
     def refresh(self, queries: Iterable[DeviceQuery]) -> list[FreeCounts]:
         """Bring the columns of some queries up to date, and return them."""
@@ -174,6 +184,19 @@ class FreeDevices:
             del self._queries[next(iter(self._queries))]
         for counts in found:
             self._match_pending(counts)
+        return found
+
+    def outcomes(self, shape: Shape) -> RowOutcomes | None:
+        """Return what is known, as everything is now, of allocating claims of a shape; None if it cannot be kept."""
+        self._follow()
+        if self._ambiguous:
+            return None
+        found = self._outcomes.pop(shape, None)
+        if found is None:
+            found = RowOutcomes(len(self._of_rows), self._never_known)
+            if len(self._outcomes) >= MAX_SHAPES:
+                del self._outcomes[next(iter(self._outcomes))]
+        self._outcomes[shape] = found
         return found
 
     def _counts(self, query: DeviceQuery) -> FreeCounts:
@@ -202,8 +225,10 @@ class FreeDevices:
 
     def _follow(self) -> None:
         # 1. Which pools do nodes see?
-        for row in self._changed_rows():
+        rows = self._changed_rows()
+        for row in rows:
             self._look_at(row)
+        self._forget(rows)
         # 2. Which devices are free?
         use = self._devices.use_changes
         if use.count == self._seen_use:
@@ -212,13 +237,26 @@ class FreeDevices:
         self._seen_use = use.count
         if changed is None:
             self._count_use(self._pools.values())
-        else:
-            touched: dict[_SeenPool, None] = {}
-            for driver, pool, device in changed:
-                touched.update(dict.fromkeys(self._pools_with((driver, pool), device)))
-            self._count_use(touched)
+            self._forget(range(len(self._of_rows)))
+            return
+        touched: dict[_SeenPool, None] = {}
+        for driver, pool, device in changed:
+            touched.update(dict.fromkeys(self._pools_with((driver, pool), device)))
+        self._count_use(touched)
+        for driver, pool, _ in changed:  # other nodes' devices may have the same counters
+            touched.update(self._consuming.get(self._counters_key((driver, pool)), ()))
+        for seen in touched:
+            self._forget(seen.rows)
 
-    def _changed_rows(self) -> Iterable[int]:
+    def _forget(self, rows: Collection[int]) -> None:
+        if rows:
+            for outcomes in self._outcomes.values():
+                outcomes.forget(rows)
+
+    def _counters_key(self, pool: PoolID) -> Hashable:
+        return pool[1] if self._by_pool_name else pool
+
+    def _changed_rows(self) -> Collection[int]:
         of_nodes, of_slices = self._table.node_changes, self._devices.slices.node_changes
         if of_nodes.count == self._seen_nodes and of_slices.count == self._seen_slices:
             return ()
@@ -229,6 +267,8 @@ class FreeDevices:
             self._of_rows.extend([()] * missing)
             for counts in self._queries.values():
                 counts.grow(len(self._of_rows))
+            for outcomes in self._outcomes.values():
+                outcomes.grow(len(self._of_rows))
         if rows is None or names is None:
             return range(len(self._of_rows))
         found = (self._table.row_of(name) for name in names)
@@ -249,6 +289,7 @@ class FreeDevices:
                 if not seen.rows:
                     self._drop(seen)
         self._of_rows[row] = after
+        _keep(self._never_known, row, after is None)
         for counts in self._queries.values():
             counts.count(row, after)
 
@@ -270,6 +311,12 @@ class FreeDevices:
             seen.free, seen.certain = free_devices(pool, self._devices.allocated)
             self._by_id.setdefault(pool.id, {})[seen] = None
             self._with_device.pop(pool.id, None)
+            if pool.uses_counters:
+                key = self._counters_key(pool.id)
+                alike = self._consuming.setdefault(key, {})
+                if alike and next(iter(alike)).pool.counters is not pool.counters:
+                    self._ambiguous.add(key)
+                alike[seen] = None
             for counts in self._queries.values():
                 counts.add(seen)
         return seen
@@ -282,8 +329,19 @@ class FreeDevices:
         if not alike:
             del self._by_id[seen.pool.id]
         self._with_device.pop(seen.pool.id, None)
+        if seen.pool.uses_counters:
+            self._drop_consuming(seen)
         for counts in self._queries.values():
             counts.remove(seen)
+
+    def _drop_consuming(self, seen: _SeenPool) -> None:
+        key = self._counters_key(seen.pool.id)
+        alike = self._consuming[key]
+        del alike[seen]
+        if not alike:
+            del self._consuming[key]
+        if key in self._ambiguous and len({id(each.pool.counters) for each in alike}) <= 1:
+            self._ambiguous.remove(key)
 
     def _pools_with(self, pool_id: PoolID, device: str) -> Iterable[_SeenPool]:
         """Return the pools with this id that have, or in the case of a single one may have, a device of this name."""

@@ -98,6 +98,57 @@ def test_an_index_that_fails_hides_nobody(caplog: pytest.LogCaptureFixture) -> N
     assert "a hint index failed" in caplog.text
 
 
+INDEXED = Grouping(BY_LABEL.key, lambda: Narrowing(lambda key: ([[key]],), lambda old, new: [new]))
+
+
+def gating_queue(hint: Asked, closed: set[str], other: Asked | None = None) -> SchedulingQueue:
+    """A queue with a plugin that gates the pods named in `closed`, and whose hint has an index by label."""
+
+    def gate(pod: PodInfo) -> Status | None:
+        return unschedulable("closed").of("Gate") if pod.pod.metadata.name in closed else None
+
+    registered: dict[str, list[ClusterEvent | Registration]] = {"Gate": [Registration(NODE_ADD, hint, INDEXED)]}
+    if other is not None:
+        registered["NodeResourcesFit"] = [Registration(NODE_ADD, other, BY_LABEL)]
+    return make_queue(registered=dict(registered), pre_enqueue=gate)
+
+
+def test_an_index_leaves_out_gated_pods_that_cannot_be_helped() -> None:
+    hint, closed = Asked("red", "blue"), {"a", "b", "c"}
+    queue = gating_queue(hint, closed)
+    for name, label in zip("abc", ["red", "blue", "blue"], strict=True):
+        queue.add(make_pod(name, labels=label), 0.0)
+    closed.remove("b")
+    assert queue.move_all_to_active_or_backoff(NODE_ADD, None, "blue", 50.0) == 1
+    assert hint.pods == ["b"]  # which speaks for c, too
+    queue.check()
+    assert pop_names(queue, 50.0) == ["b"]
+
+
+def test_a_gated_pod_is_found_by_what_it_has_become() -> None:
+    hint, closed = Asked("red"), {"a"}
+    queue = gating_queue(hint, closed)
+    before = make_pod("a", labels="blue")
+    queue.add(before, 0.0)
+    queue.update(before.pod, make_pod("a", labels="red"), 0.0)
+    queue.check()
+    closed.clear()
+    assert queue.move_all_to_active_or_backoff(NODE_ADD, None, "blue", 50.0) == 0
+    assert queue.move_all_to_active_or_backoff(NODE_ADD, None, "red", 50.0) == 1
+
+
+def test_a_gated_pod_that_another_plugin_has_rejected_is_woken_by_either() -> None:
+    hint, other, closed = Asked(), Asked("red"), set[str]()
+    queue = gating_queue(hint, closed, other)
+    reject_labelled(queue, "a", "red")
+    closed.add("a")
+    queue.move_all_to_active_or_backoff(NODE_ADD, None, "red", 50.0)
+    queue.check()
+    closed.clear()
+    assert queue.move_all_to_active_or_backoff(NODE_ADD, None, "blue", 100.0) == 1  # no pod the index knows of
+    assert other.pods == ["a", "a"]
+
+
 def test_an_event_about_a_waiting_pod_itself_says_nothing_about_others() -> None:
     def is_itself(pod: Pod, old: object, new: object) -> bool:
         return isinstance(new, Pod) and new.metadata.uid == pod.metadata.uid
@@ -236,6 +287,23 @@ def test_hints_are_given_up_when_events_come_too_fast(
     assert queue.counts().active == 4
     assert other.pool is Pool.UNSCHEDULABLE
     assert "events come faster than queueing hints can be asked" in caplog.text
+
+
+def test_events_that_help_nobody_do_not_queue_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(waking, "MAX_WAKES", 5)
+    hint = Asked("red")
+    queue = make_queue(registered={"NodeResourcesFit": [Registration(NODE_ADD, hint, INDEXED)]}, piece_steps=1)
+    reject_labelled(queue, "abc", "red")
+    for label in ["red", *["blue"] * 10, "red"]:
+        queue.move_all_to_active_or_backoff(NODE_ADD, None, label, 50.0)
+        queue.check()
+    while queue.next_deadline(50.0) == 50.0:
+        queue.flush(50.0)
+    assert queue.counts().active == 3
+    assert hint.pods == ["a"]
+    assert not caplog.text
 
 
 def test_an_event_for_lower_priorities_leaves_higher_ones_alone() -> None:

@@ -1,6 +1,6 @@
 """The parts of scenarios of devices: classes, slices and claims in few words, and what happens to claims.
 
-A driver is nobody's program here: scenarios publish its ResourceSlices, and report how devices are prepared. The
+No driver runs: scenarios publish its ResourceSlices, and report how devices are prepared. The
 controller that makes claims from templates and releases them runs beside the schedulers.
 """
 

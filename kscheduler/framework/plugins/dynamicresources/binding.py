@@ -34,7 +34,8 @@ log = logging.getLogger(__name__)
 TRIES = 5
 PAUSE_S = 0.01
 POLL_S = 5.0  # between looks at binding conditions
-CACHE_POLL_S, CACHE_TIMEOUT_S = 1.0, 120.0  # for the watch to bring a claim that was created
+# For the watch to bring a claim that was created: the first pause, which doubles each time, the longest, and all.
+CACHE_FIRST_S, CACHE_POLL_S, CACHE_TIMEOUT_S = 0.01, 1.0, 120.0
 RELEASE_TIMEOUT_S = 30.0  # for the end of what a failed binding of the same pod has begun to take back
 
 
@@ -141,10 +142,13 @@ class ClaimBinding:
 
     async def _until_known(self, claim: ResourceClaim) -> None:
         """Wait for the watch to bring a claim that was created."""
-        for _ in range(int(CACHE_TIMEOUT_S // CACHE_POLL_S)):
+        waited_s, pause_s = 0.0, CACHE_FIRST_S
+        while waited_s < CACHE_TIMEOUT_S:
             if self._devices.claim(claim.metadata.namespace, claim.metadata.name) is not None:
                 return
-            await self._handle.sleep(CACHE_POLL_S)
+            await self._handle.sleep(pause_s)
+            waited_s += pause_s
+            pause_s = min(2 * pause_s, CACHE_POLL_S)
 
     async def _create(self, cycle: PodClaims, pod: Pod, node_name: str) -> ResourceClaim:
         """Create the claim for the pod's extended resources, with its requests on this node."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -50,19 +50,25 @@ class Judgement:
     alternatives: dict[int, int]  # row that passes -> which alternative is chosen there, if there are any
 
 
-def needs_of(claims: Iterable[ResourceClaim], allocator: Allocator) -> Needs | None:
+def needs_of(claims: Sequence[ResourceClaim], allocator: Allocator) -> Needs | None:
     """Return what unallocated claims need, or None if the search is needed on every node.
 
     That is so for all devices, for admin access, for amounts of capacity, and for what will be an error.
     """
+    try:
+        return needs_of_requests(claims, [allocator.variants_of(claim) for claim in claims])
+    except AllocationError:
+        return None
+
+
+def needs_of_requests(
+    claims: Sequence[ResourceClaim], requests_of_claims: Sequence[Sequence[Sequence[Variant]]]
+) -> Needs | None:
+    """Do the same as `needs_of`, for claims whose requests are prepared: for each claim its requests with variants."""
     numbers: Counter[DeviceQuery] = Counter()
     choices: list[list[Need]] = []
     has_constraints = False
-    for claim in claims:
-        try:
-            requests = allocator.variants_of(claim)
-        except AllocationError:
-            return None
+    for claim, requests in zip(claims, requests_of_claims, strict=True):
         if not _are_numbers(requests):
             return None
         for variants in requests:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from kscheduler._fast import Scores, Verdicts, clear_raw, normalize
+from kscheduler._fast import FEASIBLE, Scores, Verdicts, clear_raw, normalize, reject_marked, set_raws
 from kscheduler.api.devices import FINALIZER, AllocationResult, ResourceClaim
 from kscheduler.api.labels import NodeTerm, compile_node_selector_term
 from kscheduler.api.objects import ContainerExtendedResourceRequest, NodeSelector, Pod
@@ -31,7 +31,7 @@ from kscheduler.framework.plugins.dynamicresources import conditions, extended_r
 from kscheduler.framework.plugins.dynamicresources.binding import ClaimBinding, NotWritten, Timeouts
 from kscheduler.framework.plugins.dynamicresources.claims import NotReady, check_requests, find_claims
 from kscheduler.framework.plugins.dynamicresources.conditions import ConditionsFailed, ConditionsTimedOut
-from kscheduler.framework.plugins.dynamicresources.counting import needs_of, reject_short
+from kscheduler.framework.plugins.dynamicresources.counting import Judgement, needs_of, needs_of_requests, reject_short
 from kscheduler.framework.plugins.dynamicresources.scoring import MAX_ALTERNATIVES, score_of
 from kscheduler.framework.plugins.dynamicresources.state import NodeAllocation, PodClaims
 from kscheduler.framework.status import SKIP, Status, error_status, unresolvable, unschedulable
@@ -40,6 +40,8 @@ from kscheduler.snapshot.free_devices import FreeDevices
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.snapshot.resource_owners import ResourceOwners
+from kscheduler.snapshot.row_outcomes import RowOutcomes, shape_of
 
 NAME = "DynamicResources"
 _CLAIMS = "DynamicResources/claims"
@@ -51,6 +53,8 @@ NOT_AVAILABLE = unresolvable("resourceclaim not available on the node")
 CANNOT_FIT = unresolvable("cannot fit resource")
 NO_STATE = error_status("not found")
 STALE = unresolvable("cannot schedule extended resource claim")
+
+_MAX_SCORE = 1 << 20  # more than claims with prioritised lists for all of their devices can have
 
 
 class DynamicResources:
@@ -76,6 +80,7 @@ class DynamicResources:
         self._hints = hints.ClaimHints(handle.devices)
         self._selectors = selectors or selectors_for(handle.release)
         self._free = FreeDevices(handle.table, handle.devices, handle.release, self._selectors)
+        self._owners = ResourceOwners(handle.table)
         self._filter_s = timeouts.filter_s if handle.release.has("DRASchedulerFilterTimeout") else 0.0
 
     # --- queue ---
@@ -202,7 +207,10 @@ class DynamicResources:
         cycle = state.read(_CLAIMS, PodClaims)
         cycle.rejections = [CANNOT_ALLOCATE]
         for row in self._rows_to_search(cycle, pod, table, verdicts, code):
-            status = self.filter(state, pod, table.at(row))
+            node = table.at(row)
+            status = self.filter(state, pod, node)
+            if cycle.outcomes is not None:
+                _note(cycle, cycle.outcomes, row, node.name, status)
             if status is None:
                 continue
             if not status.is_rejected:
@@ -219,7 +227,7 @@ class DynamicResources:
     ) -> list[int]:
         """Reject the rows (nodes) with too few free devices. Returns the feasible ones that `filter` has to judge."""
         if cycle.allocator is None:
-            return verdicts.feasible_rows()
+            return self._keep_available(cycle, table, verdicts, code)
         unallocated = [claim for _, claim in cycle.unallocated()]
         if len(unallocated) < len(cycle.claims):
             needs = None if cycle.has_special else needs_of(unallocated, cycle.allocator)
@@ -230,6 +238,10 @@ class DynamicResources:
             return self._count(cycle, cycle.allocator, unallocated, verdicts, code)
         if unallocated[-1].spec.devices.requests is not None:
             return verdicts.feasible_rows()
+        if not self._owners.rows(cycle.extended):
+            found = self._special_beside(cycle, pod.pod, {})
+            if not isinstance(found, Status) and found[0] is not None:
+                return self._count(cycle, cycle.allocator, [*cycle.of_user, found[0]], verdicts, code)
         # The special claim has other requests on nodes that have some of the extended resources themselves.
         to_search: list[int] = []
         rows_of: dict[int, tuple[ResourceClaim, list[int]]] = {}  # id of a special claim -> the claim, its nodes
@@ -248,6 +260,38 @@ class DynamicResources:
         cycle.is_counted = True
         return sorted(to_search)
 
+    def _keep_available(self, cycle: PodClaims, table: NodeTable, verdicts: Verdicts, code: int) -> list[int]:
+        """Reject the rows (nodes) where a pod's allocated claims cannot be used, if these name their nodes.
+
+        Returns the feasible rows that `filter` has to judge: all or none.
+        """
+        if cycle.has_special or (self._binding.awaits_conditions and conditions.has_conditions(cycle.claims)):
+            return verdicts.feasible_rows()
+        usable: list[set[int]] = []  # for each claim
+        for terms in cycle.nodes:
+            names = set[str]()
+            for term in terms or ():
+                if term.node_names is None:
+                    return verdicts.feasible_rows()
+                names.update(term.node_names)
+            if terms is None:
+                usable.append(set(verdicts.feasible_rows()))
+                continue
+            nodes = [node for name in names if (node := table.get(name)) is not None]
+            usable.append(
+                {
+                    node.row
+                    for node in nodes
+                    if verdicts.code(node.row) == FEASIBLE
+                    and any(term.matches(node.labels, node.name) for term in terms)
+                }
+            )
+        feasible = verdicts.feasible_count()
+        cycle.unavailable.update(position for position, rows in enumerate(usable) if len(rows) < feasible)
+        cycle.rejections.append(NOT_AVAILABLE)
+        verdicts.keep_only(sorted(set.intersection(*usable)), code, cycle.rejections.index(NOT_AVAILABLE))
+        return []
+
     def _count(
         self,
         cycle: PodClaims,
@@ -261,12 +305,27 @@ class DynamicResources:
 
         `claims`: all claims of the pod, which have no allocations.
         """
-        needs = needs_of(claims, allocator)
+        try:
+            requests = [allocator.variants_of(claim) for claim in claims]
+        except AllocationError:
+            return verdicts.feasible_rows() if rows is None else rows
+        outcomes = None if rows is not None else self._free.outcomes(shape_of(claims, requests))
+        if outcomes is not None:
+            # 1. Most rows are as they were when they were judged for a pod with such claims.
+            cycle.outcomes, cycle.is_counted = outcomes, True
+            reject_marked(verdicts, outcomes.rejected, code, 1)
+            rows = [row for row in sorted(outcomes.unknown) if verdicts.code(row) == FEASIBLE]
+            if not rows:
+                return rows
+        # 2. Numbers say what comes of most of the others.
+        needs = needs_of_requests(claims, requests)
         if needs is None:
             return verdicts.feasible_rows() if rows is None else rows
         judgement = reject_short(needs, self._free, verdicts, code, rows)
         cycle.is_counted = True
         cycle.alternatives.update(judgement.alternatives)
+        if outcomes is not None and rows is not None:
+            _note_judged(outcomes, rows, judgement, verdicts)
         return judgement.rows
 
     def _is_unavailable(self, cycle: PodClaims, position: int, node: NodeInfo) -> bool:
@@ -315,10 +374,14 @@ class DynamicResources:
 
         None for the claim if device plugins provide all extended resources here. A status if the node cannot be used.
         """
-        special = cycle.claims[-1]
-        if special.spec.devices.requests is not None:  # of an earlier attempt: it is deleted at PostFilter
+        if cycle.claims[-1].spec.devices.requests is not None:  # of an earlier attempt: it is deleted at PostFilter
             return STALE
-        own = node.allocatable.resources.scalars
+        return self._special_beside(cycle, pod, node.allocatable.resources.scalars)
+
+    def _special_beside(
+        self, cycle: PodClaims, pod: Pod, own: Mapping[str, int]
+    ) -> tuple[ResourceClaim | None, list[ContainerExtendedResourceRequest]] | Status:
+        """Do the same for a node that has these extended resources itself."""
         missing: list[str] = []
         for name in cycle.extended:
             if not own.get(name) and self._devices.class_of_resource(name) is not None:
@@ -330,6 +393,7 @@ class DynamicResources:
         key = tuple(missing)
         known = cycle.variants.get(key)
         if known is None:
+            special = cycle.claims[-1]
             requests, mappings = extended_resources.requests_for(pod, missing, self._devices)
             devices = replace(special.spec.devices, requests=requests or None)
             known = replace(special, spec=replace(special.spec, devices=devices)), mappings
@@ -373,6 +437,8 @@ class DynamicResources:
         cycle = state.get(_CLAIMS, PodClaims)
         found = None if cycle is None else cycle.by_node.get(node.name)
         if cycle is None or found is None:
+            if cycle is not None and cycle.outcomes is not None:
+                return cycle.outcomes.scores[node.row], None
             place = None if cycle is None else cycle.alternatives.get(node.row)
             return 0 if place is None else MAX_ALTERNATIVES - place, None
         try:
@@ -387,8 +453,11 @@ class DynamicResources:
     def score_table(
         self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, scores: Scores
     ) -> None:
-        clear_raw(verdicts, scores)
         cycle = state.get(_CLAIMS, PodClaims)
+        if cycle is not None and cycle.outcomes is not None:
+            set_raws(verdicts, scores, memoryview(cycle.outcomes.scores).cast("B"), 0, _MAX_SCORE)
+            return
+        clear_raw(verdicts, scores)
         if cycle is None or not (cycle.by_node or cycle.alternatives):
             return
         for row in verdicts.feasible_rows():
@@ -507,6 +576,25 @@ class DynamicResources:
                 return False
         draft.says_score()
         return True
+
+
+def _note(cycle: PodClaims, outcomes: RowOutcomes, row: int, name: str, status: Status | None) -> None:
+    """Note what the search has found for a row (node), if that holds until something changes there."""
+    if status is None:
+        found = cycle.by_node.get(name)
+        outcomes.accept(row, 0 if found is None else score_of(cycle.claims, found.results))
+    elif status is CANNOT_ALLOCATE:
+        outcomes.reject(row)
+
+
+def _note_judged(outcomes: RowOutcomes, rows: Sequence[int], judgement: Judgement, verdicts: Verdicts) -> None:
+    """Note what numbers of free devices say of rows (nodes)."""
+    to_search, alternatives = set(judgement.rows), judgement.alternatives
+    for row in rows:
+        if verdicts.code(row) != FEASIBLE:
+            outcomes.reject(row)
+        elif row not in to_search:
+            outcomes.accept(row, MAX_ALTERNATIVES - alternatives[row] if row in alternatives else 0)
 
 
 def _never() -> bool:

@@ -19,6 +19,7 @@ from kscheduler.errors import DecodeError
 from kscheduler.framework.interface import Handle
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.snapshot.resource_owners import ResourceOwners
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ class Backing:
     def __init__(self, handle: Handle, selectors: Selectors | None = None) -> None:
         self._devices = handle.devices
         self._resources = handle.table.resources
+        self._owners = ResourceOwners(handle.table)
         self._selectors = selectors or selectors_for(handle.release)
 
     def columns(self, pod: PodInfo) -> list[int]:
@@ -40,6 +42,10 @@ class Backing:
         if not scalars or backed.isdisjoint(scalars):
             return []
         return [self._resources.column(name) for name in scalars if name in backed]
+
+    def owners(self, columns: Iterable[int]) -> Set[int]:
+        """Return the rows (nodes) that have one of the resources in these columns themselves, or 0 of it."""
+        return self._owners.rows(self._resources.names[column] for column in columns)
 
     def stocks(self, pod: PodInfo, scored: Iterable[int]) -> Stocks | None:
         """Return what nodes have of the backed resources that the pod requests, as far as their columns are scored.

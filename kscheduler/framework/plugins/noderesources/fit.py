@@ -116,12 +116,19 @@ class Fit:
         return detail
 
     def filter_table(self, state: CycleState, pod: PodInfo, table: NodeTable, verdicts: Verdicts, code: int) -> None:
-        if not self._backing.columns(pod):
-            filter_fit(table.columns, verdicts, state.read(_REQUEST, PodRequest), code)
+        request, backed = state.read(_REQUEST, PodRequest), self._backing.columns(pod)
+        if not backed:
+            filter_fit(table.columns, verdicts, request, code)
             return
-        for row in range(table.columns.rows):
+        # Where nodes have none of the backed resources, only the others count. Reasons name resources by their place.
+        others = [entry for entry in request.entries if entry[0] not in backed]
+        is_in_place = tuple(others) == request.entries[: len(others)]
+        for row in self._backing.owners(backed) if is_in_place else range(table.columns.rows):
             if verdicts.code(row) == FEASIBLE and (detail := self._detail(state, pod, table.at(row))):
                 verdicts.reject(row, code, detail)
+        if is_in_place:
+            without = PodRequest(others, request.non_zero_cpu, request.non_zero_memory)
+            filter_fit(table.columns, verdicts, without, code)
 
     def demands(self, state: CycleState, pod: PodInfo) -> Demands | None:
         return None if self._backing.columns(pod) else Demands(request=state.read(_REQUEST, PodRequest))

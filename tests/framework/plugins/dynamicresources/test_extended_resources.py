@@ -159,7 +159,7 @@ def test_binding_waits_for_the_watch_to_bring_the_claim() -> None:
 
     made.on_sleep = show
     assert made.pre_bind(state, POD) == ""
-    assert made.slept == [1.0, 1.0, 1.0]
+    assert made.slept == [0.01, 0.02, 0.04]
     assert not made.devices.in_flight
 
 

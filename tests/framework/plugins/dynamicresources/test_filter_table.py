@@ -12,7 +12,12 @@ from msgspec.structs import replace
 
 from kscheduler._fast import FEASIBLE, Scores, Verdicts
 from kscheduler.api.devices import AllocationResult, DeviceClaim, DeviceConstraint, ResourceClaim, ResourceClaimSpec
-from kscheduler.api.objects import ContainerExtendedResourceRequest
+from kscheduler.api.objects import (
+    ContainerExtendedResourceRequest,
+    NodeSelector,
+    NodeSelectorTerm,
+    SelectorRequirement,
+)
 from kscheduler.config.releases import Release
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.faults import CycleFault, running
@@ -199,6 +204,22 @@ def test_constraints_alternatives_and_all_are_left_to_the_search_where_enough_de
     assert bench.rows(pod_with("e")) == ["n0", "n2"]
 
 
+def test_claims_of_one_shape_are_searched_once_until_something_changes() -> None:
+    bench = Searched(NEW, nodes=3, gpus=2)
+    for name in "cde":
+        bench.add(claim(name, request_all()))
+    bench.add(claim("other", request_all("other")))
+    assert bench.rows(pod_with("c")) == ["n0", "n1", "n2"]
+    assert bench.rows(pod_with("d")) == []
+    bench.add(claim("taken", allocation=allocation("n1/g0")))
+    assert bench.rows(pod_with("d")) == []  # n1 was searched, and is rejected
+    bench.devices.remove_claim("default", "taken")
+    assert bench.rows(pod_with("e")) == ["n1"]
+    bench.publish("n2", 1, generation=2)
+    assert bench.rows(pod_with("e")) == ["n2"]
+    assert bench.rows(pod_with("other")) == ["n0", "n1", "n2"]
+
+
 def test_a_selector_is_evaluated_on_so_many_devices_at_a_time_and_the_search_asked_until_then() -> None:
     bench = Searched(NEW, nodes=4, gpus=0)
     for index in range(4):
@@ -229,6 +250,48 @@ def test_reserve_allocates_what_the_search_would_have_chosen_at_filter() -> None
     assert allocated is not None
     chosen, _, _ = allocated
     assert [each.device for each in chosen[0].devices.results or ()] == ["g1", "g2"]
+
+
+def on_node(*names: str) -> NodeSelector:
+    only = [SelectorRequirement("metadata.name", "In", [name]) for name in names]
+    return NodeSelector([NodeSelectorTerm(match_fields=[each]) for each in only])
+
+
+@pytest.mark.parametrize(
+    "selectors",
+    [
+        [on_node("n1")],
+        [on_node("n1", "n2")],
+        [on_node("n1", "gone"), on_node("n2", "n1")],
+        [on_node("n1"), on_node("n2")],
+        [None],
+        [None, on_node("n0")],
+        [NodeSelector([NodeSelectorTerm([SelectorRequirement("zone", "In", ["z1"])])]), on_node("n1")],
+    ],
+)
+def test_both_forms_agree_where_allocated_claims_can_be_used(selectors: list[NodeSelector | None]) -> None:
+    bench = Bench(NEW, nodes=3)
+    names = [f"c{index}" for index in range(len(selectors))]
+    for name, selector in zip(names, selectors, strict=True):
+        bench.add(claim(name, allocation=replace(allocation(), node_selector=selector)))
+    pod = pod_with(*names)
+    assert by_table(bench.plugin, bench.cache.table, pod) == by_node(bench.plugin, bench.cache.table, pod)
+    assert unavailable(bench, pod, in_table=True) == unavailable(bench, pod, in_table=False)
+
+
+def unavailable(bench: Bench, pod: PodInfo, *, in_table: bool) -> set[int]:
+    """The positions of the claims that PostFilter may deallocate."""
+    begun = begin(bench.plugin, pod)
+    assert isinstance(begun, tuple)
+    state, cycle = begun
+    if in_table:
+        verdicts = Verdicts()
+        verdicts.reset(bench.cache.table.columns)
+        bench.plugin.filter_table(state, pod, bench.cache.table, verdicts, CODE)
+    else:
+        for node in bench.cache.table:
+            bench.plugin.filter(state, pod, node)
+    return cycle.unavailable
 
 
 def test_a_node_that_is_gone_at_reserve_is_an_error() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from kscheduler._fast import FEASIBLE, Verdicts
 from kscheduler.api.devices import (
     AllocationResult,
     ClaimMeta,
@@ -22,6 +23,7 @@ from kscheduler.api.devices import (
 from kscheduler.api.objects import NodeSelector, NodeSelectorTerm, SelectorRequirement
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
 from kscheduler.framework.class_draft import ClassDraft, Source
+from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugins.noderesources.backed import Backing
 from kscheduler.framework.plugins.noderesources.balanced_allocation import BalancedAllocation
 from kscheduler.framework.plugins.noderesources.fit import Fit
@@ -176,3 +178,29 @@ def test_a_class_that_is_gone_backs_nothing() -> None:
     assert backed.stocks(PodInfo(pod().obj()), []) is None
     made.handle.devices.remove_class("gpu-class")
     assert backed.columns(PodInfo(pod().obj())) == []
+
+
+@pytest.mark.parametrize("is_last", [True, False], ids=["after the others", "before them"])
+@pytest.mark.parametrize("cpu", ["1", "3", "9"])
+def test_the_table_form_of_filter_judges_as_that_of_one_node(is_last: bool, cpu: str) -> None:
+    made, other = Bench.of(lambda handle: Fit(handle)), "example.com/nic"
+    for name in (other, GPU) if is_last else (GPU, other):
+        made.handle.table.resources.column(name)
+    made.handle.devices.set_class(of_class())
+    made.nodes("plain", "busy")
+    made.nodes("own", **{GPU: "4", other: "1"})
+    made.nodes("few", **{GPU: "1", other: "1"})
+    made.nodes("none", **{GPU: "0", other: "1"})
+    made.nodes("other", **{other: "1"})
+    for name in ("few", "busy"):
+        made.place(make_pod(f"on-{name}").req(cpu="2", **{GPU: "1"}), name)
+    table, plugin = made.handle.table, Fit(made.handle)
+    for amounts in ({GPU: "1"}, {GPU: "2"}, {GPU: "1", other: "1"}, {GPU: "5", other: "2"}):
+        info, state, verdicts = PodInfo(make_pod("p").req(cpu=cpu, **amounts).obj()), CycleState(), Verdicts()
+        plugin.pre_filter(state, info)
+        verdicts.reset(table.columns)
+        plugin.filter_table(state, info, table, verdicts, 1)
+        for node in table:
+            is_feasible = verdicts.code(node.row) == FEASIBLE
+            found = None if is_feasible else plugin.explain(state, info, verdicts.detail(node.row))
+            assert found == plugin.filter(state, info, node), (node.name, amounts)
