@@ -13,8 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tests.parity.case import SEQUENCE, Case
+from tests.parity.devices.compare import comparable_text, of_allocations, without_empty
 from tests.parity.oracle import Answer, Decision, PluginScores, Status
 from tests.parity.ours import FORMS, World
+
+OF_DEVICES = '"DynamicResources"'  # in the text of a fault
 
 CompareForm = Callable[[Case, Answer, str], Iterable[tuple[int, str]]]  # the string names a form
 
@@ -54,8 +57,8 @@ def _of_decisions(
 ) -> Iterator[str]:
     yield from _status("PreEnqueue", theirs.pre_enqueue, ours.pre_enqueue)
     if _is_fault(theirs) or _is_fault(ours):
-        if _is_fault(theirs) != _is_fault(ours) and not (has_nominated and _is_fault(ours)):
-            yield f"failure: expected {theirs.failure or theirs.search_fault!r}, got {ours.failure!r}"
+        if not (has_nominated and _is_fault(ours)):
+            yield from _of_faults(theirs, ours)
         return
     if theirs.failure != ours.failure:
         yield f"failure: expected {theirs.failure!r}, got {ours.failure!r}"
@@ -73,6 +76,17 @@ def _of_decisions(
     else:
         yield from _of_scores(theirs, ours)
         yield from _of_hosts(theirs, ours)
+        if not is_sampled:
+            yield from _of_allocations(theirs, ours)
+
+
+def _of_faults(theirs: Decision, ours: Decision) -> Iterator[str]:
+    expected = theirs.failure or theirs.search_fault
+    if _is_fault(theirs) != _is_fault(ours):
+        yield f"failure: expected {expected!r}, got {ours.failure!r}"
+    elif OF_DEVICES in expected or OF_DEVICES in ours.failure:
+        if comparable_text(expected) != comparable_text(ours.failure):
+            yield f"fault of devices: expected {expected!r}, got {ours.failure!r}"
 
 
 def _is_fault(decision: Decision) -> bool:
@@ -118,6 +132,21 @@ def _of_scores(theirs: Decision, ours: Decision) -> Iterator[str]:
 def _told_apart(scores: Mapping[str, PluginScores]) -> dict[str, PluginScores]:
     """Without plugins that give no node a score: some of kube-scheduler's give 0 where ours are left out."""
     return {plugin: each for plugin, each in scores.items() if any(each.raw) or any(each.normalized)}
+
+
+def _of_allocations(theirs: Decision, ours: Decision) -> Iterator[str]:
+    """Of what would be allocated on each node that fits."""
+    for node in ours.found:
+        expected, got = theirs.allocations.get(node), ours.allocations.get(node)
+        if expected is None or got is None or len(expected.results or ()) != len(got.results or ()):
+            if expected != got:
+                yield f"allocations: on {node}: expected {expected}, got {got}"
+            continue
+        for claim, (their, our) in enumerate(zip(expected.results or (), got.results or (), strict=True)):
+            yield from (f"{text} (on {node})" for text in of_allocations(claim, their, our))
+        for what in ("requests", "mappings"):
+            if without_empty(getattr(expected, what)) != without_empty(getattr(got, what)):
+                yield f"{what}: on {node}: expected {getattr(expected, what)}, got {getattr(got, what)}"
 
 
 def _of_hosts(theirs: Decision, ours: Decision) -> Iterator[str]:
