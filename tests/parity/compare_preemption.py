@@ -1,7 +1,7 @@
 """Two programs' preemptions for one pod, side by side: every difference in words, or none.
 
 Compared are the texts, the nodes that are tried with what was found there, the candidates, whom the choice may take,
-the pods that are ended in their order, and the nominations that are taken back. What is random there is not compared:
+the pods that are ended in their order, the nominations and the claims that are taken back. What is random there is not compared:
 where the search begins, which candidate is taken among equals, and the order of one node's reasons.
 """
 
@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS
 from tests.parity.case import Case
-from tests.parity.compare import in_every_form
+from tests.parity.compare import OF_DEVICES, in_every_form
+from tests.parity.devices.compare import comparable_text
 from tests.parity.oracle import Answer, Preempted, Tried
 from tests.parity.ours_preemption import PreemptionWorld, forms
 
@@ -27,8 +28,11 @@ def differences(case: Case, answer: Answer, form: str) -> Iterator[tuple[int, st
     world = PreemptionWorld(case, form)
     has_nominated = bool(case.cluster.get("nominated"))
     for position, (pod, theirs) in enumerate(zip(case.pending, answer.preempted or (), strict=True)):
-        for difference in _of_preemptions(theirs, world.preempt(pod, theirs), has_nominated=has_nominated):
+        ours = world.preempt(pod, theirs)
+        for difference in _of_preemptions(theirs, ours, has_nominated=has_nominated):
             yield position, f"by {form}: {difference}"
+        has_choice = len(pod["spec"].get("resourceClaims", ())) > 1
+        yield from ((position, f"by {form}: {text}") for text in _of_claims(theirs, ours, has_choice=has_choice))
     world.check()
 
 
@@ -39,6 +43,8 @@ def _of_preemptions(theirs: Preempted, ours: Preempted, *, has_nominated: bool) 
         # On a node with nominated pods we may meet a fault that kube-scheduler does not: it filters with them first.
         if not ours.fault or not (theirs.fault or has_nominated):
             yield f"fault: expected {theirs.fault!r}, got {ours.fault!r}"
+        elif OF_DEVICES in theirs.fault and comparable_text(theirs.fault) != comparable_text(ours.fault):
+            yield f"fault of devices: expected {theirs.fault!r}, got {ours.fault!r}"
         return
     if bool(theirs.host) != bool(ours.host):
         yield f"fits: expected {theirs.host!r}, got {ours.host!r}"
@@ -53,6 +59,15 @@ def _of_preemptions(theirs: Preempted, ours: Preempted, *, has_nominated: bool) 
         yield from _different(what, _without_choice(theirs, what), _without_choice(ours, what))
     if theirs.chosen == ours.chosen:
         yield from _different("nomination", theirs.nomination, ours.nomination)
+
+
+def _of_claims(theirs: Preempted, ours: Preempted, *, has_choice: bool) -> Iterator[str]:
+    """Of the claims that are taken back; of several that may be deallocated either program takes any."""
+    if has_choice:
+        yield from _different("number of claims deallocated", len(theirs.deallocated), len(ours.deallocated))
+    else:
+        yield from _different("claims deallocated", theirs.deallocated, ours.deallocated)
+    yield from _different("claims deleted", theirs.deleted, ours.deleted)
 
 
 def _without_choice(found: Preempted, what: str) -> str:

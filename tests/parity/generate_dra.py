@@ -16,7 +16,7 @@ from kscheduler.framework.plugins.registry import IN_TREE
 from kscheduler.testing.controlplane.binaries import DEFAULT_RELEASE
 from tests.parity.case import EVALUATE, SEQUENCE, Case, Object
 from tests.parity.devices.generate import asked_for, results_in_use, taint_rules
-from tests.parity.devices.generate_claims import classes, make_claim
+from tests.parity.devices.generate_claims import MISSING, classes, make_claim
 from tests.parity.devices.generate_slices import publish_pool, slices
 from tests.parity.devices.words import DRIVERS, FAILED, POOLS, READY
 from tests.parity.devices.words import ZONES as DEVICE_ZONES
@@ -180,12 +180,12 @@ class _Claims:
         names = [*BACKABLE, *(EXTENDED_RESOURCE_PREFIX + each for each in some(rng, self._class_names, 2))]
         for container in some(rng, [*spec["containers"], *spec.get("initContainers", ())], 3):
             resources = container.setdefault("resources", {})
-            amounts = {name: str(rng.choice((1, 1, 2, 3))) for name in some(rng, names, 2 if often(rng, 0.3) else 1)}
+            amounts = {name: str(rng.choice((1, 1, 1, 2))) for name in some(rng, names, 2 if often(rng, 0.3) else 1)}
             for where in ("requests", "limits"):
                 resources.setdefault(where, {}).update(amounts)
         if often(rng, 0.06):
             name = f"{metadata['name']}-extended-resources-left"
-            claim = self._put(name, pod, spec=make_claim(rng, name, self._class_names)["spec"]["devices"])
+            claim = self._put(name, pod, spec=self._devices_wanted(name))
             claim["metadata"]["annotations"] = {EXTENDED_RESOURCE_CLAIM: "true"}
             claim["metadata"]["ownerReferences"] = [_controller(metadata)]
 
@@ -194,7 +194,7 @@ class _Claims:
     def _put(self, name: str, pod: Object, spec: Object | None = None) -> Object:
         """A claim in the pod's namespace: mostly without an allocation."""
         rng, namespace = self._rng, pod["metadata"]["namespace"]
-        claim = self._named(name, namespace, spec or make_claim(rng, name, self._class_names)["spec"]["devices"])
+        claim = self._named(name, namespace, spec or self._devices_wanted(name))
         self._claims[namespace, name] = claim
         if often(rng, 0.03):
             _make_odd(rng, claim["spec"]["devices"])
@@ -204,11 +204,36 @@ class _Claims:
             self._allocate(claim, pod)
         return claim
 
+    def _devices_wanted(self, claim: str) -> Object:
+        """A claim's requests with all that they can have, though few enough for a short search; or plain ones."""
+        rng = self._rng
+        if often(rng, 0.4):
+            return self._plainly_wanted()
+        devices: Object = make_claim(rng, claim, self._class_names)["spec"]["devices"]
+        asked = [each for request in devices["requests"] for each in _asked_in(request) if "count" in each]
+        if sum(each["count"] for each in asked) > 3:
+            for each in asked:
+                if each["count"] <= 3 and len(asked) > 1:
+                    each["count"] = 1
+                each["count"] = min(each["count"], MOST_DEVICES)
+        return devices
+
+    def _plainly_wanted(self) -> Object:
+        """One request, which many nodes can satisfy."""
+        rng = self._rng
+
+        def asked(count: int) -> Object:
+            made: Object = {"deviceClassName": pick(rng, self._class_names), "allocationMode": "ExactCount"}
+            return made | {"count": count, "tolerations": [{"operator": "Exists"}]}
+
+        if often(rng, 0.5):
+            return {"requests": [{"name": "r0", "exactly": asked(pick(rng, (1, 1, 1, 2)))}]}
+        counts = sorted((pick(rng, (1, 1, 2, 3)) for _ in range(rng.randint(2, 3))), reverse=True)
+        return {
+            "requests": [{"name": "r0", "firstAvailable": [{"name": f"a{i}", **asked(c)} for i, c in enumerate(counts)]}]
+        }
+
     def _named(self, name: str, namespace: str, devices: Object) -> Object:
-        for request in devices["requests"]:
-            for asked in (request.get("exactly"), *request.get("firstAvailable", ())):
-                if asked is not None and asked.get("count", 0) > MOST_DEVICES:
-                    asked["count"] = MOST_DEVICES
         metadata = {"name": name, "namespace": namespace, "uid": f"uid-{namespace}-{name}", "resourceVersion": "100"}
         return {"metadata": metadata, "spec": {"devices": devices}}
 
@@ -270,6 +295,11 @@ class _Claims:
             claim["status"]["devices"] = reports
 
 
+def _asked_in(request: Object) -> list[Object]:
+    """What a request asks for, or its alternatives."""
+    return [request["exactly"]] if "exactly" in request else request["firstAvailable"]
+
+
 def _status(results: list[Object], nodes: Object) -> Object:
     return {"allocation": {"devices": {"results": results}, **nodes}}
 
@@ -279,17 +309,17 @@ def _controller(metadata: Object) -> Object:
 
 
 def _make_odd(rng: random.Random, devices: Object) -> None:
-    """No requests; or one without a class, or of a kind that a later release may have."""
+    """No requests; or one for a class that is not there, without a class, or of a kind that a later release may have."""
     if not devices["requests"]:
         return
     request = devices["requests"][-1]
-    kind = rng.randrange(3)
+    kind = rng.randrange(4)
     if kind == 0:
         devices["requests"] = []
         devices.pop("constraints", None)
         devices.pop("config", None)
-    elif kind == 1:
-        (request.get("exactly") or request["firstAvailable"][-1])["deviceClassName"] = ""
+    elif kind < 3:
+        _asked_in(request)[-1]["deviceClassName"] = "" if kind == 1 else MISSING
     else:
         request.pop("exactly", None)
         request.pop("firstAvailable", None)

@@ -21,7 +21,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 from tests.parity.oracle import Allocated
 
 TIMED_OUT = "timed out trying to allocate devices"  # in what we say of a node whose search has taken too many steps
-_TICK_S = 0.005  # such that the plugin's 10 seconds for a node are 2,000 steps of a search
+_TICK_S = 0.0001  # such that the plugin's 10 seconds for a node are 100,000 looks at the clock
 _NOW = datetime.fromisoformat("2026-06-01T00:00:00Z")  # far from all times in generated claims
 
 
