@@ -21,6 +21,7 @@ from tests.parity.devices.coverage import features_of_claims, features_of_result
 from tests.parity.generate_dra import generate_dra
 from tests.parity.generate_dra_preemption import generate_dra_preemption
 from tests.parity.oracle import Answer, Decision, Oracle, Preempted
+from tests.parity.ours_devices import TIMED_OUT
 from tests.parity.shrink import kind_of
 from tests.support.releases import SHARE_OF_OTHERS, releases_to_test
 
@@ -106,6 +107,7 @@ class DraCoverage:
         self.cases = 0
         self.decisions = 0
         self.preemptions = 0
+        self.left_out = 0  # decisions that are not compared, since the search for devices takes too long
         self.verdicts: Counter[tuple[str, str]] = Counter()  # (kind of the pod, verdict) -> pods
         self.preemption_verdicts: Counter[tuple[str, str]] = Counter()
         self.features: Counter[str] = Counter()  # of pods that were placed
@@ -117,6 +119,7 @@ class DraCoverage:
         for position, (pod, decision) in enumerate(zip(case.pending, answer.pods or (), strict=False)):
             self.decisions += 1
             self.verdicts[cluster.kind_of(pod), _verdict(decision)] += 1
+            self.left_out += TIMED_OUT in decision.failure
             self._hear(decision)
             if decision.host:
                 self.features.update(set(cluster.features(pod, decision)))
@@ -147,13 +150,16 @@ class DraCoverage:
     def missing(self) -> list[str]:
         """What a run that is long enough should have covered, and this one has not."""
         gaps = [f"placed with {name}: {self.features[name]}" for name in FEATURES if self.features[name] < LITTLE]
+        heard = [point for point in TEXTS if self.preemptions or point != "PostFilter"]
         gaps += [
             f"{point} says {text!r}: {self.texts[point, text]}"
-            for point, texts in TEXTS.items()
-            for text in texts
-            if self.texts[point, text] < LITTLE and (point != "PostFilter") == bool(self.decisions)
+            for point in heard
+            for text in TEXTS[point]
+            if self.texts[point, text] < LITTLE
         ]
-        return gaps if self.decisions else [gap for gap in gaps if gap.startswith("PostFilter")]
+        if self.left_out > self.decisions / 100:
+            gaps.append(f"too many searches take too long: {self.left_out} of {self.decisions}")
+        return gaps
 
     def table(self) -> str:
         """Markdown."""
@@ -165,7 +171,8 @@ class DraCoverage:
         lines += [
             f"| {point} | {text} | {self.texts[point, text]:,} |" for point, texts in TEXTS.items() for text in texts
         ]
-        lines += ["", f"{self.decisions:,} decisions and {self.preemptions:,} preemptions in {self.cases:,} clusters."]
+        lines += ["", f"{self.decisions:,} decisions and {self.preemptions:,} preemptions in {self.cases:,} clusters; "]
+        lines[-1] += f"{self.left_out:,} decisions left out."
         return "\n".join(lines)
 
 
