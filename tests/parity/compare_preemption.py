@@ -1,9 +1,10 @@
 """Two programs' preemptions for one pod, side by side: every difference in words, or none.
 
 Compared are the texts, the nodes that are tried with what was found there, the candidates, whom the choice may take,
-the pods that are ended in their order, the nominations and the claims that are taken back. What is random there is not compared:
-where the search begins, which candidate is taken among equals, and the order of one node's reasons. As with other decisions, of faults of devices only the first text of a case is
-compared, and what would take very long is left out.
+the pods that are ended in their order, and the nominations and claims that are taken back. What is random there is not
+compared: where the search begins, which candidate is taken among equals, which of several claims, and the order of one
+node's reasons. As with other decisions, of faults of devices only the first text of a case is compared, and what takes
+too long is left out.
 """
 
 from __future__ import annotations
@@ -51,9 +52,10 @@ def _of_preemptions(
         # On a node with nominated pods we may meet a fault that kube-scheduler does not: it filters with them first.
         if not ours.fault or not (theirs.fault or has_nominated):
             yield f"fault: expected {theirs.fault!r}, got {ours.fault!r}"
-        elif OF_DEVICES in theirs.fault and not has_failed:
-            if comparable_text(theirs.fault) != comparable_text(ours.fault):
-                yield f"fault of devices: expected {theirs.fault!r}, got {ours.fault!r}"
+        elif has_failed or OF_DEVICES not in theirs.fault:
+            return
+        elif comparable_text(theirs.fault) != comparable_text(ours.fault):
+            yield f"fault of devices: expected {theirs.fault!r}, got {ours.fault!r}"
         return
     if bool(theirs.host) != bool(ours.host):
         yield f"fits: expected {theirs.host!r}, got {ours.host!r}"

@@ -233,7 +233,8 @@ class _Cluster:
     def _keys(self, pod: Object) -> Iterator[tuple[str, str]]:
         """(namespace, name) of the pod's claims."""
         made = {
-            each["name"]: each.get("resourceClaimName") for each in pod.get("status", {}).get("resourceClaimStatuses", ())
+            each["name"]: each.get("resourceClaimName")
+            for each in pod.get("status", {}).get("resourceClaimStatuses", ())
         }
         for entry in pod["spec"].get("resourceClaims", ()):
             name = entry.get("resourceClaimName") or made.get(entry["name"])

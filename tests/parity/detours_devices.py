@@ -1,5 +1,5 @@
-"""Tells our side of a case's devices and claims, the long way round: what was different, assumed, allocated for a while,
-or is gone, leaves no trace. See `detours`.
+"""Tells our side of a case's devices and claims, the long way round: what was different, assumed or in flight for a
+while, or is gone, leaves no trace. See `detours`.
 
 Classes keep the extended resources that they back: which of several classes backs one is a matter of their order. No
 device is in use twice on the way: as in kube-scheduler, one that two claims name is free once one of them gives it up.
@@ -19,6 +19,7 @@ from kscheduler.api.devices import (
     DeviceClass,
     DeviceRequestAllocationResult,
     DeviceTaintRule,
+    DeviceTaintSelector,
     ResourceClaim,
     ResourceClaimStatus,
     ResourceSlice,
@@ -53,10 +54,9 @@ def mislead_about_devices(devices: Devices, cluster: Cluster, release: Release, 
         former = {**rng.choice(cluster["resourceSlices"]), "metadata": {"name": "former"}}
         devices.set_slice(read_objects([former], ResourceSlice)[0])
     if release.has("DRADeviceTaintRules"):
-        for each in cluster.get("deviceTaintRules", ()):
+        for rule in read_objects(cluster.get("deviceTaintRules"), DeviceTaintRule):
             if rng.random() < DETOURS:
-                spec = {**each["spec"], "deviceSelector": {}}
-                devices.set_taint_rule(read_objects([{**each, "spec": spec}], DeviceTaintRule)[0])
+                devices.set_taint_rule(replace(rule, spec=replace(rule.spec, device_selector=DeviceTaintSelector())))
 
 
 def inform_about_devices(devices: Devices, cluster: Cluster, release: Release, rng: random.Random) -> None:

@@ -62,7 +62,7 @@ def generate_dra(seed: int, release: str = DEFAULT_RELEASE) -> Case:
 
 
 def _node(rng: random.Random, index: int, name: str) -> Object:
-    """A node, mostly with room for some pods. Nodes take turns in their zones, so that they are searched in our order."""
+    """A node, mostly with room. Nodes take turns in their zones, so that both programs search them in one order."""
     node = generate_node(rng, name, calm=often(rng, 0.8))
     labels: dict[str, str] = node["metadata"]["labels"]
     labels |= {ZONE: ZONES[index % len(ZONES)], REGION: REGIONS[index % len(ZONES) % len(REGIONS)]}
@@ -230,7 +230,9 @@ class _Claims:
             return {"requests": [{"name": "r0", "exactly": asked(pick(rng, (1, 1, 1, 2)))}]}
         counts = sorted((pick(rng, (1, 1, 2, 3)) for _ in range(rng.randint(2, 3))), reverse=True)
         return {
-            "requests": [{"name": "r0", "firstAvailable": [{"name": f"a{i}", **asked(c)} for i, c in enumerate(counts)]}]
+            "requests": [
+                {"name": "r0", "firstAvailable": [{"name": f"a{i}", **asked(c)} for i, c in enumerate(counts)]}
+            ]
         }
 
     def _named(self, name: str, namespace: str, devices: Object) -> Object:
@@ -243,7 +245,7 @@ class _Claims:
         published = [each["spec"] for each in self._slices if each["spec"].get("devices")]
         request = next(iter(claim["spec"]["devices"]["requests"]), {"name": "r"})
         name = request["name"]
-        if "firstAvailable" in request and request["firstAvailable"]:
+        if request.get("firstAvailable"):
             name += "/" + pick(rng, request["firstAvailable"])["name"]
         results, spec = [], pick(rng, published) if published else {}
         for device in some(rng, spec.get("devices", ()), 2) if spec else ():
@@ -309,7 +311,7 @@ def _controller(metadata: Object) -> Object:
 
 
 def _make_odd(rng: random.Random, devices: Object) -> None:
-    """No requests; or one for a class that is not there, without a class, or of a kind that a later release may have."""
+    """No requests; or one for a class that is not there, without a class, or of an unknown kind."""
     if not devices["requests"]:
         return
     request = devices["requests"][-1]

@@ -11,7 +11,7 @@ import random
 from kscheduler.testing.controlplane.binaries import DEFAULT_RELEASE
 from tests.parity.case import Case, Object
 from tests.parity.generate_dra import generate_dra
-from tests.parity.generate_preemption import LOW, PREEMPT, age, make_preemptor, share_no_port, sized, tell_apart
+from tests.parity.generate_preemption import LOW, PREEMPT, age, make_preemptor, resize, share_no_port, tell_apart
 from tests.parity.words import often, pick
 
 PENDING = 8  # pods of a case
@@ -28,7 +28,7 @@ def generate_dra_preemption(seed: int, release: str = DEFAULT_RELEASE) -> Case:
     for node in cluster["nodes"]:
         _leave_room(rng, node, room)
     cluster["pods"] = [
-        sized(rng, _in_the_way(name, index), room * pick(rng, (0.3, 0.5, 1.0)))
+        resize(rng, _in_the_way(name, index), room * pick(rng, (0.3, 0.5, 1.0)))
         for index in range(pick(rng, (1, 2, 3)))
         for name in names
         if often(rng, 0.9)

@@ -93,7 +93,7 @@ def _with_nominated_rows(rng: random.Random, seed: int, release: str) -> Case:
     sizes = pick(rng, ((1.0,), (0.5, 1.0), (0.3, 0.7, 1.0, 1.6)))
 
     def sized(pod: Object, parts: int, sizes: Sequence[float]) -> Object:
-        return sized(rng, _plain(rng, pod) if often(rng, plain) else pod, room * pick(rng, sizes) / parts)
+        return resize(rng, _plain(rng, pod) if often(rng, plain) else pod, room * pick(rng, sizes) / parts)
 
     cluster["pods"] = [
         sized(_placed(pods.running(f"r{index}"), names[index % len(names)]), per_node, sizes)
@@ -152,7 +152,7 @@ def _placed(pod: Object, node_name: str) -> Object:
     return pod
 
 
-def sized(rng: random.Random, pod: Object, room: float) -> Object:
+def resize(rng: random.Random, pod: Object, room: float) -> Object:
     """The pod, with so much of a node's room for its own."""
     container = pod["spec"]["containers"][0]
     container.setdefault("resources", {}).pop("limits", None)

@@ -93,7 +93,9 @@ def wide_pods(rng: random.Random, class_name: str) -> list[Object]:
 def pods(rng: random.Random, class_names: list[str]) -> list[Object]:
     made = []
     for number in range(rng.choice((1, 2, 2, 3, 4))):
-        claims = [make_claim(rng, f"claim-{number}-{each}", class_names) for each in range(rng.choice((1, 1, 1, 1, 2, 3)))]
+        claims = [
+            make_claim(rng, f"claim-{number}-{each}", class_names) for each in range(rng.choice((1, 1, 1, 1, 2, 3)))
+        ]
         if rng.random() < 0.03:
             _make_odd(rng, claims[-1]["spec"]["devices"])
         if rng.random() < 0.01:
