@@ -26,7 +26,7 @@ from tests.parity.shrink import kind_of
 from tests.support.releases import SHARE_OF_OTHERS, releases_to_test
 
 CASES = 1700  # somewhat more than 20,000 decisions
-PREEMPTIONS = 600  # cases of PostFilter
+PREEMPTIONS = 400  # cases of PostFilter
 LITTLE = 3  # what was met less often in a long run has not been tried
 NAME = "DynamicResources"
 
@@ -64,6 +64,7 @@ FEATURES = (
     "extended resource by its class's name",
     "extended resource of several containers",
     "extended resource of an init container",
+    "devices that an init container leaves to another container",
     "extended resource of the node itself",
 )
 TEXTS = {  # extension point -> what is said there, with … for names
@@ -283,8 +284,14 @@ class _Cluster:
         users = {each["containerName"] for each in mappings}
         if len(users) > 1:
             yield "extended resource of several containers"
-        if users & {each["name"] for each in pod["spec"].get("initContainers", ())}:
+        inits = {each["name"] for each in pod["spec"].get("initContainers", ())}
+        if users & inits:
             yield "extended resource of an init container"
+        containers_of: dict[str, set[str]] = {}  # request -> the containers that use its devices
+        for each in mappings:
+            containers_of.setdefault(each["requestName"], set()).add(each["containerName"])
+        if any(len(containers) > 1 for containers in containers_of.values()):
+            yield "devices that an init container leaves to another container"
         offered = self._nodes[decision.host]["status"]["allocatable"]
         if any(offered.get(name, "0") != "0" for name in self._resources(pod)):
             yield "extended resource of the node itself"

@@ -178,6 +178,8 @@ class _Claims:
                 made: Object = {"name": f"x{index}", "image": "app:1"}
                 inits.append(made | ({"restartPolicy": "Always"} if often(rng, 0.4) else {}))
         names = [*BACKABLE, *(EXTENDED_RESOURCE_PREFIX + each for each in some(rng, self._class_names, 2))]
+        if often(rng, 0.5):  # so that containers use each other's devices
+            names = [pick(rng, names)]
         for container in some(rng, [*spec["containers"], *spec.get("initContainers", ())], 3):
             resources = container.setdefault("resources", {})
             amounts = {name: str(rng.choice((1, 1, 1, 2))) for name in some(rng, names, 2 if often(rng, 0.3) else 1)}

@@ -55,7 +55,7 @@ def case(*, reserved_for: str = "") -> Case:
         "spec": spec,
         "status": {"resourceClaimStatuses": [{"name": "e", "resourceClaimName": "c"}]},
     }
-    cluster = {
+    cluster: dict[str, list[Object]] = {
         "nodes": [{"metadata": {"name": "n0"}, "status": {"allocatable": {}}}],
         "deviceClasses": [{"metadata": {"name": "gpu"}, "spec": {}}],
         "resourceSlices": [
