@@ -89,8 +89,9 @@ hunt: dev ## search for faults with fresh seeds for MINUTES=30, or again with SE
 parity: dev ## compare with kube-scheduler, all that `make test` compares (needs Go); KUBERNETES=1.37: with that release wholly
 	KSCHEDULER_KUBERNETES=$(KUBERNETES) $(PYTEST) tests/parity tests/controlplane/parity
 
-parity-devices: dev ## compare 20,000 allocations of devices with kube-scheduler's, and print what was covered (needs Go)
+parity-devices: dev ## compare 20,000 allocations of devices and 20,000 decisions with kube-scheduler's, and print what was covered (needs Go)
 	KSCHEDULER_KUBERNETES=$(KUBERNETES) $(BIN)/python -m tests.parity.devices.coverage
+	KSCHEDULER_KUBERNETES=$(KUBERNETES) $(BIN)/python -m tests.parity.coverage_dra
 
 test-fast: dev ## the unit tests alone; CHANGED=1 as for test
 	$(call run_tests,-m "not slow and not controlplane")

@@ -3,9 +3,11 @@
 Of one node's reasons the order is not compared: kube-scheduler goes through extended resources in random order.
 The host need not be the same, but it must be among the best by the oracle's totals; and the oracle's must be the one
 that kube-scheduler's heap brings up from our totals. A fault (not a matter of room) is worded differently; that there
-is one must agree. Where not all nodes are looked at (a sample, or the node the pod is nominated to), a
-pod that fits somewhere has no node statuses on our side. With nominated pods around we may meet a fault on a
-node that kube-scheduler has given up by then, since it filters with the nominated pods first.
+is one must agree, and the text if it is of DynamicResources. There only the first text of a case is compared: a search
+that fails lets kube-scheduler's next one begin at another node, where another fault may be met first. A decision for
+which devices are searched for too long is left out. Where not all nodes are looked at (a sample, or the node the pod is
+nominated to), a pod that fits somewhere has no node statuses on our side. With nominated pods around we may meet a
+fault on a node that kube-scheduler has given up by then, since it filters with the nominated pods first.
 """
 
 from __future__ import annotations
@@ -13,8 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tests.parity.case import SEQUENCE, Case
+from tests.parity.devices.compare import comparable_text, of_allocations, without_empty
 from tests.parity.oracle import Answer, Decision, PluginScores, Status
 from tests.parity.ours import FORMS, World
+from tests.parity.ours_devices import TIMED_OUT
+
+OF_DEVICES = '"DynamicResources"'  # in the text of a fault
 
 CompareForm = Callable[[Case, Answer, str], Iterable[tuple[int, str]]]  # the string names a form
 
@@ -39,23 +45,36 @@ def differences(case: Case, answer: Answer, form: str) -> Iterator[tuple[int, st
     world = World(case, form)
     if (order := world.queue_order(case.pending)) != answer.queue_order:
         yield -1, f"by {form}: order of the queue: expected {answer.queue_order}, got {order}"
-    has_nominated = bool(case.cluster.get("nominated"))
+    has_nominated, has_failed = bool(case.cluster.get("nominated")), False
     for position, (pod, theirs) in enumerate(zip(case.pending, answer.pods or (), strict=True)):
         ours = world.decide(pod)
+        if TIMED_OUT in theirs.failure or TIMED_OUT in ours.failure:
+            if case.mode == SEQUENCE and theirs.host:
+                return  # where it is, we have found no devices to reserve
+            has_failed = True
+            continue
         is_sampled = case.is_sampled or "nominatedNodeName" in pod.get("status", ())
-        for difference in _of_decisions(theirs, ours, is_sampled=is_sampled, has_nominated=has_nominated):
+        for difference in _of_decisions(
+            theirs, ours, is_sampled=is_sampled, has_nominated=has_nominated, has_failed=has_failed
+        ):
             yield position, f"by {form}: {difference}"
+        has_failed |= _is_fault(theirs)
         if case.mode == SEQUENCE and theirs.host:
             world.assume(pod, theirs.host)
 
 
 def _of_decisions(
-    theirs: Decision, ours: Decision, *, is_sampled: bool = False, has_nominated: bool = False
+    theirs: Decision,
+    ours: Decision,
+    *,
+    is_sampled: bool = False,
+    has_nominated: bool = False,
+    has_failed: bool = False,
 ) -> Iterator[str]:
     yield from _status("PreEnqueue", theirs.pre_enqueue, ours.pre_enqueue)
     if _is_fault(theirs) or _is_fault(ours):
-        if _is_fault(theirs) != _is_fault(ours) and not (has_nominated and _is_fault(ours)):
-            yield f"failure: expected {theirs.failure or theirs.search_fault!r}, got {ours.failure!r}"
+        if not (has_nominated and _is_fault(ours)):
+            yield from _of_faults(theirs, ours, has_failed=has_failed)
         return
     if theirs.failure != ours.failure:
         yield f"failure: expected {theirs.failure!r}, got {ours.failure!r}"
@@ -73,6 +92,18 @@ def _of_decisions(
     else:
         yield from _of_scores(theirs, ours)
         yield from _of_hosts(theirs, ours)
+        if not is_sampled:
+            yield from _of_allocations(theirs, ours)
+
+
+def _of_faults(theirs: Decision, ours: Decision, *, has_failed: bool) -> Iterator[str]:
+    expected = theirs.failure or theirs.search_fault
+    if _is_fault(theirs) != _is_fault(ours):
+        yield f"failure: expected {expected!r}, got {ours.failure!r}"
+    elif has_failed or not (OF_DEVICES in expected or OF_DEVICES in ours.failure):
+        return
+    elif comparable_text(expected) != comparable_text(ours.failure):
+        yield f"fault of devices: expected {expected!r}, got {ours.failure!r}"
 
 
 def _is_fault(decision: Decision) -> bool:
@@ -118,6 +149,21 @@ def _of_scores(theirs: Decision, ours: Decision) -> Iterator[str]:
 def _told_apart(scores: Mapping[str, PluginScores]) -> dict[str, PluginScores]:
     """Without plugins that give no node a score: some of kube-scheduler's give 0 where ours are left out."""
     return {plugin: each for plugin, each in scores.items() if any(each.raw) or any(each.normalized)}
+
+
+def _of_allocations(theirs: Decision, ours: Decision) -> Iterator[str]:
+    """Of what would be allocated on each node that fits."""
+    for node in ours.found:
+        expected, got = theirs.allocations.get(node), ours.allocations.get(node)
+        if expected is None or got is None or len(expected.results or ()) != len(got.results or ()):
+            if expected != got:
+                yield f"allocations: on {node}: expected {expected}, got {got}"
+            continue
+        for claim, (their, our) in enumerate(zip(expected.results or (), got.results or (), strict=True)):
+            yield from (f"{text} (on {node})" for text in of_allocations(claim, their, our))
+        for what in ("requests", "mappings"):
+            if without_empty(getattr(expected, what)) != without_empty(getattr(got, what)):
+                yield f"{what}: on {node}: expected {getattr(expected, what)}, got {getattr(got, what)}"
 
 
 def _of_hosts(theirs: Decision, ours: Decision) -> Iterator[str]:

@@ -1,8 +1,10 @@
 """Two programs' preemptions for one pod, side by side: every difference in words, or none.
 
 Compared are the texts, the nodes that are tried with what was found there, the candidates, whom the choice may take,
-the pods that are ended in their order, and the nominations that are taken back. What is random there is not compared:
-where the search begins, which candidate is taken among equals, and the order of one node's reasons.
+the pods that are ended in their order, and the nominations and claims that are taken back. What is random there is not
+compared: where the search begins, which candidate is taken among equals, which of several claims, and the order of one
+node's reasons. As with other decisions, of faults of devices only the first text of a case is compared, and what takes
+too long is left out.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ from collections.abc import Iterator
 
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS
 from tests.parity.case import Case
-from tests.parity.compare import in_every_form
-from tests.parity.oracle import Answer, Preempted, Tried
+from tests.parity.compare import OF_DEVICES, in_every_form
+from tests.parity.devices.compare import comparable_text
+from tests.parity.oracle import Answer, Preempted, Status, Tried
+from tests.parity.ours_devices import TIMED_OUT
 from tests.parity.ours_preemption import PreemptionWorld, forms
 
 NO_NODES = "no nodes available to schedule pods"  # there the text of a fault, with us like any other
@@ -25,20 +29,33 @@ def all_differences(case: Case, answer: Answer) -> list[tuple[int, str]]:
 
 def differences(case: Case, answer: Answer, form: str) -> Iterator[tuple[int, str]]:
     world = PreemptionWorld(case, form)
-    has_nominated = bool(case.cluster.get("nominated"))
+    has_nominated, has_failed = bool(case.cluster.get("nominated")), False
     for position, (pod, theirs) in enumerate(zip(case.pending, answer.preempted or (), strict=True)):
-        for difference in _of_preemptions(theirs, world.preempt(pod, theirs), has_nominated=has_nominated):
+        ours = world.preempt(pod, theirs)
+        if any(TIMED_OUT in text for found in (theirs, ours) for text in (found.fault, found.failure)):
+            has_failed = True
+            continue
+        for difference in _of_preemptions(theirs, ours, has_nominated=has_nominated, has_failed=has_failed):
             yield position, f"by {form}: {difference}"
+        has_failed |= bool(theirs.fault)
+        has_choice = len(pod["spec"].get("resourceClaims", ())) > 1
+        yield from ((position, f"by {form}: {text}") for text in _of_claims(theirs, ours, has_choice=has_choice))
     world.check()
 
 
-def _of_preemptions(theirs: Preempted, ours: Preempted, *, has_nominated: bool) -> Iterator[str]:
+def _of_preemptions(
+    theirs: Preempted, ours: Preempted, *, has_nominated: bool, has_failed: bool = False
+) -> Iterator[str]:
     if theirs.fault == NO_NODES and theirs.fault in ours.failure:
         return
     if theirs.fault or ours.fault:
         # On a node with nominated pods we may meet a fault that kube-scheduler does not: it filters with them first.
         if not ours.fault or not (theirs.fault or has_nominated):
             yield f"fault: expected {theirs.fault!r}, got {ours.fault!r}"
+        elif has_failed or OF_DEVICES not in theirs.fault:
+            return
+        elif comparable_text(theirs.fault) != comparable_text(ours.fault):
+            yield f"fault of devices: expected {theirs.fault!r}, got {ours.fault!r}"
         return
     if bool(theirs.host) != bool(ours.host):
         yield f"fits: expected {theirs.host!r}, got {ours.host!r}"
@@ -50,9 +67,18 @@ def _of_preemptions(theirs: Preempted, ours: Preempted, *, has_nominated: bool) 
         yield from _different("nominations taken back", theirs.cleared, ours.cleared)
     yield from _different("code", theirs.code, ours.code)
     for what in ("message", "failure"):
-        yield from _different(what, _without_choice(theirs, what), _without_choice(ours, what))
+        yield from _different(what, *(comparable_text(_without_choice(found, what)) for found in (theirs, ours)))
     if theirs.chosen == ours.chosen:
         yield from _different("nomination", theirs.nomination, ours.nomination)
+
+
+def _of_claims(theirs: Preempted, ours: Preempted, *, has_choice: bool) -> Iterator[str]:
+    """Of the claims that are taken back; of several that may be deallocated either program takes any."""
+    if has_choice:
+        yield from _different("number of claims deallocated", len(theirs.deallocated), len(ours.deallocated))
+    else:
+        yield from _different("claims deallocated", theirs.deallocated, ours.deallocated)
+    yield from _different("claims deleted", theirs.deleted, ours.deleted)
 
 
 def _without_choice(found: Preempted, what: str) -> str:
@@ -88,8 +114,13 @@ def _of_tries(node: str, theirs: Tried | None, ours: Tried | None) -> Iterator[s
     elif theirs.status is None or ours.status is None:
         for what in ("status", "victims", "violations"):
             yield from _different(f"node {node}, {what}", getattr(theirs, what), getattr(ours, what))
-    elif theirs.status.key() != ours.status.key():
+    elif _key(theirs.status) != _key(ours.status):
         yield f"node {node}: expected {theirs.status}, got {ours.status}"
+
+
+def _key(status: Status) -> tuple[str, list[str]]:
+    code, reasons = status.key()
+    return code, [comparable_text(reason) for reason in reasons]
 
 
 def _different(what: str, expected: object, got: object) -> Iterator[str]:

@@ -21,6 +21,7 @@ from kscheduler.testing.controlplane.binaries import DEFAULT_RELEASE, RELEASES, 
 from tests.parity.case import SEQUENCE, Case
 from tests.parity.compare import all_differences
 from tests.parity.generate import generate
+from tests.parity.generate_dra import generate_dra
 from tests.parity.generate_newer import ASKED_OF_NODE_NAME
 from tests.parity.oracle import Answer, Decision, Oracle, Status
 from tests.parity.words import FPGA, GPU, HUGE
@@ -29,8 +30,10 @@ from tests.parity.words import FPGA, GPU, HUGE
 BESIDE = frozenset({"PrioritySort", "DefaultBinder", "DefaultPreemption"})
 COMPARED = tuple(name for name in IN_TREE if name in KUBE_PLUGINS and name not in BESIDE)
 FILTERS_LITTLE = 20  # a run with fewer rejections or acceptances of a plugin has not tried it
+OF_CLAIMS = frozenset({"DynamicResources"})  # what has something to do in the cases of generate_dra only
 SCORES_LITTLE = {  # different raw scores
     "default": 15,
+    "DynamicResources": 5,
     "TaintToleration": 3,
     "PodTopologySpread": 8,
 }
@@ -75,6 +78,14 @@ REASONS = {  # plugin -> all it can say, where that is more than one thing
         "node(s) didn't find available persistent volumes to bind",
         "node(s) did not have enough free storage",
         "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+    ),
+    "DynamicResources": (
+        'could not find ResourceClaim "…"',
+        'resourceclaim "…" is being deleted',
+        "cannot allocate all claims",
+        "resourceclaim not available on the node",
+        "cannot schedule extended resource claim",
+        "invalid resource pools were encountered",
     ),
     "VolumeZone": (
         'persistentvolumeclaim "…" not found',
@@ -172,9 +183,9 @@ class Coverage:
             scoring.raw.update(scores.raw)
             scoring.normalized.update(scores.normalized)
 
-    def missing(self) -> list[str]:
-        """What a run that is long enough should have covered, and this one has not."""
-        beside: set[str] = set() if self._release.version in ASKED_OF_NODE_NAME else {"NodeName"}
+    def missing(self, beside: Iterable[str] = ()) -> list[str]:
+        """What a run that is long enough should have covered, and this one has not, but for the plugins `beside`."""
+        beside = {*beside, *(() if self._release.version in ASKED_OF_NODE_NAME else ("NodeName",))}
         gaps = [gap for name in COMPARED if name not in beside for gap in self._gaps(name)]
         for count, gap in (
             (self.left_out, "PreFilter leaves out no node"),
@@ -242,13 +253,14 @@ IN_TREE_POINTS = _points()  # plugin -> the extension points of kube-scheduler's
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compare decisions with kube-scheduler's and print what was covered.")
     parser.add_argument("--cases", type=int, default=600)
+    parser.add_argument("--claims", type=int, default=600, help="cases with resource claims beside those (600)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 40))
     parser.add_argument("--details", action="store_true", help="also the reasons and arguments met")
     parser.add_argument("--release", choices=RELEASES, help="of Kubernetes; all without it")
     options = parser.parse_args()
     different = 0
     for release in [options.release] if options.release else RELEASES:
-        coverage, found = cover(release, range(options.seed, options.seed + options.cases))
+        coverage, found = cover(release, options.seed, options.cases, options.claims)
         print(f"Kubernetes {kubernetes_version(release)}\n\n{coverage.table()}")
         print(f"\nSeeds from {options.seed}; differences: {found}.")
         if options.details:
@@ -258,13 +270,17 @@ def main() -> int:
     return 1 if different else 0
 
 
-def cover(release: str, seeds: Iterable[int]) -> tuple[Coverage, int]:
-    """Compare the cases with kube-scheduler of a release; return what they covered, and the number of differences."""
+def cover(release: str, first: int, cases: int, claims: int) -> tuple[Coverage, int]:
+    """Compare so many cases without and with resource claims with kube-scheduler of a release, from a seed on.
+
+    Returns what they covered, and the number of differences.
+    """
     oracle = Oracle(ensure(["oracle"], release).path("oracle"))
     coverage, different = Coverage(release), 0
-    for case, answer in oracle.answers(generate(seed, release) for seed in seeds):
-        coverage.add(case, answer)
-        different += len(all_differences(case, answer))
+    for count, make in ((cases, generate), (claims, generate_dra)):
+        for case, answer in oracle.answers(make(seed, release) for seed in range(first, first + count)):
+            coverage.add(case, answer)
+            different += len(all_differences(case, answer))
     oracle.close()
     return coverage, different
 

@@ -88,7 +88,7 @@ def _generate(seed: int, release: str) -> Case:
         for node in cluster["nodes"]:
             label_for_drivers(rng, node)
         cluster |= generate_volumes(rng, nodes, [*cluster["pods"], *cluster.get("nominated", ()), *pending])
-    return Case(seed, mode, _config(rng, profiles, has_claims=has_claims), cluster, pending, release)
+    return Case(seed, mode, generate_config(rng, profiles, has_claims=has_claims), cluster, pending, release)
 
 
 def _size(rng: random.Random) -> int:
@@ -108,7 +108,7 @@ def _sampled(rng: random.Random, seed: int, mode: str, nodes: Sequence[str], rel
     zones = rng.randint(1, len(ZONES))
     for index, node in enumerate(cluster["nodes"]):
         node["metadata"]["labels"] |= {ZONE: ZONES[index % zones], REGION: REGIONS[index % zones % len(REGIONS)]}
-    case = Case(seed, mode, _config(rng, PROFILES[:1], has_claims=False), cluster, release=release)
+    case = Case(seed, mode, generate_config(rng, PROFILES[:1], has_claims=False), cluster, release=release)
     holder = case.config if often(rng, 0.5) else case.config["profiles"][0]
     holder["percentageOfNodesToScore"] = rng.randint(1, 80)
     case.pending = [pods.pending(f"p{i}") for i in range(SAMPLED)]
@@ -151,7 +151,7 @@ def _exact(rng: random.Random) -> dict[str, str]:
 # --- configuration ---
 
 
-def _config(rng: random.Random, profiles: Sequence[str], *, has_claims: bool) -> Object:
+def generate_config(rng: random.Random, profiles: Sequence[str], *, has_claims: bool) -> Object:
     made = [_profile(rng, name, has_claims=has_claims) for name in profiles]
     return {**HEAD, "percentageOfNodesToScore": 100, "profiles": made}
 

@@ -43,15 +43,15 @@ def generate_preemption(seed: int, release: str = DEFAULT_RELEASE, *, shares_por
     seconds = pick(rng, (1, 3, 6))
     priorities = pick(rng, (LOW, LOW, (0,), (0, 5)))
     for pod in case.cluster["pods"]:
-        _age(rng, pod, priorities, seconds)
+        age(rng, pod, priorities, seconds)
     for pod in case.cluster.get("nominated", ()):
-        _set_priority(rng, pod, (*LOW, *HIGH), none=0.05)
+        set_priority(rng, pod, (*LOW, *HIGH), none=0.05)
     for pod in case.pending:
-        _make_preemptor(rng, pod, [node["metadata"]["name"] for node in case.cluster["nodes"]])
+        make_preemptor(rng, pod, [node["metadata"]["name"] for node in case.cluster["nodes"]])
     case.cluster["current"] = [_changed(rng, pod, case) for pod in case.pending if often(rng, 0.99)]
-    _tell_apart(case.cluster["pods"])
+    tell_apart(case.cluster["pods"])
     if not shares_ports:
-        _share_no_port(case.cluster["pods"])
+        share_no_port(case.cluster["pods"])
     case.cluster["podDisruptionBudgets"] = [_budget(rng, f"b{index}", case) for index in range(rng.randint(0, 3))]
     if often(rng, 0.3):
         _limit(rng, case.config)
@@ -93,7 +93,7 @@ def _with_nominated_rows(rng: random.Random, seed: int, release: str) -> Case:
     sizes = pick(rng, ((1.0,), (0.5, 1.0), (0.3, 0.7, 1.0, 1.6)))
 
     def sized(pod: Object, parts: int, sizes: Sequence[float]) -> Object:
-        return _sized(rng, _plain(rng, pod) if often(rng, plain) else pod, room * pick(rng, sizes) / parts)
+        return resize(rng, _plain(rng, pod) if often(rng, plain) else pod, room * pick(rng, sizes) / parts)
 
     cluster["pods"] = [
         sized(_placed(pods.running(f"r{index}"), names[index % len(names)]), per_node, sizes)
@@ -152,7 +152,7 @@ def _placed(pod: Object, node_name: str) -> Object:
     return pod
 
 
-def _sized(rng: random.Random, pod: Object, room: float) -> Object:
+def resize(rng: random.Random, pod: Object, room: float) -> Object:
     """The pod, with so much of a node's room for its own."""
     container = pod["spec"]["containers"][0]
     container.setdefault("resources", {}).pop("limits", None)
@@ -169,9 +169,9 @@ def _sized(rng: random.Random, pod: Object, room: float) -> Object:
 # --- pods ---
 
 
-def _age(rng: random.Random, pod: Object, priorities: Sequence[int], seconds: int) -> None:
+def age(rng: random.Random, pod: Object, priorities: Sequence[int], seconds: int) -> None:
     """Give a pod on a node a priority and a start within these seconds, and perhaps an end."""
-    _set_priority(rng, pod, priorities, none=0.1)
+    set_priority(rng, pod, priorities, none=0.1)
     if often(rng, 0.03):
         pod["spec"]["priority"] = pick(rng, (LEAST, LEAST, SYSTEM))
     status = pod.setdefault("status", {})
@@ -188,17 +188,17 @@ def _age(rng: random.Random, pod: Object, priorities: Sequence[int], seconds: in
         status["conditions"] = [*status.get("conditions", ()), condition]
 
 
-def _set_priority(rng: random.Random, pod: Object, among: Sequence[int], *, none: float) -> None:
+def set_priority(rng: random.Random, pod: Object, among: Sequence[int], *, none: float) -> None:
     pod["spec"].pop("priority", None)
     if not often(rng, none):
         pod["spec"]["priority"] = pick(rng, among)
 
 
-def _make_preemptor(rng: random.Random, pod: Object, nodes: list[str]) -> None:
+def make_preemptor(rng: random.Random, pod: Object, nodes: list[str]) -> None:
     spec = pod["spec"]
     for field in ("nodeName", "schedulingGates"):
         spec.pop(field, None)
-    _set_priority(rng, pod, HIGH if often(rng, 0.85) else LOW, none=0.03)
+    set_priority(rng, pod, HIGH if often(rng, 0.85) else LOW, none=0.03)
     if often(rng, 0.1):
         spec["preemptionPolicy"] = pick(rng, ("Never", "Never", "PreemptLowerPriority"))
     pod.pop("status", None)
@@ -232,7 +232,7 @@ def _importance(pod: Object) -> tuple[int, str | None]:
     return pod["spec"].get("priority", 0), pod.get("status", {}).get("startTime")
 
 
-def _tell_apart(pods: Sequence[Object]) -> None:
+def tell_apart(pods: Sequence[Object]) -> None:
     """Of equally important pods kube-scheduler takes any where there are many, or where they have not been started."""
     crowds = Counter(pod["spec"]["nodeName"] for pod in pods)
     met: set[tuple[str, int, str | None]] = set()  # node and importance of the pods before
@@ -243,7 +243,7 @@ def _tell_apart(pods: Sequence[Object]) -> None:
         met.add((node, *importance))
 
 
-def _share_no_port(pods: Sequence[Object]) -> None:
+def share_no_port(pods: Sequence[Object]) -> None:
     """Where pods of a node share a host port, kube-scheduler forgets it when one of them leaves: see RATIONALE.md."""
     taken: set[tuple[str, str, str, int]] = set()  # node, address, protocol, port
     for pod in pods:

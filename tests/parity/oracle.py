@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -28,6 +29,14 @@ class PluginScores(msgspec.Struct, rename="camel"):
     normalized: list[int]
 
 
+class Allocated(msgspec.Struct, rename="camel"):
+    """What DynamicResources would allocate to a pod on a node, as JSON."""
+
+    results: list[dict[str, Any]] | None = None  # an allocation for each claim without one
+    requests: list[dict[str, Any]] = []  # of the claim for extended resources
+    mappings: list[dict[str, Any]] = []  # which containers use which of these
+
+
 class Decision(msgspec.Struct, rename="camel", kw_only=True):
     """What was decided about a pod, and why; `raw` and the like run parallel to `scored`."""
 
@@ -39,6 +48,7 @@ class Decision(msgspec.Struct, rename="camel", kw_only=True):
     scored: list[str] = []  # of the feasible nodes those in the sample, if more than one
     scores: dict[str, PluginScores] = {}  # plugin -> scores; empty if no nodes are scored
     totals: list[int] | None = None
+    allocations: dict[str, Allocated] = {}  # node -> what the pod's claims would get; where that is anything
     host: str = ""
     evaluated: int = 0  # nodes looked at, if there is a host
     found: list[str] = []  # nodes found to fit, in the order they were found in
@@ -86,6 +96,8 @@ class Preempted(msgspec.Struct, rename="camel", kw_only=True):
     equals: list[str] = []  # all that might be chosen
     ended: list[str] = []  # uids of the victims in the order they are ended in
     cleared: list[str] = []  # names of pods whose nomination is taken back
+    deallocated: list[str] = []  # claims, as namespace/name, that are to be allocated anew
+    deleted: list[str] = []  # likewise, for extended resources
     code: str = ""  # of PostFilter
     message: str = ""
     nomination: str | None = None  # what becomes of the pod's; None leaves it as it is

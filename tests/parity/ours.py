@@ -32,18 +32,22 @@ from kscheduler.framework.interface import (
     TableScorePlugin,
 )
 from kscheduler.framework.nominations import Nominations
+from kscheduler.framework.plugins.dynamicresources.plugin import DynamicResources
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Code
 from kscheduler.framework.status import Status as OurStatus
 from kscheduler.observability.measurements import Measurements
+from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.parity.case import Case, Object
 from tests.parity.detours import fill, read_pod
+from tests.parity.detours_devices import inform_about_devices, mislead_about_devices
 from tests.parity.detours_volumes import inform, mislead
 from tests.parity.oracle import Decision, PluginScores, Status
+from tests.parity.ours_devices import NotedClaimWrites, Ticks, allocations_of
 
 BY_TABLE = "table"
 BY_NODE = "node"
@@ -74,7 +78,13 @@ class World:
         for pod in case.cluster.get("nominated", ()):
             nominations.nominate(read_pod(pod, config.release), None)
         self.handle = Handle(
-            table=self.cache.table, rng=random.Random(0), nominations=nominations, release=config.release
+            table=self.cache.table,
+            rng=random.Random(0),
+            nominations=nominations,
+            devices=Devices(config.release),
+            claims=NotedClaimWrites(),
+            stopwatch=Ticks(),
+            release=config.release,
         )
         self._profiles = {
             profile.scheduler_name: _Profile(profile, config.percentage_of_nodes_to_score, self.handle, form)
@@ -83,8 +93,10 @@ class World:
         fill_around(self.handle, case.cluster)
         detours = random.Random(case.seed)
         mislead(self.handle.volumes, case.cluster, detours)
+        mislead_about_devices(self.handle.devices, case.cluster, config.release, detours)
         fill(self.cache, case, self.decide)
         inform(self.handle.volumes, case.cluster, detours)
+        inform_about_devices(self.handle.devices, case.cluster, config.release, detours)
         for profile in self._profiles.values():
             profile.framework.algorithm._next_start_row = 0  # the detour has looked at nodes
 
@@ -153,6 +165,8 @@ class _Profile:
         self._witness = _Witness()
         self._state = CycleState()  # of the last decision
         points = build(profile, handle)
+        of_devices = (plugin for plugin, _ in points.get("preFilter", ()) if isinstance(plugin, DynamicResources))
+        self._devices = next(of_devices, None)
         points["score"] = [(_listen(p, weight, form, self._heard), weight) for p, weight in points.get("score", ())]
         points["postFilter"] = [(self._witness, 1)]
         if form == BY_NODE:
@@ -198,6 +212,8 @@ class _Profile:
         found.feasible = [node.name for node in table if node.name not in statuses]
         found.scored = found.found if len(found.found) > 1 else []
         self._tell_scores(found)
+        if self._devices is not None and not pod.pod.status.nominated_node_name:
+            found.allocations = allocations_of(self._devices, state, pod, found.found)
         return found
 
     def reserve(self, pod: PodInfo, node_name: str) -> None:

@@ -28,14 +28,17 @@ from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Code, code_of
 from kscheduler.framework.status import Status as OurStatus
 from kscheduler.observability.measurements import Measurements
+from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.parity.case import Case, Object
 from tests.parity.detours import fill, read_node, read_pod
+from tests.parity.detours_devices import inform_about_devices, mislead_about_devices
 from tests.parity.detours_volumes import inform, mislead
 from tests.parity.generate_preemption import has_equals
 from tests.parity.oracle import Preempted, Status, Tried
 from tests.parity.ours import fill_around, read_config
+from tests.parity.ours_devices import NotedClaimWrites, Ticks
 from tests.support.checks import check_cache
 
 NOW = 1_800_000_000.0  # after every start
@@ -61,9 +64,13 @@ class PreemptionWorld:
         for pod in case.cluster.get("nominated", ()):
             self._nominations.nominate(read_pod(pod, config.release), None)
         profiles: dict[str, ProfileHandle] = {}
+        self._claims = NotedClaimWrites()
         self._handle = Handle(
             table=self._cache.table,
             rng=random.Random(0),
+            devices=Devices(config.release),
+            claims=self._claims,
+            stopwatch=Ticks(),
             profiles=profiles,
             nominations=self._nominations,
             evictions=self._evictions,
@@ -96,7 +103,9 @@ class PreemptionWorld:
 
     def _fill(self, case: Case) -> None:
         detours = random.Random(case.seed)
+        devices, release = self._handle.devices, self._handle.release
         mislead(self._handle.volumes, case.cluster, detours)
+        mislead_about_devices(devices, case.cluster, release, detours)
         if has_equals(case):  # then their order on the node decides, which is that in which they came
             for node in case.cluster["nodes"]:
                 self._cache.set_node(read_node(node))
@@ -105,6 +114,7 @@ class PreemptionWorld:
         else:
             fill(self._cache, case, lambda document: self.preempt(document, Preempted()))
         inform(self._handle.volumes, case.cluster, detours)
+        inform_about_devices(devices, case.cluster, release, detours)
 
     def preempt(self, document: Object, theirs: Preempted) -> Preempted:
         """`theirs` says in which order nodes are tried, which is by chance."""
@@ -113,6 +123,7 @@ class PreemptionWorld:
         self._nominations.nominate(read_pod(current, self._handle.release), None)
         found = self._watched.begin([tried.node for tried in theirs.tried])
         self._evictions.begin_notes()
+        self._claims.begin_notes()
         outcome = self._framework.schedule_pod(CycleState(), pod)
         self._nominations.remove(pod.uid)
         if isinstance(outcome, Placed):
@@ -122,6 +133,7 @@ class PreemptionWorld:
         else:
             found.failure, found.nomination = outcome.message, outcome.nomination
             found.ended, found.cleared = self._evictions.ended_pods, self._evictions.cleared
+            found.deallocated, found.deleted = self._claims.deallocated, self._claims.deleted
         return found
 
     def check(self) -> None:

@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 
 from tests.parity.oracle_process import OracleError, OracleProcess, Question, Reply
 
-KEPT = frozenset({"metadata", "name", "uid", "namespace", "nodeName", "key", "operator", "topologyKey", "weight"})
+KEPT = frozenset(
+    ("metadata", "name", "uid", "namespace", "nodeName", "key", "operator", "topologyKey", "weight", "allocationMode")
+)
 BUDGET_S = 30.0
 
 Path = tuple[str | int, ...]

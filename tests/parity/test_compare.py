@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.parity.compare import _of_decisions, _top_of_heap
-from tests.parity.oracle import Decision, PluginScores, Status
+from tests.parity.oracle import Allocated, Decision, PluginScores, Status
 
 
 @pytest.mark.parametrize(
@@ -78,3 +79,56 @@ def test_what_differs_is_told(ours: Decision, expected: str) -> None:
 
 def test_what_a_sampled_search_did_not_look_at_has_no_status() -> None:
     assert reported(placed(), placed(statuses={}, feasible=[]), is_sampled=True) == []
+
+
+# --- devices ---
+
+DEVICE = {"request": "r", "driver": "gpu.example.com", "pool": "p", "device": "d0"}
+FAULT = 'running "DynamicResources" filter plugin: claim default/c: selector #0: '
+
+
+def with_devices(*results: dict[str, str], **changes: Any) -> Decision:
+    """Placed on n0 or n1, with these devices on n0."""
+    allocated = Allocated([{"devices": {"results": list(results)}}], **changes)
+    return placed(allocations={"n0": allocated})
+
+
+def test_the_same_devices_are_no_difference_whatever_ids_their_shares_have() -> None:
+    theirs, ours = (with_devices({**DEVICE, "shareID": drawn}) for drawn in ("one", "other"))
+    assert reported(theirs, ours) == []
+
+
+@pytest.mark.parametrize(
+    ("ours", "part"),
+    [
+        (with_devices({**DEVICE, "device": "d1"}), "devices"),
+        (with_devices(DEVICE, DEVICE), "devices"),
+        (with_devices({**DEVICE, "shareID": "one"}), "results"),
+        (with_devices(DEVICE, requests=[{"name": "container-0-request-0"}]), "requests"),
+        (with_devices(DEVICE, mappings=[{"containerName": "c"}]), "mappings"),
+        (placed(allocations={}), "allocations"),
+        (placed(allocations={"n0": Allocated([])}), "allocations"),
+    ],
+)
+def test_other_devices_on_a_node_that_fits_are_a_difference(ours: Decision, part: str) -> None:
+    assert reported(with_devices(DEVICE), ours)[0].startswith(f"{part}: ")
+
+
+def test_devices_on_nodes_that_were_not_looked_at_are_not_compared() -> None:
+    assert reported(with_devices(DEVICE), placed(), is_sampled=True) == []
+
+
+def failed(text: str) -> Decision:
+    return Decision(failure=FAULT + text)
+
+
+def test_the_text_of_a_fault_of_devices_is_compared_until_a_search_has_failed() -> None:
+    theirs, ours = failed("no such key: a"), failed("no such key: b")
+    assert [text.partition(":")[0] for text in _of_decisions(theirs, ours)] == ["fault of devices"]
+    assert list(_of_decisions(theirs, ours, has_failed=True)) == []
+    assert list(_of_decisions(theirs, placed(), has_failed=True)) != []
+
+
+def test_of_a_syntax_error_only_the_place_is_compared() -> None:
+    where = "CEL compile error: <input>:1:17: Syntax error: "
+    assert list(_of_decisions(failed(f"{where}expecting {{A, B}}"), failed(f"{where}expecting {{A, ...}}"))) == []

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.parity.case import Case, Object
-from tests.parity.compare_preemption import NO_NODES, _of_preemptions
+from tests.parity.compare_preemption import NO_NODES, _of_claims, _of_preemptions
 from tests.parity.coverage_preemption import ANY, RULES, PreemptionCoverage
 from tests.parity.generate_preemption import LEAST, generate_preemption, has_equals
 from tests.parity.oracle import Answer, Preempted, Status, Tried
@@ -91,6 +91,20 @@ def test_faults_are_compared_but_for_their_words_and_for_those_that_a_crowd_hide
     assert reported(Preempted(fault="a"), preempted()) == ["fault: expected 'a', got ''"]
     assert reported(preempted(), Preempted(fault="b"), has_nominated=True) == []
     assert reported(Preempted(fault=NO_NODES), Preempted(failure=f"0/0 nodes are available: {NO_NODES}.")) == []
+
+
+def test_the_text_of_a_fault_of_devices_is_compared_until_a_search_has_failed() -> None:
+    theirs, ours = (Preempted(fault=f'running "DynamicResources" filter plugin: {text}') for text in "ab")
+    assert [text.partition(":")[0] for text in reported(theirs, ours)] == ["fault of devices"]
+    assert list(_of_preemptions(theirs, ours, has_nominated=False, has_failed=True)) == []
+
+
+def test_claims_taken_back_are_compared_but_for_the_choice_among_several() -> None:
+    one, other = preempted(deallocated=["default/a"]), preempted(deallocated=["default/b"])
+    assert list(_of_claims(one, other, has_choice=True)) == []
+    assert list(_of_claims(one, other, has_choice=False)) != []
+    assert list(_of_claims(one, preempted(), has_choice=True)) != []
+    assert list(_of_claims(preempted(deleted=["default/a"]), preempted(), has_choice=True)) != []
 
 
 # --- cases ---

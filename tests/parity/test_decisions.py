@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import pytest
 
 from tests.parity.compare import all_differences
-from tests.parity.coverage import Coverage
+from tests.parity.coverage import OF_CLAIMS, Coverage
 from tests.parity.generate import generate
 from tests.parity.oracle import Oracle
 from tests.parity.trial import try_all
@@ -34,7 +34,7 @@ def test_decisions_on_searched_seeds_are_those_of_kube_scheduler(oracle: Oracle,
     seeds = cases_with(release, SEEDS)
     coverage = compare(oracle, release, seeds)
     if len(seeds) >= ENOUGH_FOR_COVERAGE:
-        assert coverage.missing() == [], f"seeds from {SEEDS.start}"
+        assert coverage.missing(beside=OF_CLAIMS) == [], f"seeds from {SEEDS.start}"
 
 
 def compare(oracle: Oracle, release: str, seeds: Iterable[int]) -> Coverage:

@@ -61,16 +61,16 @@ def _of_decisions(theirs: Decision, ours: Decision) -> Iterator[str]:
     if theirs.verdict != ours.verdict:
         yield f"verdict: {theirs.verdict}, got {ours.verdict}: expected {_shown(theirs)}, got {_shown(ours)}"
         return
-    if _text(theirs.failure) != _text(ours.failure):
+    if comparable_text(theirs.failure) != comparable_text(ours.failure):
         yield f"failure: {_kind(theirs.failure)}: expected {theirs.failure!r}, got {ours.failure!r}"
     for claim, (expected, got) in enumerate(zip(theirs.results or (), ours.results or (), strict=True)):
-        yield from _of_allocations(claim, expected, got)
+        yield from of_allocations(claim, expected, got)
     if theirs.steps != ours.steps:
         yield f"steps: expected {theirs.steps}, got {ours.steps}"
     yield from _repeated_share_ids(ours)
 
 
-def _text(failure: str) -> str:
+def comparable_text(failure: str) -> str:
     """As much of a failure's text as has to agree."""
     return re.sub(r'capacity "[^"]*": ', "capacity …: ", failure).partition("Syntax error: ")[0]
 
@@ -85,8 +85,8 @@ def _shown(decision: Decision) -> str:
     return decision.panic or decision.failure or str(decision.results)
 
 
-def _of_allocations(claim: int, expected: Any, got: Any) -> Iterator[str]:
-    left, right = _bare(expected), _bare(got)
+def of_allocations(claim: int, expected: Any, got: Any) -> Iterator[str]:
+    left, right = without_empty(expected), without_empty(got)
     for part, pick in _PARTS:
         if pick(left) != pick(right):
             yield f"{part}: of claim {claim}: expected {pick(left)}, got {pick(right)}"
@@ -109,15 +109,15 @@ _PARTS = (
 )
 
 
-def _bare(value: Any, key: str = "") -> Any:
+def without_empty(value: Any, key: str = "") -> Any:
     """Without what is empty, and with the same share id everywhere."""
     if isinstance(value, dict):
         if key == "parameters":  # of a driver, which may mean something by empty fields
             return value
-        bare = {name: _bare(inner, name) for name, inner in value.items()}
+        bare = {name: without_empty(inner, name) for name, inner in value.items()}
         return {name: inner for name, inner in bare.items() if inner not in _EMPTY}
     if isinstance(value, list):
-        return [_bare(inner) for inner in value]
+        return [without_empty(inner) for inner in value]
     return "drawn" if key == "shareID" and value else value
 
 

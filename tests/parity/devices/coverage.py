@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from kscheduler.testing.controlplane import ensure
 from tests.parity.devices.case import DeviceCase, Object
@@ -111,17 +111,15 @@ def _kind_of_failure(failure: str) -> str:
 
 def _features(case: DeviceCase, position: int, pod: Object, decision: Decision) -> set[str]:
     """What the allocation of a pod's claims has shown."""
-    cluster, found = case.cluster, set(_of_pod(pod, decision))
-    devices = {_id(each["spec"], device): device for each in cluster["resourceSlices"] for device in _devices(each)}
+    cluster, found = case.cluster, set(features_of_claims(pod["claims"], decision.results or ()))
+    devices = published_devices(cluster["resourceSlices"])
     used = {(each["driver"], each["pool"], each["device"]) for each in cluster["allocated"]}
     chosen = 0
     for allocation in decision.results or ():
-        found.add(_where(allocation))
-        found |= {_FROM[config["source"]] for config in allocation["devices"].get("config", ())}
         for result in allocation["devices"].get("results", ()):
             chosen += 1
             name = result["driver"], result["pool"], result["device"]
-            found |= set(_of_result(result, devices[name], is_used=name in used))
+            found |= set(features_of_result(result, devices[name], is_used=name in used))
     if case.gates["DRADeviceTaintRules"] and cluster["deviceTaintRules"]:
         found.add("taint rules")
     if case.is_sequence and position:
@@ -134,12 +132,13 @@ def _features(case: DeviceCase, position: int, pod: Object, decision: Decision) 
 _FROM = {"FromClass": "configuration of a class", "FromClaim": "configuration of a claim"}
 
 
-def _devices(published: Object) -> list[Object]:
-    return published["spec"].get("devices") or []
-
-
-def _id(spec: Object, device: Object) -> tuple[str, str, str]:
-    return spec["driver"], spec["pool"]["name"], device["name"]
+def published_devices(slices: Iterable[Object]) -> dict[tuple[str, str, str], Object]:
+    """The devices in slices, by driver, pool and name."""
+    return {
+        (spec["driver"], spec["pool"]["name"], device["name"]): device
+        for spec in (each["spec"] for each in slices)
+        for device in spec.get("devices") or ()
+    }
 
 
 def _where(allocation: Object) -> str:
@@ -150,10 +149,13 @@ def _where(allocation: Object) -> str:
     return "only on this node" if is_by_name else "on nodes by selector"
 
 
-def _of_pod(pod: Object, decision: Decision) -> Iterator[str]:
-    if len(pod["claims"]) > 1:
+def features_of_claims(claims: Sequence[Object], allocations: Sequence[Object]) -> Iterator[str]:
+    """What the claims of a pod, each with its allocation, have shown."""
+    if len(claims) > 1:
         yield "several claims"
-    for claim, allocation in zip(pod["claims"], decision.results or (), strict=True):
+    for claim, allocation in zip(claims, allocations, strict=True):
+        yield _where(allocation)
+        yield from (_FROM[config["source"]] for config in allocation["devices"].get("config", ()))
         spec, names = claim["spec"]["devices"], Counter(_names(allocation))
         for constraint in spec.get("constraints", ()):
             yield "matchAttribute" if "matchAttribute" in constraint else "distinctAttribute"
@@ -174,7 +176,8 @@ def _names(allocation: Object) -> Iterable[str]:
     return (result["request"] for result in allocation["devices"].get("results", ()))
 
 
-def _of_result(result: Object, device: Object, *, is_used: bool) -> Iterator[str]:
+def features_of_result(result: Object, device: Object, *, is_used: bool) -> Iterator[str]:
+    """What the allocation of one device has shown; `is_used`: other claims have used it before."""
     if result.get("adminAccess"):
         yield "admin access"
     if result.get("consumedCapacity"):

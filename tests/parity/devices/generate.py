@@ -27,15 +27,15 @@ def generate(seed: int, release: str) -> DeviceCase:
         "nodes": _nodes(rng),
         "deviceClasses": of_classes,
         "resourceSlices": of_slices,
-        "deviceTaintRules": _rules(rng),
-        "allocated": _allocated(rng, of_slices),
+        "deviceTaintRules": taint_rules(rng),
+        "allocated": results_in_use(rng, of_slices),
     }
     if style < TIGHT + WIDE:
         own_class = of_slices[0]["spec"]["driver"].partition(".")[0]
         make = tight_pods if style < TIGHT else wide_pods
         made.pending = make(rng, rng.choice((ANY, own_class)))
     else:
-        made.pending = pods(rng, _asked_for(of_classes, of_slices))
+        made.pending = pods(rng, asked_for(of_classes, of_slices))
     return made
 
 
@@ -49,7 +49,7 @@ def _nodes(rng: random.Random) -> list[Object]:
     return made
 
 
-def _asked_for(of_classes: list[Object], of_slices: list[Object]) -> list[str]:
+def asked_for(of_classes: list[Object], of_slices: list[Object]) -> list[str]:
     """The classes that pods ask for: mostly those of drivers with devices."""
     present = {each["spec"]["driver"].partition(".")[0] for each in of_slices}
     names = [each["metadata"]["name"] for each in of_classes]
@@ -57,7 +57,7 @@ def _asked_for(of_classes: list[Object], of_slices: list[Object]) -> list[str]:
     return likely * 6 + [ANY] * 6 + [SHARED] + names
 
 
-def _rules(rng: random.Random) -> list[Object]:
+def taint_rules(rng: random.Random) -> list[Object]:
     if rng.random() < 0.7:
         return []
     made = []
@@ -73,7 +73,7 @@ def _rules(rng: random.Random) -> list[Object]:
     return made
 
 
-def _allocated(rng: random.Random, of_slices: list[Object]) -> list[Object]:
+def results_in_use(rng: random.Random, of_slices: list[Object]) -> list[Object]:
     """Results of claims: devices in use, shares of devices, and what is left of devices that are gone."""
     used = rng.choice((0.0, 0.0, 0.1, 0.2, 0.5))
     made: list[Object] = []
@@ -84,7 +84,7 @@ def _allocated(rng: random.Random, of_slices: list[Object]) -> list[Object]:
                 continue
             result = {"request": "r", "driver": spec["driver"], "pool": spec["pool"]["name"], "device": device["name"]}
             if device.get("allowMultipleAllocations"):
-                made += [_share(rng, result, device) for _ in range(rng.choice((1, 1, 2)))]
+                made += [share_of(rng, result, device) for _ in range(rng.choice((1, 1, 2)))]
             else:
                 made.append(result | ({"adminAccess": True} if rng.random() < 0.1 else {}))
     if rng.random() < 0.05:
@@ -92,7 +92,7 @@ def _allocated(rng: random.Random, of_slices: list[Object]) -> list[Object]:
     return made
 
 
-def _share(rng: random.Random, result: Object, device: Object) -> Object:
+def share_of(rng: random.Random, result: Object, device: Object) -> Object:
     made = {**result, "shareID": f"{rng.getrandbits(128):032x}"}
     consumed = {name: rng.choice(_CONSUMED[name]) for name in device.get("capacity", ()) if rng.random() < 0.9}
     if consumed and rng.random() < 0.9:  # the apiserver serves no empty map

@@ -53,7 +53,7 @@ def tight_pods(rng: random.Random, class_name: str) -> list[Object]:
                 requests.append({"name": f"r{index}", "exactly": _plainly(rng, class_name)})
         devices: Object = {"requests": requests}
         if rng.random() < 0.8:
-            devices["constraints"] = [_constraint(rng, _all_names(requests)) for _ in range(rng.choice((1, 1, 2)))]
+            devices["constraints"] = [_constraint(rng, request_names(requests)) for _ in range(rng.choice((1, 1, 2)))]
         made.append({"claims": [_named(f"tight-{number}", devices)]})
         if rng.random() < 0.3:
             other: Object = {"requests": [{"name": "r0", "exactly": _plainly(rng, class_name)}]}
@@ -93,7 +93,9 @@ def wide_pods(rng: random.Random, class_name: str) -> list[Object]:
 def pods(rng: random.Random, class_names: list[str]) -> list[Object]:
     made = []
     for number in range(rng.choice((1, 2, 2, 3, 4))):
-        claims = [_claim(rng, f"claim-{number}-{each}", class_names) for each in range(rng.choice((1, 1, 1, 1, 2, 3)))]
+        claims = [
+            make_claim(rng, f"claim-{number}-{each}", class_names) for each in range(rng.choice((1, 1, 1, 1, 2, 3)))
+        ]
         if rng.random() < 0.03:
             _make_odd(rng, claims[-1]["spec"]["devices"])
         if rng.random() < 0.01:
@@ -126,10 +128,10 @@ def _make_odd(rng: random.Random, devices: Object) -> None:
         asked["count"] = 0
 
 
-def _claim(rng: random.Random, name: str, class_names: list[str]) -> Object:
+def make_claim(rng: random.Random, name: str, class_names: list[str]) -> Object:
     requests = [_request(rng, f"r{number}", class_names) for number in range(rng.choice((1, 1, 1, 1, 2, 3)))]
     devices: Object = {"requests": requests}
-    names = _all_names(requests)
+    names = request_names(requests)
     if rng.random() < 0.22:
         devices["constraints"] = [_constraint(rng, names) for _ in range(rng.choice((1, 1, 2)))]
     if rng.random() < 0.3:
@@ -141,7 +143,7 @@ def _named(name: str, devices: Object) -> Object:
     return {"metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"}, "spec": {"devices": devices}}
 
 
-def _all_names(requests: list[Object]) -> list[str]:
+def request_names(requests: list[Object]) -> list[str]:
     """Of requests and of alternatives, as constraints and configurations refer to them."""
     names = []
     for request in requests:

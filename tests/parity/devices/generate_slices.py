@@ -31,7 +31,7 @@ def slices(rng: random.Random) -> list[Object]:
     size = rng.choice((1, 2, 3, 4, 4, 5))
     pools = rng.sample([(driver, pool) for driver in DRIVERS for pool in POOLS], size)
     for driver, pool in pools:
-        made += _pool(rng, driver, pool, names)
+        made += publish_pool(rng, driver, pool, names)
     rng.shuffle(made)
     return made
 
@@ -72,10 +72,18 @@ def wide_slices(rng: random.Random) -> list[Object]:
     return [_slice("wide", rng.choice(DRIVERS), POOLS[0], 1, 1, {"allNodes": True, "devices": devices})]
 
 
-def _pool(rng: random.Random, driver: str, pool: str, names: list[str]) -> list[Object]:
+def publish_pool(
+    rng: random.Random, driver: str, pool: str, names: list[str], selection: Object | None = None
+) -> list[Object]:
+    """Return the slices of a pool, with what is left of an older one and comes of a newer one.
+
+    `names`: those that slices may still be given. `selection`: whose devices they are, in fields of a slice's spec;
+    drawn without it.
+    """
     generation = rng.choice((0, 1, 1, 2, 5))
     traits = _Traits(rng)
-    selection = _selection(rng)
+    if selection is None:
+        selection = _selection(rng)
     made: list[Object] = []
     sets = _counter_sets(rng) if traits.is_partitioned else []
     numbers = iter(range(100))

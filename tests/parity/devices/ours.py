@@ -38,11 +38,11 @@ class World:
     def __init__(self, case: DeviceCase) -> None:
         cluster = case.cluster
         self._release = RELEASES[case.release].with_gates(case.gates)
-        self._nodes = _objects(cluster.get("nodes"), Node)
-        self._classes = {each.metadata.name: each for each in _objects(cluster.get("deviceClasses"), DeviceClass)}
+        self._nodes = read_objects(cluster.get("nodes"), Node)
+        self._classes = {each.metadata.name: each for each in read_objects(cluster.get("deviceClasses"), DeviceClass)}
         self._slices = apply_taint_rules(
-            _objects(cluster.get("resourceSlices"), ResourceSlice),
-            _objects(cluster.get("deviceTaintRules"), DeviceTaintRule),
+            read_objects(cluster.get("resourceSlices"), ResourceSlice),
+            read_objects(cluster.get("deviceTaintRules"), DeviceTaintRule),
             self._release,
         )
         self._state = AllocatedState()
@@ -71,7 +71,7 @@ class World:
 
     def allocate(self, results: Iterable[Object]) -> None:
         """Take the devices of results, which are JSON."""
-        for result in _objects(results, DeviceRequestAllocationResult):
+        for result in read_objects(results, DeviceRequestAllocationResult):
             self._state.add(result, self._release)
 
 
@@ -92,6 +92,6 @@ def _as_json(allocation: AllocationResult) -> dict[str, Any]:
     return decoded
 
 
-def _objects(raw: Iterable[Object] | None, kind: type[T]) -> list[T]:
-    """Read objects as they come from the apiserver, with parts that are kept undecoded."""
+def read_objects(raw: Iterable[Object] | None, kind: type[T]) -> list[T]:
+    """Read API objects as they come from the apiserver, with parts that are kept undecoded."""
     return msgspec.json.decode(msgspec.json.encode(list(raw or ())), type=list[kind])  # type: ignore[valid-type]

@@ -30,6 +30,8 @@ type decision struct {
 	Scores        map[string]scores `json:"scores"`                  // plugin -> scores; empty if none are Scored
 	Totals        []int64           `json:"totals"`                  // for each of Scored
 
+	Allocations map[string]allocated `json:"allocations,omitempty"` // of Feasible, those where DynamicResources has a say
+
 	Host        string   `json:"host"`                // of the real SchedulePod; "" if it failed
 	Evaluated   int      `json:"evaluated,omitempty"` // nodes it looked at
 	Found       []string `json:"found,omitempty"`     // nodes it found to fit, in order

@@ -108,6 +108,9 @@ func (w *world) search(twin *twin, pod *v1.Pod, found *decision) error {
 		}
 	}
 	found.Feasible = names(feasible)
+	if found.Allocations, err = allocationsIn(state); err != nil {
+		return err
+	}
 	if found.Host == "" || len(found.Found) < 2 {
 		return nil
 	}

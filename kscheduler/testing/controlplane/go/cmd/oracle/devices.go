@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	resourcev1 "k8s.io/kubernetes/pkg/apis/resource/v1"
 )
@@ -55,14 +57,51 @@ func (s stillDevices) deliver(d *devices) error {
 	); err != nil {
 		return err
 	}
-	for _, informer := range []*still{s.rules, s.classes, s.slices, s.claims} {
-		for _, handler := range informer.handlers {
-			for _, object := range informer.indexer.List() {
-				handler.OnAdd(object, true)
-			}
+	tell(s.rules, d.DeviceTaintRules)
+	tell(s.classes, d.DeviceClasses)
+	tell(s.slices, d.ResourceSlices)
+	tell(s.claims, d.ResourceClaims)
+	return nil
+}
+
+// tell tells an informer's handlers of objects in their order, which matters for classes of one extended resource.
+func tell[T any](informer *still, objects []T) {
+	for _, handler := range informer.handlers {
+		for _, object := range objects {
+			handler.OnAdd(object, true)
 		}
 	}
-	return nil
+}
+
+// agreeable is a client for which every write to a claim succeeds, and changes nothing.
+func agreeable() *fake.Clientset {
+	client := fake.NewClientset()
+	client.PrependReactor("update", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		return true, action.(clienttesting.UpdateAction).GetObject(), nil
+	})
+	client.PrependReactor("delete", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, nil
+	})
+	return client
+}
+
+// takenBack are the claims, as namespace/name, that PostFilter has deallocated or deleted.
+func takenBack(actions []clienttesting.Action) (deallocated, deleted []string) {
+	for _, action := range actions {
+		if action.GetResource().Resource != "resourceclaims" {
+			continue
+		}
+		switch action := action.(type) {
+		case clienttesting.UpdateAction:
+			claim := action.GetObject().(*resourceapi.ResourceClaim)
+			if action.GetSubresource() == "status" {
+				deallocated = append(deallocated, claim.Namespace+"/"+claim.Name)
+			}
+		case clienttesting.DeleteAction:
+			deleted = append(deleted, action.GetNamespace()+"/"+action.GetName())
+		}
+	}
+	return deallocated, deleted
 }
 
 // still is an informer that never starts. It has only what the scheduler uses before it runs; all other methods are

@@ -24,17 +24,19 @@ type preempted struct {
 	Failure string `json:"failure,omitempty"` // the text its user reads, with what PostFilter says
 	Fault   string `json:"fault,omitempty"`   // why the search broke off; then PostFilter is not asked
 
-	Promising  int      `json:"promising"`            // nodes where pods could make room by leaving
-	Wanted     int      `json:"wanted"`               // candidates to look for
-	Tried      []tried  `json:"tried"`                // nodes in the order they were tried in
-	Candidates []string `json:"candidates,omitempty"` // as they were put to the choice
-	Chosen     string   `json:"chosen,omitempty"`
-	Equals     []string `json:"equals,omitempty"`  // all that might be chosen, which is by the order of a map
-	Ended      []string `json:"ended,omitempty"`   // uids of the victims in the order they are ended in
-	Cleared    []string `json:"cleared,omitempty"` // names of pods whose nomination is taken back
-	Code       string   `json:"code,omitempty"`
-	Message    string   `json:"message,omitempty"`
-	Nomination *string  `json:"nomination"` // what becomes of the pod's; nil leaves it as it is
+	Promising   int      `json:"promising"`            // nodes where pods could make room by leaving
+	Wanted      int      `json:"wanted"`               // candidates to look for
+	Tried       []tried  `json:"tried"`                // nodes in the order they were tried in
+	Candidates  []string `json:"candidates,omitempty"` // as they were put to the choice
+	Chosen      string   `json:"chosen,omitempty"`
+	Equals      []string `json:"equals,omitempty"`      // all that might be chosen, which is by the order of a map
+	Ended       []string `json:"ended,omitempty"`       // uids of the victims in the order they are ended in
+	Cleared     []string `json:"cleared,omitempty"`     // names of pods whose nomination is taken back
+	Deallocated []string `json:"deallocated,omitempty"` // claims that are to be allocated anew
+	Deleted     []string `json:"deleted,omitempty"`     // claims for extended resources
+	Code        string   `json:"code,omitempty"`
+	Message     string   `json:"message,omitempty"`
+	Nomination  *string  `json:"nomination"` // what becomes of the pod's; nil leaves it as it is
 }
 
 // tried is a dry run on one node.
@@ -121,6 +123,7 @@ func (w *world) watchPreemption(pod *v1.Pod) (*preempted, error) {
 		found.Nomination = &outcome.NominatedNodeName
 	}
 	found.Cleared = cleared(client.Actions())
+	found.Deallocated, found.Deleted = takenBack(client.Actions())
 
 	// 3. What else might have been chosen.
 	if why.IsSuccess() {

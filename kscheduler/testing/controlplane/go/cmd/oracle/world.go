@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -78,7 +77,7 @@ func loadConfig(text string) (*config.KubeSchedulerConfiguration, error) {
 func (w *world) build(loaded *config.KubeSchedulerConfiguration, cluster *cluster) error {
 	// 1. The scheduler, with informers that are never started: their stores are filled here. The caches of assumed
 	// volumes look into these stores, too.
-	client := fake.NewClientset()
+	client := agreeable()
 	factory := newInformerFactory(client)
 	ofDevices := newStillDevices(factory)
 	made, err := scheduler.New(w.ctx, client, factory, nil, noRecorder,
