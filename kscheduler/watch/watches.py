@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from kscheduler.api.device_sharing import share_in_slice
 from kscheduler.api.objects import Namespace, Pod, PodDisruptionBudget, Service
 from kscheduler.api.pod_texts import PodTexts
 from kscheduler.api.sharing import NodeSharing, PodSharing, keep_selector
@@ -21,6 +22,7 @@ from kscheduler.client.protocol import (
     PODS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
+    RESOURCE_SLICES,
     SERVICES,
     STATEFUL_SETS,
     UNFINISHED_PODS,
@@ -228,7 +230,8 @@ class Watches:
         to = self._listeners
         events = DeviceEvents(to.devices, to.queue, clock=self._clock, wake=to.wake)
         for resource, handler, name in events.handlers(to.release):
-            yield self._informer(resource, self._timed(handler, name), may_be_unknown=True)
+            keep = share_in_slice if resource is RESOURCE_SLICES else None
+            yield self._informer(resource, self._timed(handler, name), keep=keep, may_be_unknown=True)
 
     def _of_documents(self) -> Iterator[Informer[Any]]:
         """Yield the informer of complete nodes, if an extender or a wasm plugin needs them."""

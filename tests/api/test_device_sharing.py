@@ -46,3 +46,9 @@ def test_values_of_different_types_and_parts_are_not_taken_for_one_another() -> 
 def test_a_slice_with_one_device_or_none_is_the_same_object() -> None:
     for published in (read(), read({"name": "a"})):
         assert share_in_slice(published) is published
+
+
+def test_attributes_with_several_values_are_kept_as_they_are() -> None:
+    several = {"attributes": {"links": {"strings": ["a", "b"]}, "model": {"string": "a100"}}}
+    published = read({"name": "a", **several}, {"name": "b", **several})
+    assert share_in_slice(published) == published
