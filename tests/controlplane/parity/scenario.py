@@ -105,7 +105,23 @@ def are_released(stage: Stage) -> bool:
     uids = {pod["metadata"]["uid"] for pod in stage.pods().values()}
     claims = stage.resource_claims().values()
     users = {user["uid"] for claim in claims for user in claim.get("status", {}).get("reservedFor", ())}
-    return users <= uids  # claims made for pods that are gone stay: nobody collects garbage here
+    # Claims made for pods that are gone stay, since nobody collects garbage here. Their finalizer goes last.
+    return users <= uids and not any(_is_kept_in_vain(claim, stage, uids) for claim in claims)
+
+
+def _is_kept_in_vain(claim: Object, stage: Stage, uids: set[str]) -> bool:
+    """Has the claim a finalizer still, though it has no devices and no pod names it?"""
+    metadata = claim["metadata"]
+    if not metadata.get("finalizers") or claim.get("status", {}).get("allocation"):
+        return False
+    if owners := metadata.get("ownerReferences"):
+        return uids.isdisjoint(owner["uid"] for owner in owners)
+    named = {
+        (pod["metadata"]["namespace"], entry.get("resourceClaimName"))
+        for pod in stage.pods().values()
+        for entry in pod["spec"].get("resourceClaims", ())
+    }
+    return (metadata["namespace"], metadata["name"]) not in named
 
 
 def _expected_event(pod: Object) -> tuple[str | None, str]:
