@@ -47,7 +47,7 @@ from kscheduler.framework.node_values import ValuingPlugin
 from kscheduler.framework.nominated_pods import NominatedPods, filter_of_requests
 from kscheduler.framework.search_plugins import SearchPlugins
 from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of, unresolvable
-from kscheduler.framework.verdict_statuses import VerdictStatuses
+from kscheduler.framework.verdict_statuses import SameStatus, VerdictStatuses
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -337,7 +337,7 @@ class Algorithm:
         if not self._post_filter:
             return _rejected(diagnosis)
         if pre_filter is not None:
-            statuses: Mapping[str, Status] = dict.fromkeys((node.name for node in self._handle.table), pre_filter)
+            statuses: Mapping[str, Status] = SameStatus(self._handle.table, pre_filter)
         else:
             statuses = diagnosis.node_statuses()
             if proposes and any(isinstance(plugin, ProposingPlugin) for plugin in self._post_filter[:-1]):

@@ -14,7 +14,44 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 
 
-class VerdictStatuses(Mapping[str, Status]):
+class NodeStatuses(Mapping[str, Status]):
+    """A mapping of node name -> status, for the nodes that reject a pod, without an entry for each node."""
+
+    def counts(self) -> Iterator[tuple[Status, int]]:
+        """Yield (status, number of nodes with it), without iterating over all nodes; a status may come repeatedly."""
+        raise NotImplementedError
+
+    def nodes_with(self, code: Code) -> list[NodeInfo]:
+        """Return the rejected nodes whose status has this code."""
+        raise NotImplementedError
+
+
+class SameStatus(NodeStatuses):
+    """One status for all nodes, such as that of a PreFilter plugin."""
+
+    def __init__(self, table: NodeTable, status: Status) -> None:
+        self._table = table
+        self._status = status
+
+    def __getitem__(self, name: str) -> Status:
+        if self._table.row_of(name) is None:
+            raise KeyError(name)
+        return self._status
+
+    def __iter__(self) -> Iterator[str]:
+        return (node.name for node in self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def counts(self) -> Iterator[tuple[Status, int]]:
+        yield self._status, len(self._table)
+
+    def nodes_with(self, code: Code) -> list[NodeInfo]:
+        return list(self._table) if self._status.code is code else []
+
+
+class VerdictStatuses(NodeStatuses):
     """A mapping of node name -> status, for the examined nodes that are not feasible. Valid until the next cycle."""
 
     def __init__(
@@ -57,6 +94,8 @@ class VerdictStatuses(Mapping[str, Status]):
         verdicts = self._verdicts
         reasons = {reason for reason in self._histogram() if self._status_of(reason).code is code}
         alone = {row: status.code is code for row, status in self._alone.items() if self._is_rejected(row)}
+        if not reasons and not any(alone.values()):
+            return []
         code_of, detail_of, rows = verdicts.code, verdicts.detail, verdicts.rows
         return [
             node

@@ -2,9 +2,9 @@
 
 A request can be satisfied on a node only if at least as many matching devices are free there as it wants; mostly that
 is also enough. So a filter over all nodes reads bytes that are kept for (query, number), and only nodes in doubt are
-searched. Outcomes of the search are kept, too, for pods with claims of the same shape. Changes are read from logs when
-the columns are asked for, and each costs little: an allocation, the counts of one pool, and one search for each shape
-of claims that is asked for again.
+searched. Outcomes of the search are kept, too, for pods whose claims ask alike. Changes are read from logs when the
+columns are asked for, and each costs little: an allocation, the counts of one pool, and one search for each key of
+claims that is asked for again.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from kscheduler.devices.selection import Selectors
 from kscheduler.devices.slices import PoolID
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.node_table import NodeTable
-from kscheduler.snapshot.row_outcomes import RowOutcomes, Shape
+from kscheduler.snapshot.row_outcomes import ClaimsKey, RowOutcomes
 
 MAX_QUERIES = 32  # of which columns are kept; with the answers of selectors, 10,000 nodes take some 3 MB a query
 # Evaluations of selectors for the columns of one query at a time, in all or for each node; the search is asked about
 # the other nodes until then. So many take about as long as to search all nodes for one pod.
 MAX_EVALUATIONS, EVALUATIONS_PER_NODE = 10_000, 8
-MAX_SHAPES = 32  # of claims, of which outcomes are kept; for 10,000 nodes they take up to 1 MB a shape
+MAX_KEYS = 32  # of claims, for which outcomes are kept; for 10,000 nodes they take up to 1 MB a key
 _MAX_NUMBERS = 64  # of devices, for which a query keeps bytes
 
 NONE_CERTAIN, ANY_NUMBER = -1, (1 << 31) - 1  # the counts of a row (node) that the search has to be asked about
@@ -168,7 +168,7 @@ class FreeDevices:
         self._numbers: list[int] = []  # free ones
         self._of_rows: list[tuple[_SeenPool, ...] | None] = []  # row -> pools with devices; None: ask the search
         self._seen_nodes = self._seen_slices = self._seen_use = -1  # changes that are in the columns
-        self._outcomes: dict[Shape, RowOutcomes] = {}  # the one used last comes last
+        self._outcomes: dict[ClaimsKey, RowOutcomes] = {}  # the one used last comes last
         self._never_known: set[int] = set()  # rows that the search has to be asked about in each cycle
         # What counters are kept under (see AvailableCounters) -> the pools with devices that consume some. Where nodes
         # see different counters under one key, the outcome for a node depends on which was searched first.
@@ -186,17 +186,17 @@ class FreeDevices:
             self._match_pending(counts)
         return found
 
-    def outcomes(self, shape: Shape) -> RowOutcomes | None:
-        """Return what is known, as everything is now, of allocating claims of a shape; None if it cannot be kept."""
+    def outcomes(self, key: ClaimsKey) -> RowOutcomes | None:
+        """Return what is known, as everything is now, of allocating claims with this key; None if it cannot be kept."""
         self._follow()
         if self._ambiguous:
             return None
-        found = self._outcomes.pop(shape, None)
+        found = self._outcomes.pop(key, None)
         if found is None:
             found = RowOutcomes(len(self._of_rows), self._never_known)
-            if len(self._outcomes) >= MAX_SHAPES:
+            if len(self._outcomes) >= MAX_KEYS:
                 del self._outcomes[next(iter(self._outcomes))]
-        self._outcomes[shape] = found
+        self._outcomes[key] = found
         return found
 
     def _counts(self, query: DeviceQuery) -> FreeCounts:

@@ -1,7 +1,7 @@
-"""What came of allocating devices to claims of one shape on each row (node): columns that outlive scheduling cycles.
+"""What came of allocating devices to claims that ask alike, on each row (node): columns that outlive scheduling cycles.
 
 The search on a node depends on what the claims ask for, on the node, on the slices that it sees, and on the devices in
-use there. As long as these stay, so does its outcome: for the next pod with claims of the same shape, only the rows
+use there. As long as these stay, so does its outcome: for the next pod whose claims ask alike, only the rows
 that have changed since are searched again.
 """
 
@@ -13,17 +13,17 @@ from collections.abc import Hashable, Iterable, Sequence, Set
 from kscheduler.api.devices import ResourceClaim
 from kscheduler.devices.requests import Variant
 
-Shape = Hashable
+ClaimsKey = Hashable
 
 
-def shape_of(claims: Sequence[ResourceClaim], requests: Sequence[Sequence[Sequence[Variant]]]) -> Shape:
+def key_of(claims: Sequence[ResourceClaim], requests: Sequence[Sequence[Sequence[Variant]]]) -> ClaimsKey:
     """Return all that the search for unallocated claims reads of them and of their classes, but for messages.
 
     `requests`: for each claim its requests, each with its variants.
     """
     return tuple(
         (
-            tuple(tuple(map(_shape_of_variant, variants)) for variants in of_claim),
+            tuple(tuple(map(_key_of_variant, variants)) for variants in of_claim),
             tuple(
                 (tuple(each.requests or ()), each.match_attribute, each.distinct_attribute)
                 for each in claim.spec.devices.constraints or ()
@@ -33,7 +33,7 @@ def shape_of(claims: Sequence[ResourceClaim], requests: Sequence[Sequence[Sequen
     )
 
 
-def _shape_of_variant(variant: Variant) -> Hashable:
+def _key_of_variant(variant: Variant) -> Hashable:
     capacity = variant.capacity
     return (
         variant.request,
@@ -48,7 +48,7 @@ def _shape_of_variant(variant: Variant) -> Hashable:
 
 
 class RowOutcomes:
-    """The outcomes for one shape: rejected, or allocatable with a score; or unknown."""
+    """The outcomes for claims that ask alike: rejected, or allocatable with a score; or unknown."""
 
     __slots__ = ("_never_known", "rejected", "scores", "unknown")
 

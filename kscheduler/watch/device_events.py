@@ -7,6 +7,7 @@ an update of slices. A new version of a slice or class that is equal in all deco
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -55,7 +56,7 @@ class DeviceEvents:
     def requeue(self, resource: EventResource, before: object, after: object) -> None:
         """Requeue the pods that a change may help; `before` is None for a new object, `after` for a deleted one."""
         action = Action.ADD if before is None else Action.DELETE if after is None else Action.UPDATE
-        event = ClusterEvent(resource, action)
+        event = _event(resource, action)
         woken = self._queue.move_all_to_active_or_backoff(event, before, after, self._clock.now())
         if woken or self._queue.is_waking:
             self._wake()
@@ -66,6 +67,12 @@ class DeviceEvents:
                 continue
             if before is not None or after is not None:
                 self.requeue(EventResource.RESOURCE_SLICE, before, after)
+
+
+@functools.cache
+def _event(resource: EventResource, action: Action) -> ClusterEvent:
+    """Return one object for all events of a kind: the queue remembers of each object who registered for it."""
+    return ClusterEvent(resource, action)
 
 
 class _ClaimEvents:

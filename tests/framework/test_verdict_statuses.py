@@ -9,7 +9,7 @@ import pytest
 from kscheduler._fast import Verdicts
 from kscheduler.cache.cache import Cache
 from kscheduler.framework.status import Code, Status, unresolvable, unschedulable
-from kscheduler.framework.verdict_statuses import VerdictStatuses
+from kscheduler.framework.verdict_statuses import SameStatus, VerdictStatuses
 from kscheduler.testing import make_node
 
 # (code, detail) of a verdict -> what it means
@@ -57,3 +57,16 @@ def test_a_node_that_fits_or_is_gone_has_no_status() -> None:
     for name in ("n1", "gone"):
         with pytest.raises(KeyError):
             known[name]
+
+
+def test_one_status_for_all_nodes_is_a_mapping_of_them() -> None:
+    cache = Cache()
+    for name in ("a", "b"):
+        cache.set_node(make_node(name).obj())
+    status = unschedulable("no claim")
+    statuses = SameStatus(cache.table, status)
+    assert dict(statuses) == {"a": status, "b": status}
+    assert "c" not in statuses
+    assert list(statuses.counts()) == [(status, 2)]
+    assert [node.name for node in statuses.nodes_with(Code.UNSCHEDULABLE)] == ["a", "b"]
+    assert statuses.nodes_with(Code.UNSCHEDULABLE_AND_UNRESOLVABLE) == []

@@ -19,7 +19,7 @@ from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS, D
 from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
 from kscheduler.framework.plugins.defaultpreemption.executor import Executor, is_ending_for_preemption
 from kscheduler.framework.status import Code, Status, error_status, unresolvable, unschedulable
-from kscheduler.framework.verdict_statuses import VerdictStatuses
+from kscheduler.framework.verdict_statuses import NodeStatuses
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -187,7 +187,7 @@ class DefaultPreemption:
 
         It is the message with which the dry runs, which are left out, would have ended.
         """
-        if isinstance(statuses, VerdictStatuses):
+        if isinstance(statuses, NodeStatuses):
             tried = sum(nodes for status, nodes in statuses.counts() if status.code is Code.UNSCHEDULABLE)
         else:
             tried = len(self._promising(statuses))
@@ -206,7 +206,7 @@ class DefaultPreemption:
 
     def _promising(self, statuses: Mapping[str, Status]) -> list[NodeInfo]:
         """Return the nodes that reject the pod for a reason that evictions may remove."""
-        if isinstance(statuses, VerdictStatuses):
+        if isinstance(statuses, NodeStatuses):
             return statuses.nodes_with(Code.UNSCHEDULABLE)
         table = self._handle.table
         named = (name for name, status in statuses.items() if status.code is Code.UNSCHEDULABLE)

@@ -41,7 +41,7 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.resource_owners import ResourceOwners
-from kscheduler.snapshot.row_outcomes import RowOutcomes, shape_of
+from kscheduler.snapshot.row_outcomes import RowOutcomes, key_of
 
 NAME = "DynamicResources"
 _CLAIMS = "DynamicResources/claims"
@@ -309,7 +309,7 @@ class DynamicResources:
             requests = [allocator.variants_of(claim) for claim in claims]
         except AllocationError:
             return verdicts.feasible_rows() if rows is None else rows
-        outcomes = None if rows is not None else self._free.outcomes(shape_of(claims, requests))
+        outcomes = None if rows is not None else self._free.outcomes(key_of(claims, requests))
         if outcomes is not None:
             # 1. Most rows are as they were when they were judged for a pod with such claims.
             cycle.outcomes, cycle.is_counted = outcomes, True

@@ -45,7 +45,7 @@ class PodClaims:
     by_node: dict[str, NodeAllocation] = field(default_factory=dict)  # node name -> result of Filter
     is_counted: bool = False  # did nodes pass Filter by their numbers of free devices, without a result?
     alternatives: dict[int, int] = field(default_factory=dict)  # of such nodes: row -> the alternative chosen there
-    outcomes: RowOutcomes | None = None  # what is known of all rows, if it is kept for claims of this shape
+    outcomes: RowOutcomes | None = None  # what is known of all rows, if it is kept for claims that ask alike
     rejections: list[Status] = field(default_factory=list)  # why Filter rejected nodes, by reason number (detail)
 
     @property
