@@ -97,11 +97,12 @@ class SliceIndex:
     def devices_at(self, node: Node) -> Iterator[ParsedDevice]:
         """Yield all devices that are published for a node, whether they can be allocated or not.
 
-        Raises AllocationError or DecodeError for malformed slices.
+        A slice that names no nodes at all, which the apiserver refuses, counts for every node, as in kube-scheduler's
+        scores; nothing is allocated from it. Raises AllocationError or DecodeError for malformed slices.
         """
         for parsed in self._candidates(node):
             if not parsed.is_per_device:
-                if parsed.target.matches(node):
+                if not parsed.target.is_set or parsed.target.matches(node):
                     yield from parsed.devices
                 continue
             for device in parsed.devices:

@@ -3,11 +3,12 @@
 Of one node's reasons the order is not compared: kube-scheduler goes through extended resources in random order.
 The host need not be the same, but it must be among the best by the oracle's totals; and the oracle's must be the one
 that kube-scheduler's heap brings up from our totals. A fault (not a matter of room) is worded differently; that there
-is one must agree, and the text if it is of DynamicResources. There only the first text of a case is compared: a search
-that fails lets kube-scheduler's next one begin at another node, where another fault may be met first. A decision for
-which devices are searched for too long is left out. Where not all nodes are looked at (a sample, or the node the pod is
-nominated to), a pod that fits somewhere has no node statuses on our side. With nominated pods around we may meet a
-fault on a node that kube-scheduler has given up by then, since it filters with the nominated pods first.
+is one must agree, and the text if it is of DynamicResources and searches still begin at the first node: one that fails
+or leaves out nodes lets kube-scheduler's next one begin behind those that it looked at, where another fault may be met
+first. A decision for which devices are searched for too long is left out. Where not all nodes are looked at (a sample,
+or the node the pod is nominated to), a pod that fits somewhere has no node statuses on our side. With nominated pods
+around we may meet a fault on a node that kube-scheduler has given up by then, since it filters with the nominated pods
+first.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tests.parity.oracle import Answer, Decision, PluginScores, Status
 from tests.parity.ours import FORMS, World
 from tests.parity.ours_devices import TIMED_OUT
 
+LEFT_OUT = "didn't satisfy plugin(s)"  # said of nodes that a PreFilter plugin leaves out
 OF_DEVICES = '"DynamicResources"'  # in the text of a fault
 
 CompareForm = Callable[[Case, Answer, str], Iterable[tuple[int, str]]]  # the string names a form
@@ -45,20 +47,20 @@ def differences(case: Case, answer: Answer, form: str) -> Iterator[tuple[int, st
     world = World(case, form)
     if (order := world.queue_order(case.pending)) != answer.queue_order:
         yield -1, f"by {form}: order of the queue: expected {answer.queue_order}, got {order}"
-    has_nominated, has_failed = bool(case.cluster.get("nominated")), False
+    has_nominated, has_moved = bool(case.cluster.get("nominated")), False
     for position, (pod, theirs) in enumerate(zip(case.pending, answer.pods or (), strict=True)):
         ours = world.decide(pod)
         if TIMED_OUT in theirs.failure or TIMED_OUT in ours.failure:
             if case.mode == SEQUENCE and theirs.host:
                 return  # where it is, we have found no devices to reserve
-            has_failed = True
+            has_moved = True
             continue
         is_sampled = case.is_sampled or "nominatedNodeName" in pod.get("status", ())
         for difference in _of_decisions(
-            theirs, ours, is_sampled=is_sampled, has_nominated=has_nominated, has_failed=has_failed
+            theirs, ours, is_sampled=is_sampled, has_nominated=has_nominated, has_moved=has_moved
         ):
             yield position, f"by {form}: {difference}"
-        has_failed |= _is_fault(theirs)
+        has_moved |= _is_fault(theirs) or _leaves_out_nodes(theirs, len(case.cluster["nodes"]))
         if case.mode == SEQUENCE and theirs.host:
             world.assume(pod, theirs.host)
 
@@ -69,12 +71,12 @@ def _of_decisions(
     *,
     is_sampled: bool = False,
     has_nominated: bool = False,
-    has_failed: bool = False,
+    has_moved: bool = False,
 ) -> Iterator[str]:
     yield from _status("PreEnqueue", theirs.pre_enqueue, ours.pre_enqueue)
     if _is_fault(theirs) or _is_fault(ours):
         if not (has_nominated and _is_fault(ours)):
-            yield from _of_faults(theirs, ours, has_failed=has_failed)
+            yield from _of_faults(theirs, ours, has_moved=has_moved)
         return
     if theirs.failure != ours.failure:
         yield f"failure: expected {theirs.failure!r}, got {ours.failure!r}"
@@ -96,11 +98,18 @@ def _of_decisions(
             yield from _of_allocations(theirs, ours)
 
 
-def _of_faults(theirs: Decision, ours: Decision, *, has_failed: bool) -> Iterator[str]:
+def _leaves_out_nodes(theirs: Decision, nodes: int) -> bool:
+    """Did the search look at some of the nodes only, so that the next one begins behind them?"""
+    if theirs.host:
+        return theirs.evaluated != nodes
+    return any(LEFT_OUT in reason for status in theirs.statuses.values() for reason in status.reasons or ())
+
+
+def _of_faults(theirs: Decision, ours: Decision, *, has_moved: bool) -> Iterator[str]:
     expected = theirs.failure or theirs.search_fault
     if _is_fault(theirs) != _is_fault(ours):
         yield f"failure: expected {expected!r}, got {ours.failure!r}"
-    elif has_failed or not (OF_DEVICES in expected or OF_DEVICES in ours.failure):
+    elif has_moved or not (OF_DEVICES in expected or OF_DEVICES in ours.failure):
         return
     elif comparable_text(expected) != comparable_text(ours.failure):
         yield f"fault of devices: expected {expected!r}, got {ours.failure!r}"

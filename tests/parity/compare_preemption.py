@@ -3,8 +3,8 @@
 Compared are the texts, the nodes that are tried with what was found there, the candidates, whom the choice may take,
 the pods that are ended in their order, and the nominations and claims that are taken back. What is random there is not
 compared: where the search begins, which candidate is taken among equals, which of several claims, and the order of one
-node's reasons. As with other decisions, of faults of devices only the first text of a case is compared, and what takes
-too long is left out.
+node's reasons. The text of a fault of devices is compared for the first pod, whose search begins at the first node; and
+what takes too long is left out.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ def all_differences(case: Case, answer: Answer) -> list[tuple[int, str]]:
 
 def differences(case: Case, answer: Answer, form: str) -> Iterator[tuple[int, str]]:
     world = PreemptionWorld(case, form)
-    has_nominated, has_failed = bool(case.cluster.get("nominated")), False
+    has_nominated, has_moved = bool(case.cluster.get("nominated")), False
     for position, (pod, theirs) in enumerate(zip(case.pending, answer.preempted or (), strict=True)):
         ours = world.preempt(pod, theirs)
         if any(TIMED_OUT in text for found in (theirs, ours) for text in (found.fault, found.failure)):
-            has_failed = True
+            has_moved = True
             continue
-        for difference in _of_preemptions(theirs, ours, has_nominated=has_nominated, has_failed=has_failed):
+        for difference in _of_preemptions(theirs, ours, has_nominated=has_nominated, has_moved=has_moved):
             yield position, f"by {form}: {difference}"
-        has_failed |= bool(theirs.fault)
+        has_moved = True
         has_choice = len(pod["spec"].get("resourceClaims", ())) > 1
         yield from ((position, f"by {form}: {text}") for text in _of_claims(theirs, ours, has_choice=has_choice))
     world.check()
 
 
 def _of_preemptions(
-    theirs: Preempted, ours: Preempted, *, has_nominated: bool, has_failed: bool = False
+    theirs: Preempted, ours: Preempted, *, has_nominated: bool, has_moved: bool = False
 ) -> Iterator[str]:
     if theirs.fault == NO_NODES and theirs.fault in ours.failure:
         return
@@ -52,7 +52,7 @@ def _of_preemptions(
         # On a node with nominated pods we may meet a fault that kube-scheduler does not: it filters with them first.
         if not ours.fault or not (theirs.fault or has_nominated):
             yield f"fault: expected {theirs.fault!r}, got {ours.fault!r}"
-        elif has_failed or OF_DEVICES not in theirs.fault:
+        elif has_moved or OF_DEVICES not in theirs.fault:
             return
         elif comparable_text(theirs.fault) != comparable_text(ours.fault):
             yield f"fault of devices: expected {theirs.fault!r}, got {ours.fault!r}"

@@ -122,11 +122,11 @@ def failed(text: str) -> Decision:
     return Decision(failure=FAULT + text)
 
 
-def test_the_text_of_a_fault_of_devices_is_compared_until_a_search_has_failed() -> None:
+def test_the_text_of_a_fault_of_devices_is_compared_while_searches_begin_at_the_first_node() -> None:
     theirs, ours = failed("no such key: a"), failed("no such key: b")
     assert [text.partition(":")[0] for text in _of_decisions(theirs, ours)] == ["fault of devices"]
-    assert list(_of_decisions(theirs, ours, has_failed=True)) == []
-    assert list(_of_decisions(theirs, placed(), has_failed=True)) != []
+    assert list(_of_decisions(theirs, ours, has_moved=True)) == []
+    assert list(_of_decisions(theirs, placed(), has_moved=True)) != []
 
 
 def test_of_a_syntax_error_only_the_place_is_compared() -> None:

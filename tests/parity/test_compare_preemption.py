@@ -93,10 +93,10 @@ def test_faults_are_compared_but_for_their_words_and_for_those_that_a_crowd_hide
     assert reported(Preempted(fault=NO_NODES), Preempted(failure=f"0/0 nodes are available: {NO_NODES}.")) == []
 
 
-def test_the_text_of_a_fault_of_devices_is_compared_until_a_search_has_failed() -> None:
+def test_the_text_of_a_fault_of_devices_is_compared_while_searches_begin_at_the_first_node() -> None:
     theirs, ours = (Preempted(fault=f'running "DynamicResources" filter plugin: {text}') for text in "ab")
     assert [text.partition(":")[0] for text in reported(theirs, ours)] == ["fault of devices"]
-    assert list(_of_preemptions(theirs, ours, has_nominated=False, has_failed=True)) == []
+    assert list(_of_preemptions(theirs, ours, has_nominated=False, has_moved=True)) == []
 
 
 def test_claims_taken_back_are_compared_but_for_the_choice_among_several() -> None:

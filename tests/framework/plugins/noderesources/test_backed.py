@@ -149,6 +149,16 @@ def test_slices_and_devices_for_several_nodes() -> None:
     assert made.scores(pod()) == {"n1": 0, "n2": 0}
 
 
+def test_a_slice_that_names_no_nodes_counts_for_all_of_them() -> None:
+    made = Bench.of(most_allocated)
+    for name in ("n1", "n2"):
+        made.node(make_node(name).capacity(cpu="4"))
+    made.handle.devices.set_class(of_class())
+    made.handle.devices.set_slice(make_slice("s1", devices("g0", "g1"), pool="n1", node_name="n1"))
+    made.handle.devices.set_slice(make_slice("nobody", devices("g0", "g1"), pool="nobody", node_name=None))
+    assert made.scores(pod()) == {"n1": 25, "n2": 50}
+
+
 def test_balance_counts_devices() -> None:
     made = bench(lambda handle: BalancedAllocation(handle, ["cpu", GPU]))
     allocate(made, ("n1", "g0"))
