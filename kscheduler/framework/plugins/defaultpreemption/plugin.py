@@ -14,10 +14,10 @@ from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, ClusterEvent, Registration
 from kscheduler.framework.extender_verdict import NodeVictims, Proposal
 from kscheduler.framework.interface import Handle, PostFilterResult, PostFilterSteps
-from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate, Findings, cheapest
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS, DryRun
 from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
-from kscheduler.framework.plugins.defaultpreemption.executor import Executor, is_ending_for_preemption
+from kscheduler.framework.preemption.candidates import Candidate, Findings, cheapest
+from kscheduler.framework.preemption.executor import Executor, is_ending_for_preemption
 from kscheduler.framework.status import Code, Status, error_status, unresolvable, unschedulable
 from kscheduler.framework.verdict_statuses import NodeStatuses
 from kscheduler.snapshot.node_info import NodeInfo
