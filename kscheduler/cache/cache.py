@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, KeysView, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -26,6 +27,17 @@ from kscheduler.snapshot.pod_counters import is_counted_equally
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
+
+
+class PodFollower(Protocol):
+    """Told of each pod that the cache begins or ceases to count, assumed ones included, such as an account of quotas.
+
+    Both methods must ignore a pod that they know, or do not know, already.
+    """
+
+    def pod_added(self, pod: Pod) -> None: ...
+
+    def pod_removed(self, pod: Pod) -> None: ...
 
 
 class PodState(msgspec.Struct, eq=False, gc=False):
@@ -54,6 +66,13 @@ class Cache:
         self._assumed = 0
         self.recounts = 0  # how often nodes and columns were recounted, because a fault interrupted an update
         self._is_torn = False  # the last recount was interrupted, too
+        self._follower: PodFollower | None = None
+
+    def follow(self, follower: PodFollower) -> None:
+        """Call `follower` for every pod that is in the cache, and for each that comes or goes from now on."""
+        self._follower = follower
+        for state in self._pods.values():
+            follower.pod_added(state.pod.pod)
 
     # --- assumed pods ---
 
@@ -82,9 +101,14 @@ class Cache:
                 held += 1
             self._assumed += held
             self.table.add_counted_pods(rows, pods)
+            if self._follower is not None:
+                for pod in pods:
+                    self._follower.pod_added(pod.pod)
         except Exception:
             for pod in pods[:held]:
                 del states[pod.uid]
+                if self._follower is not None:
+                    self._follower.pod_removed(pod.pod)
             raise
 
     def _in_cache_already(self, pod: PodInfo) -> InternalError:
@@ -214,6 +238,8 @@ class Cache:
                 self._homeless.setdefault(state.node_name, {})[uid] = state.pod
             else:
                 self.table.add_pod(info, state.pod)
+            if self._follower is not None:
+                self._follower.pod_added(state.pod.pod)
         except Exception:
             del self._pods[uid]
             self.recount()
@@ -225,6 +251,8 @@ class Cache:
         After a fault other than MemoryError, everything is recounted.
         """
         del self._pods[state.pod.uid]
+        if self._follower is not None:
+            self._follower.pod_removed(state.pod.pod)
         try:
             self._assumed -= state.assumed
             info = self.table.get(state.node_name)
@@ -279,12 +307,24 @@ class Cache:
         self._assumed -= state.assumed
         state.assumed = False
         state.deadline = None
+        if self._follower is not None and not _is_requested_equally(state.pod.pod, pod.pod):
+            self._follower.pod_removed(state.pod.pod)
+            self._follower.pod_added(pod.pod)
         state.pod = pod
         info = self.table.get(state.node_name)
         if info is not None:
             info.pods[pod.uid] = pod
         else:
             self._homeless[state.node_name][pod.uid] = pod
+
+
+def _is_requested_equally(old: Pod, new: Pod) -> bool:
+    """Return True if two versions of a pod state equal requests in their specs."""
+    return (
+        (old.spec.containers is new.spec.containers or old.spec.containers == new.spec.containers)
+        and old.spec.init_containers == new.spec.init_containers
+        and old.spec.overhead == new.spec.overhead
+    )
 
 
 def takes_the_same(old: PodInfo, new: PodInfo) -> bool:

@@ -40,6 +40,7 @@ from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.status import Status
 from kscheduler.framework.telemetry import Telemetry
 from kscheduler.framework.tie_bits import TieBits
+from kscheduler.quotas.elastic import ElasticQuotas
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
@@ -381,6 +382,11 @@ class WhatIf(Protocol):
     """
 
     @property
+    def state(self) -> CycleState:
+        """The copy of the cycle state in which the plugins' PreFilterExtensions follow the moves."""
+        ...
+
+    @property
     def pods(self) -> Mapping[str, PodInfo]:
         """The pods on the copy of the node, by uid."""
         ...
@@ -506,6 +512,7 @@ class Handle:
     nominations: Nominations = field(default_factory=Nominations)
     waiting_pods: PermitWaits = field(default_factory=NoPermitWaits)
     budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)  # PodDisruptionBudgets, for preemption
+    elastic_quotas: ElasticQuotas = field(default_factory=ElasticQuotas)  # and what each namespace uses
     evictions: Evictions = field(default_factory=Evictions)  # writes and waits for preemption
     endings: Endings = field(default_factory=Endings)  # evictions of all profiles, under way or finished
     telemetry: Telemetry = field(default_factory=Telemetry)  # live metrics, and policies over them

@@ -71,12 +71,17 @@ def parse_amounts(quantities: QuantityMap, field: str) -> dict[str, int]:
     resources that it does not count by name, such as `requests.cpu`, are ignored. Raises DecodeError, naming field and
     value, for an amount that is malformed or negative.
     """
-    amounts = dict.fromkeys(NATIVE, 0)
+    return dict.fromkeys(NATIVE, 0) | parse_stated(quantities, field)
+
+
+def parse_stated(quantities: QuantityMap, field: str) -> dict[str, int]:
+    """Return the amounts of the resources in a resource list, like `parse_amounts`, but of no others."""
+    amounts: dict[str, int] = {}
     for name, quantity in quantities.items():
         where = f"{field}[{name}]"
         if name == CPU:
             amount = parse_milli(quantity, where)
-        elif name in amounts or is_scalar(name):
+        elif name in NATIVE or is_scalar(name):
             amount = parse_units(quantity, where)
         else:
             continue
