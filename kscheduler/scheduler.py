@@ -65,6 +65,7 @@ from kscheduler.framework.evictions import Evictions
 from kscheduler.framework.extender_verdict import EXTENDER
 from kscheduler.framework.interface import Handle, Plugin
 from kscheduler.framework.nominations import Nominations
+from kscheduler.framework.plugins.capacityscheduling.plugin import NAME as CAPACITY_SCHEDULING
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.pod_times import BINDINGS_KNOWN_S
 from kscheduler.framework.runtime import Framework
@@ -73,6 +74,7 @@ from kscheduler.framework.telemetry import Telemetry
 from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
 from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.quotas.elastic import ElasticQuotas
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
@@ -192,6 +194,10 @@ class Scheduler:
         self.namespaces = Namespaces()
         self.owners = Owners()
         self.budgets = DisruptionBudgets()
+        self.elastic_quotas = ElasticQuotas()
+        self._keeps_quotas = any(CAPACITY_SCHEDULING in each.plugins.enabled_names() for each in config.profiles)
+        if self._keeps_quotas:
+            self.cache.follow(self.elastic_quotas)
         self.preemptions = BackgroundTasks("a preemption", self._work.set)
         self.claim_writes = BackgroundTasks("the write of a resource claim", self._work.set)
         self._pre_binds = self._build_pre_binds()
@@ -311,6 +317,7 @@ class Scheduler:
             nominations=self.nominations,
             waiting_pods=self.waiting_pods,
             budgets=self.budgets,
+            elastic_quotas=self.elastic_quotas,
             evictions=self._evictions,
             telemetry=Telemetry() if self.live_metrics is None else self.live_metrics.telemetry,
             retry=self._timers.retry,
@@ -470,6 +477,7 @@ class Scheduler:
             self.release,
             self._node_documents if self._needs_nodes() else None,
             self._pod_documents if self._guests is not None and self._guests.needs_pods else None,
+            self.elastic_quotas if self._keeps_quotas else None,
             wake=self._work.set,
             past_bindings=self._past_bindings,
             pods=self._known_pods,

@@ -30,6 +30,7 @@ from kscheduler.api.storage import StorageClass, StorageObject
 from kscheduler.client.merge_patch import merge, patched, versioned
 from kscheduler.client.protocol import (
     DEVICES,
+    ELASTIC_QUOTAS,
     GROUPS,
     LEASES,
     METRIC_POLICIES,
@@ -59,7 +60,7 @@ T = TypeVar("T", Pod, Node, Lease)
 
 FINISHED = ("Succeeded", "Failed")
 # The kinds that `create_object` creates. It finds the kind by the object's struct; some kinds of workloads share one.
-OBJECTS = (*GROUPS, *STORAGE, *DEVICES, RESOURCE_CLAIM_TEMPLATES, METRIC_POLICIES, TAS_POLICIES)
+OBJECTS = (*GROUPS, *STORAGE, *DEVICES, RESOURCE_CLAIM_TEMPLATES, METRIC_POLICIES, TAS_POLICIES, ELASTIC_QUOTAS)
 _KIND_OF = {resource.type: resource for resource in OBJECTS}
 HISTORY_LIMIT = 100_000  # changes of each kind that watches can start from
 BOOKMARK_INTERVAL_S = 60.0  # how often a watch without events gets a bookmark, as from the apiserver's watch cache

@@ -1,6 +1,7 @@
 """The cases of scheduler-plugins' own tests of CapacityScheduling: ours answers each as upstream's does.
 
-In these cases a quota may use something else than the pods of the case request; the rest is charged as if by one more pod.
+In these cases a quota may use something else than the pods of the case request; the difference is charged as if by one
+more pod.
 """
 
 from __future__ import annotations

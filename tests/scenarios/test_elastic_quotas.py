@@ -1,0 +1,141 @@
+"""Namespaces with ElasticQuotas, in a whole scheduler: what is lent is taken back, and waiting pods get their turn."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+import pytest
+from msgspec.structs import replace
+
+from kscheduler.api.elastic_quotas import ElasticQuota, ElasticQuotaSpec
+from kscheduler.api.objects import ObjectMeta, QuantityMap
+from kscheduler.client.protocol import ELASTIC_QUOTAS
+from kscheduler.config.load import parse_config
+from kscheduler.testing import PodBuilder, make_pod
+from tests.support.world import World, in_virtual_time
+
+CONFIG = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    preFilter: {enabled: [{name: CapacityScheduling}]}
+    postFilter: {enabled: [{name: CapacityScheduling}], disabled: [{name: "*"}]}
+    reserve: {enabled: [{name: CapacityScheduling}]}
+"""
+
+
+def world() -> World:
+    return World(config=parse_config(CONFIG, "test"))
+
+
+def quota(namespace: str, least: QuantityMap, most: QuantityMap | None = None) -> ElasticQuota:
+    return ElasticQuota(ObjectMeta(name="quota", namespace=namespace), ElasticQuotaSpec(least, most))
+
+
+def pod(name: str, namespace: str, cpu: str = "1", priority: int = 0) -> PodBuilder:
+    return make_pod(name, namespace).req(cpu=cpu).priority(priority).grace_period(0)
+
+
+def bound(world: World) -> Counter[str]:
+    """How many pods of each namespace have a node."""
+    return Counter(each.metadata.namespace for each in world.cluster.pods.values() if each.spec.node_name)
+
+
+@in_virtual_time
+async def test_a_namespace_uses_what_others_do_not_use_until_they_want_it() -> None:
+    async with world() as here:
+        here.add_node("n1", cpu="4")
+        for namespace in ("a", "b"):
+            here.cluster.create_object(quota(namespace, {"cpu": "2"}, {"cpu": "4"}))
+        for number in range(4):
+            here.add_pod(pod(f"p{number}", "a", priority=10 * number))
+        await here.until(here.all_bound)
+        assert bound(here) == {"a": 4}
+        here.add_pod(pod("q0", "b"))
+        here.add_pod(pod("q1", "b"))
+        await here.until(here.all_bound)
+        assert bound(here) == {"a": 2, "b": 2}
+        assert {each.metadata.name for each in here.cluster.pods.values()} >= {"p2", "p3"}, "the least important went"
+
+
+@in_virtual_time
+async def test_no_pod_goes_beyond_max_and_it_is_tried_again_when_one_ends() -> None:
+    async with world() as here:
+        here.add_node("n1", cpu="10")
+        here.cluster.create_object(quota("a", {"cpu": "4"}, {"cpu": "2"}))
+        for number in range(3):
+            here.add_pod(pod(f"p{number}", "a"))
+        await here.until(lambda: bound(here) == {"a": 2})
+        await here.sleep(10.0)
+        assert bound(here) == {"a": 2}
+        condition = here.condition("a/p2")
+        assert condition is not None
+        assert condition.message == (
+            "0/1 nodes are available: Pod a/p2 is rejected in PreFilter because ElasticQuota a is more than Max. "
+            "0/1 nodes are available: 1 No victims found on node n1 for preemptor pod p2."
+        )
+        here.cluster.delete_pod("a/p0")
+        await here.until(here.all_bound)
+
+
+@in_virtual_time
+async def test_a_quota_that_grows_or_goes_wakes_the_pods_that_it_rejected() -> None:
+    async with world() as here:
+        here.add_node("n1", cpu="10")
+        made = here.cluster.create_object(quota("a", {"cpu": "1"}))
+        here.add_pod(pod("p0", "a", "2"))
+        await here.sleep(5.0)
+        assert not bound(here)
+        grown = replace(made, spec=ElasticQuotaSpec({"cpu": "2"}))
+        here.cluster.update_object(grown)
+        await here.until(here.all_bound)
+        here.add_pod(pod("p1", "a", "2"))
+        await here.sleep(5.0)
+        assert bound(here) == {"a": 1}
+        here.cluster.delete_object(ELASTIC_QUOTAS, "a/quota")
+        await here.until(here.all_bound)
+
+
+@in_virtual_time
+async def test_a_new_quota_counts_the_pods_that_are_there() -> None:
+    async with world() as here:
+        here.add_node("n1", cpu="10")
+        here.add_pod(pod("p0", "a", "2"))
+        await here.until(here.all_bound)
+        here.cluster.create_object(quota("a", {"cpu": "3"}, {"cpu": "3"}))
+        await here.sleep(1.0)
+        here.add_pod(pod("p1", "a", "2"))
+        here.add_pod(pod("free", "b", "2"))
+        await here.sleep(5.0)
+        assert bound(here) == {"a": 1, "b": 1}
+        here.cluster.delete_pod("a/p1")
+
+
+@in_virtual_time
+async def test_a_quota_that_cannot_be_read_does_not_count_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        async with world() as here:
+            here.add_node("n1", cpu="10")
+            made = here.cluster.create_object(quota("a", {"cpu": "1"}, {"cpu": "1"}))
+            await here.sleep(1.0)
+            here.cluster.update_object(replace(made, spec=ElasticQuotaSpec({"cpu": "lots"})))
+            here.add_pod(pod("p", "a", "2"))
+            await here.until(here.all_bound)
+    (record,) = (each for each in caplog.records if "elastic quota" in each.message)
+    assert vars(record)["quota"] == "a/quota"
+    assert 'spec.min[cpu]: expected a quantity such as "100m" or "2Gi", got "lots"' in vars(record)["err"]
+
+
+@in_virtual_time
+async def test_nothing_is_watched_and_counted_where_no_profile_keeps_quotas() -> None:
+    async with World() as here:
+        here.add_node("n1", cpu="4")
+        here.cluster.create_object(quota("a", {"cpu": "1"}, {"cpu": "1"}))
+        here.add_pod(pod("p", "a", "2"))
+        await here.until(here.all_bound)
+        assert ELASTIC_QUOTAS not in [informer.resource for informer in here.scheduler.informers]
+        assert not len(here.scheduler.elastic_quotas)
+        assert [account.name for account in here.scheduler.elastic_quotas.accounts] == [""]
