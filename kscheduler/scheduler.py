@@ -23,6 +23,7 @@ from kscheduler.client.concurrency import run_together, within
 from kscheduler.client.informer import Handler
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import Client, Resource
+from kscheduler.client.quota_statuses import QuotaStatuses
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.times import rfc3339
@@ -198,6 +199,7 @@ class Scheduler:
         self._keeps_quotas = any(CAPACITY_SCHEDULING in each.plugins.enabled_names() for each in config.profiles)
         if self._keeps_quotas:
             self.cache.follow(self.elastic_quotas)
+        self._quota_statuses = QuotaStatuses(client, self.elastic_quotas, self.recorder, self.permission)
         self.preemptions = BackgroundTasks("a preemption", self._work.set)
         self.claim_writes = BackgroundTasks("the write of a resource claim", self._work.set)
         self._pre_binds = self._build_pre_binds()
@@ -533,6 +535,8 @@ class Scheduler:
     async def observe(self) -> None:
         """Keep cache and queue up to date with the apiserver, and write Events and conditions. Runs until cancelled."""
         lanes = [self.recorder.run(), self.statuses.run(), self._refused_pods.run()]
+        if self._keeps_quotas:
+            lanes.append(self._quota_statuses.run())
         if self._annotations is not None:
             lanes.append(self._annotations.run())
         if self._guests is not None:

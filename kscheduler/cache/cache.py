@@ -30,12 +30,16 @@ log = logging.getLogger(__name__)
 
 
 class PodFollower(Protocol):
-    """Told of each pod that the cache begins or ceases to count, assumed ones included, such as an account of quotas.
+    """Learns of each pod that the cache begins or ceases to count, assumed ones included, such as accounts of quotas.
 
-    Both methods must ignore a pod that they know, or do not know, already.
+    A pod that is added must be ignored if it is known, and one that is removed if it is not.
     """
 
     def pod_added(self, pod: Pod) -> None: ...
+
+    def pod_changed(self, old: Pod, new: Pod) -> None:
+        """Take a newer version of a pod that stays on its node."""
+        ...
 
     def pod_removed(self, pod: Pod) -> None: ...
 
@@ -160,14 +164,13 @@ class Cache:
         if the answer to the binding has not come yet; the caller then uses `set_pod`, which handles all cases.
         """
         state = self._pods.get(pod.metadata.uid)
-        if (
-            state is None
-            or not state.is_written
-            or not state.assumed
-            or state.node_name != pod.spec.node_name
-            or not state.pod.bound_as(pod)
-        ):
+        if state is None or not state.is_written or not state.assumed or state.node_name != pod.spec.node_name:
             return False
+        old = state.pod.pod
+        if not state.pod.bound_as(pod):
+            return False
+        if self._follower is not None:
+            self._follower.pod_changed(old, pod)
         self._assumed -= 1
         state.assumed = False
         state.deadline = None
@@ -307,24 +310,14 @@ class Cache:
         self._assumed -= state.assumed
         state.assumed = False
         state.deadline = None
-        if self._follower is not None and not _is_requested_equally(state.pod.pod, pod.pod):
-            self._follower.pod_removed(state.pod.pod)
-            self._follower.pod_added(pod.pod)
+        if self._follower is not None:
+            self._follower.pod_changed(state.pod.pod, pod.pod)
         state.pod = pod
         info = self.table.get(state.node_name)
         if info is not None:
             info.pods[pod.uid] = pod
         else:
             self._homeless[state.node_name][pod.uid] = pod
-
-
-def _is_requested_equally(old: Pod, new: Pod) -> bool:
-    """Return True if two versions of a pod state equal requests in their specs."""
-    return (
-        (old.spec.containers is new.spec.containers or old.spec.containers == new.spec.containers)
-        and old.spec.init_containers == new.spec.init_containers
-        and old.spec.overhead == new.spec.overhead
-    )
 
 
 def takes_the_same(old: PodInfo, new: PodInfo) -> bool:

@@ -432,6 +432,10 @@ class Client(Protocol):
         """Merge into the status of the MetricPolicy with this uid. Raises NotFound, or Conflict for another uid."""
         ...
 
+    async def patch_quota_status(self, quota: ElasticQuota, status: Mapping[str, object]) -> None:
+        """Merge into the status of the ElasticQuota with this uid. Raises NotFound, or Conflict for another uid."""
+        ...
+
     async def event_slot(self, waited_s: float) -> EventSlot:
         """Wait until one more Event may be written, and return that permission.
 

@@ -15,14 +15,15 @@ counts the pods that are there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import Pod
 from kscheduler.quotas.accounts import Account, Accounts
 from kscheduler.quotas.amounts import Request, add, at, parse_amounts
 from kscheduler.quotas.pod_requests import requested_amounts
+from kscheduler.quotas.running import RunningUse
 from kscheduler.quotas.trial import Trial
 
 ALL = ""  # the account above those of all namespaces that have a quota
@@ -52,6 +53,9 @@ class ElasticQuotas:
         self._quotas: dict[str, dict[str, _Quota]] = {}  # namespace -> name -> quota
         self._valid: dict[str, _Quota] = {}  # namespace -> the quota that counts
         self._guaranteed: list[int] = []  # by place: the sum of `min` over all quotas that count
+        self.running = RunningUse()
+        self.stale: set[str] = set()  # namespaces whose quota's status may be out of date
+        self.on_stale: Callable[[], object] = lambda: None  # called when one becomes so
 
     # --- quotas ---
 
@@ -66,6 +70,17 @@ class ElasticQuotas:
         namespace = quota.metadata.namespace
         self._quotas.setdefault(namespace, {})[quota.metadata.name] = _Quota(quota, least, most)
         self._choose(namespace)
+
+    def refresh(self, quota: ElasticQuota) -> None:
+        """Take a newer version of a quota with an equal spec; one that is not known is ignored."""
+        namespace, name = quota.metadata.namespace, quota.metadata.name
+        known = self._quotas.get(namespace, {}).get(name)
+        if known is None:
+            return
+        newer = self._quotas[namespace][name] = replace(known, object=quota)
+        if self._valid.get(namespace) is known:
+            self._valid[namespace] = newer
+            self._note_stale(namespace)
 
     def remove(self, namespace: str, name: str) -> None:
         """Remove a quota; unknown names are ignored."""
@@ -109,6 +124,7 @@ class ElasticQuotas:
             self.accounts.move(account, self.all)
             add(self._guaranteed, new.min.items())
             self._valid[namespace] = new
+            self._note_stale(namespace)
         self.generation += (old is None) != (new is None)
 
     # --- pods ---
@@ -121,10 +137,30 @@ class ElasticQuotas:
         """Count a pod that is on a node, or assumed there, unless it is counted already."""
         account = self.accounts.open(pod.metadata.namespace)
         self.accounts.charge(account, pod.metadata.uid, self.request_of(pod))
+        self._note_phase(pod)
+
+    def pod_changed(self, old: Pod, new: Pod) -> None:
+        """Take a newer version of a pod that is counted."""
+        if not _is_requested_equally(old, new):
+            self.pod_removed(old)
+            self.pod_added(new)
+        else:
+            self._note_phase(new)
+
+    def _note_phase(self, pod: Pod) -> None:
+        if self.running.put(pod):
+            self._note_stale(pod.metadata.namespace)
+
+    def _note_stale(self, namespace: str) -> None:
+        if namespace in self._valid:
+            self.stale.add(namespace)
+            self.on_stale()
 
     def pod_removed(self, pod: Pod) -> None:
         """Count a pod no more; what it was counted for is taken back, even if the pod has changed."""
         self.accounts.release(pod.metadata.uid)
+        if self.running.drop(pod):
+            self._note_stale(pod.metadata.namespace)
         account = self.accounts.get(pod.metadata.namespace)
         if account is not None:
             self._close_if_unused(account)
@@ -148,6 +184,15 @@ class ElasticQuotas:
     def guaranteed_to_all(self) -> list[int]:
         """The sum of `min` over all quotas that count, by place. Read it only."""
         return self._guaranteed
+
+
+def _is_requested_equally(old: Pod, new: Pod) -> bool:
+    """Return True if two versions of a pod state equal requests in their specs."""
+    return (
+        (old.spec.containers is new.spec.containers or old.spec.containers == new.spec.containers)
+        and old.spec.init_containers == new.spec.init_containers
+        and old.spec.overhead == new.spec.overhead
+    )
 
 
 class ElasticView:

@@ -7,7 +7,7 @@ sum, also one that keeps running, and overhead is added. Pod-level requests and 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from kscheduler.api.objects import Container, Pod, QuantityMap, RawQuantity
@@ -29,6 +29,12 @@ def requested_amounts(pod: Pod) -> Mapping[str, int]:
     return _requested(_items_of(spec.containers), _items_of(spec.init_containers or ()), _items(spec.overhead))
 
 
+def stated_amounts(pod: Pod) -> Mapping[str, int]:
+    """Return what a pod requests of the resources that it names, without overhead, in the same units. Read it only."""
+    spec = pod.spec
+    return _stated(_items_of(spec.containers), _items_of(spec.init_containers or ()))
+
+
 def _items(quantities: QuantityMap | None) -> _Items:
     return tuple(quantities.items()) if quantities else ()
 
@@ -44,12 +50,25 @@ def _requested(
     total = dict.fromkeys(NATIVE, 0)
     for number, items in enumerate(containers):
         _add(total, items, f"spec.containers[{number}].resources.requests")
-    for number, items in enumerate(init_containers):
-        for name, amount in parse_stated(dict(items), f"spec.initContainers[{number}].resources.requests").items():
-            if amount > total.get(name, 0):
-                total[name] = amount
+    for amounts in _of_init_containers(init_containers):
+        total |= {name: amount for name, amount in amounts.items() if amount > total.get(name, 0)}
     _add(total, overhead, "spec.overhead")
     return MappingProxyType(total)
+
+
+@functools.lru_cache(maxsize=_SHAPES)
+def _stated(containers: tuple[_Items, ...], init_containers: tuple[_Items, ...]) -> Mapping[str, int]:
+    total: dict[str, int] = {}
+    for number, items in enumerate(containers):
+        _add(total, items, f"spec.containers[{number}].resources.requests")
+    for amounts in _of_init_containers(init_containers):
+        total |= {name: max(amount, total.get(name, 0)) for name, amount in amounts.items()}
+    return MappingProxyType(total)
+
+
+def _of_init_containers(init_containers: tuple[_Items, ...]) -> Iterator[dict[str, int]]:
+    for number, items in enumerate(init_containers):
+        yield parse_stated(dict(items), f"spec.initContainers[{number}].resources.requests")
 
 
 def _add(total: dict[str, int], items: _Items, field: str) -> None:

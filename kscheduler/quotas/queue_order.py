@@ -29,7 +29,11 @@ class Candidate:
 
 def in_order(candidates: Sequence[Candidate], total: Amounts) -> list[Candidate]:
     """Return the queues in the order of their turns. `total`: what there is of each resource."""
-    return sorted(candidates, key=cmp_to_key(lambda left, right: compare(left, right, total)))
+
+    def order(left: Candidate, right: Candidate) -> int:
+        return compare(left, right, total)
+
+    return sorted(candidates, key=cmp_to_key(order))
 
 
 def compare(left: Candidate, right: Candidate, total: Amounts) -> int:

@@ -48,6 +48,8 @@ class QuotaEvents:
         if old.spec != new.spec or old.metadata.uid != new.metadata.uid:
             self._set(new)
             self._requeue(Action.UPDATE, old, new)
+        else:
+            self._quotas.refresh(new)
 
     def on_delete(self, quota: ElasticQuota) -> None:
         self._quotas.remove(quota.metadata.namespace, quota.metadata.name)

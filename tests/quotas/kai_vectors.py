@@ -158,14 +158,13 @@ class Taking(NamedTuple):
 
 
 def _one(
-    p1: tuple[float, ...] = (3, 3, 2), p2: tuple[float, ...] = (2, 2, 3), top: tuple[float, ...] = (5, 5, 5)
+    p1: tuple[float, float, float] = (3, 3, 2),
+    p2: tuple[float, float, float] = (2, 2, 3),
+    top: tuple[float, float, float] = (5, 5, 5),
+    fixed: float = 0,
 ) -> Tree:
-    """Two queues below one."""
-    return {
-        "default": ("", *top[:3], top[3] if len(top) > 3 else 0),
-        "p1": ("default", *p1[:3], 0),
-        "p2": ("default", *p2[:3], 0),
-    }
+    """Two queues below one, of whose GPUs so many are not preemptible."""
+    return {"default": ("", *top, fixed), "p1": ("default", *p1, 0), "p2": ("default", *p2, 0)}
 
 
 def _two(p1: tuple[float, float, float], p2: tuple[float, float, float]) -> Tree:
@@ -196,7 +195,7 @@ TAKINGS = [
     ),
     Taking(
         "not preemptible, the parent has enough of these",
-        _one(p1=(2, 3, 2), top=(3, 5, 5, 3)),
+        _one(p1=(2, 3, 2), top=(3, 5, 5), fixed=3),
         "p1",
         1,
         _ONE_OF_P2,
