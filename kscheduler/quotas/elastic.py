@@ -15,16 +15,20 @@ counts the pods that are there.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import Pod
+from kscheduler.errors import DecodeError
 from kscheduler.quotas.accounts import Account, Accounts
 from kscheduler.quotas.amounts import Request, add, at, parse_amounts
 from kscheduler.quotas.pod_requests import requested_amounts
 from kscheduler.quotas.running import RunningUse
 from kscheduler.quotas.trial import Trial
+
+log = logging.getLogger(__name__)
 
 ALL = ""  # the account above those of all namespaces that have a quota
 
@@ -134,9 +138,16 @@ class ElasticQuotas:
         return self.accounts.places.request(requested_amounts(pod))
 
     def pod_added(self, pod: Pod) -> None:
-        """Count a pod that is on a node, or assumed there, unless it is counted already."""
-        account = self.accounts.open(pod.metadata.namespace)
-        self.accounts.charge(account, pod.metadata.uid, self.request_of(pod))
+        """Count a pod that is on a node, or assumed there, unless it is counted already.
+
+        One whose requests cannot be read counts for nothing, which is logged.
+        """
+        try:
+            request = self.request_of(pod)
+        except DecodeError as error:
+            log.error("pod counts for nothing in its quota", extra={"pod": pod.key, "err": str(error)})
+            request = ()
+        self.accounts.charge(self.accounts.open(pod.metadata.namespace), pod.metadata.uid, request)
         self._note_phase(pod)
 
     def pod_changed(self, old: Pod, new: Pod) -> None:
@@ -148,7 +159,11 @@ class ElasticQuotas:
             self._note_phase(new)
 
     def _note_phase(self, pod: Pod) -> None:
-        if self.running.put(pod):
+        try:
+            has_changed = self.running.put(pod)
+        except DecodeError:  # logged when it was counted
+            has_changed = self.running.drop(pod)
+        if has_changed:
             self._note_stale(pod.metadata.namespace)
 
     def _note_stale(self, namespace: str) -> None:

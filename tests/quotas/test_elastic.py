@@ -142,6 +142,17 @@ def test_a_trial_changes_the_view_and_nothing_else() -> None:
     assert used(quotas, "") == {"cpu": 2000}
 
 
+def test_a_pod_whose_requests_cannot_be_read_counts_for_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    quotas = of(quota("a"))
+    bad = make_pod("p", "a").req(pods="many").phase("Running").obj()
+    quotas.pod_added(bad)
+    assert used(quotas, "a") == {}
+    assert [record.message for record in caplog.records] == ["pod counts for nothing in its quota"]
+    quotas.pod_removed(bad)
+    with pytest.raises(DecodeError, match=r"requests\[pods\]: expected a quantity"):
+        quotas.request_of(bad)
+
+
 def test_a_bad_amount_changes_nothing_and_is_named() -> None:
     quotas = of(quota("a", {"cpu": "1"}))
     with pytest.raises(DecodeError, match=r"spec\.max\[memory\]: expected a quantity"):
