@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from kscheduler.api.objects import LabelSelector, ObjectMeta, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from kscheduler.api.elastic_quotas import ElasticQuota
+from kscheduler.api.objects import (
+    LabelSelector,
+    ObjectMeta,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+    QuantityMap,
+)
 from kscheduler.api.objects import PodDisruptionBudget as Budget
 from kscheduler.framework.events import Action
 from kscheduler.framework.status import Code, unresolvable
@@ -10,15 +17,15 @@ from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
 from tests.framework.plugins.capacityscheduling.bench import Bench, make_quota
 
-ROOMY = {"cpu": "100", "memory": "100Gi"}
+ROOMY: QuantityMap = {"cpu": "100", "memory": "100Gi"}
 
 
 def pod(name: str, namespace: str = "a", cpu: str = "1", priority: int = 0) -> PodBuilder:
     return make_pod(name, namespace).req(cpu=cpu).priority(priority)
 
 
-def bench(*quotas: object, nodes: tuple[str, ...] = ("n1",)) -> Bench:
-    made = Bench(*quotas)  # type: ignore[arg-type]
+def bench(*quotas: ElasticQuota, nodes: tuple[str, ...] = ("n1",)) -> Bench:
+    made = Bench(*quotas)
     made.nodes(*nodes)
     return made
 
