@@ -33,7 +33,6 @@ class Source(enum.IntEnum):
     OBJECTS = 7  # everything of nodes that plugins see, also annotations
     METRICS = 8  # metric policies, and whether pods have to wait for values; not the values, which are always current
     DEVICES = 9  # which extended resources device classes back
-    QUOTAS = 10  # which namespaces have an ElasticQuota
 
 
 class ClassDraft:

@@ -284,5 +284,4 @@ def _readers(handle: Handle, following: Sequence[FollowingPlugin]) -> list[Calla
         partial(attrgetter("count"), table.node_changes),
         lambda: sum([plugin.follow() for plugin in following]),
         partial(attrgetter("resources_generation"), handle.devices),
-        partial(attrgetter("generation"), handle.elastic_quotas),
     ]

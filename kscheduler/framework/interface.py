@@ -296,6 +296,19 @@ class FollowingPlugin(Plugin, Protocol):
 
 
 @runtime_checkable
+class LimitingPlugin(Plugin, Protocol):
+    """A CompilingPlugin by which each placed pod leaves less to later ones, wherever it is, such as one of quotas."""
+
+    def admitted(self, profile: str, pods: Sequence[PodInfo]) -> int:
+        """Return how many of the leading pods may be placed at once, i.e. each of them if those before it are.
+
+        Only the pods of the profile are to be limited; the others are there because they may count. The next pod is
+        decided plugin by plugin. Must not raise.
+        """
+        ...
+
+
+@runtime_checkable
 class HandingOverPlugin(Plugin, Protocol):
     """A plugin that may hand a pod over to the plugins of another profile, which then decide about it."""
 

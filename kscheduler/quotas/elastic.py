@@ -53,7 +53,6 @@ class ElasticQuotas:
     def __init__(self) -> None:
         self.accounts = Accounts()
         self.all = self.accounts.open(ALL)
-        self.generation = 0  # bumped when a namespace gets its first quota, or loses its last
         self._quotas: dict[str, dict[str, _Quota]] = {}  # namespace -> name -> quota
         self._valid: dict[str, _Quota] = {}  # namespace -> the quota that counts
         self._guaranteed: list[int] = []  # by place: the sum of `min` over all quotas that count
@@ -129,7 +128,6 @@ class ElasticQuotas:
             add(self._guaranteed, new.min.items())
             self._valid[namespace] = new
             self._note_stale(namespace)
-        self.generation += (old is None) != (new is None)
 
     # --- pods ---
 
@@ -137,16 +135,20 @@ class ElasticQuotas:
         """Return what a pod counts for. Raises DecodeError for a malformed or negative amount."""
         return self.accounts.places.request(requested_amounts(pod))
 
+    def counted_request_of(self, pod: Pod) -> Request:
+        """Return what a pod on a node counts for: nothing if its requests cannot be read, which is logged."""
+        try:
+            return self.request_of(pod)
+        except DecodeError as error:
+            log.error("pod counts for nothing in its quota", extra={"pod": pod.key, "err": str(error)})
+            return ()
+
     def pod_added(self, pod: Pod) -> None:
         """Count a pod that is on a node, or assumed there, unless it is counted already.
 
         One whose requests cannot be read counts for nothing, which is logged.
         """
-        try:
-            request = self.request_of(pod)
-        except DecodeError as error:
-            log.error("pod counts for nothing in its quota", extra={"pod": pod.key, "err": str(error)})
-            request = ()
+        request = self.counted_request_of(pod)
         self.accounts.charge(self.accounts.open(pod.metadata.namespace), pod.metadata.uid, request)
         self._note_phase(pod)
 

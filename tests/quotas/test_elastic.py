@@ -88,16 +88,6 @@ def test_of_several_quotas_in_a_namespace_the_oldest_counts() -> None:
     assert quotas.guaranteed_to_all[0] == 2000
 
 
-def test_the_generation_changes_with_the_namespaces_that_have_a_quota() -> None:
-    quotas = of(quota("a"))
-    before = quotas.generation
-    quotas.set(quota("a", {"cpu": "7"}))
-    assert quotas.generation == before
-    quotas.remove("a", "quota")
-    assert quotas.generation > before
-    assert "a" not in quotas
-
-
 def test_in_a_given_max_what_is_not_named_is_zero_but_for_extended_resources() -> None:
     quotas = of(quota("a", most={"cpu": "6"}))
     view = quotas.view()

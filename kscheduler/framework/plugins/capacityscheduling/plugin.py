@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kscheduler.framework.class_draft import ClassDraft, Source
+from kscheduler.errors import DecodeError
+from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ELASTIC_QUOTAS, Action, ClusterEvent, EventResource
 from kscheduler.framework.interface import Handle, PreFilterResult
@@ -19,6 +20,7 @@ from kscheduler.framework.preemption.evaluator import NEVER, POLICY_NEVER, VICTI
 from kscheduler.framework.status import Code, Status, unschedulable
 from kscheduler.quotas.amounts import Request, sum_of
 from kscheduler.quotas.elastic import ElasticView
+from kscheduler.quotas.room import Room
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -61,12 +63,38 @@ class CapacityScheduling(Preemption):
     # --- the compiled lane ---
 
     def sign_pod(self, pod: PodInfo) -> Hashable | None:
-        return pod.pod.metadata.namespace
+        try:
+            return pod.pod.metadata.namespace, self._quotas.request_of(pod.pod)
+        except DecodeError:  # PreFilter reports it
+            return None
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
-        """Leave pods of namespaces without a quota to kernels, since nothing here concerns them."""
-        draft.depends_on(Source.QUOTAS)
-        return pod.pod.metadata.namespace not in self._quotas
+        """Leave the choice of nodes to kernels: `admitted` says how many pods they may place."""
+        return True
+
+    def admitted(self, profile: str, pods: Sequence[PodInfo]) -> int:
+        """Return how many of the leading pods PreFilter would pass, each with those before it counted.
+
+        Beside nominated pods none with a quota is, since PreFilter compares those together with them.
+        """
+        quotas = self._quotas
+        if not len(quotas):
+            return len(pods)
+        room, known = Room(quotas), dict[object, Request]()  # signature -> request
+        for number, pod in enumerate(pods):
+            namespace = pod.pod.metadata.namespace
+            if namespace not in quotas:
+                continue
+            if pod.pod.spec.scheduler_name != profile:  # it is not limited, and counts all the same
+                room.count(namespace, quotas.counted_request_of(pod.pod))
+                continue
+            request = known.get(pod.signature)
+            if request is None:
+                request = known[pod.signature] = quotas.request_of(pod.pod)
+            if self._handle.nominations.by_pod or not room.has(namespace, request):
+                return number
+            room.count(namespace, request)
+        return len(pods)
 
     # --- the cycle ---
 
