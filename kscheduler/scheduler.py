@@ -46,6 +46,7 @@ from kscheduler.explain.claims import ClaimExplainer
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions
+from kscheduler.explain.quotas import QuotaExplainer
 from kscheduler.extenders.binder import ExtenderBinder
 from kscheduler.extenders.build import MakeEndpoint, build_extenders, webhook, without_ignored_resources
 from kscheduler.extenders.chain import ExtenderChain
@@ -76,6 +77,7 @@ from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.quotas.elastic import ElasticQuotas
+from kscheduler.quotas.quota_standings import quota_amounts
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
@@ -199,6 +201,7 @@ class Scheduler:
         self._keeps_quotas = any(CAPACITY_SCHEDULING in each.plugins.enabled_names() for each in config.profiles)
         if self._keeps_quotas:
             self.cache.follow(self.elastic_quotas)
+            self.measurements.show_quotas(lambda: quota_amounts(self.elastic_quotas))
         self._quota_statuses = QuotaStatuses(client, self.elastic_quotas, self.recorder, self.permission)
         self.preemptions = BackgroundTasks("a preemption", self._work.set)
         self.claim_writes = BackgroundTasks("the write of a resource claim", self._work.set)
@@ -516,6 +519,7 @@ class Scheduler:
             self.cache,
             self.profiles,
             claims=ClaimExplainer(self.devices, self.release, self._handle.stopwatch),
+            quotas=QuotaExplainer(self.elastic_quotas),
             clock=self._clock,
             current_pod=self._known_pods.get,
             leadership=leadership,
