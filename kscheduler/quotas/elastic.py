@@ -25,6 +25,7 @@ from kscheduler.errors import DecodeError
 from kscheduler.quotas.accounts import Account, Accounts
 from kscheduler.quotas.amounts import Request, add, at, parse_amounts
 from kscheduler.quotas.pod_requests import requested_amounts
+from kscheduler.quotas.priorities import Priorities
 from kscheduler.quotas.running import RunningUse
 from kscheduler.quotas.trial import Trial
 
@@ -57,6 +58,7 @@ class ElasticQuotas:
         self._valid: dict[str, _Quota] = {}  # namespace -> the quota that counts
         self._guaranteed: list[int] = []  # by place: the sum of `min` over all quotas that count
         self.running = RunningUse()
+        self.priorities = Priorities()
         self.stale: set[str] = set()  # namespaces whose quota's status may be out of date
         self.on_stale: Callable[[], object] = lambda: None  # called when one becomes so
 
@@ -149,7 +151,9 @@ class ElasticQuotas:
         One whose requests cannot be read counts for nothing, which is logged.
         """
         request = self.counted_request_of(pod)
-        self.accounts.charge(self.accounts.open(pod.metadata.namespace), pod.metadata.uid, request)
+        namespace, uid = pod.metadata.namespace, pod.metadata.uid
+        self.accounts.charge(self.accounts.open(namespace), uid, request)
+        self.priorities.add(namespace, uid, pod.spec.priority or 0)
         self._note_phase(pod)
 
     def pod_changed(self, old: Pod, new: Pod) -> None:
@@ -176,6 +180,7 @@ class ElasticQuotas:
     def pod_removed(self, pod: Pod) -> None:
         """Count a pod no more; what it was counted for is taken back, even if the pod has changed."""
         self.accounts.release(pod.metadata.uid)
+        self.priorities.drop(pod.metadata.uid)
         if self.running.drop(pod):
             self._note_stale(pod.metadata.namespace)
         account = self.accounts.get(pod.metadata.namespace)

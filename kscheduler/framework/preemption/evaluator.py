@@ -61,7 +61,7 @@ class Preemption:
         """Return the nodes on which evictions would make room, with their victims; `nodes` is never empty."""
         raise NotImplementedError
 
-    def _why_in_vain(self, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
+    def _why_in_vain(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
         """Return the message with which all dry runs would end, if that is known without them; else ""."""
         return ""
 
@@ -100,7 +100,7 @@ class Preemption:
         if ineligible:
             return None, unschedulable(ineligible)
         # 2. Where it would help, and which pods it would evict there.
-        in_vain = self._why_in_vain(pod, statuses)
+        in_vain = self._why_in_vain(state, pod, statuses)
         if in_vain:
             return CLEARED, unschedulable(in_vain)
         findings = self._search(state, pod, statuses)
@@ -169,6 +169,20 @@ class Preemption:
         table = self._handle.table
         named = (name for name, status in statuses.items() if status.code is Code.UNSCHEDULABLE)
         return [node for name in named if (node := table.get(name)) is not None]
+
+    def _count_promising(self, statuses: Mapping[str, Status]) -> int:
+        """Return how many nodes `_promising` would return."""
+        if isinstance(statuses, NodeStatuses):
+            return sum(nodes for status, nodes in statuses.counts() if status.code is Code.UNSCHEDULABLE)
+        return len(self._promising(statuses))
+
+    def _all_fail(self, status: Status, tried: int) -> str:
+        """Return the message with which dry runs end that were tried on so many nodes, all with this status."""
+        diagnosis = Diagnosis(len(self._handle.table))
+        for each, nodes in ((status, tried), (NOT_TRIED, diagnosis.total_nodes - tried)):
+            if nodes:
+                diagnosis.count(each, nodes)
+        return diagnosis.message()
 
     def _no_candidate(self, findings: Findings) -> tuple[PostFilterResult | None, Status]:
         faults = [status for status in findings.statuses.values() if status.code is Code.ERROR]

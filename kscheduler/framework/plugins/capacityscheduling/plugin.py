@@ -14,7 +14,7 @@ from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ELASTIC_QUOTAS, Action, ClusterEvent, EventResource
 from kscheduler.framework.interface import Handle, PreFilterResult
-from kscheduler.framework.plugins.capacityscheduling.victims import find_victims
+from kscheduler.framework.plugins.capacityscheduling.victims import Exposed, find_victims, no_victims
 from kscheduler.framework.preemption.candidates import Findings
 from kscheduler.framework.preemption.evaluator import NEVER, POLICY_NEVER, VICTIM_ENDING, Preemption, code_at
 from kscheduler.framework.status import Code, Status, unschedulable
@@ -25,6 +25,7 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
 NAME = "CapacityScheduling"
+NAMED_NODES = 10  # on more nodes, those without victims are counted only, lest messages become long
 NOT_CHECKED = "not eligible due to failed to read from cycleState"
 
 
@@ -156,6 +157,7 @@ class CapacityScheduling(Preemption):
 
     def _try_nodes(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Findings:
         findings = Findings(len(nodes))
+        nodes = self._leave_out(state, pod, nodes, findings)
         profile = self._handle.profiles[state.decider or pod.pod.spec.scheduler_name]
         now = self._handle.evictions.wall()
         for node in nodes:
@@ -163,6 +165,24 @@ class CapacityScheduling(Preemption):
             check = what_if.state.read(NAME, QuotaCheck)
             findings.add(node.name, find_victims(what_if, check, pod, node, self._handle.budgets, now))
         return findings
+
+    def _leave_out(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], findings: Findings
+    ) -> Sequence[NodeInfo]:
+        """Return the nodes with pods that the pod may evict, and add the status of the others to the findings."""
+        exposed = Exposed(state.read(NAME, QuotaCheck), pod).on_any_of(nodes)
+        if len(exposed) < len(nodes):
+            kept, shared = {node.name for node in exposed}, no_victims(pod)
+            for node in nodes:
+                if node.name not in kept:
+                    findings.add(node.name, no_victims(pod, node.name) if len(nodes) <= NAMED_NODES else shared)
+        return exposed
+
+    def _why_in_vain(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
+        tried = self._count_promising(statuses)
+        if tried <= NAMED_NODES or not Exposed(state.read(NAME, QuotaCheck), pod).is_nobody(self._quotas.priorities):
+            return ""
+        return self._all_fail(no_victims(pod), tried)
 
 
 def _rejected(pod: PodInfo, why: str) -> Status:

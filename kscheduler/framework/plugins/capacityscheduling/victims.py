@@ -7,7 +7,7 @@ stays within it has lent its room: it may evict pods, of any priority, of other 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from kscheduler.framework.interface import WhatIf
@@ -17,6 +17,7 @@ from kscheduler.framework.preemption.violations import split
 from kscheduler.framework.status import Status, unresolvable, unschedulable
 from kscheduler.quotas.amounts import Request
 from kscheduler.quotas.elastic import ElasticView
+from kscheduler.quotas.priorities import Priorities
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
@@ -40,6 +41,65 @@ class Check(Protocol):
     def view(self) -> ElasticView: ...
 
 
+class Exposed:
+    """The pods that a pod may evict by its quota, as the namespaces stand in its view at present."""
+
+    def __init__(self, check: Check, pod: PodInfo) -> None:
+        self._view, self._pod, self._mine = check.view, pod, pod.pod.metadata.namespace
+        self._has_quota = self._view.has_quota(self._mine)
+        # Within its min it takes back what it has lent, whatever priority the borrowers have.
+        self._takes_back = self._has_quota and not self._view.exceeds_min(self._mine, check.in_quota)
+
+    def has_namespace(self, theirs: str) -> bool:
+        """Return True if pods of the namespace may be evicted, if they are not too important."""
+        view = self._view
+        if view.has_quota(theirs) is not self._has_quota:
+            return False
+        if self._takes_back:
+            return theirs != self._mine and view.is_over_min(theirs)
+        return theirs == self._mine or not self._has_quota
+
+    def has_priority(self, theirs: int) -> bool:
+        """Return True if pods of the priority may be evicted, in a namespace whose pods may be."""
+        return self._takes_back or theirs < self._pod.priority
+
+    def is_nobody(self, priorities: Priorities) -> bool:
+        """Return True if no pod on any node may be evicted, by the priorities of all pods."""
+        if self._has_quota and not self._takes_back:
+            namespaces: Iterable[str] = (self._mine,)
+        else:
+            namespaces = priorities.namespaces()
+        return not any(
+            (lowest := priorities.lowest(namespace)) is not None
+            and self.has_priority(lowest)
+            and self.has_namespace(namespace)
+            for namespace in namespaces
+        )
+
+    def on_any_of(self, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
+        """Return the nodes that have a pod which may be evicted."""
+        known: dict[str, bool] = {}
+        found = []
+        for node in nodes:
+            for other in node.pods.values():
+                if not self.has_priority(other.priority):
+                    continue
+                namespace = other.pod.metadata.namespace
+                is_exposed = known.get(namespace)
+                if is_exposed is None:
+                    is_exposed = known[namespace] = self.has_namespace(namespace)
+                if is_exposed:
+                    found.append(node)
+                    break
+        return found
+
+
+def no_victims(pod: PodInfo, node_name: str = "") -> Status:
+    """Return the status of a node without pods that the pod may evict; without a name, that of many such nodes."""
+    where = f"on node {node_name} " if node_name else ""
+    return unresolvable(f"No victims found {where}for preemptor pod {pod.pod.metadata.name}")
+
+
 def find_victims(
     what_if: WhatIf, check: Check, pod: PodInfo, node: NodeInfo, budgets: DisruptionBudgets, now: float
 ) -> Candidate | Status:
@@ -53,7 +113,7 @@ def find_victims(
     if isinstance(away, Status):
         return away
     if not away:
-        return unresolvable(f"No victims found on node {node.name} for preemptor pod {pod.pod.metadata.name}")
+        return no_victims(pod, node.name)
     # 2. Does it help at all?
     status = what_if.fits()
     if status is not None:
@@ -76,19 +136,9 @@ def _clear(what_if: WhatIf, check: Check, pod: PodInfo, node: NodeInfo, now: flo
 
     Another namespace's pods leave only as long as it uses more than its `min`.
     """
-    view, mine = check.view, pod.pod.metadata.namespace
-    has_quota = view.has_quota(mine)
-    is_over_min = has_quota and view.exceeds_min(mine, check.in_quota)
-    away: list[PodInfo] = []
+    exposed, away = Exposed(check, pod), list[PodInfo]()
     for other in reversed(by_importance(node.pods.values(), now)):
-        theirs = other.pod.metadata.namespace
-        if view.has_quota(theirs) is not has_quota:
-            continue
-        if has_quota and not is_over_min:
-            may_go = theirs != mine and view.is_over_min(theirs)
-        else:
-            may_go = (theirs == mine or not has_quota) and other.priority < pod.priority
-        if may_go:
+        if exposed.has_priority(other.priority) and exposed.has_namespace(other.pod.metadata.namespace):
             fault = what_if.remove(other)
             if fault is not None:
                 return fault

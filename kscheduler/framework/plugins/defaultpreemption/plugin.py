@@ -7,7 +7,6 @@ from collections.abc import Container, Mapping, Sequence
 from kscheduler.api.objects import Pod
 from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, ClusterEvent, Registration
 from kscheduler.framework.interface import Handle, PostFilterSteps
 from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS, DryRun
@@ -15,7 +14,6 @@ from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import Comp
 from kscheduler.framework.preemption.candidates import Findings
 from kscheduler.framework.preemption.evaluator import (
     NEVER,
-    NOT_TRIED,
     POLICY_NEVER,
     VICTIM_ENDING,
     PostFilterAnswer,
@@ -23,7 +21,6 @@ from kscheduler.framework.preemption.evaluator import (
     code_at,
 )
 from kscheduler.framework.status import Code, Status, unresolvable
-from kscheduler.framework.verdict_statuses import NodeStatuses
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -82,22 +79,12 @@ class DefaultPreemption(Preemption):
         lowest = self._handle.table.lowest_priority
         return lowest is None or lowest >= pod.priority
 
-    def _why_in_vain(self, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
+    def _why_in_vain(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
         """Return the message for a pod that cannot preempt because no pod on any node has a lower priority.
 
         It is the message with which the dry runs, which are left out, would have ended.
         """
-        if not self._is_least(pod):
-            return ""
-        if isinstance(statuses, NodeStatuses):
-            tried = sum(nodes for status, nodes in statuses.counts() if status.code is Code.UNSCHEDULABLE)
-        else:
-            tried = len(self._promising(statuses))
-        diagnosis = Diagnosis(len(self._handle.table))
-        for status, nodes in ((NO_VICTIMS, tried), (NOT_TRIED, diagnosis.total_nodes - tried)):
-            if nodes:
-                diagnosis.count(status, nodes)
-        return diagnosis.message()
+        return self._all_fail(NO_VICTIMS, self._count_promising(statuses)) if self._is_least(pod) else ""
 
     def _try_nodes(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Findings:
         start = self._handle.rng.randrange(len(nodes))

@@ -12,6 +12,7 @@ from kscheduler.api.objects import (
 )
 from kscheduler.api.objects import PodDisruptionBudget as Budget
 from kscheduler.framework.events import Action
+from kscheduler.framework.plugins.capacityscheduling.plugin import NAMED_NODES
 from kscheduler.framework.status import Code, unresolvable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
@@ -126,6 +127,18 @@ def test_a_node_without_possible_victims_is_named() -> None:
     assert status.message == "0/1 nodes are available: 1 No victims found on node n1 for preemptor pod p."
     assert result is not None
     assert result.nominated_node_name == ""
+
+
+def test_many_nodes_without_possible_victims_are_counted_and_not_looked_at_where_all_pods_are_too_important() -> None:
+    nodes = tuple(f"n{number}" for number in range(NAMED_NODES + 1))
+    made = bench(make_quota("a", {"cpu": "1"}, {"cpu": "1"}), nodes=nodes)
+    made.place(pod("there", priority=5), "n0")
+    assert made.refused(pod("p", priority=5)) == "0/11 nodes are available: 11 No victims found for preemptor pod p."
+    made.place(pod("less", cpu="2", priority=4), "n1")
+    message = made.refused(pod("q", cpu="2", priority=5))
+    assert message == (
+        "0/11 nodes are available: 1 global quota max exceeded, 10 No victims found for preemptor pod q."
+    )
 
 
 def test_room_that_the_quota_does_not_allow_is_not_made() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugins.capacityscheduling.plugin import NAME, QuotaCheck
-from kscheduler.framework.plugins.capacityscheduling.victims import find_victims
+from kscheduler.framework.plugins.capacityscheduling.victims import Exposed, find_victims
 from kscheduler.framework.preemption.candidates import Candidate
 from kscheduler.framework.status import Code
 from kscheduler.quotas.amounts import Request
@@ -54,9 +54,13 @@ def test_victims_follow_the_rules_and_each_is_needed(
     what_if = bench.handle.profiles[PROFILE].what_if(state, pod, "n1")
     check = what_if.state.read(NAME, QuotaCheck)
     before = state.read(NAME, QuotaCheck).view
+    exposed = Exposed(state.read(NAME, QuotaCheck), pod)
+    is_exposed = exposed.on_any_of([node]) == [node]
+    assert exposed.is_nobody(bench.quotas.priorities) == (not exposed.on_any_of(list(bench.cache.table)))
     found = find_victims(what_if, check, pod, node, bench.budgets, 0.0)
 
     event("a candidate" if isinstance(found, Candidate) else found.message.split(" on node")[0])
+    assert is_exposed == (isinstance(found, Candidate) or "No victims" not in found.message)
     if not isinstance(found, Candidate):
         assert found.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.ERROR)
         return
