@@ -67,7 +67,7 @@ from kscheduler.framework.evictions import Evictions
 from kscheduler.framework.extender_verdict import EXTENDER
 from kscheduler.framework.interface import Handle, Plugin
 from kscheduler.framework.nominations import Nominations
-from kscheduler.framework.plugins.capacityscheduling.plugin import NAME as CAPACITY_SCHEDULING
+from kscheduler.framework.plugins.capacityscheduling.plugin import keeps_quotas
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.pod_times import BINDINGS_KNOWN_S
 from kscheduler.framework.runtime import Framework
@@ -198,7 +198,7 @@ class Scheduler:
         self.owners = Owners()
         self.budgets = DisruptionBudgets()
         self.elastic_quotas = ElasticQuotas()
-        self._keeps_quotas = any(CAPACITY_SCHEDULING in each.plugins.enabled_names() for each in config.profiles)
+        self._keeps_quotas = keeps_quotas(config)
         if self._keeps_quotas:
             self.cache.follow(self.elastic_quotas)
             self.measurements.show_quotas(lambda: quota_amounts(self.elastic_quotas))

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from kscheduler.client.protocol import PERSISTENT_VOLUME_CLAIMS, RESOURCE_CLAIMS
-from kscheduler.command.simulate import simulate
+from kscheduler.command.simulate import run, simulate
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.errors import ConfigError
 from kscheduler.scheduler import Options
@@ -319,8 +319,9 @@ def test_quotas_in_a_list_are_kept_and_what_was_lent_is_taken_back(tmp_path: Pat
     assert not outcome.violations
     bound = sorted(pod.key for pod in outcome.cluster.pods.values() if pod.spec.node_name)
     assert [key.partition("/")[0] for key in bound] == ["lab", "lab", "shop", "shop"]
-    unkept = simulate_scenario(scenario, real_scheduler(default_config(), Options()), RunSettings())
-    assert unkept.accounting.bound == 6
+    unkept, _ = run(arguments("--nodes", path, "--pods", path, "--arrival", "constant:1"))
+    assert unkept.notes[-1] == "ElasticQuotas are not kept: no profile enables the plugin CapacityScheduling."
+    assert unkept.pods.placed == 6
 
 
 def test_a_quota_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -111,6 +111,21 @@ async def test_a_quota_that_grows_or_goes_wakes_the_pods_that_it_rejected() -> N
 
 
 @in_virtual_time
+async def test_a_pod_that_is_resized_leaves_room_to_the_next() -> None:
+    async with world() as here:
+        here.add_node("n1", cpu="10")
+        here.cluster.create_object(quota("a", {"cpu": "3"}, {"cpu": "3"}))
+        here.add_pod(pod("p0", "a", "2"))
+        await here.until(here.all_bound)
+        here.add_pod(pod("p1", "a", "2"))
+        await here.sleep(5.0)
+        assert bound(here) == {"a": 1}
+        smaller = pod("p0", "a", "1").obj().spec.containers
+        here.change_pod("a/p0", lambda each: replace(each, spec=replace(each.spec, containers=smaller)))
+        await here.until(here.all_bound)
+
+
+@in_virtual_time
 async def test_a_new_quota_counts_the_pods_that_are_there() -> None:
     async with world() as here:
         here.add_node("n1", cpu="10")

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from kscheduler.api.objects import Pod
+from kscheduler.config.types import SchedulerConfig
 from kscheduler.errors import DecodeError
 from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import ELASTIC_QUOTAS, Action, ClusterEvent, EventResource
+from kscheduler.framework.events import ELASTIC_QUOTAS, ONE_GROUP, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.capacityscheduling.victims import Exposed, find_victims, no_victims
 from kscheduler.framework.preemption.candidates import Findings
@@ -55,11 +57,22 @@ class CapacityScheduling(Preemption):
 
     # --- the queue ---
 
-    def events_to_register(self) -> Sequence[ClusterEvent]:
+    def events_to_register(self) -> Sequence[Registration]:
+        """Register for what scheduler-plugins' registers for, and for pods that are resized, which count at once here.
+
+        Every deleted pod may help, since a quota may be kept by evicting others on its node.
+        """
         return (
-            ClusterEvent(EventResource.POD, Action.DELETE),
-            ClusterEvent(ELASTIC_QUOTAS, Action.ALL),
+            Registration(ClusterEvent(EventResource.POD, Action.DELETE)),
+            Registration(ClusterEvent(EventResource.POD, Action.UPDATE_POD_SCALE_DOWN), self._after_resize, ONE_GROUP),
+            Registration(ClusterEvent(ELASTIC_QUOTAS, Action.ALL)),
         )
+
+    def _after_resize(self, waiting: Pod, old: object, new: object) -> bool:
+        """Return True if the pod that requests less is the waiting one, or is on a node and has a quota."""
+        if not isinstance(new, Pod) or new.metadata.uid == waiting.metadata.uid:
+            return True
+        return bool(new.spec.node_name) and new.metadata.namespace in self._quotas
 
     # --- the compiled lane ---
 
@@ -183,6 +196,11 @@ class CapacityScheduling(Preemption):
         if tried <= NAMED_NODES or not Exposed(state.read(NAME, QuotaCheck), pod).is_nobody(self._quotas.priorities):
             return ""
         return self._all_fail(no_victims(pod), tried)
+
+
+def keeps_quotas(config: SchedulerConfig) -> bool:
+    """Return True if a profile enables the plugin, so that ElasticQuotas are followed."""
+    return any(NAME in profile.plugins.enabled_names() for profile in config.profiles)
 
 
 def _rejected(pod: PodInfo, why: str) -> Status:

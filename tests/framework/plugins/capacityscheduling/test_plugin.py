@@ -222,9 +222,18 @@ async def test_nobody_else_is_evicted_while_the_victims_of_a_pod_are_being_evict
 # --- the queue and the compiled lane ---
 
 
-def test_deleted_pods_and_every_change_of_a_quota_requeue() -> None:
-    events = bench().plugin.events_to_register()
-    assert [(event.resource, event.action) for event in events] == [
+def test_deleted_and_smaller_pods_and_every_change_of_a_quota_requeue() -> None:
+    made = bench(make_quota("a", {"cpu": "4"}))
+    registered = made.plugin.events_to_register()
+    assert [(each.event.resource, each.event.action) for each in registered] == [
         ("Pod", Action.DELETE),
+        ("Pod", Action.UPDATE_POD_SCALE_DOWN),
         ("elasticquotas.v1alpha1.scheduling.x-k8s.io", Action.ALL),
     ]
+    hints = [each.hint for each in registered]
+    assert hints[0] is hints[2] is None
+    assert hints[1] is not None
+    waiting, others = pod("p").obj(), {name: pod(name, name).node("n1").obj() for name in ("a", "b")}
+    assert hints[1](waiting, waiting, waiting)
+    assert hints[1](waiting, others["a"], others["a"])
+    assert not hints[1](waiting, others["b"], others["b"])
