@@ -23,6 +23,7 @@ from kscheduler.client.concurrency import run_together, within
 from kscheduler.client.informer import Handler
 from kscheduler.client.pod_status import PodStatusLane
 from kscheduler.client.protocol import Client, Resource
+from kscheduler.client.quota_statuses import QuotaStatuses
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.client.times import rfc3339
@@ -45,6 +46,7 @@ from kscheduler.explain.claims import ClaimExplainer
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions
+from kscheduler.explain.quotas import QuotaExplainer
 from kscheduler.extenders.binder import ExtenderBinder
 from kscheduler.extenders.build import MakeEndpoint, build_extenders, webhook, without_ignored_resources
 from kscheduler.extenders.chain import ExtenderChain
@@ -65,6 +67,7 @@ from kscheduler.framework.evictions import Evictions
 from kscheduler.framework.extender_verdict import EXTENDER
 from kscheduler.framework.interface import Handle, Plugin
 from kscheduler.framework.nominations import Nominations
+from kscheduler.framework.plugins.capacityscheduling.plugin import keeps_quotas
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.pod_times import BINDINGS_KNOWN_S
 from kscheduler.framework.runtime import Framework
@@ -73,6 +76,8 @@ from kscheduler.framework.telemetry import Telemetry
 from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
 from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.quotas.elastic import ElasticQuotas
+from kscheduler.quotas.quota_standings import quota_amounts
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
@@ -192,6 +197,12 @@ class Scheduler:
         self.namespaces = Namespaces()
         self.owners = Owners()
         self.budgets = DisruptionBudgets()
+        self.elastic_quotas = ElasticQuotas()
+        self._keeps_quotas = keeps_quotas(config)
+        if self._keeps_quotas:
+            self.cache.follow(self.elastic_quotas)
+            self.measurements.show_quotas(lambda: quota_amounts(self.elastic_quotas))
+        self._quota_statuses = QuotaStatuses(client, self.elastic_quotas, self.recorder, self.permission)
         self.preemptions = BackgroundTasks("a preemption", self._work.set)
         self.claim_writes = BackgroundTasks("the write of a resource claim", self._work.set)
         self._pre_binds = self._build_pre_binds()
@@ -311,6 +322,7 @@ class Scheduler:
             nominations=self.nominations,
             waiting_pods=self.waiting_pods,
             budgets=self.budgets,
+            elastic_quotas=self.elastic_quotas,
             evictions=self._evictions,
             telemetry=Telemetry() if self.live_metrics is None else self.live_metrics.telemetry,
             retry=self._timers.retry,
@@ -470,6 +482,7 @@ class Scheduler:
             self.release,
             self._node_documents if self._needs_nodes() else None,
             self._pod_documents if self._guests is not None and self._guests.needs_pods else None,
+            self.elastic_quotas if self._keeps_quotas else None,
             wake=self._work.set,
             past_bindings=self._past_bindings,
             pods=self._known_pods,
@@ -506,6 +519,7 @@ class Scheduler:
             self.cache,
             self.profiles,
             claims=ClaimExplainer(self.devices, self.release, self._handle.stopwatch),
+            quotas=QuotaExplainer(self.elastic_quotas),
             clock=self._clock,
             current_pod=self._known_pods.get,
             leadership=leadership,
@@ -525,6 +539,8 @@ class Scheduler:
     async def observe(self) -> None:
         """Keep cache and queue up to date with the apiserver, and write Events and conditions. Runs until cancelled."""
         lanes = [self.recorder.run(), self.statuses.run(), self._refused_pods.run()]
+        if self._keeps_quotas:
+            lanes.append(self._quota_statuses.run())
         if self._annotations is not None:
             lanes.append(self._annotations.run())
         if self._guests is not None:

@@ -23,6 +23,7 @@ from kscheduler.api.devices import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
+from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import MetricPolicyObject, Node, Pod, PolicyObject, TASPolicyObject
 from kscheduler.api.resources import node_allocatable
 from kscheduler.api.storage import (
@@ -66,6 +67,8 @@ _POLICIES: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struct;
     ("telemetry.intel.com/v1alpha1", "TASPolicy"): TASPolicyObject,
 }
 
+_QUOTA = ("scheduling.x-k8s.io/v1alpha1", "ElasticQuota")
+
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
@@ -75,6 +78,7 @@ class Manifests:
     storage: tuple[StorageObject, ...] = ()  # in the order of the file
     policies: tuple[PolicyObject, ...] = ()  # in the order of the file
     devices: tuple[DeviceObject, ...] = ()  # in the order of the file
+    quotas: tuple[ElasticQuota, ...] = ()  # in the order of the file; their amounts are not read here
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,7 @@ def load_manifests(path: str | Path) -> Manifests:
     storage: list[StorageObject] = []
     policies: list[PolicyObject] = []
     devices: list[DeviceObject] = []
+    quotas: list[ElasticQuota] = []
     others: Counter[str] = Counter()
     for found in _objects(Path(path)):
         if found.api_version == "v1" and found.kind == "Pod":
@@ -104,9 +109,13 @@ def load_manifests(path: str | Path) -> Manifests:
             devices.append(_read(found, _DEVICES[found.api_version, found.kind]))
         elif (found.api_version, found.kind) in _POLICIES:
             policies.append(_read(found, _POLICIES[found.api_version, found.kind]))
+        elif (found.api_version, found.kind) == _QUOTA:
+            quotas.append(_read(found, ElasticQuota))
         else:
             others[found.kind] += 1
-    return Manifests(tuple(pods), tuple(nodes), dict(others), tuple(storage), tuple(policies), tuple(devices))
+    return Manifests(
+        tuple(pods), tuple(nodes), dict(others), tuple(storage), tuple(policies), tuple(devices), tuple(quotas)
+    )
 
 
 def _read(found: _Found, kind: type[T], check: Callable[[T], object] | None = None) -> T:

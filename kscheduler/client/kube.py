@@ -22,7 +22,8 @@ import msgspec
 from kscheduler.api.decode import decode_object
 from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.documents import PodDocument
-from kscheduler.api.objects import Lease, MetricPolicyObject, Pod, PodCondition
+from kscheduler.api.elastic_quotas import ElasticQuota
+from kscheduler.api.objects import Lease, MetricPolicyObject, ObjectMeta, Pod, PodCondition
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client import protobuf
 from kscheduler.client.adaptive_limit import AdaptiveLimit
@@ -32,6 +33,7 @@ from kscheduler.client.credentials import Credentials, checked_server, load_cred
 from kscheduler.client.line_streams import LineStream
 from kscheduler.client.merge_patch import versioned
 from kscheduler.client.protocol import (
+    ELASTIC_QUOTAS,
     METRIC_POLICIES,
     ONE_TRY,
     RESOURCE_CLAIMS,
@@ -338,8 +340,13 @@ class KubeClient:
         return self._decoded(partial(decode_object, kind=kind), raw, path)
 
     async def patch_policy_status(self, policy: MetricPolicyObject, status: Mapping[str, object]) -> None:
-        meta = policy.metadata
-        path = f"{METRIC_POLICIES.within(quote(meta.namespace)).path}/{quote(meta.name)}/status"
+        await self._patch_status(METRIC_POLICIES, policy.metadata, status)
+
+    async def patch_quota_status(self, quota: ElasticQuota, status: Mapping[str, object]) -> None:
+        await self._patch_status(ELASTIC_QUOTAS, quota.metadata, status)
+
+    async def _patch_status(self, resource: Resource[Any], meta: ObjectMeta, status: Mapping[str, object]) -> None:
+        path = f"{resource.within(quote(meta.namespace)).path}/{quote(meta.name)}/status"
         body = _encode({"metadata": {"uid": meta.uid}, "status": dict(status)})
         with _namesakes_conflict():
             await self._send_limited(Priority.EVENT, "PATCH", path, body, _MERGE_PATCH)

@@ -15,6 +15,7 @@ import msgspec
 
 from kscheduler.api.devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from kscheduler.api.documents import NodeDocument, PodDocument
+from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import (
     ConfigMap,
     Lease,
@@ -121,6 +122,9 @@ METRIC_POLICIES: Resource[MetricPolicyObject] = Resource(
 )
 TAS_POLICIES: Resource[TASPolicyObject] = Resource(
     "telemetry.intel.com/v1alpha1", "taspolicies", "TASPolicy", TASPolicyObject
+)
+ELASTIC_QUOTAS: Resource[ElasticQuota] = Resource(
+    "scheduling.x-k8s.io/v1alpha1", "elasticquotas", "ElasticQuota", ElasticQuota
 )
 CONFIG_MAPS: Resource[ConfigMap] = Resource("v1", "configmaps", "ConfigMap", ConfigMap)
 LEASES: Resource[Lease] = Resource("coordination.k8s.io/v1", "leases", "Lease", Lease)
@@ -426,6 +430,10 @@ class Client(Protocol):
 
     async def patch_policy_status(self, policy: MetricPolicyObject, status: Mapping[str, object]) -> None:
         """Merge into the status of the MetricPolicy with this uid. Raises NotFound, or Conflict for another uid."""
+        ...
+
+    async def patch_quota_status(self, quota: ElasticQuota, status: Mapping[str, object]) -> None:
+        """Merge into the status of the ElasticQuota with this uid. Raises NotFound, or Conflict for another uid."""
         ...
 
     async def event_slot(self, waited_s: float) -> EventSlot:

@@ -13,6 +13,7 @@ import msgspec
 
 from kscheduler.command.report_files import check_writable, save
 from kscheduler.config.types import SchedulerConfig
+from kscheduler.framework.plugins.capacityscheduling.plugin import keeps_quotas
 from kscheduler.scheduler import Scheduler
 from kscheduler.simulator.configuration import simulated_config
 from kscheduler.simulator.inputs import build_scenario, with_nodes
@@ -59,6 +60,8 @@ def run(arguments: SimulateArguments) -> tuple[Report, Outcome]:
     config = simulated_config(arguments, guests)
     recorded = None if arguments.record is None else _recorded(arguments.record, config, arguments.max_pods)
     scenario = build_scenario(arguments) if recorded is None else with_nodes(recorded.scenario, arguments)
+    if scenario.quotas and not keeps_quotas(config):
+        scenario.notes.append("ElasticQuotas are not kept: no profile enables the plugin CapacityScheduling.")
     kept = _kept_decisions(arguments, scenario)
     outcome, machine = _run(arguments, config, scenario, guests, kept)
     if recorded is not None:

@@ -17,6 +17,7 @@ from kscheduler.explain.claims import ClaimExplainer
 from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.documents import decision_document
 from kscheduler.explain.options import DEFAULT_TOP_NODES
+from kscheduler.explain.quotas import QuotaExplainer
 from kscheduler.explain.record import DecisionRecord, Outcome
 from kscheduler.framework.events import Action, EventResource, Registration, action_label, complete_registrations
 from kscheduler.framework.runtime import Framework
@@ -48,6 +49,7 @@ class Explainer:
         profiles: Mapping[str, Framework],
         *,
         claims: ClaimExplainer,
+        quotas: QuotaExplainer,
         clock: Clock,
         current_pod: Callable[[str], Pod | None],
         leadership: Callable[[], Leadership],
@@ -63,6 +65,7 @@ class Explainer:
         self._queue = queue
         self._cache = cache
         self._claims = claims
+        self._quotas = quotas
         self._clock = clock
         self._current_pod = current_pod
         self._leadership = leadership
@@ -91,6 +94,7 @@ class Explainer:
             "waitsForPermitOf": [] if uid is None else list(self._waits_for(uid)),
             "queue": None if queued is None else self._queue_document(queued),
             "claims": self._claims.explain(pod, self._cache.table if state in _PENDING else None) if pod else None,
+            "quota": self._quotas.explain(pod) if pod is not None and state in _PENDING else None,
             "decisions": [
                 decision_document(record, self._wall, top_nodes=top_nodes, all_nodes=all_nodes and record is records[0])
                 for record in records

@@ -29,6 +29,9 @@ def explanation_text(document: Document) -> str:
     claims = document.get("claims")  # absent if an older scheduler answered
     if claims is not None:
         lines += ["", *_claims(claims)]
+    quota = document.get("quota")  # absent if an older scheduler answered
+    if quota is not None:
+        lines += ["", *_quota(quota)]
     if document["queue"] is not None:
         lines += ["", *_queue(document["queue"])]
     if len(decisions) > 1:
@@ -167,6 +170,29 @@ def _finding(finding: Document) -> list[str]:
     nodes = f"{_number(finding['nodes'])} node{'' if finding['nodes'] == 1 else 's'}:"
     request = f"request {finding['request']}" if finding["request"] else ""
     return [nodes, finding["claim"] or "all claims", request, examples, finding["message"]]
+
+
+# --- the quota of the namespace ---
+
+
+def _quota(quota: Document) -> Iterator[str]:
+    yield f"Quota {quota['name']} at this moment"
+    yield from _table(
+        [["", "pod", "used", "min", "max", "used by all", "min of all", ""], *map(_standing, quota["resources"])]
+    )
+    for resource in quota["resources"]:
+        others = [f"{each['namespace']} ({each['amount']})" for each in resource["overMin"]]
+        if resource["overMinLeftOut"]:
+            others.append(f"{_number(resource['overMinLeftOut'])} more")
+        if others:
+            yield f"  {resource['resource']} beyond their min is used by {', '.join(others)}"
+
+
+def _standing(resource: Document) -> list[str]:
+    """Return a row with how the namespace, and all together, stand with a resource, and which limit the pod exceeds."""
+    amounts = [resource[each] for each in ("requested", "used", "min", "max", "usedByAll", "minOfAll")]
+    exceeded = {"max": "more than max", "all": "more than all are guaranteed together"}
+    return [resource["resource"], *amounts, " and ".join(exceeded[each] for each in resource["beyond"])]
 
 
 # --- the queue ---

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from kscheduler._fast import Placer, PodClass
 from kscheduler.framework.class_compiler import Evaluations
 from kscheduler.framework.compiled_classes import CompiledClass, CompiledClasses
-from kscheduler.framework.interface import Handle
+from kscheduler.framework.interface import Handle, LimitingPlugin
 from kscheduler.framework.runtime import Framework
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
@@ -84,6 +84,7 @@ class CompiledLane:
         self._classes = CompiledClasses(profiles, handle, self._placer, max_bytes, observer, stopwatch)
         self._first_on_tie = any(framework.first_on_tie for framework in profiles.values())
         self._nominations = handle.nominations
+        self._limiting = self._find_limiting()
 
     def sign(self, pod: PodInfo) -> None:
         """Compute the pod's signature, i.e. all that plugins read in it, now, so that `place` need not.
@@ -95,6 +96,7 @@ class CompiledLane:
     def forget(self) -> None:
         """Drop all that plugins stated about pods, so that they are asked again: one of the plugins was replaced."""
         self._classes.forget()
+        self._limiting = self._find_limiting()
 
     def place(self, pods: Sequence[PodInfo]) -> Placements:
         """Place the leading pods, each with those before it counted.
@@ -108,6 +110,8 @@ class CompiledLane:
         started = self._stopwatch()
         # 1. Find their classes, up to the first pod that the core cannot decide.
         run, joined = self._find_run(pods)
+        if self._limiting and (run or joined is not None):
+            run, joined = self._limit(pods, run, joined)
         found = self._stopwatch()
         # 2. Place them. A pod with terms is placed alone: those before it have to be assumed first.
         if run:
@@ -156,6 +160,25 @@ class CompiledLane:
                     break
             run.append(pod_class)
         return run, None
+
+    def _find_limiting(self) -> list[tuple[str, LimitingPlugin]]:
+        """Return the plugins that limit how many pods may be placed at once, with the names of their profiles."""
+        return [
+            (name, plugin)
+            for name, framework in self._profiles.items()
+            for plugin in framework.class_compiler.plugins or ()
+            if isinstance(plugin, LimitingPlugin)
+        ]
+
+    def _limit(
+        self, pods: Sequence[PodInfo], run: list[PodClass], joined: CompiledClass | None
+    ) -> tuple[list[PodClass], CompiledClass | None]:
+        """Cut a run short at the first pod that a plugin does not admit after those before it."""
+        leading = pods[: len(run) or 1]
+        admitted = min(plugin.admitted(profile, leading) for profile, plugin in self._limiting)
+        if admitted == len(leading):
+            return run, joined
+        return run[:admitted], None
 
     def _place_run(self, run: list[PodClass]) -> tuple[array[int], array[int]]:
         """Place one pod for each of these pod classes, in order.

@@ -129,6 +129,7 @@ NODE_DELETE = ClusterEvent(EventResource.NODE, Action.DELETE)
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.WILDCARD, Action.ALL, "UnschedulableTimeout")
 FORCE_ACTIVATE = ClusterEvent(EventResource.WILDCARD, Action.ALL, "ForceActivate")
 GUEST_REPLACED = ClusterEvent(EventResource.WILDCARD, Action.ALL, "WasmPluginReplaced")  # ours
+ELASTIC_QUOTAS = "elasticquotas.v1alpha1.scheduling.x-k8s.io"  # the resource, as scheduler-plugins registers for it
 METRICS_CHANGED = ClusterEvent("metrics", Action.UPDATE)  # ours: values of live metrics, or policies over them
 
 

@@ -40,6 +40,7 @@ from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.status import Status
 from kscheduler.framework.telemetry import Telemetry
 from kscheduler.framework.tie_bits import TieBits
+from kscheduler.quotas.elastic import ElasticQuotas
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
@@ -295,6 +296,19 @@ class FollowingPlugin(Plugin, Protocol):
 
 
 @runtime_checkable
+class LimitingPlugin(Plugin, Protocol):
+    """A CompilingPlugin by which each placed pod leaves less to later ones, wherever it is, such as one of quotas."""
+
+    def admitted(self, profile: str, pods: Sequence[PodInfo]) -> int:
+        """Return how many of the leading pods may be placed at once, i.e. each of them if those before it are.
+
+        Only the pods of the profile are to be limited; the others are there because they may count. The next pod is
+        decided plugin by plugin. Must not raise.
+        """
+        ...
+
+
+@runtime_checkable
 class HandingOverPlugin(Plugin, Protocol):
     """A plugin that may hand a pod over to the plugins of another profile, which then decide about it."""
 
@@ -379,6 +393,11 @@ class WhatIf(Protocol):
 
     The cluster does not change. `add` and `remove` return None, or an ERROR if a plugin could not update its state.
     """
+
+    @property
+    def state(self) -> CycleState:
+        """The copy of the cycle state in which the plugins' PreFilterExtensions follow the moves."""
+        ...
 
     @property
     def pods(self) -> Mapping[str, PodInfo]:
@@ -506,6 +525,7 @@ class Handle:
     nominations: Nominations = field(default_factory=Nominations)
     waiting_pods: PermitWaits = field(default_factory=NoPermitWaits)
     budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)  # PodDisruptionBudgets, for preemption
+    elastic_quotas: ElasticQuotas = field(default_factory=ElasticQuotas)  # and what each namespace uses
     evictions: Evictions = field(default_factory=Evictions)  # writes and waits for preemption
     endings: Endings = field(default_factory=Endings)  # evictions of all profiles, under way or finished
     telemetry: Telemetry = field(default_factory=Telemetry)  # live metrics, and policies over them

@@ -142,6 +142,11 @@ class NodeWhatIf:
         self._node = filters.copy(node)
 
     @property
+    def state(self) -> CycleState:
+        """The copy of the cycle state in which the plugins' PreFilterExtensions follow the moves."""
+        return self._state
+
+    @property
     def pods(self) -> Mapping[str, PodInfo]:
         """The pods on the copy of the node, by uid."""
         return self._node.pods

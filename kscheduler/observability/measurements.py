@@ -443,6 +443,19 @@ class Measurements:
 
         self.metrics.before_collect(refresh)
 
+    def show_quotas(self, amounts: Callable[[], Mapping[tuple[str, str, str], float]]) -> None:
+        """Have the amounts of ElasticQuotas set at each scrape.
+
+        `amounts`: (namespace, resource, "used", "min" or "max") -> amount, cpu in cores.
+        """
+
+        def refresh() -> None:
+            self.metrics.elastic_quota.clear()
+            for values, amount in amounts().items():
+                self.metrics.elastic_quota.labels(*values).set(amount)
+
+        self.metrics.before_collect(refresh)
+
 
 def _show_counts(family: GaugeFamily, counts: Mapping[LabelsT, int]) -> None:
     """Set a family's children to `counts`; existing children that are not in it become 0, as in kube-scheduler."""

@@ -637,6 +637,11 @@ class Metrics:
             "MetricPolicy and TASPolicy objects, by kind and state (valid, invalid).",
             ("kind", "state"),
         )
+        self.elastic_quota = self._gauges(
+            "kscheduler_elastic_quota",
+            "What ElasticQuotas guarantee (min) and allow (max), and what counts against them (used); cpu in cores.",
+            ("namespace", "resource", "type"),
+        )
         self.routed_pods_total = self._counters(
             "kscheduler_routed_pods_total",
             "New pods that were given another scheduler, by the rule of the routing configuration.",

@@ -12,12 +12,13 @@ from __future__ import annotations
 import random
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
 
 from kscheduler.api.defaults import node_with_defaults
 from kscheduler.api.devices import ClaimMeta, DeviceObject, ResourceClaim
+from kscheduler.api.elastic_quotas import ElasticQuotaStatus
 from kscheduler.api.objects import (
     Lease,
     Node,
@@ -25,11 +26,13 @@ from kscheduler.api.objects import (
     Pod,
     PodCondition,
     PodStatus,
+    QuantityMap,
 )
 from kscheduler.api.storage import StorageClass, StorageObject
 from kscheduler.client.merge_patch import merge, patched, versioned
 from kscheduler.client.protocol import (
     DEVICES,
+    ELASTIC_QUOTAS,
     GROUPS,
     LEASES,
     METRIC_POLICIES,
@@ -59,7 +62,7 @@ T = TypeVar("T", Pod, Node, Lease)
 
 FINISHED = ("Succeeded", "Failed")
 # The kinds that `create_object` creates. It finds the kind by the object's struct; some kinds of workloads share one.
-OBJECTS = (*GROUPS, *STORAGE, *DEVICES, RESOURCE_CLAIM_TEMPLATES, METRIC_POLICIES, TAS_POLICIES)
+OBJECTS = (*GROUPS, *STORAGE, *DEVICES, RESOURCE_CLAIM_TEMPLATES, METRIC_POLICIES, TAS_POLICIES, ELASTIC_QUOTAS)
 _KIND_OF = {resource.type: resource for resource in OBJECTS}
 HISTORY_LIMIT = 100_000  # changes of each kind that watches can start from
 BOOKMARK_INTERVAL_S = 60.0  # how often a watch without events gets a bookmark, as from the apiserver's watch cache
@@ -353,17 +356,29 @@ class Cluster:
 
     def patch_policy_status(self, key: str, uid: str, status: Mapping[str, object]) -> None:
         """Apply a merge patch to a MetricPolicy's status; a patch that changes nothing makes no new version."""
-        store: Store[Any] = self.store(METRIC_POLICIES)
-        current = store.objects.get(key)
-        name = key.rpartition("/")[2]
-        if current is None:
-            raise _not_found(METRIC_POLICIES.plural, name)
-        if uid and current.metadata.uid != uid:
-            message = f'Operation cannot be fulfilled on {METRIC_POLICIES.plural} "{name}": it has another uid'
-            raise Conflict(message, status=409, reason="Conflict")
+        current = self._with_uid(METRIC_POLICIES, key, uid)
         merged = merge(current.status, dict(status))
         if merged != current.status:
-            self._put(store, replace(current, status=merged))
+            self._put(self.store(METRIC_POLICIES), replace(current, status=merged))
+
+    def patch_quota_status(self, key: str, uid: str, status: Mapping[str, object]) -> None:
+        """Apply a merge patch to an ElasticQuota's status; a patch that changes nothing makes no new version."""
+        current = self._with_uid(ELASTIC_QUOTAS, key, uid)
+        merged = merge({"used": current.status.used or {}}, dict(status))
+        patched = ElasticQuotaStatus(used=cast(QuantityMap, merged["used"]) or None)
+        if patched != current.status:
+            self._put(self.store(ELASTIC_QUOTAS), replace(current, status=patched))
+
+    def _with_uid(self, resource: Resource[Any], key: str, uid: str) -> Any:
+        """Return an object. Raises NotFound, or Conflict if it has another uid; "" stands for any."""
+        current = self.store(resource).objects.get(key)
+        name = key.rpartition("/")[2]
+        if current is None:
+            raise _not_found(resource.plural, name)
+        if uid and current.metadata.uid != uid:
+            message = f'Operation cannot be fulfilled on {resource.plural} "{name}": it has another uid'
+            raise Conflict(message, status=409, reason="Conflict")
+        return current
 
     # --- leases ---------------------------------------------------------------------------------------------------
 

@@ -18,11 +18,13 @@ from msgspec import structs
 
 from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.documents import NodeDocument, PodDocument, node_document, pod_document
+from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import Lease, MetricPolicyObject, Pod
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client.adaptive_limit import AdaptiveLimit
 from kscheduler.client.alarm import Alarm
 from kscheduler.client.protocol import (
+    ELASTIC_QUOTAS,
     METRIC_POLICIES,
     ONE_TRY,
     PERSISTENT_VOLUME_CLAIMS,
@@ -387,6 +389,12 @@ class ClusterClient:
         key, uid = policy.key, policy.metadata.uid
         await self._ask(
             Verb.PATCH_POLICY, METRIC_POLICIES.plural, key, lambda: self._cluster.patch_policy_status(key, uid, status)
+        )
+
+    async def patch_quota_status(self, quota: ElasticQuota, status: Mapping[str, object]) -> None:
+        key, uid = quota.key, quota.metadata.uid
+        await self._ask(
+            Verb.PATCH_QUOTA, ELASTIC_QUOTAS.plural, key, lambda: self._cluster.patch_quota_status(key, uid, status)
         )
 
     async def event_slot(self, waited_s: float) -> EventSlot:

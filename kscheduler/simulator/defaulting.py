@@ -23,6 +23,7 @@ from kscheduler.api.devices import (
     ResourceClaimSpec,
     ResourceClaimTemplate,
 )
+from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import (
     MetricPolicyObject,
     Namespace,
@@ -99,7 +100,7 @@ def object_with_defaults(item: Any, classes: Iterable[StorageClass]) -> Any:
         return item if item.volume_binding_mode else replace(item, volume_binding_mode=IMMEDIATE)
     if isinstance(item, PersistentVolume):
         return _volume_with_defaults(item)
-    if isinstance(item, (CSIStorageCapacity, MetricPolicyObject, TASPolicyObject)):
+    if isinstance(item, (CSIStorageCapacity, ElasticQuota, MetricPolicyObject, TASPolicyObject)):
         return replace(item, metadata=_in_a_namespace(item.metadata))
     if isinstance(item, PersistentVolumeClaim):
         return _claim_with_defaults(item, classes)

@@ -2,8 +2,8 @@
 
 The workload file gives what the flags leave open, and defaults give the rest. Pods of a manifest that have a node
 exist from the start; the others arrive as `--arrival` says, in the order of the file. A trace has its own times.
-Storage, devices and claims for them, and policies over live metrics may be in the manifests of nodes or of pods; they
-exist from the start.
+Storage, devices and claims for them, policies over live metrics, and quotas may be in the manifests of nodes or of
+pods; they exist from the start.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from typing import TypeVar
 
 from kscheduler.api.defaults import DEFAULT_NAMESPACE
 from kscheduler.api.devices import DeviceObject
+from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.manifest import Manifests, load_manifests
 from kscheduler.api.objects import MetricPolicyObject, Node, Pod, PolicyObject
 from kscheduler.api.storage import StorageObject
 from kscheduler.client.protocol import NODES
-from kscheduler.errors import ConfigError
+from kscheduler.errors import ConfigError, DecodeError
+from kscheduler.quotas.elastic import ElasticQuotas
 from kscheduler.simulator.claims_at_start import claims_at_start
 from kscheduler.simulator.cluster import FINISHED
 from kscheduler.simulator.options import SimulateArguments
@@ -45,7 +47,7 @@ from kscheduler.simulator.workload_file import read_workload
 from kscheduler.telemetry.policy_book import read_policy
 from kscheduler.telemetry.tas_policies import translate
 
-NamedT = TypeVar("NamedT", bound=StorageObject | DeviceObject | PolicyObject)
+NamedT = TypeVar("NamedT", bound=StorageObject | DeviceObject | PolicyObject | ElasticQuota)
 
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -83,6 +85,7 @@ def with_nodes(recorded: Scenario, arguments: SimulateArguments) -> Scenario:
         nodes=nodes.nodes,
         storage=nodes.storage,
         devices=nodes.devices,
+        quotas=nodes.quotas,
         parameters=nodes.parameters | recorded.parameters,
         notes=nodes.notes + recorded.notes,
     )
@@ -98,7 +101,9 @@ def build_scenario(arguments: SimulateArguments, sources: Sources | None = None)
     storage = _united(nodes.storage, pods.storage)
     policies = _united(nodes.policies, pods.policies)
     devices = claims_at_start(_united(nodes.devices, pods.devices), [each.pod for each in pods.arrivals])
+    quotas = _united(nodes.quotas, pods.quotas)
     _check_policies(policies)
+    _check_quotas(quotas)
     parameters = nodes.parameters | pods.parameters
     if storage:
         parameters["storage"] = _counted(storage)
@@ -106,6 +111,8 @@ def build_scenario(arguments: SimulateArguments, sources: Sources | None = None)
         parameters["devices"] = _counted(devices)
     if policies:
         parameters["policies"] = _counted(policies)
+    if quotas:
+        parameters["quotas"] = _counted(quotas)
     if arguments.workload is not None:
         parameters["workload"] = os.path.basename(arguments.workload)
     return Scenario(
@@ -117,6 +124,7 @@ def build_scenario(arguments: SimulateArguments, sources: Sources | None = None)
         spec.metrics,
         policies,
         devices,
+        quotas,
     )
 
 
@@ -153,6 +161,7 @@ def _nodes(arguments: SimulateArguments, spec: WorkloadSpec, sources: Sources) -
             storage=list(manifests.storage),
             policies=list(manifests.policies),
             devices=list(manifests.devices),
+            quotas=list(manifests.quotas),
         )
     if not part.nodes:
         raise ConfigError(f"--nodes: {source}: expected nodes, found none")
@@ -206,6 +215,7 @@ def _listed(source: str, spec: WorkloadSpec, sources: Sources, most: int) -> Sce
         storage=list(manifests.storage),
         policies=list(manifests.policies),
         devices=list(manifests.devices),
+        quotas=list(manifests.quotas),
     )
 
 
@@ -219,7 +229,7 @@ def _arriving(pods: Iterable[Pod], plan: PodPlan, seed: int) -> list[Arrival]:
     ]
 
 
-# --- storage, devices and policies ----------------------------------------------------------------------------------
+# --- storage, devices, policies and quotas ------------------------------------------------------------------------
 
 
 def _united(*parts: Iterable[NamedT]) -> list[NamedT]:
@@ -241,12 +251,12 @@ def _united(*parts: Iterable[NamedT]) -> list[NamedT]:
     return list(found.values())
 
 
-def _counted(items: Iterable[StorageObject | DeviceObject | PolicyObject]) -> str:
+def _counted(items: Iterable[StorageObject | DeviceObject | PolicyObject | ElasticQuota]) -> str:
     counts = Counter(_kind(item) for item in items)
     return ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items()))
 
 
-def _kind(item: StorageObject | DeviceObject | PolicyObject) -> str:
+def _kind(item: StorageObject | DeviceObject | PolicyObject | ElasticQuota) -> str:
     return type(item).__name__.removesuffix("Object")
 
 
@@ -256,6 +266,15 @@ def _check_policies(policies: Iterable[PolicyObject]) -> None:
         faults = read_policy(item.spec)[0] if isinstance(item, MetricPolicyObject) else translate(item.spec)[1]
         if faults:
             raise ConfigError(f'{_kind(item)} "{item.key}": {faults[0]}')
+
+
+def _check_quotas(quotas: Iterable[ElasticQuota]) -> None:
+    """Raise ConfigError for a quota with an amount that is malformed or negative."""
+    for quota in quotas:
+        try:
+            ElasticQuotas().set(quota)
+        except DecodeError as error:
+            raise ConfigError(f'ElasticQuota "{quota.key}": {error}') from error
 
 
 # --- files --------------------------------------------------------------------------------------------------------

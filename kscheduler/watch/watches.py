@@ -14,6 +14,7 @@ from kscheduler.api.sharing import NodeSharing, PodSharing, keep_selector
 from kscheduler.cache.cache import Cache
 from kscheduler.client.informer import Handler, Informer, KeepNewest
 from kscheduler.client.protocol import (
+    ELASTIC_QUOTAS,
     NAMESPACES,
     NODE_DOCUMENTS,
     NODES,
@@ -35,6 +36,7 @@ from kscheduler.config.releases import Release
 from kscheduler.framework.nominations import Nominations
 from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.quotas.elastic import ElasticQuotas
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
@@ -50,6 +52,7 @@ from kscheduler.watch.eventhandlers import (
 )
 from kscheduler.watch.past_bindings import PastBindings
 from kscheduler.watch.pod_documents import PodDocuments
+from kscheduler.watch.quota_events import QuotaEvents
 from kscheduler.watch.volume_events import StorageEvents, storage_kinds
 
 T = TypeVar("T")
@@ -76,6 +79,7 @@ class Listeners:
     release: Release  # of Kubernetes, which decides what kinds are watched for `devices`
     node_documents: NodeDocuments | None  # None: no extender or wasm plugin needs complete nodes
     pod_documents: PodDocuments | None  # None: no wasm plugin needs complete waiting pods
+    elastic_quotas: ElasticQuotas | None  # None: no profile keeps them
     wake: Callable[[], None]  # called when there may be a pod to schedule
     past_bindings: PastBindings
     pods: dict[str, Pod]  # key -> unfinished pod; written by its informer alone
@@ -122,6 +126,7 @@ class Watches:
             *self._of_groups(),
             *self._of_storage(),
             *self._of_devices(),
+            *self._of_quotas(),
             *self._of_documents(),
             self.pods,
         )
@@ -232,6 +237,15 @@ class Watches:
         for resource, handler, name in events.handlers(to.release):
             keep = share_in_slice if resource is RESOURCE_SLICES else None
             yield self._informer(resource, self._timed(handler, name), keep=keep, may_be_unknown=True)
+
+    def _of_quotas(self) -> Iterator[Informer[Any]]:
+        """Yield the informer of ElasticQuotas, whose CRD may be missing, if a profile keeps them."""
+        to = self._listeners
+        if to.elastic_quotas is not None:
+            events = QuotaEvents(
+                to.elastic_quotas, to.queue, clock=self._clock, measurements=self._measure, wake=to.wake
+            )
+            yield self._informer(ELASTIC_QUOTAS, events, may_be_unknown=True)
 
     def _of_documents(self) -> Iterator[Informer[Any]]:
         """Yield the informer of complete nodes, if an extender or a wasm plugin needs them."""

@@ -22,6 +22,7 @@ from kscheduler.api.devices import (
     ResourceClaim,
     ResourceClaimConsumerReference,
 )
+from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import (
     Lease,
     LeaseSpec,
@@ -825,6 +826,16 @@ async def test_the_status_of_a_policy_is_merged_under_its_uid(server: FakeAPISer
     assert (request.verb, request.path) == ("PATCH", path)
     assert request.headers["Content-Type"] == "application/merge-patch+json"
     assert json.loads(request.body) == {"metadata": {"uid": "u1"}, "status": {"conditions": []}}
+
+
+async def test_the_status_of_a_quota_is_merged_under_its_uid(server: FakeAPIServer, client: KubeClient) -> None:
+    quota = ElasticQuota(metadata=ObjectMeta(name="half", namespace="shop", uid="u1"))
+    await client.patch_quota_status(quota, {"used": {"cpu": "1", "memory": None}})
+    request = server.requests[-1]
+    path = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/shop/elasticquotas/half/status"
+    assert (request.verb, request.path) == ("PATCH", path)
+    assert request.headers["Content-Type"] == "application/merge-patch+json"
+    assert json.loads(request.body) == {"metadata": {"uid": "u1"}, "status": {"used": {"cpu": "1", "memory": None}}}
 
 
 async def test_annotations_are_merged_into_the_pod_with_that_uid(server: FakeAPIServer, client: KubeClient) -> None:

@@ -14,8 +14,8 @@ import pytest
 from rich.console import Console
 
 from kscheduler.client.protocol import PERSISTENT_VOLUME_CLAIMS, RESOURCE_CLAIMS
-from kscheduler.command.simulate import simulate
-from kscheduler.config.load import default_config
+from kscheduler.command.simulate import run, simulate
+from kscheduler.config.load import default_config, parse_config
 from kscheduler.errors import ConfigError
 from kscheduler.scheduler import Options
 from kscheduler.simulator.inputs import build_scenario
@@ -275,6 +275,59 @@ def test_devices_in_a_list_are_allocated_to_the_claims_of_the_pods(tmp_path: Pat
     claims = outcome.cluster.store(RESOURCE_CLAIMS).objects
     generated = {key.rpartition("-")[0] for key, claim in claims.items() if claim.metadata.owner_references}
     assert generated == {"default/a-gpu", "default/b-gpu", "default/c-gpu", "default/d-extended-resources"}
+
+
+QUOTAS = """
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: n0}, status: {allocatable: {cpu: "8", memory: 8Gi, pods: "110"}}}
+- apiVersion: scheduling.x-k8s.io/v1alpha1
+  kind: ElasticQuota
+  metadata: {name: quota, namespace: shop}
+  spec: {min: {cpu: 2}, max: {cpu: 3}}
+- apiVersion: scheduling.x-k8s.io/v1alpha1
+  kind: ElasticQuota
+  metadata: {name: quota, namespace: lab}
+  spec: {min: {cpu: 2}}
+"""
+KEEPS_QUOTAS = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    preFilter: {enabled: [{name: CapacityScheduling}]}
+    postFilter: {enabled: [{name: CapacityScheduling}], disabled: [{name: "*"}]}
+    reserve: {enabled: [{name: CapacityScheduling}]}
+"""
+
+
+def quota_pods(namespace: str, count: int) -> str:
+    return "".join(
+        f"- {{apiVersion: v1, kind: Pod, metadata: {{name: p{number}, namespace: {namespace}}}, spec: {{containers: "
+        f'[{{name: c, resources: {{requests: {{cpu: "1"}}}}}}], terminationGracePeriodSeconds: 0}}}}\n'
+        for number in range(count)
+    )
+
+
+def test_quotas_in_a_list_are_kept_and_what_was_lent_is_taken_back(tmp_path: Path) -> None:
+    path = write(tmp_path, "all.yaml", QUOTAS + quota_pods("shop", 4) + quota_pods("lab", 2))
+    scenario = build_scenario(arguments("--nodes", path, "--pods", path, "--arrival", "constant:1"))
+    assert scenario.parameters["quotas"] == "2 ElasticQuota"
+    outcome = simulate_scenario(scenario, real_scheduler(parse_config(KEEPS_QUOTAS), Options()), RunSettings())
+    assert not outcome.violations
+    bound = sorted(pod.key for pod in outcome.cluster.pods.values() if pod.spec.node_name)
+    assert [key.partition("/")[0] for key in bound] == ["lab", "lab", "shop", "shop"]
+    unkept, _ = run(arguments("--nodes", path, "--pods", path, "--arrival", "constant:1"))
+    assert unkept.notes[-1] == "ElasticQuotas are not kept: no profile enables the plugin CapacityScheduling."
+    assert unkept.pods.placed == 6
+
+
+def test_a_quota_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, "all.yaml", QUOTAS.replace("max: {cpu: 3}", "max: {cpu: lots}"))
+    with pytest.raises(ConfigError, match=r'ElasticQuota "shop/quota": spec.max\[cpu\]: expected a quantity'):
+        build_scenario(arguments("--nodes", path, "--pods", "0"))
 
 
 def test_a_pod_that_ends_leaves_its_devices_to_the_next(tmp_path: Path) -> None:

@@ -419,6 +419,15 @@ def test_policies_are_read_and_their_status_is_written() -> None:
     ]
 
 
+def test_quotas_are_read_and_their_status_is_written() -> None:
+    granted = rights(bound_roles(own_objects("quotas")))
+    assert [(right.group, right.resource, right.verb) for right in granted] == [
+        ("scheduling.x-k8s.io", "elasticquotas", "list"),
+        ("scheduling.x-k8s.io", "elasticquotas", "watch"),
+        ("scheduling.x-k8s.io", "elasticquotas/status", "patch"),
+    ]
+
+
 def test_the_webhook_is_served_where_the_apiserver_looks_for_it(tmp_path: Path) -> None:
     objects = render("base", "routing")
     options = parse(pod_template(objects)["spec"]["containers"][0]["args"])

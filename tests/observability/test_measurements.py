@@ -256,6 +256,15 @@ def test_live_metrics_are_read_at_each_scrape_and_what_is_gone_is_not_shown() ->
     assert "policy=" not in text
 
 
+def test_amounts_of_quotas_are_read_at_each_scrape_and_those_of_quotas_that_are_gone_are_not_shown() -> None:
+    metrics = Metrics(process=False)
+    amounts = {("shop", "cpu", "used"): 1.5}
+    Measurements(metrics).show_quotas(lambda: amounts)
+    assert 'kscheduler_elastic_quota{namespace="shop",resource="cpu",type="used"} 1.5' in metrics.exposition().decode()
+    amounts.clear()
+    assert "kscheduler_elastic_quota" not in metrics.exposition().decode()
+
+
 @pytest.mark.parametrize(
     ("release", "family"),
     [

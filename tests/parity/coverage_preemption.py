@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from operator import itemgetter
 
-from kscheduler.framework.plugins.defaultpreemption.candidates import PRIORITY_SHIFT
-from kscheduler.framework.plugins.defaultpreemption.plugin import POLICY_NEVER, VICTIM_ENDING
+from kscheduler.framework.preemption.candidates import PRIORITY_SHIFT
+from kscheduler.framework.preemption.evaluator import POLICY_NEVER, VICTIM_ENDING
 from tests.parity.case import Case, Object
 from tests.parity.oracle import Answer, Preempted, Tried
 

@@ -26,6 +26,7 @@ from kscheduler.config.types import (
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle, Plugin
 from kscheduler.framework.out_of_tree import GuestClasses, find_plugins, load_plugins, make_plugin
+from kscheduler.framework.plugins.capacityscheduling.plugin import CapacityScheduling
 from kscheduler.framework.plugins.defaultbinder import DefaultBinder
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.dynamicresources.binding import Timeouts
@@ -159,6 +160,7 @@ IN_TREE: Mapping[str, Factory] = {
     ),
     "DefaultBinder": lambda profile, handle: DefaultBinder(handle),
     "NodeDeclaredFeatures": lambda profile, handle: NodeDeclaredFeatures(handle),
+    "CapacityScheduling": lambda profile, handle: CapacityScheduling(handle),
     "MetricPolicy": lambda profile, handle: MetricPolicy(handle),
     "TargetLoadPacking": lambda profile, handle: TargetLoadPacking(
         handle, profile.args("TargetLoadPacking", TargetLoadPackingArgs)

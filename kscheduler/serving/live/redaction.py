@@ -1,7 +1,7 @@
 """Takes the names of nodes out of a pod's explanation, for users who may not list nodes.
 
 They keep what they can read of the pod itself: the node that it is on, or was nominated for. Pools of devices, which
-are mostly named after their node, are left out, too.
+are mostly named after their node, are left out, too, and so are other namespaces that borrow by their ElasticQuotas.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ def without_nodes(explanation: Mapping[str, Any]) -> dict[str, Any]:
     claims = explanation["claims"]
     if claims is not None:
         claims = _claims(claims, may_name_pools=bool(pod["nodeName"]))
-    return {**explanation, "decisions": decisions, "claims": claims, "nearest": None}
+    quota = explanation["quota"]
+    if quota is not None:
+        resources = [{**resource, "overMin": [], "overMinLeftOut": 0} for resource in quota["resources"]]
+        quota = {**quota, "resources": resources}
+    return {**explanation, "decisions": decisions, "claims": claims, "quota": quota, "nearest": None}
 
 
 def _decision(decision: Mapping[str, Any], own: set[str]) -> dict[str, Any]:

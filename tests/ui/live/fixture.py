@@ -175,6 +175,7 @@ def explanation(name: str, state: str, decisions: list[dict[str, Any]], **fields
         "waitsForPermitOf": [],
         "queue": queue,
         "claims": None,
+        "quota": None,
         "decisions": decisions,
         "record": {"decisions": 10, "bytes": 5000, "evicted": 0},
     }
@@ -233,8 +234,39 @@ CLAIMS = {
     ],
     "findingsLeftOut": 3,
 }
+QUOTA = {
+    "name": "shop/quota",
+    "resources": [
+        {
+            "resource": "cpu",
+            "requested": "1500m",
+            "used": "1",
+            "min": "2",
+            "max": "2",
+            "usedByAll": "3",
+            "minOfAll": "3",
+            "beyond": ["max", "all"],
+            "overMin": [{"namespace": "lab", "amount": "1"}, {"namespace": SCRIPT, "amount": "500m"}],
+            "overMinLeftOut": 2,
+        },
+        {
+            "resource": "memory",
+            "requested": "0",
+            "used": "1Gi",
+            "min": "8Gi",
+            "max": "",
+            "usedByAll": "1Gi",
+            "minOfAll": "8Gi",
+            "beyond": [],
+            "overMin": [],
+            "overMinLeftOut": 0,
+        },
+    ],
+}
 EXPLAINED: Explained = (
-    explanation("web-1", "unschedulable", [decision(), decision(attempt=1, message="earlier")], claims=CLAIMS),
+    explanation(
+        "web-1", "unschedulable", [decision(), decision(attempt=1, message="earlier")], claims=CLAIMS, quota=QUOTA
+    ),
     "",
     FREE,
 )

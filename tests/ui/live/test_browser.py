@@ -76,6 +76,18 @@ def test_the_claims_of_a_pod_are_shown_with_their_devices(live_page: Page, live:
     ]
 
 
+def test_the_quota_of_the_namespace_is_shown_with_what_the_pod_would_exceed(live_page: Page, live: LiveServer) -> None:
+    opened(live_page, live, "#/pod?pod=shop/web-1")
+    rows = live_page.get_by_role("region", name="Quota", exact=True).locator("tbody tr")
+    rows.first.wait_for()
+    shown = [[cell.strip() for cell in row.split("\t")] for row in rows.all_inner_texts()]
+    assert shown == [
+        ["cpu", "1500m", "1", "2", "2", "3", "3", "more than max and more than all are guaranteed together"],
+        ["memory", "0", "1Gi", "8Gi", "unlimited", "1Gi", "8Gi", "–"],
+    ]
+    live_page.get_by_text("Beyond their min, cpu is used by lab (1), ").wait_for()
+
+
 def test_hostile_names_are_text(live_page: Page, live: LiveServer) -> None:
     opened(live_page, live, "#/queue")
     cells = live_page.locator(".vspace .vrow")

@@ -215,6 +215,12 @@ async def test_claims_are_shown_without_pools_to_a_user_who_may_not_list_nodes(c
     assert pools == [["", ""], ["n0", "n0"]]
 
 
+async def test_who_borrows_is_not_shown_to_a_user_who_may_not_list_nodes(client: Client, stage: Stage) -> None:
+    answer = await client.get("/ui/api/pod?pod=shop/web-1", headers=bearer("shopkeeper"))
+    cpu, _ = (await answer.json())["quota"]["resources"]
+    assert (cpu["used"], cpu["max"], cpu["overMin"], cpu["overMinLeftOut"]) == ("1", "2", [], 0)
+
+
 @pytest.mark.parametrize(
     ("pod", "status", "words"),
     [

@@ -12,10 +12,10 @@ from typing import Protocol
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle, WhatIf
-from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate, Findings
-from kscheduler.framework.plugins.defaultpreemption.importance import by_importance
-from kscheduler.framework.plugins.defaultpreemption.protection import split
-from kscheduler.framework.status import Status, error_status, unresolvable
+from kscheduler.framework.preemption.candidates import Candidate, Findings, candidate_of
+from kscheduler.framework.preemption.importance import by_importance
+from kscheduler.framework.preemption.violations import split
+from kscheduler.framework.status import Status, unresolvable
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -70,19 +70,6 @@ class WhatIfDryRun:
         if isinstance(victims, Status):
             return victims
         return candidate_of(node.name, unspared, victims, now)
-
-
-def candidate_of(
-    node_name: str, violating: Sequence[PodInfo], others: Sequence[PodInfo], now: float
-) -> Candidate | Status:
-    """Return the node with its victims: those whose eviction violates a PodDisruptionBudget, and the others.
-
-    Without any victim it is an ERROR status, since the pod did not fit on the node before.
-    """
-    if not violating and not others:
-        return error_status(f'expected at least one victim pod on node "{node_name}"')
-    victims = by_importance((*violating, *others), now) if violating and others else (*violating, *others)
-    return Candidate(node_name, tuple(victims), len(violating))
 
 
 def _spare(what_if: WhatIf, pods: Sequence[PodInfo]) -> list[PodInfo] | Status:

@@ -14,7 +14,7 @@ from kscheduler._fast import PodRequest, Residents
 from kscheduler.api.resources import PodResources
 from kscheduler.framework.demands import kind_of
 from kscheduler.framework.interface import Handle
-from kscheduler.framework.plugins.defaultpreemption.importance import started_s
+from kscheduler.framework.preemption.importance import started_s
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo

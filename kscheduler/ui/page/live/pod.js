@@ -58,6 +58,7 @@ function explained(found, pod) {
   const cards = [...standby(found.replica), card("The pod", "", facts(factsOf(found)))];
   if (latest) cards.push(...decisionCards(latest, { pod, when: clock }));
   if (found.claims) cards.push(wide(claims(found.claims)));
+  if (found.quota) cards.push(wide(quota(found.quota)));
   if (latest?.nominatedNode || latest?.postFilter) cards.push(preemption(latest));
   if (found.queue && found.nearest?.length && !latest?.node) cards.push(wide(nearest(found.nearest)));
   if (earlier.length) cards.push(wide(card("Earlier attempts", "", plainTable("Earlier attempts",
@@ -77,6 +78,20 @@ function claims({ claims: all, waitsFor, nodes, satisfied, findings, findingsLef
     nodes ? paragraph(`${whole(satisfied)} of ${whole(nodes)} nodes that were looked at can satisfy them at this moment.`) : null,
     why.length ? plainTable("Why requests fail", [["Nodes", "number"], ["Claim"], ["Request"], ["Reason", "message"], ["Such as"]], why) : null,
     findingsLeftOut ? paragraph(`${whole(findingsLeftOut)} rarer reasons are not shown.`) : null);
+}
+
+// How the namespace stands with its quota at this moment, and which limits it would exceed with the pod.
+const EXCEEDED = { max: "more than max", all: "more than all are guaranteed together" };
+
+function quota({ name, resources }) {
+  const rows = resources.map((each) => [each.resource, each.requested, each.used, each.min, each.max || "unlimited", each.usedByAll, each.minOfAll,
+    each.beyond.map((limit) => EXCEEDED[limit]).join(" and ") || "–"]);
+  const borrowed = resources.filter((each) => each.overMin.length).map((each) => paragraph(`Beyond their min, ${each.resource} is used by `,
+    each.overMin.map(({ namespace, amount: used }, at) => [at ? ", " : "", shortName(namespace), ` (${used})`]),
+    each.overMinLeftOut ? `, and ${whole(each.overMinLeftOut)} more.` : "."));
+  return card("Quota of the namespace", name, plainTable("Quota",
+    [["Resource"], ["Pod", "number"], ["Used", "number"], ["Min", "number"], ["Max", "number"], ["Used by all", "number"], ["Min of all", "number"], ["With the pod", "message"]],
+    rows), ...borrowed);
 }
 
 function deviceOf({ request, driver, pool, device, shareID }) {

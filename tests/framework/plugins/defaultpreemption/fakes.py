@@ -24,10 +24,10 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.evictions import Evictions
 from kscheduler.framework.interface import Handle, Plugin, PostFilterResult, ProfileHandle
 from kscheduler.framework.nominations import Nominations
-from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate
 from kscheduler.framework.plugins.defaultpreemption.dry_run import WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.noderesources.fit import Fit
+from kscheduler.framework.preemption.candidates import Candidate
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status, unschedulable
 from kscheduler.observability.measurements import Measurements

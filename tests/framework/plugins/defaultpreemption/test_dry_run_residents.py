@@ -6,7 +6,7 @@ import pytest
 
 from kscheduler.framework.plugins.defaultpreemption import dry_run_residents
 from kscheduler.framework.plugins.defaultpreemption.dry_run_residents import KeptPods, NodePods
-from kscheduler.framework.plugins.defaultpreemption.importance import by_importance, started_s
+from kscheduler.framework.preemption.importance import by_importance, started_s
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo

@@ -12,9 +12,9 @@ from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, ClusterEvent, Registration, matches
 from kscheduler.framework.interface import Handle, PostFilterResult
-from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate
 from kscheduler.framework.plugins.defaultpreemption.dry_run import DryRun, WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
+from kscheduler.framework.preemption.candidates import Candidate
 from kscheduler.framework.status import Code, Status, error_status, unresolvable, unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
@@ -244,7 +244,7 @@ class Fixed:
         self.asked: list[tuple[list[str], int]] = []
 
     def search(self, state: object, pod: object, nodes: list[object], wanted: int) -> object:
-        from kscheduler.framework.plugins.defaultpreemption.candidates import Findings
+        from kscheduler.framework.preemption.candidates import Findings
 
         findings = Findings(wanted)
         names = [node.name for node in nodes]  # type: ignore[attr-defined]

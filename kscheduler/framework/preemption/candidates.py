@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kscheduler.framework.plugins.defaultpreemption.importance import earliest_start
-from kscheduler.framework.status import Status
+from kscheduler.framework.preemption.importance import by_importance, earliest_start
+from kscheduler.framework.status import Status, error_status
 from kscheduler.snapshot.pod_info import PodInfo
 
 # Added to each priority of a sum, so that none is negative: fewer pods of a negative priority are then the cheaper.
@@ -50,6 +50,19 @@ class Findings:
         kind = self._violating if found.violations else self._peaceful
         if len(kind) < self.wanted:
             kind.append(found)
+
+
+def candidate_of(
+    node_name: str, violating: Sequence[PodInfo], others: Sequence[PodInfo], now: float
+) -> Candidate | Status:
+    """Return the node with its victims: those whose eviction violates a PodDisruptionBudget, and the others.
+
+    Without any victim it is an ERROR status, since the pod did not fit on the node before.
+    """
+    if not violating and not others:
+        return error_status(f'expected at least one victim pod on node "{node_name}"')
+    victims = by_importance((*violating, *others), now) if violating and others else (*violating, *others)
+    return Candidate(node_name, tuple(victims), len(violating))
 
 
 def cheapest(candidates: Sequence[Candidate], now: float) -> Candidate:

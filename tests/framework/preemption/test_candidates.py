@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.framework.plugins.defaultpreemption.candidates import Candidate, Findings, cheapest
-from kscheduler.framework.plugins.defaultpreemption.importance import by_importance, earliest_start
+from kscheduler.framework.preemption.candidates import Candidate, Findings, cheapest
+from kscheduler.framework.preemption.importance import by_importance, earliest_start
 from kscheduler.framework.status import unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import make_pod

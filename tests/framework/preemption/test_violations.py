@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kscheduler.api.objects import PodDisruptionBudget
-from kscheduler.framework.plugins.defaultpreemption.protection import split
+from kscheduler.framework.preemption.violations import split
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kscheduler.framework.plugins.defaultpreemption.importance import by_importance, earliest_start, started_s
+from kscheduler.framework.preemption.importance import by_importance, earliest_start, started_s
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod
 from tests.framework.plugins.defaultpreemption.fakes import NOW

@@ -1,0 +1,54 @@
+"""Queues with shares as objects: our own kind, and that of KAI-Scheduler (scheduling.run.ai/v2)."""
+
+from __future__ import annotations
+
+from kscheduler.api.objects import APIObject, APIStruct, RawQuantity
+
+UNLIMITED = "unlimited"
+DEFAULT_PRIORITY = 100
+
+
+class QueueResource(APIStruct, frozen=True):
+    """What a queue is promised of a resource, the most it may use, and its weight where the rest is divided."""
+
+    deserved: RawQuantity = 0  # or "unlimited": all that its parent has
+    limit: RawQuantity = UNLIMITED
+    weight: RawQuantity = 1
+
+
+class QueueSpec(APIStruct, frozen=True):
+    parent: str = ""  # the name of a queue; "" for one at the top
+    priority: int = DEFAULT_PRIORITY
+    resources: dict[str, QueueResource] | None = None  # by name; a resource that is not named is not limited
+
+
+class QueueObject(APIObject, frozen=True):
+    """A Queue of kscheduler.io/v1alpha1."""
+
+    spec: QueueSpec = QueueSpec()
+
+
+class KaiResource(APIStruct, frozen=True):
+    """KAI-Scheduler's terms of a resource; -1 is unlimited."""
+
+    quota: float = 0
+    over_quota_weight: float = 0
+    limit: float = 0
+
+
+class KaiResources(APIStruct, frozen=True):
+    gpu: KaiResource = KaiResource()  # in devices
+    cpu: KaiResource = KaiResource()  # in thousandths
+    memory: KaiResource = KaiResource()  # in millions of bytes
+
+
+class KaiQueueSpec(APIStruct, frozen=True):
+    parent_queue: str = ""
+    priority: int | None = None
+    resources: KaiResources | None = None
+
+
+class KaiQueueObject(APIObject, frozen=True):
+    """A Queue of scheduling.run.ai/v2, without what only reporting needs."""
+
+    spec: KaiQueueSpec = KaiQueueSpec()

@@ -1,0 +1,1 @@
+"""CapacityScheduling: keeps namespaces within their ElasticQuotas, and preempts by them."""

@@ -1,0 +1,219 @@
+"""CapacityScheduling at its extension points: PreFilter compares a pod with the quotas, PostFilter preempts by them.
+
+Rules and texts are those of scheduler-plugins' CapacityScheduling; RATIONALE.md names where they differ. It has no
+Reserve: what pods use is counted by `ElasticQuotas` when the cache assumes and forgets them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kscheduler.api.objects import Pod
+from kscheduler.config.types import SchedulerConfig
+from kscheduler.errors import DecodeError
+from kscheduler.framework.class_draft import ClassDraft
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ELASTIC_QUOTAS, ONE_GROUP, Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.interface import Handle, PreFilterResult
+from kscheduler.framework.plugins.capacityscheduling.victims import Exposed, find_victims, no_victims
+from kscheduler.framework.preemption.candidates import Findings
+from kscheduler.framework.preemption.evaluator import NEVER, POLICY_NEVER, VICTIM_ENDING, Preemption, code_at
+from kscheduler.framework.status import Code, Status, unschedulable
+from kscheduler.quotas.amounts import Request, sum_of
+from kscheduler.quotas.elastic import ElasticView
+from kscheduler.quotas.room import Room
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.pod_info import PodInfo
+
+NAME = "CapacityScheduling"
+NAMED_NODES = 10  # on more nodes, those without victims are counted only, lest messages become long
+NOT_CHECKED = "not eligible due to failed to read from cycleState"
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaCheck:
+    """What PreFilter found: the pod's request, alone and with the nominated pods that go before it, and the view.
+
+    `in_quota`: with those of its own namespace. `in_all`: with those of all namespaces. The view's trials belong to the
+    cycle state in which it is.
+    """
+
+    request: Request
+    in_quota: Request
+    in_all: Request
+    view: ElasticView
+
+    def clone(self) -> QuotaCheck:
+        return replace(self, view=self.view.clone())
+
+
+class CapacityScheduling(Preemption):
+    name = NAME
+
+    def __init__(self, handle: Handle) -> None:
+        super().__init__(handle, NAME)
+        self._quotas = handle.elastic_quotas
+
+    # --- the queue ---
+
+    def events_to_register(self) -> Sequence[Registration]:
+        """Register for what scheduler-plugins' registers for, and for pods that are resized, which count at once here.
+
+        Every deleted pod may help, since a quota may be kept by evicting others on its node.
+        """
+        return (
+            Registration(ClusterEvent(EventResource.POD, Action.DELETE)),
+            Registration(ClusterEvent(EventResource.POD, Action.UPDATE_POD_SCALE_DOWN), self._after_resize, ONE_GROUP),
+            Registration(ClusterEvent(ELASTIC_QUOTAS, Action.ALL)),
+        )
+
+    def _after_resize(self, waiting: Pod, old: object, new: object) -> bool:
+        """Return True if the pod that requests less is the waiting one, or is on a node and has a quota."""
+        if not isinstance(new, Pod) or new.metadata.uid == waiting.metadata.uid:
+            return True
+        return bool(new.spec.node_name) and new.metadata.namespace in self._quotas
+
+    # --- the compiled lane ---
+
+    def sign_pod(self, pod: PodInfo) -> Hashable | None:
+        try:
+            return pod.pod.metadata.namespace, self._quotas.request_of(pod.pod)
+        except DecodeError:  # PreFilter reports it
+            return None
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        """Leave the choice of nodes to kernels: `admitted` says how many pods they may place."""
+        return True
+
+    def admitted(self, profile: str, pods: Sequence[PodInfo]) -> int:
+        """Return how many of the leading pods PreFilter would pass, each with those before it counted.
+
+        Beside nominated pods none with a quota is, since PreFilter compares those together with them.
+        """
+        quotas = self._quotas
+        if not len(quotas):
+            return len(pods)
+        room, known = Room(quotas), dict[object, Request]()  # signature -> request
+        for number, pod in enumerate(pods):
+            namespace = pod.pod.metadata.namespace
+            if namespace not in quotas:
+                continue
+            if pod.pod.spec.scheduler_name != profile:  # it is not limited, and counts all the same
+                room.count(namespace, quotas.counted_request_of(pod.pod))
+                continue
+            request = known.get(pod.signature)
+            if request is None:
+                request = known[pod.signature] = quotas.request_of(pod.pod)
+            if self._handle.nominations.by_pod or not room.has(namespace, request):
+                return number
+            room.count(namespace, request)
+        return len(pods)
+
+    # --- the cycle ---
+
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
+        view, namespace = self._quotas.view(), pod.pod.metadata.namespace
+        request = self._quotas.request_of(pod.pod)
+        if not view.has_quota(namespace):
+            state.write(NAME, QuotaCheck(request, request, request, view))
+            return None, None
+        # 1. Nominated pods that go before this one.
+        in_quota, in_all = [request], [request]
+        for nomination in self._handle.nominations.by_pod.values():
+            other = nomination.pod
+            if other.uid == pod.uid or self._handle.table.get(nomination.node_name) is None:
+                continue
+            theirs = other.pod.metadata.namespace
+            if theirs == namespace:
+                if other.priority >= pod.priority:
+                    expected = self._quotas.request_of(other.pod)
+                    in_quota.append(expected)
+                    in_all.append(expected)
+            elif view.has_quota(theirs) and not view.is_over_min(theirs):
+                in_all.append(self._quotas.request_of(other.pod))
+        check = QuotaCheck(request, sum_of(in_quota), sum_of(in_all), view)
+        state.write(NAME, check)
+        # 2. Its own quota's max, then what is guaranteed to all.
+        if view.exceeds_max(namespace, check.in_quota):
+            return None, _rejected(pod, f"ElasticQuota {namespace} is more than Max")
+        if view.exceeds_all_min(check.in_all):
+            return None, _rejected(pod, "total ElasticQuota used is more than min")
+        return None, None
+
+    def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
+        state.read(NAME, QuotaCheck).view.add(other.pod)
+        return None
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
+        state.read(NAME, QuotaCheck).view.remove(other.pod)
+        return None
+
+    # --- preemption ---
+
+    def _why_ineligible(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
+        if pod.pod.spec.preemption_policy == NEVER:
+            return POLICY_NEVER
+        check = state.get(NAME, QuotaCheck)
+        if check is None:
+            return NOT_CHECKED
+        if self._executor.is_running(pod.uid):  # kube-scheduler's evictions are over before the next attempt
+            return VICTIM_ENDING
+        nominated = self._handle.table.get(self._nominated_node(pod))
+        if nominated is None or code_at(nominated.name, statuses) is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return ""
+        ending = (other for other in nominated.pods.values() if self._is_terminating(other))
+        return VICTIM_ENDING if any(_makes_room(other, pod, check) for other in ending) else ""
+
+    def _is_terminating(self, pod: PodInfo) -> bool:
+        return pod.pod.metadata.deletion_timestamp is not None or self._executor.has_ended(pod.pod)
+
+    def _try_nodes(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Findings:
+        findings = Findings(len(nodes))
+        nodes = self._leave_out(state, pod, nodes, findings)
+        profile = self._handle.profiles[state.decider or pod.pod.spec.scheduler_name]
+        now = self._handle.evictions.wall()
+        for node in nodes:
+            what_if = profile.what_if(state, pod, node.name)
+            check = what_if.state.read(NAME, QuotaCheck)
+            findings.add(node.name, find_victims(what_if, check, pod, node, self._handle.budgets, now))
+        return findings
+
+    def _leave_out(
+        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], findings: Findings
+    ) -> Sequence[NodeInfo]:
+        """Return the nodes with pods that the pod may evict, and add the status of the others to the findings."""
+        exposed = Exposed(state.read(NAME, QuotaCheck), pod).on_any_of(nodes)
+        if len(exposed) < len(nodes):
+            kept, shared = {node.name for node in exposed}, no_victims(pod)
+            for node in nodes:
+                if node.name not in kept:
+                    findings.add(node.name, no_victims(pod, node.name) if len(nodes) <= NAMED_NODES else shared)
+        return exposed
+
+    def _why_in_vain(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
+        tried = self._count_promising(statuses)
+        if tried <= NAMED_NODES or not Exposed(state.read(NAME, QuotaCheck), pod).is_nobody(self._quotas.priorities):
+            return ""
+        return self._all_fail(no_victims(pod), tried)
+
+
+def keeps_quotas(config: SchedulerConfig) -> bool:
+    """Return True if a profile enables the plugin, so that ElasticQuotas are followed."""
+    return any(NAME in profile.plugins.enabled_names() for profile in config.profiles)
+
+
+def _rejected(pod: PodInfo, why: str) -> Status:
+    return unschedulable(f"Pod {pod.key} is rejected in PreFilter because {why}")
+
+
+def _makes_room(ending: PodInfo, pod: PodInfo, check: QuotaCheck) -> bool:
+    """Return True if a terminating pod is one that the pod could have chosen as a victim."""
+    view, mine, theirs = check.view, pod.pod.metadata.namespace, ending.pod.metadata.namespace
+    if not view.has_quota(mine):
+        return not view.has_quota(theirs) and ending.priority < pod.priority
+    if not view.has_quota(theirs):
+        return False
+    if theirs == mine:
+        return ending.priority < pod.priority
+    return not view.exceeds_min(mine, check.in_quota) and view.is_over_min(theirs)

@@ -1,0 +1,40 @@
+"""The priorities of the pods that are counted, by namespace: where no pod is less important, none can be evicted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+
+class Priorities:
+    """Which priorities the pods of each namespace have. Pods are known by their uids."""
+
+    def __init__(self) -> None:
+        self._by_namespace: dict[str, Counter[int]] = {}  # namespace -> priority -> number of pods above zero
+        self._of_pods: dict[str, tuple[str, int]] = {}  # uid -> namespace, priority
+
+    def add(self, namespace: str, uid: str, priority: int) -> None:
+        """Add a pod, unless it is there already."""
+        if uid not in self._of_pods:
+            self._of_pods[uid] = namespace, priority
+            self._by_namespace.setdefault(namespace, Counter())[priority] += 1
+
+    def drop(self, uid: str) -> None:
+        """Remove a pod as it was added; unknown ones are ignored."""
+        namespace, priority = self._of_pods.pop(uid, ("", 0))
+        pods = self._by_namespace.get(namespace)
+        if pods is None:
+            return
+        pods[priority] -= 1
+        if not pods[priority]:
+            del pods[priority]
+        if not pods:
+            del self._by_namespace[namespace]
+
+    def lowest(self, namespace: str) -> int | None:
+        """Return the lowest priority of the namespace's pods; None if it has none."""
+        return min(self._by_namespace.get(namespace, ()), default=None)
+
+    def namespaces(self) -> Iterable[str]:
+        """Return the namespaces that have pods."""
+        return self._by_namespace.keys()
