@@ -25,8 +25,7 @@ def report_of(*arrivals: Arrival, classes: tuple[Any, ...] = (make_class(),), no
     """Return the report, as JSON, of a run on nodes with one GPU each."""
     made = [make_node(f"n{at}", cpu="4") for at in range(nodes)]
     slices = [make_slice(f"n{at}", devices("g0"), node_name=f"n{at}", pool=f"n{at}") for at in range(nodes)]
-    others = [template(TEMPLATE, request()), named_claim("shared")]
-    items: list[DeviceObject] = [*classes, *slices, *others]
+    items: list[DeviceObject] = [*classes, *slices, template(TEMPLATE, request()), named_claim("shared")]
     scenario = Scenario(made, list(arrivals), devices=items)
     outcome = simulate_scenario(scenario, real_scheduler(default_config(), Options()), RunSettings())
     assert not outcome.violations
