@@ -1,4 +1,4 @@
-"""Describes the claims of a pod with their devices, and explains why it is pending: which request fails on which nodes.
+"""Explains why a pod with claims is pending: which request of which claim fails on which nodes.
 
 It is computed from the devices as they are when somebody asks, and costs nothing before.
 """
@@ -8,23 +8,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any
 
 from msgspec.structs import replace
 
-from kscheduler.api.devices import DeviceRequestAllocationResult, ResourceClaim
+from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.labels import NodeTerm, compile_node_selector_term
-from kscheduler.api.objects import Pod, PodResourceClaim
+from kscheduler.api.objects import Pod
 from kscheduler.cel.selectors import selectors_for
 from kscheduler.config.releases import Release
 from kscheduler.devices.shortfall import Shortfall, ShortfallFinder
 from kscheduler.errors import DecodeError
-from kscheduler.framework.plugins.dynamicresources.claims import (
-    NotReady,
-    check_requests,
-    claim_name,
-    find_claims,
-)
+from kscheduler.explain.claim_list import EXTENDED, Document, claims_document, list_claims
+from kscheduler.framework.plugins.dynamicresources.claims import NotReady, check_requests, find_claims
 from kscheduler.framework.plugins.dynamicresources.extended_resources import is_backable, new_claim, requests_for
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.node_info import NodeInfo
@@ -35,7 +30,6 @@ MAX_FINDINGS = 50
 # What one answer may take; nodes that are left then are not looked at.
 MAX_NODES = 5_000
 MAX_SECONDS = 0.1
-EXTENDED = "extended resources"  # stands for the claim that the scheduler makes for these
 ELSEWHERE = "allocated elsewhere"
 MESSAGES = {  # reason of a finding -> description for users, before its detail
     "pool": "the resource pool is incomplete or invalid",
@@ -51,8 +45,6 @@ MESSAGES = {  # reason of a finding -> description for users, before its detail
     "error": "error",
     ELSEWHERE: "the claim is allocated on other nodes",
 }
-
-Document = dict[str, Any]
 
 
 class ClaimExplainer:
@@ -70,20 +62,10 @@ class ClaimExplainer:
         `nodes`: those on which the claims are tried; None for a pod that is not pending.
         """
         extended = self._extended(pod) if nodes is not None else []
-        listed = [self._listed(pod, entry) for entry in pod.spec.resource_claims or ()]
-        special = self._devices.special_claim(pod)
-        if special is not None:
-            listed.append(self._described(EXTENDED, "", special))
+        listed = list_claims(pod, self._devices)
         if not listed and not extended:
             return None
-        document: Document = {
-            "claims": listed,
-            "waitsFor": "",
-            "nodes": 0,
-            "satisfied": 0,
-            "findings": [],
-            "findingsLeftOut": 0,
-        }
+        document = claims_document(listed)
         if nodes is None:
             return document
         try:
@@ -101,34 +83,6 @@ class ClaimExplainer:
                 break
             review.look_at(node)
         return document | review.document()
-
-    # --- the claims ---
-
-    def _listed(self, pod: Pod, entry: PodResourceClaim) -> Document:
-        """Describe the claim for an entry of the pod's spec, which may not exist yet, or not any more."""
-        template = entry.resource_claim_template_name or ""
-        try:
-            name, _ = claim_name(pod, entry)
-        except NotReady:
-            return _entry(entry.name, "", template, "not made yet")
-        if name is None:
-            return _entry(entry.name, "", template, "not needed")
-        namespace = pod.metadata.namespace
-        claim = self._devices.claim(namespace, name)
-        if claim is None:
-            return _entry(entry.name, f"{namespace}/{name}", template, "not found")
-        return self._described(entry.name, template, claim)
-
-    def _described(self, entry: str, template: str, claim: ResourceClaim) -> Document:
-        allocation, state = claim.status.allocation, "allocated"
-        if allocation is None:
-            allocation, state = self._devices.pending_allocation(claim.metadata.uid), "being allocated"
-        if claim.metadata.deletion_timestamp is not None:
-            state = "being deleted"
-        elif allocation is None:
-            state = "not allocated"
-        results = () if allocation is None else allocation.devices.results or ()
-        return _entry(entry, claim.key, template, state, results)
 
     # --- what they lack ---
 
@@ -220,23 +174,6 @@ class _Review:
             ],
             "findingsLeftOut": max(len(ordered) - MAX_FINDINGS, 0),
         }
-
-
-def _entry(
-    name: str, claim: str, template: str, state: str, results: Iterable[DeviceRequestAllocationResult] = ()
-) -> Document:
-    """Return the document of one claim. `name`: of its entry in the pod's spec."""
-    devices = [
-        {
-            "request": each.request,
-            "driver": each.driver,
-            "pool": each.pool,
-            "device": each.device,
-            "shareID": each.share_id or "",
-        }
-        for each in results
-    ]
-    return {"name": name, "claim": claim, "template": template, "state": state, "devices": devices}
 
 
 def _nodes_of(claim: ResourceClaim) -> list[NodeTerm] | None:

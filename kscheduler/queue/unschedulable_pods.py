@@ -83,7 +83,8 @@ class UnschedulablePods:
     def add(self, qpi: QueuedPodInfo) -> None:
         # A fault in these calls must not leave a pod that is in no index: no event would find it.
         groups = self._groups_for(qpi)
-        gate = self._gate_of(qpi)
+        if groups is None:
+            gate = self._gate_of(qpi)
         self._since += 1
         qpi.waits_since = self._since
         if qpi.gated_by is None:
@@ -105,7 +106,8 @@ class UnschedulablePods:
     def remove(self, qpi: QueuedPodInfo) -> None:
         """Remove a pod. Its rejecting plugins, gating plugin and profile must be those with which it was added."""
         groups = self._groups_for(qpi)
-        gate = self._gate_of(qpi)
+        if groups is None:
+            gate = self._gate_of(qpi)
         del (self.rejected if qpi.gated_by is None else self.gated)[qpi.uid]
         if groups is not None:
             self._leave(groups, qpi)

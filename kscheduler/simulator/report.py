@@ -18,6 +18,7 @@ from kscheduler import __version__
 from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from kscheduler.simulator.accounting import Accounting, Moment, PodRecord
 from kscheduler.simulator.fragmentation import contended, fragmentation, frequent_shapes
+from kscheduler.simulator.pod_claims import PodClaims, awaited_claim
 from kscheduler.simulator.report_history import (
     Flow,
     NodeHistory,
@@ -214,6 +215,7 @@ class Report(msgspec.Struct, frozen=True):
     placements: Placements | None = None  # None if there are too many
     preempted: list[Preempted] = []
     decisions: Decisions | None = None  # None unless asked for
+    claims: PodClaims | None = None  # None without claims for devices
 
 
 def build_report(
@@ -257,6 +259,7 @@ def build_report(
         node_history=node_history(books, outcome.cluster.nodes, _shown(books), start_s),
         placements=placements(books, start_s),
         preempted=preempted,
+        claims=outcome.claims,
     )
 
 
@@ -334,6 +337,9 @@ def _why(outcome: Outcome, record: PodRecord) -> tuple[str, str]:
         return "OtherScheduler", f'schedulerName "{pod.spec.scheduler_name}" is no profile of this scheduler'
     if record.left_s is not None:
         return "LeftEarly", "left again before the scheduler had tried it"
+    awaited = awaited_claim(outcome.cluster, pod)
+    if awaited:
+        return "WaitsForClaim", awaited
     if outcome.ending is Ending.TIME_LIMIT:
         return "NotTried", "the simulation ended before the scheduler had tried it"
     return "Unknown", "no reason was given"

@@ -27,12 +27,13 @@ from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.errors import InternalError
 from kscheduler.simulator.accounting import Accounting
 from kscheduler.simulator.claim_controller import ClaimController
-from kscheduler.simulator.cluster import Cluster, grace_s, in_order_of_use
+from kscheduler.simulator.cluster import FINISHED, Cluster, grace_s, in_order_of_use
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import Faults
 from kscheduler.simulator.load_history import LoadHistory
 from kscheduler.simulator.metrics_server import serve_metrics
 from kscheduler.simulator.object_changes import apply_change
+from kscheduler.simulator.pod_claims import ClaimBook, PodClaims, awaited_claim
 from kscheduler.simulator.real_load import RealLoad
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.simulator.usage import declare_usage
@@ -105,6 +106,7 @@ class Outcome:
     violations: list[str] = field(default_factory=list)
     scheduler_names: frozenset[str] = frozenset()
     load: LoadHistory | None = None  # None unless pods or nodes declare what they really use
+    claims: PodClaims | None = None  # None without claims for devices
 
 
 def simulate_scenario(
@@ -151,6 +153,7 @@ class _Simulation:
         self._accounting = Accounting(cluster)
         volumes = VolumeController(cluster, loop.call_soon)
         claims = ClaimController(cluster, loop.call_soon)
+        self._claims = ClaimBook(cluster)
         cluster.store(PODS).subscribe(self._pod_changed)
         # 1. What is there from the start.
         for item in in_order_of_use([*self._scenario.storage, *self._scenario.devices]):
@@ -196,6 +199,7 @@ class _Simulation:
             self._violations(ending),
             self._settings.scheduler_names,
             history,
+            self._claims.close(self._settings.release),
         )
 
     def _declares_usage(self) -> bool:
@@ -334,6 +338,8 @@ class _Simulation:
 
     def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
         self._changed_s = self._clock.now()
+        if before is not None and (after is None or after.status.phase in FINISHED) and _has_claims(before):
+            self._claims.note_end(before)
         if after is None or before is None:
             return
         if after.metadata.deletion_timestamp is not None and before.metadata.deletion_timestamp is None:
@@ -372,13 +378,17 @@ class _Simulation:
     # --- checking -------------------------------------------------------------------------------------------------
 
     def _unexplained(self) -> list[str]:
-        """Return the pending pods of the simulated scheduler that have no PodScheduled condition with a reason."""
+        """Return the pending pods of the simulated scheduler that have no PodScheduled condition with a reason.
+
+        Pods whose claims are missing are left out: they are not tried.
+        """
         return [
             pod.key
             for pod in self._cluster.pods.values()
             if not pod.spec.node_name
             and pod.spec.scheduler_name in self._settings.scheduler_names
             and unscheduled_condition(pod) is None
+            and not awaited_claim(self._cluster, pod)
         ]
 
     def _violations(self, ending: Ending) -> list[str]:
@@ -397,6 +407,10 @@ def unscheduled_condition(pod: Pod) -> PodCondition | None:
         if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
             return condition
     return None
+
+
+def _has_claims(pod: Pod) -> bool:
+    return pod.spec.resource_claims is not None or pod.status.extended_resource_claim_status is not None
 
 
 async def _unless_ended(running: asyncio.Future[None], work: Coroutine[Any, Any, T]) -> T:

@@ -20,6 +20,7 @@ MODULES = (
     "route.js",
     "report.js",
     "bars.js",
+    "claims.js",
     "chart.js",
     "table.js",
     "scrubber.js",

@@ -11,6 +11,7 @@ import msgspec
 from kscheduler.api.objects import Node
 from kscheduler.record.entries import Change, End, Header, Synced
 from kscheduler.record.writer import RecordWriter
+from kscheduler.simulator.pod_claims import ClaimsOfPod, PodClaims
 from kscheduler.simulator.report import Report
 from kscheduler.simulator.report_history import Preempted
 from kscheduler.simulator.scenario import Arrival, Scenario
@@ -30,6 +31,52 @@ MESSAGE = (
     "0/6 nodes are available: 1 node(s) had untolerated taint(s), 5 Insufficient cpu. "
     "preemption: 0/6 nodes are available: 1 Preemption is not helpful for scheduling, 5 No preemption victims found."
 )
+CLAIMS: dict[str, Any] = {  # of a pending pod, as `kscheduler explain --output json` has them
+    "claims": [
+        {
+            "name": "gpu",
+            "claim": "shop/web-1-gpu-x7",
+            "template": "large-gpus",
+            "state": "not allocated",
+            "devices": [],
+        },
+        {
+            "name": "nic",
+            "claim": "shop/fast-nics",
+            "template": "",
+            "state": "allocated",
+            "devices": [
+                {"request": "nics", "driver": "nic.example.com", "pool": "n0", "device": "nic-0", "shareID": ""},
+                {"request": "nics/shared", "driver": "nic.example.com", "pool": "n0", "device": SCRIPT, "shareID": "5"},
+            ],
+        },
+        {"name": "disk", "claim": "", "template": "scratch", "state": "not made yet", "devices": []},
+    ],
+    "waitsFor": "",
+    "nodes": 6,
+    "satisfied": 0,
+    "findings": [
+        {
+            "claim": "shop/web-1-gpu-x7",
+            "request": "gpu",
+            "reason": "selector",
+            "detail": f"class gpu: selector #0: device.driver == '{SCRIPT}'",
+            "message": f"too few devices match: class gpu: selector #0: device.driver == '{SCRIPT}'",
+            "nodes": 4,
+            "examples": ["n0", SCRIPT],
+        },
+        {
+            "claim": "",
+            "request": "",
+            "reason": "pool",
+            "detail": "pool n1 is incomplete",
+            "message": "the resource pool is incomplete or invalid: pool n1 is incomplete",
+            "nodes": 2,
+            "examples": ["n1"],
+        },
+    ],
+    "findingsLeftOut": 3,
+}
 ZONE = "topology.kubernetes.io/zone"
 
 
@@ -43,7 +90,9 @@ def busy() -> Report:
     report = report_of(Scenario(nodes, sorted(pods, key=lambda each: each.at_s), {SCRIPT: SCRIPT}, [SCRIPT]))
     unplaced = [msgspec.structs.replace(each, message=MESSAGE) for each in report.unplaced]
     victim = Preempted("default/p3", 0, SCRIPT, 30.0, 60.0, f"preempted by {SCRIPT}")
-    return msgspec.structs.replace(report, unplaced=unplaced, preempted=[victim])
+    claims = [ClaimsOfPod(each.pod, CLAIMS) for each in unplaced]
+    claims.append(ClaimsOfPod("default/p0", {**CLAIMS, "claims": CLAIMS["claims"][1:2], "nodes": 0, "findings": []}))
+    return msgspec.structs.replace(report, unplaced=unplaced, preempted=[victim], claims=PodClaims(claims, 0))
 
 
 def _in_zone(node: Node, zone: str) -> Node:
@@ -56,7 +105,8 @@ def with_decisions() -> Report:
     nodes = [make_node(name, cpu=cpu) for name, cpu in zip((*HOSTILE, "n0"), ("4", "6", "8", "10"), strict=True)]
     arrivals = [Arrival(float(index * 10), pod(f"p{index}", "2")) for index in range(8)]
     arrivals += [Arrival(5.0, pod(SCRIPT, "20"))]
-    return decided(Scenario(nodes, sorted(arrivals, key=lambda each: each.at_s)))
+    report = decided(Scenario(nodes, sorted(arrivals, key=lambda each: each.at_s)))
+    return msgspec.structs.replace(report, claims=PodClaims([ClaimsOfPod("default/p0", CLAIMS)], 0))
 
 
 def comparison() -> dict[str, Any]:

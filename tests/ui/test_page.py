@@ -267,6 +267,26 @@ def test_a_pod_whose_decisions_are_not_kept_is_said_to_have_none(page: Page, add
     assert page.get_by_role("status").inner_text().startswith("default/p0 was bound at 0 s to ")
 
 
+def test_a_waiting_pod_shows_its_claims_and_why_their_requests_fail(page: Page, address: str) -> None:
+    opened(page, address, f"#/why?pod={quote(f'default/{SCRIPT}')}")
+    rows = page.get_by_role("region", name="Claims", exact=True).locator("tbody tr").all_inner_texts()
+    assert rows[0].split("\t") == ["gpu", "shop/web-1-gpu-x7", "not allocated", "–"]
+    assert f"nic.example.com/n0/{SCRIPT} for request nics/shared, share 5" in rows[1]
+    why = page.get_by_role("region", name="Why requests fail").locator("tbody tr").all_inner_texts()
+    message = f"too few devices match: class gpu: selector #0: device.driver == '{SCRIPT}'"
+    assert why[0].split("\t") == ["4", "shop/web-1-gpu-x7", "gpu", message, f"n0, {SCRIPT}, …"]
+    assert page.get_by_text("0 of 6 nodes that were looked at can satisfy them at the end of the run.").is_visible()
+
+
+@pytest.mark.parametrize(("name", "view"), [("busy", "why"), ("busy", "decision"), ("decided", "decision")])
+def test_a_pod_that_was_placed_shows_its_devices(page: Page, addresses: dict[str, str], name: str, view: str) -> None:
+    opened(page, addresses[name], f"#/{view}?pod=default/p0")
+    rows = page.get_by_role("region", name="Claims", exact=True).locator("tbody tr").all_inner_texts()
+    assert any("nic.example.com/n0/nic-0 for request nics" in row for row in rows)
+    opened(page, addresses[name], f"#/{view}?pod=default/p1")
+    assert page.get_by_role("region", name="Claims", exact=True).count() == 0
+
+
 def test_a_comparison_names_the_first_plugin_that_says_why(page: Page, addresses: dict[str, str]) -> None:
     opened(page, addresses["compared"])
     assert page.locator("main").get_attribute("data-view") == "compare"

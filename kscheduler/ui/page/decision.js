@@ -1,6 +1,7 @@
 // The decisions that were kept: the scores by plugin, the second choice, and what rejected the other nodes.
 
 import { bars } from "./bars.js";
+import { claimsOfPod } from "./claims.js";
 import { card, controls, el, facts, link, paragraph, plainTable, searchField, select, shortName, wide } from "./dom.js";
 import { counted, moment, whole } from "./format.js";
 import { keptDecisions, placementOf } from "./report.js";
@@ -12,7 +13,7 @@ export const OUTCOMES = { bound: "bound", binding: "being bound", rejected: "rej
 
 export function decisionView(report, settings) {
   const kept = keptDecisions(report), total = report.simulated_s, pod = settings.get("pod");
-  if (!kept.length) return [noDecisions(report, pod)];
+  if (!kept.length) return [noDecisions(report, pod), ...claimsOfPod(report, pod)];
   const wanted = { q: settings.get("q") || "", outcome: settings.get("outcome") || "" };
   const detail = el("div", { className: "parts" });
   const table = virtualTable({
@@ -30,7 +31,8 @@ export function decisionView(report, settings) {
     table.choose(each);
     remember("pod", each.pod);
     remember("attempt", each.attempt);
-    detail.replaceChildren(...decisionCards(each, { pod: each.pod, when: (time) => moment(time, total), time: each.time }));
+    detail.replaceChildren(...decisionCards(each, { pod: each.pod, when: (time) => moment(time, total), time: each.time }),
+      ...claimsOfPod(report, each.pod));
   }
   function filter() {
     const text = wanted.q.toLowerCase();
@@ -41,7 +43,7 @@ export function decisionView(report, settings) {
   filter();
   const ofPod = kept.filter((each) => each.pod === pod);
   const chosen = ofPod.find((each) => String(each.attempt) === settings.get("attempt")) || ofPod[ofPod.length - 1];
-  if (pod && !chosen) detail.append(wide(notKept(report, pod)));
+  if (pod && !chosen) detail.append(wide(notKept(report, pod)), ...claimsOfPod(report, pod));
   else show(chosen || kept.find(isClear) || kept[0]);
   const outcomes = [...new Set(kept.map((each) => each.outcome))].map((each) => [each, OUTCOMES[each] || each]);
   return [wide(card("Decisions", ofHowMany(report.decisions),

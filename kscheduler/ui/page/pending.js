@@ -1,6 +1,7 @@
 // The pods without a node, in the order of the queue, and why one of them waits.
 
 import { bars } from "./bars.js";
+import { claimsOfPod } from "./claims.js";
 import { card, controls, el, facts, link, paragraph, plainTable, searchField, select, shortName, wide } from "./dom.js";
 import { amount, counted, moment, seconds, whole } from "./format.js";
 import { inQueueOrder, keptDecisions, kindOf, nearestNodes, nodeCounts, placementOf, unitOf } from "./report.js";
@@ -54,7 +55,7 @@ export function whyPending(report, settings) {
   if (pod) return [chooser, ...answer(report, pod)];
   chooser.append(el("p", { role: "status" }, isPlaced(report, name) || (first ? NOT_HERE : "Every pod got a node.")));
   if (first) chooser.append(paragraph(link(address("pending"), "All pods without a node")));
-  return [chooser];
+  return [chooser, ...claimsOfPod(report, name)];
 }
 
 const NOT_HERE = "No pod of this name is without a node at the end of this report: it was placed, or the report does not have it.";
@@ -68,6 +69,7 @@ function isPlaced(report, name) {
 function answer(report, pod) {
   const cards = [thePod(report, pod)], counts = nodeCounts(pod.message);
   if (counts) cards.push(rejected(counts));
+  cards.push(...claimsOfPod(report, pod.pod));
   const found = pod.left_s === null ? nearestNodes(report, pod, 8) : null;
   if (found) cards.push(wide(nearest(report, found)));
   const kind = kindOf(pod.message), alike = report.unplaced.filter((each) => each.pod !== pod.pod && kindOf(each.message) === kind).length;

@@ -18,7 +18,7 @@ from kscheduler.serving.live.readings import (
     Reading,
     WaitingPod,
 )
-from tests.ui.reports import HOSTILE, SCRIPT, ZONE
+from tests.ui.reports import CLAIMS, HOSTILE, SCRIPT, ZONE
 
 START = 1_700_000_000.0
 REPLICA = {"identity": "host_1", "leads": True, "leader": "host_1"}
@@ -188,52 +188,6 @@ FREE = FreeAmounts(
     {"cpu": packed([3_000, 0, 2_500, 0]), "pods": packed([5, 0, 110, 1])},
     {"cpu": packed([4_000, 0, 4_000, 4_000]), "pods": packed([110, 0, 110, 110])},
 )
-CLAIMS = {
-    "claims": [
-        {
-            "name": "gpu",
-            "claim": "shop/web-1-gpu-x7",
-            "template": "large-gpus",
-            "state": "not allocated",
-            "devices": [],
-        },
-        {
-            "name": "nic",
-            "claim": "shop/fast-nics",
-            "template": "",
-            "state": "allocated",
-            "devices": [
-                {"request": "nics", "driver": "nic.example.com", "pool": "n0", "device": "nic-0", "shareID": ""},
-                {"request": "nics/shared", "driver": "nic.example.com", "pool": "n0", "device": SCRIPT, "shareID": "5"},
-            ],
-        },
-        {"name": "disk", "claim": "", "template": "scratch", "state": "not made yet", "devices": []},
-    ],
-    "waitsFor": "",
-    "nodes": 6,
-    "satisfied": 0,
-    "findings": [
-        {
-            "claim": "shop/web-1-gpu-x7",
-            "request": "gpu",
-            "reason": "selector",
-            "detail": f"class gpu: selector #0: device.driver == '{SCRIPT}'",
-            "message": f"too few devices match: class gpu: selector #0: device.driver == '{SCRIPT}'",
-            "nodes": 4,
-            "examples": ["n0", SCRIPT],
-        },
-        {
-            "claim": "",
-            "request": "",
-            "reason": "pool",
-            "detail": "pool n1 is incomplete",
-            "message": "the resource pool is incomplete or invalid: pool n1 is incomplete",
-            "nodes": 2,
-            "examples": ["n1"],
-        },
-    ],
-    "findingsLeftOut": 3,
-}
 QUOTA = {
     "name": "shop/quota",
     "resources": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
 from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.objects import Pod, PodResourceClaim
@@ -17,14 +18,20 @@ class NotReady(KSchedulerError):
     """
 
 
-def find_claims(pod: Pod, devices: Devices) -> list[ResourceClaim]:
+class Claims(Protocol):
+    def claim(self, namespace: str, name: str) -> ResourceClaim | None:
+        """Return the newest version of a claim; None if it is unknown."""
+        ...
+
+
+def find_claims(pod: Pod, known: Claims) -> list[ResourceClaim]:
     """Return the pod's claims in the order of its spec, in their newest versions. Raises NotReady."""
     found = []
     for entry in pod.spec.resource_claims or ():
         name, is_generated = claim_name(pod, entry)
         if name is None:
             continue
-        claim = devices.claim(pod.metadata.namespace, name)
+        claim = known.claim(pod.metadata.namespace, name)
         if claim is None:
             raise NotReady(unknown_claim(f"{pod.metadata.namespace}/{name}"))
         if claim.metadata.deletion_timestamp is not None:

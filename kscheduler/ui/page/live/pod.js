@@ -1,5 +1,6 @@
 // One pod: why it waits, or why it is where it is, with the scores by plugin and the second choice.
 
+import { claimsCard } from "../claims.js";
 import { decisionCards, OUTCOMES } from "../decision.js";
 import { card, controls, el, facts, link, paragraph, plainTable, shortName, wide } from "../dom.js";
 import { amount, whole } from "../format.js";
@@ -57,7 +58,7 @@ function explained(found, pod) {
   const [latest, ...earlier] = found.decisions;
   const cards = [...standby(found.replica), card("The pod", "", facts(factsOf(found)))];
   if (latest) cards.push(...decisionCards(latest, { pod, when: clock }));
-  if (found.claims) cards.push(wide(claims(found.claims)));
+  if (found.claims) cards.push(wide(claimsCard(found.claims, "at this moment")));
   if (found.quota) cards.push(wide(quota(found.quota)));
   if (latest?.nominatedNode || latest?.postFilter) cards.push(preemption(latest));
   if (found.queue && found.nearest?.length && !latest?.node) cards.push(wide(nearest(found.nearest)));
@@ -65,19 +66,6 @@ function explained(found, pod) {
     [["Attempt", "number"], ["At"], ["Outcome"], ["Node"], ["Message", "message"]],
     earlier.map((each) => [whole(each.attempt), clock(each.time), OUTCOMES[each.outcome] || each.outcome, each.node || "–", each.message])))));
   return cards;
-}
-
-// The claims with their devices; of a pending pod also why requests fail, by the devices at this moment.
-function claims({ claims: all, waitsFor, nodes, satisfied, findings, findingsLeftOut }) {
-  const rows = all.map((each) => [shortName(each.name), shortName(each.claim || `from template ${each.template}`), each.state,
-    each.devices.length ? each.devices.map(deviceOf) : "–"]);
-  const why = findings.map((each) => [whole(each.nodes), shortName(each.claim || "all claims"), each.request || "–", each.message, examplesOf(each)]);
-  return card("Claims for devices", "",
-    rows.length ? plainTable("Claims", [["In the pod"], ["Claim"], ["State"], ["Devices", "message"]], rows) : null,
-    waitsFor ? paragraph(`They wait: ${waitsFor}.`) : null,
-    nodes ? paragraph(`${whole(satisfied)} of ${whole(nodes)} nodes that were looked at can satisfy them at this moment.`) : null,
-    why.length ? plainTable("Why requests fail", [["Nodes", "number"], ["Claim"], ["Request"], ["Reason", "message"], ["Such as"]], why) : null,
-    findingsLeftOut ? paragraph(`${whole(findingsLeftOut)} rarer reasons are not shown.`) : null);
 }
 
 // How the namespace stands with its quota at this moment, and which limits it would exceed with the pod.
@@ -93,13 +81,6 @@ function quota({ name, resources }) {
     [["Resource"], ["Pod", "number"], ["Used", "number"], ["Min", "number"], ["Max", "number"], ["Used by all", "number"], ["Min of all", "number"], ["With the pod", "message"]],
     rows), ...borrowed);
 }
-
-function deviceOf({ request, driver, pool, device, shareID }) {
-  const name = [driver, pool, device].filter(Boolean).join("/");
-  return el("div", {}, el("bdi", {}, name), ` for request ${request}`, shareID ? `, share ${shareID}` : "");
-}
-
-const examplesOf = ({ examples, nodes }) => [examples.map((name, at) => [at ? ", " : "", shortName(name)]), examples.length && nodes > examples.length ? ", …" : ""];
 
 const clock = (time) => new Date(time).toLocaleTimeString("en-GB");
 
