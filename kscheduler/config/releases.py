@@ -62,6 +62,10 @@ class Release:
     wakes_gated_by_wildcard: bool
     nominates_gated: bool  # a gated pod keeps the room of the nominated node in its status from the beginning
 
+    # Gangs.
+    gang_gates: tuple[str, ...]  # feature gates that must all be on for pods to be scheduled with their PodGroup
+    pod_group_api: str  # group and version of PodGroups
+
     # Dynamic resource allocation.
     devices: DeviceRules  # how devices are allocated
     empty_taint_selector_matches: bool  # a DeviceTaintRule without a selector applies to all devices
@@ -104,6 +108,8 @@ class Release:
 RELEASE_1_36 = Release(
     version="1.36",
     features=FEATURES_1_36,
+    gang_gates=("GenericWorkload", "GangScheduling"),
+    pod_group_api="scheduling.k8s.io/v1alpha2",
     devices=DEVICE_RULES_1_36,
     empty_taint_selector_matches=True,
     selects_by_list_attributes=False,
@@ -156,6 +162,8 @@ RELEASE_1_36 = Release(
 RELEASE_1_37 = Release(
     version="1.37",
     features=FEATURES_1_37,
+    gang_gates=("GenericWorkload",),
+    pod_group_api="scheduling.k8s.io/v1beta1",
     devices=DEVICE_RULES_1_37,
     empty_taint_selector_matches=False,
     selects_by_list_attributes=True,
