@@ -1,0 +1,39 @@
+"""What is said of gangs that cannot be tried: in kube-scheduler's words under its rules, else in ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kscheduler.gangs.gang import GangKey
+from kscheduler.gangs.registry import Lack, TrackedGang
+
+
+def upstream_lack(tracked: TrackedGang) -> str:
+    """Return what GangScheduling's PreEnqueue says of a gang that lacks something; both releases say the same."""
+    if tracked.lack is Lack.MEMBERS:
+        return "waiting for minCount pods from a gang to appear in scheduling queue"
+    return f'waiting for pods\'s pod group "{tracked.key.name}" to appear in scheduling queue'
+
+
+def lack(tracked: TrackedGang) -> str:
+    """Return why a gang cannot be tried, as a sentence without a full stop; "" if it can."""
+    key, why = tracked.key, tracked.lack
+    if why is None:
+        return ""
+    if why is Lack.OBJECT:
+        return f"gang {key} waits for its PodGroup of {key.api}, which does not exist"
+    if why is Lack.FAULT:
+        return f"the PodGroup {key} of {key.api} cannot be used: {tracked.fault}"
+    if why is Lack.PARENT:
+        parent = "" if tracked.gang is None else tracked.gang.parent
+        return f'gang {key} belongs to the composite group "{parent}", and groups of groups are not supported'
+    if why is Lack.GATES:
+        return f"gang {key} waits for {tracked.gated} gated of its {len(tracked.members)} pods"
+    there = tracked.available
+    gated = f", {tracked.gated} more gated" if tracked.gated else ""
+    return f"gang {key} waits for pods: {there} of at least {tracked.min_members}{gated}"
+
+
+def two_gangs(name: str, apis: Sequence[str], key: GangKey) -> str:
+    """Return what is wrong with a pod that names a gang by more than one API."""
+    return f"pod {key.namespace}/{name} names a group of {' and one of '.join(apis)}: expected one"
