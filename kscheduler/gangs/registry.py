@@ -1,7 +1,7 @@
 """The gangs that the scheduler knows, and where each of their members is.
 
-A gang is tracked as long as its object or one of its members exists, whichever comes first. Every method costs O(1)
-but the removal of an object, which costs nothing more either: members stay with their gang. No I/O, no clock.
+A gang is tracked as long as its object or one of its members exists, whichever comes first. Every method costs O(1).
+No I/O, no clock.
 
 Members go through stages:
 
@@ -44,7 +44,7 @@ class Lack(enum.Enum):
     PARENT = "parent"  # it belongs to a composite group, which this scheduler does not schedule
 
 
-class Member(msgspec.Struct, eq=False, gc=False):
+class Member(msgspec.Struct, eq=False):
     pod: PodInfo
     tracked: TrackedGang
     stage: Stage
