@@ -91,8 +91,9 @@ class GangQueue(SchedulingQueue):
             self._move_over(queued, new, now)
         else:
             super().update(old, new, now)
-        if left is not None:
-            self.reconsider(left.key, now)
+        for changed in (left, joined if member is None or left is not None else None):
+            if changed is not None:
+                self.reconsider(changed.key, now)
 
     def _move_over(self, qpi: QueuedPodInfo, new: PodInfo, now: float) -> None:
         """Queue a pod that is in no pool, and by its newer version belongs to another gang than before, or to none."""
