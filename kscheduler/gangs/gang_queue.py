@@ -495,10 +495,14 @@ class GangQueue(SchedulingQueue):
         return len(self._parked)
 
     def counts(self) -> QueueCounts:
-        """Return the number of pods in each pool; members count where their gang is, those of parked gangs as gated."""
+        """Return the number of pods in each pool. Members count where their gang is.
+
+        Members of a parked gang, and those that came while their gang is in flight, count as gated.
+        """
         active, backoff, unschedulable, gated = super().counts()
         for stand_in in self._gangs.values():
             others = len(stand_in.members) - 1
+            gated += len(stand_in.arrivals)
             if stand_in.pool is Pool.ACTIVE:
                 active += others
             elif stand_in.pool is Pool.UNSCHEDULABLE:
@@ -512,7 +516,8 @@ class GangQueue(SchedulingQueue):
     def pending_pods(self) -> Iterator[QueuedPodInfo]:
         """Iterate over the pods that wait; members of gangs stand for their gang."""
         alone = (qpi for qpi in super().pending_pods() if type(qpi) is not StandIn)
-        return chain(alone, *(stand_in.members.values() for stand_in in self._gangs.values()))
+        held = ((each.members.values(), each.arrivals.values()) for each in self._gangs.values())
+        return chain(alone, *chain(*held))
 
     def rejections(self) -> Counter[tuple[str, str]]:
         return Counter(
@@ -559,6 +564,8 @@ class GangQueue(SchedulingQueue):
             assert (tracked.lack is not None) is is_parked, (
                 f"gang {key} lacks {tracked.lack}, and is in {stand_in.pool}"
             )
+            is_first = self._gang_rules.mends and tracked.is_broken
+            assert is_parked or stand_in.is_first is is_first, f"gang {key} is broken, or mended, and not ordered so"
             assert all(qpi.pool is Pool.GANG for qpi in stand_in.members.values()), f"{key}: a member says elsewhere"
         assert self._parked.keys() <= self._gangs.keys(), "a gang without members is parked"
 
