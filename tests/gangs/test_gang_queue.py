@@ -360,6 +360,20 @@ def test_a_gang_that_is_put_back_is_as_before() -> None:
     assert world.pop() == ["later"]
 
 
+def test_a_terminating_member_counts_on_until_it_is_gone() -> None:
+    world = World()
+    world.ready("train", 2)
+    stand_in = world.pop_gang()
+    terminating, other = stand_in.flying.values()
+    world.queue.done(terminating.uid)  # nothing is decided about it
+    world.queue.add_unschedulable_if_not_present(other, world.now, FIT)
+    assert world.queue.return_gang(stand_in, Outcome.REJECTED, world.now, FIT) is Pool.UNSCHEDULABLE
+    world.queue.check()
+    assert world.registry.members[terminating.uid].stage is Stage.KNOWN
+    world.delete("train-0")
+    assert world.queue.parked_gangs == 1
+
+
 # --- broken gangs -----------------------------------------------------------------------------------------------
 
 

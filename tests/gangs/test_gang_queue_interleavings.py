@@ -139,11 +139,11 @@ class Interleaving:
         assert stand_in.flying.keys() <= tracked.members.keys()
         # What happens meanwhile; while plugins' answers are awaited, for example.
         self.flying = set(stand_in.flying)
-        while self.is_so(0.3):
+        while self.is_so(0.4):
             self.rng.choice(self.changes)()
             self.check()
         self.flying = set()
-        if self.is_so(0.2):
+        if self.is_so(0.3):
             self.queue.put_back([stand_in])
             return
         outcome = self.rng.choice(list(Outcome))
