@@ -69,7 +69,7 @@ class GangQueue(SchedulingQueue):
         if uid in self._holders or uid in self._pods or uid in self._in_flight:
             self.update(None, pod_info, now)
             return
-        self._registry.set_member(pod_info, Stage.QUEUED)
+        self._registry.set_member(pod_info.pod, Stage.QUEUED)
         super().add(pod_info, now)
 
     def update(self, old: Pod | None, new: PodInfo, now: float) -> None:
@@ -79,7 +79,7 @@ class GangQueue(SchedulingQueue):
             stage = member.stage if member.stage is not Stage.KNOWN else Stage.QUEUED
         else:
             stage = Stage.IN_FLIGHT if uid in self._in_flight else Stage.QUEUED
-        left, joined = self._registry.set_member(new, stage)
+        left, joined = self._registry.set_member(new.pod, stage)
         holder = self._holders.get(uid)
         if holder is not None and left is None:
             self._update_held(holder, new, now)
@@ -203,6 +203,11 @@ class GangQueue(SchedulingQueue):
             self._holders[uid], stand_in.members[uid] = stand_in, qpi
         stand_in.flying = {}
         return strays
+
+    def will_return(self, uid: str) -> bool:
+        """Return whether a pod is in flight and has not been deleted meanwhile."""
+        news = self._in_flight.news_of(uid)
+        return uid in self._in_flight and (news is None or not news.is_deleted)
 
     def done(self, uid: str) -> None:
         super().done(uid)

@@ -20,10 +20,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from kscheduler.api.objects import Pod
 from kscheduler.gangs.doors import Doors
 from kscheduler.gangs.gang import Gang, GangKey
 from kscheduler.gangs.rules import GangRules
-from kscheduler.snapshot.pod_info import PodInfo
 
 
 class Stage(enum.IntEnum):
@@ -45,14 +45,15 @@ class Lack(enum.Enum):
 
 
 class Member(msgspec.Struct, eq=False):
-    pod: PodInfo
+    pod: Pod
     tracked: TrackedGang
     stage: Stage
     is_gated: bool = False  # by a PreEnqueue plugin; only while it is queued
+    has_succeeded: bool = False  # it leaves the cluster for that reason
 
     @property
     def uid(self) -> str:
-        return self.pod.uid
+        return self.pod.metadata.uid
 
 
 class TrackedGang:
@@ -153,9 +154,9 @@ class Registry:
     def get(self, key: GangKey) -> TrackedGang | None:
         return self._gangs.get(key)
 
-    def apis_of(self, pod: PodInfo) -> list[str]:
+    def apis_of(self, pod: Pod) -> list[str]:
         """Return the APIs by which a pod names a gang; it may name one only."""
-        return self._doors.apis_of(pod.pod)
+        return self._doors.apis_of(pod)
 
     # --- objects ---
 
@@ -181,28 +182,26 @@ class Registry:
 
     # --- members ---
 
-    def set_member(self, pod: PodInfo, stage: Stage) -> tuple[TrackedGang | None, TrackedGang | None]:
+    def set_member(self, pod: Pod, stage: Stage) -> tuple[TrackedGang | None, TrackedGang | None]:
         """Take a new pod, or a newer version of one, that is at a stage. Returns the gang that it left, and its gang.
 
         The first is None unless the pod now names another gang than before; the second if it names none.
         """
-        member = self.members.get(pod.uid)
-        key = self._doors.key_of(pod.pod)
+        uid = pod.metadata.uid
+        member = self.members.get(uid)
+        key = self._doors.key_of(pod)
+        before = None
         if member is not None:
             before = member.tracked
             if before.key == key:
                 member.pod = pod
                 self._move(member, stage)
                 return None, before
-            self.remove_member(pod.uid)
-        else:
-            before = None
-            if key is None:
-                return None, None
+            self.remove_member(uid)
         if key is None:
             return before, None
         tracked = self._track(key)
-        member = self.members[pod.uid] = Member(pod, tracked, stage)
+        member = self.members[uid] = Member(pod, tracked, stage)
         tracked.enter(member)
         return before, tracked
 
@@ -222,14 +221,20 @@ class Registry:
         member.tracked.gate(member, is_gated and member.stage is Stage.QUEUED)
         return member.tracked
 
-    def remove_member(self, uid: str, *, has_succeeded: bool = False) -> TrackedGang | None:
+    def note_success(self, uid: str) -> None:
+        """Record that a pod, which is about to leave the cluster, has succeeded."""
+        member = self.members.get(uid)
+        if member is not None:
+            member.has_succeeded = True
+
+    def remove_member(self, uid: str) -> TrackedGang | None:
         """Remove a pod that has left the cluster, or names no gang any more. Returns its gang, or None."""
         member = self.members.pop(uid, None)
         if member is None:
             return None
         tracked = member.tracked
         tracked.leave(member)
-        tracked.succeeded += has_succeeded
+        tracked.succeeded += member.has_succeeded
         self._drop_if_empty(tracked)
         return tracked
 

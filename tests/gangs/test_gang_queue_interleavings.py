@@ -113,7 +113,9 @@ class Interleaving:
             self.lose(uid, has_succeeded=self.is_so(0.5))
 
     def lose(self, uid: str, *, has_succeeded: bool = False) -> None:
-        tracked = self.registry.remove_member(uid, has_succeeded=has_succeeded)
+        if has_succeeded:
+            self.registry.note_success(uid)
+        tracked = self.registry.remove_member(uid)
         if tracked is not None:
             self.queue.reconsider(tracked.key, self.now)
 

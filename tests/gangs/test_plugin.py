@@ -32,7 +32,7 @@ def group(name: str = "train", least: int | None = 2, namespace: str = "default"
 def plugin(release: Release, *pods: PodInfo, objects: tuple[PodGroup, ...] = ()) -> GangScheduling:
     registry = Registry(DOORS, upstream_rules(release))
     for each in pods:
-        registry.set_member(each, Stage.QUEUED)
+        registry.set_member(each.pod, Stage.QUEUED)
     for each_object in objects:
         registry.set_gang(gang_of_pod_group(each_object))
     return GangScheduling(registry, DOORS.key_of, release)

@@ -31,14 +31,14 @@ def is_broken(tracked: TrackedGang) -> bool:
 
 
 def add(known: Registry, name: str, of: str, stage: Stage = Stage.QUEUED) -> TrackedGang:
-    _, tracked = known.set_member(pod(name, of), stage)
+    _, tracked = known.set_member(pod(name, of).pod, stage)
     assert tracked is not None
     return tracked
 
 
 def test_a_pod_without_a_gang_is_not_tracked() -> None:
     known = registry()
-    assert known.set_member(pod("a"), Stage.QUEUED) == (None, None)
+    assert known.set_member(pod("a").pod, Stage.QUEUED) == (None, None)
     assert len(known) == 0
     assert known.move("uid-default-a", Stage.BOUND) is None
     assert known.set_gated("uid-default-a", True) is None
@@ -116,7 +116,8 @@ def test_members_that_have_succeeded_count_as_placed_by_our_rules(rules: GangRul
     tracked = known.set_gang(gang("train", 2))
     add(known, "a", "train", Stage.BOUND)
     add(known, "b", "train", Stage.BOUND)
-    known.remove_member("uid-default-b", has_succeeded=True)
+    known.note_success("uid-default-b")
+    known.remove_member("uid-default-b")
     assert tracked.is_broken is expected
     assert tracked.succeeded == 1
 
@@ -141,10 +142,10 @@ def test_a_pod_that_names_another_gang_leaves_its_first_one() -> None:
     known = registry()
     first = add(known, "a", "train")
     second = known.set_gang(gang("serve", 1))
-    assert known.set_member(pod("a", "serve"), Stage.QUEUED) == (first, second)
+    assert known.set_member(pod("a", "serve").pod, Stage.QUEUED) == (first, second)
     assert known.get(key_of("train")) is None, "nobody is left in it"
     assert lack_of(second) is None
-    assert known.set_member(pod("a"), Stage.QUEUED) == (second, None)
+    assert known.set_member(pod("a").pod, Stage.QUEUED) == (second, None)
     assert not known.members
     assert lack_of(second) is Lack.MEMBERS
 
@@ -218,7 +219,7 @@ class RegistryMachine(RuleBasedStateMachine):
         if of:
             is_gated = old is not None and old[1] == of and old[3] and stage is Stage.QUEUED
             self.pods[new.uid] = new, of, stage, is_gated
-        left, joined = self.known.set_member(new, stage)
+        left, joined = self.known.set_member(new.pod, stage)
         assert (joined is None) is (not of)
         assert (left is not None) is (old is not None and old[1] != of)
         self.forget_succeeded()
@@ -244,7 +245,9 @@ class RegistryMachine(RuleBasedStateMachine):
     def remove_pod(self, name: str, has_succeeded: bool) -> None:
         uid = f"uid-default-{name}"
         gone = self.pods.pop(uid, None)
-        left = self.known.remove_member(uid, has_succeeded=has_succeeded)
+        if has_succeeded:
+            self.known.note_success(uid)
+        left = self.known.remove_member(uid)
         assert (left is not None) is (gone is not None)
         if gone is not None and has_succeeded:
             self.succeeded[gone[1]] = self.succeeded.get(gone[1], 0) + 1
