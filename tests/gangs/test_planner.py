@@ -155,7 +155,7 @@ class Refusing:
 
 def with_reserve(side: Side, plugin: Refusing) -> None:
     framework = side.profiles["default-scheduler"]
-    framework._reserve = [plugin]  # type: ignore[list-item]
+    framework._reserve = [plugin]
     framework._may_only_bind = False
 
 
