@@ -134,7 +134,9 @@ class Planner:
         if status is None:
             return None
         plan.placed.take_back(placed)
-        return Rejection(status, Diagnosis(1))
+        diagnosis = Diagnosis(1)
+        diagnosis.blame(status)
+        return Rejection(status, diagnosis)
 
     def _ask_lane(self, pods: Sequence[PodInfo]) -> Placements:
         if self._lane is None:

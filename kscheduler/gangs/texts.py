@@ -34,6 +34,11 @@ def lack(tracked: TrackedGang) -> str:
     return f"gang {key} waits for pods: {there} of at least {tracked.min_members}{gated}"
 
 
+def not_placed(key: GangKey, missing: int, placed: int, name: str, why: str) -> str:
+    """Return why a gang gets no node: how many of its pods would have one, and why the next one has none."""
+    return f"gang {key} needs nodes for {missing} pods at once, and {placed} would have one: pod {name}: {why}"
+
+
 def two_gangs(name: str, apis: Sequence[str], key: GangKey) -> str:
     """Return what is wrong with a pod that names a gang by more than one API."""
     return f"pod {key.namespace}/{name} names a group of {' and one of '.join(apis)}: expected one"

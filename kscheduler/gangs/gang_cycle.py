@@ -1,0 +1,146 @@
+"""A gang's scheduling cycle: plans all its members in one step, then begins all their bindings, or none.
+
+It never awaits, so that no other decision comes between. If the minimum is not reached, everything is taken back; each
+member returns to the queue with the reason, and the gang after them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from kscheduler.clock import Clock
+from kscheduler.cycle.schedule_batch import ScheduleBatch
+from kscheduler.cycle.schedule_one import NO_STATE, BindingCycle, ScheduleOne
+from kscheduler.framework.algorithm import Rejection
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.diagnosis import Diagnosis
+from kscheduler.framework.status import Status, error_status, unschedulable
+from kscheduler.gangs.gang_queue import GangQueue, Outcome
+from kscheduler.gangs.planner import Failed, Plan, Planner
+from kscheduler.gangs.registry import Registry
+from kscheduler.gangs.stand_in import StandIn
+from kscheduler.gangs.texts import not_placed
+from kscheduler.queue.pod_info import NOBODY, QueuedPodInfo
+
+log = logging.getLogger(__name__)
+
+NAME = "Gangs"  # stands for a plugin in statuses of members that fit, but whose gang does not
+
+
+class GangCycle:
+    """Decides gangs. `dispatch` starts the binding of a decided member."""
+
+    def __init__(
+        self,
+        queue: GangQueue,
+        registry: Registry,
+        planner: Planner,
+        one: ScheduleOne,
+        *,
+        dispatch: Callable[[BindingCycle], None],
+        clock: Clock,
+    ) -> None:
+        self._queue = queue
+        self._registry = registry
+        self._planner = planner
+        self._one = one
+        self._dispatch = dispatch
+        self._clock = clock
+
+    def run(self, stand_in: StandIn) -> None:
+        """Decide a gang in flight. A fault costs it an attempt, and nobody else anything."""
+        try:
+            self._run(stand_in)
+        except MemoryError:
+            raise
+        except Exception:
+            log.exception("a gang could not be decided; it is tried again", extra={"gang": str(stand_in.gang_key)})
+            self._queue.return_gang(stand_in, Outcome.FAULT, self._clock.now())
+
+    def _run(self, stand_in: StandIn) -> None:
+        started = self._clock.now()
+        members = self._one.leave_out(list(stand_in.flying.values()))
+        tracked = self._registry.get(stand_in.gang_key)
+        if not members or tracked is None:
+            self._queue.return_gang(stand_in, Outcome.PLACED, started)
+            return
+        # At least one pod is needed: else surplus without a node would count as a success for ever.
+        missing = max(tracked.missing, 1)
+        plan = self._planner.plan(members, missing)
+        if plan.reaches(missing):
+            self._commit(stand_in, plan, started)
+        else:
+            self._reject(stand_in, plan, missing, started)
+
+    def _commit(self, stand_in: StandIn, plan: Plan, started: float) -> None:
+        """Begin the bindings of the placed members; the surplus that has no node waits."""
+        for placed in plan.placed:
+            only_binds = placed.state is None
+            state = NO_STATE if placed.state is None else placed.state
+            cycle = BindingCycle(placed.queued, placed.framework, state, placed.node_name, started, only_binds)
+            held = self._one.hold_reserved(cycle)
+            if held is not None:
+                self._dispatch(held)
+        self._return_failed(plan.failed, started)
+        self._return(stand_in, Outcome.PLACED, plan.failed)
+
+    def _reject(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> None:
+        """Take back what was placed; every member returns to the queue with a reason."""
+        would_fit = [placed.queued for placed in plan.placed]
+        plan.placed.undo()
+        status, outcome = self._why(stand_in, plan, missing, len(would_fit))
+        self._return_failed([*plan.failed, *([] if plan.fault is None else [plan.fault])], started)
+        for queued in (*would_fit, *plan.not_tried):
+            diagnosis = Diagnosis(0)
+            diagnosis.blame(status)
+            self._settle(queued, Rejection(status, diagnosis), started)
+        self._return(stand_in, outcome, plan.failed)
+
+    def _why(self, stand_in: StandIn, plan: Plan, missing: int, would_fit: int) -> tuple[Status, Outcome]:
+        """Return the status of members that are not at fault themselves, and how the attempt ended."""
+        if plan.fault is not None:
+            fault = plan.fault.rejection.status
+            text = f"failed to schedule other pod from a pod group: {fault.message}"
+            return error_status(text, fault.error), Outcome.FAULT
+        first = plan.failed[0]
+        name = first.queued.pod_info.pod.metadata.name
+        text = not_placed(stand_in.gang_key, missing, would_fit, name, first.rejection.message)
+        return unschedulable(text).of(NAME), Outcome.REJECTED
+
+    def _return_failed(self, failed: Sequence[Failed], started: float) -> None:
+        for each in failed:
+            self._settle(each.queued, each.rejection, started)
+
+    def _settle(self, queued: QueuedPodInfo, rejection: Rejection, started: float) -> None:
+        framework = self._one.decider_of(queued.pod_info)
+        self._one.settle(queued, framework, CycleState(), rejection, started, looks_back=False)
+
+    def _return(self, stand_in: StandIn, outcome: Outcome, failed: Sequence[Failed]) -> None:
+        """Return the gang, to wait for what may help the member that failed first."""
+        plugins, pending, first = NOBODY, NOBODY, None
+        if failed:
+            diagnosis = failed[0].rejection.diagnosis
+            plugins, pending = frozenset(diagnosis.unschedulable_plugins), frozenset(diagnosis.pending_plugins)
+            first = failed[0].queued
+        self._queue.return_gang(stand_in, outcome, self._clock.now(), plugins, pending, first)
+
+
+class GangBatch(ScheduleBatch):
+    """Decides pods as ScheduleBatch does, and gangs, which the queue returns alone, by their own cycle."""
+
+    gangs: GangCycle  # set by who builds it
+
+    def _decide(self, popped: Sequence[QueuedPodInfo], now: float) -> int:
+        first = popped[0]
+        if type(first) is not StandIn:
+            return super()._decide(popped, now)
+        members = len(first.flying)
+        self.gangs.run(first)
+        return members
+
+    def _alone(self, queued: QueuedPodInfo) -> bool:
+        if type(queued) is not StandIn:
+            return super()._alone(queued)
+        self.gangs.run(queued)
+        return True

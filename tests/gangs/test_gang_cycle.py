@@ -1,0 +1,201 @@
+"""A gang is bound whole or not at all, beside pods that belong to none; faults cost attempts, and never half a gang."""
+
+from __future__ import annotations
+
+import pytest
+
+from kscheduler.api.objects import Pod
+from kscheduler.api.pod_groups import POD_GROUP_LABEL
+from kscheduler.cycle.schedule_one import BindingCycle
+from kscheduler.errors import Conflict, Forbidden
+from kscheduler.framework.compiled_lane import CompiledLane
+from kscheduler.framework.events import ASSIGNED_POD_DELETE
+from kscheduler.gangs.gang_cycle import GangBatch, GangCycle
+from kscheduler.gangs.gang_queue import GangQueue
+from kscheduler.gangs.planner import Planner
+from kscheduler.gangs.registry import Registry, Stage
+from kscheduler.gangs.rules import WHOLE
+from kscheduler.gangs.stand_in import StandIn
+from kscheduler.observability.measurements import Measurements
+from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.testing.wrappers import PodBuilder, make_pod
+from tests.cycle.bench import NAME, Bench
+from tests.gangs.builders import DOORS, gang, key_of
+from tests.support.checks import check_cache
+
+
+class GangBench(Bench):
+    """Two nodes with 4 CPUs each, a queue of gangs, and their cycle; stages are moved here as by the cache."""
+
+    def __init__(self) -> None:
+        self.registry = Registry(DOORS, WHOLE)
+        super().__init__()
+        for name in ("n1", "n2"):
+            self.node(name, pods=110)
+        self.cycles: list[BindingCycle] = []
+        lane = CompiledLane({NAME: self.framework}, self.handle, Measurements(self.metrics), self.clock.now)
+        self.batch = GangBatch(
+            self.queue,
+            self.cache,
+            {NAME: self.framework},
+            self.one,
+            lane,
+            dispatch=self.dispatch,
+            clock=self.clock,
+            stopwatch=self.clock.now,
+            decisions=None,
+        )
+        planner = Planner(self.cache, {NAME: self.framework}, lane)
+        self.batch.gangs = GangCycle(
+            self.gangs, self.registry, planner, self.one, dispatch=self.dispatch, clock=self.clock
+        )
+
+    def make_queue(self) -> SchedulingQueue:
+        self.gangs = GangQueue(
+            lambda queued: self.framework.sort_key(queued.pod_info.priority, queued.timestamp),
+            self.framework.run_pre_enqueue,
+            gangs=self.registry,
+            registered={NAME: self.framework.events_by_plugin()},
+        )
+        return self.gangs
+
+    def dispatch(self, cycle: BindingCycle) -> None:
+        self.registry.move(cycle.pod.uid, Stage.ASSUMED)
+        self.cycles.append(cycle)
+
+    def add(self, *pods: PodBuilder) -> None:
+        for each in pods:
+            made = each.obj()
+            self.watched[made.key] = made
+            self.queue.add(PodInfo(made), self.clock.now())
+
+    def set_gang(self, name: str, least: int) -> None:
+        self.registry.set_gang(gang(name, least))
+        self.gangs.reconsider(key_of(name), self.clock.now())
+
+    def run(self) -> list[str]:
+        """Decide until nothing is active, and return the pods whose bindings have begun since."""
+        self.cycles.clear()
+        while self.batch.run(self.clock.now(), 100):
+            self.queue.check()
+            check_cache(self.cache)
+        return [cycle.pod.pod.metadata.name for cycle in self.cycles]
+
+    def finish(self, name: str, outcome: Conflict | Forbidden | None = None) -> None:
+        cycle = next(each for each in self.cycles if each.pod.pod.metadata.name == name)
+        if outcome is not None:
+            self.registry.move(cycle.pod.uid, Stage.IN_FLIGHT)
+        self.one.finish_binding(cycle, outcome)
+        if outcome is None:
+            self.registry.move(cycle.pod.uid, Stage.BOUND)
+            self.gangs.reconsider(key_of("train"), self.clock.now())
+        self.queue.check()
+        check_cache(self.cache)
+
+
+def member(name: str, of: str = "train", cpu: int = 2) -> PodBuilder:
+    return make_pod(name).label(POD_GROUP_LABEL, of).req(cpu=cpu)
+
+
+def members(count: int, of: str = "train", cpu: int = 2) -> list[PodBuilder]:
+    return [member(f"{of}-{i}", of, cpu) for i in range(count)]
+
+
+def test_a_gang_that_fits_is_bound_whole() -> None:
+    bench = GangBench()
+    bench.set_gang("train", 4)
+    bench.add(*members(4))
+    assert bench.run() == ["train-0", "train-1", "train-2", "train-3"]
+    assert bench.cache.sizes()["assumed_pods"] == 4
+    for name in ("train-0", "train-1", "train-2", "train-3"):
+        bench.finish(name)
+    assert len(bench.queue) == 0
+    assert {record.reason for record in bench.events.recorded} == {"Scheduled"}
+
+
+def test_of_a_gang_that_does_not_fit_nothing_is_held_and_each_pod_says_why() -> None:
+    bench = GangBench()
+    bench.set_gang("train", 5)
+    bench.add(*members(5))
+    assert bench.run() == []
+    assert bench.cache.sizes()["assumed_pods"] == 0
+    notes = {record.pod: record.note for record in bench.events.recorded}
+    assert notes["default/train-4"] == "0/2 nodes are available: 2 Insufficient cpu."
+    assert notes["default/train-0"] == (
+        "gang default/train needs nodes for 5 pods at once, and 4 would have one: "
+        "pod train-4: 0/2 nodes are available: 2 Insufficient cpu."
+    )
+    assert bench.queue.counts().unschedulable == 5
+    assert len(bench.conditions.patched) == 5
+
+
+def test_two_gangs_that_do_not_fit_together_do_not_hold_half_each() -> None:
+    bench = GangBench()
+    bench.set_gang("train", 3)
+    bench.set_gang("serve", 3)
+    first, second = members(3, "train"), members(3, "serve")
+    bench.add(*(each for pair in zip(first, second, strict=True) for each in pair))
+    assert bench.run() == ["train-0", "train-1", "train-2"]
+    assert bench.queue.counts().unschedulable == 3
+
+
+def test_a_rejected_gang_is_tried_again_when_room_is_released() -> None:
+    bench = GangBench()
+    bench.add(make_pod("other").req(cpu=4))
+    assert bench.run() == ["other"]
+    bench.set_gang("train", 4)
+    bench.add(*members(4))
+    assert bench.run() == []
+    bench.cache.forget("uid-default-other")
+    pod: Pod = bench.watched["default/other"]
+    bench.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None, bench.clock.now())
+    bench.clock.advance(5)
+    bench.queue.flush(bench.clock.now())
+    assert len(bench.run()) == 4
+
+
+def test_surplus_without_a_node_waits_and_pods_of_no_gang_go_on() -> None:
+    bench = GangBench()
+    bench.set_gang("train", 2)
+    bench.add(*members(5), make_pod("small").req(cpu="1m"))
+    assert bench.run() == ["train-0", "train-1", "train-2", "train-3"]
+    assert bench.queue.counts().unschedulable == 2, "no CPU is left for the other pod"
+    stand_in = bench.gangs.stand_in(key_of("train"))
+    assert isinstance(stand_in, StandIn)
+    assert not stand_in.is_first
+
+
+@pytest.mark.parametrize("fault", [Conflict("changed"), Forbidden("denied")])
+def test_a_member_that_is_not_bound_is_placed_again_at_once(fault: Conflict | Forbidden) -> None:
+    bench = GangBench()
+    bench.set_gang("train", 2)
+    bench.add(*members(2))
+    assert bench.run() == ["train-0", "train-1"]
+    bench.finish("train-0")
+    bench.finish("train-1", fault)
+    assert bench.run() == ["train-1"]
+    bench.finish("train-1")
+    tracked = bench.registry.get(key_of("train"))
+    assert tracked is not None
+    assert tracked.placed == 2
+
+
+def test_a_plan_that_raises_costs_the_gang_an_attempt_and_others_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    bench = GangBench()
+    bench.set_gang("train", 2)
+    bench.add(*members(2), make_pod("other"))
+    planner = bench.batch.gangs._planner
+    place_all = planner._place_all
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    planner._place_all = fail  # type: ignore[method-assign, assignment]
+    assert bench.run() == ["other"]
+    assert "a gang could not be decided" in caplog.text
+    assert bench.queue.counts().backoff == 2
+    planner._place_all = place_all  # type: ignore[method-assign]
+    bench.clock.advance(5)
+    bench.queue.flush(bench.clock.now())
+    assert bench.run() == ["train-0", "train-1"]
