@@ -21,7 +21,7 @@ from kscheduler.testing.wrappers import PodBuilder, make_pod
 from tests.gangs.bench import GangBench
 from tests.support.checks import check_cache
 
-STEPS = 40
+STEPS = 60
 
 
 class Trouble(GangBench):
@@ -32,9 +32,9 @@ class Trouble(GangBench):
         self.hurt: set[str] = set()  # gangs of which a binding was refused
         self.nodes = 2
         self.to_come: list[PodBuilder] = []
-        for number in range(4):
-            name, size = f"g{number}", rng.randint(1, 5)
-            self.set_gang(name, rng.randint(1, size))
+        for number in range(6):
+            name, size = f"g{number}", rng.randint(2, 6)
+            self.set_gang(name, rng.randint(2, size))
             cpu = rng.randint(1, 3)
             self.to_come += [
                 make_pod(f"{name}-{i}").label(POD_GROUP_LABEL, name).req(cpu=cpu).priority(number % 2)
@@ -49,7 +49,8 @@ class Trouble(GangBench):
         self.binding.append(cycle)
 
     def step(self) -> None:
-        self.rng.choice([self.come, self.come, self.decide, self.decide, self.reply, self.reply, self.grow, self.go])()
+        often = [self.come, self.try_some, self.reply]
+        self.rng.choice([*often, *often, *often, *often, self.grow, self.go])()
         self.queue.check()
         check_cache(self.cache)
 
@@ -57,7 +58,7 @@ class Trouble(GangBench):
         if self.to_come:
             self.add(self.to_come.pop())
 
-    def decide(self) -> None:
+    def try_some(self) -> None:
         self.clock.advance(self.rng.choice([0.0, 0.5, 12.0]))
         self.queue.flush(self.clock.now())
         self.batch.run(self.clock.now(), self.rng.randint(1, 8))
@@ -95,7 +96,7 @@ class Trouble(GangBench):
 
     def settle(self) -> None:
         """No faults any more, and room for all."""
-        for _ in range(12):
+        for _ in range(40):
             self.grow()
         while self.to_come:
             self.come()
