@@ -23,6 +23,8 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
+MOST_PODS = 256  # that the kernels are asked for in one call
+
 
 @dataclass(frozen=True, slots=True)
 class Failed:
@@ -69,15 +71,18 @@ class Planner:
         return plan
 
     def _place_all(self, plan: Plan, members: Sequence[QueuedPodInfo], missing: int) -> None:
-        known: dict[object, Rejection] = {}  # signature and priority of members that failed -> why
-        at = 0
+        # Signature and priority of members that fit nowhere -> why.
+        known: dict[object, Rejection | None] = {}
+        at, window = 0, MOST_PODS
         while at < len(members) and plan.fault is None:
             # 1. Is the minimum out of reach?
             if len(plan.placed) + len(members) - at < missing:
                 break
             # 2. As many as the kernels can decide.
-            placed = self._place_run(plan, members[at:])
+            asked = members[at : at + window]
+            placed = self._place_run(plan, asked)
             at += placed
+            window = min(2 * window, MOST_PODS) if placed == len(asked) else max(placed, 1)
             if placed:
                 continue
             # 3. One by itself, unless an equal one has failed: what was placed since has left less room.
@@ -87,9 +92,8 @@ class Planner:
             look = (pod.signature, pod.priority)
             rejection = known.get(look) if self._is_plain(pod) else None
             if rejection is None:
-                rejection = self._place_alone(plan, queued)
+                rejection = known[look] = self._place_alone(plan, queued)
             if rejection is not None:
-                known[look] = rejection
                 _fail(plan, Failed(queued, rejection))
         plan.not_tried = members[at:]
 
@@ -104,14 +108,11 @@ class Planner:
             return 0
         count = len(placements)
         try:
+            placed = [self._placed(*each) for each in zip(members[:count], placements.node_names, strict=True)]
             self._cache.assume_counted(pods[:count], placements.rows, placements.node_names)
         except Exception:
             self._cache.recount()
             raise
-        placed = [
-            self._placed(queued, name)
-            for queued, name in zip(members, placements.node_names, strict=False)  # those at the front only
-        ]
         plan.placed.add(placed)
         self._lane.report(placements)
         for each in placed:
@@ -152,7 +153,7 @@ class Planner:
             return NO_PLACEMENTS
 
     def _place_alone(self, plan: Plan, queued: QueuedPodInfo) -> Rejection | None:
-        """Place one member, asking each plugin. Returns why it cannot be placed, or None."""
+        """Place one member, asking each plugin. Returns why no node fits; None if one does (Reserve may reject it)."""
         pod = queued.pod_info
         framework = self._profiles[pod.pod.spec.scheduler_name]
         state = CycleState()
@@ -163,7 +164,10 @@ class Planner:
         self._cache.assume(pod, found.node_name)
         placed = self._placed(queued, found.node_name, state)
         plan.placed.add([placed])
-        return self._reserve(plan, placed)
+        rejection = self._reserve(plan, placed)
+        if rejection is not None:
+            _fail(plan, Failed(queued, rejection))
+        return None
 
 
 def _fail(plan: Plan, failed: Failed) -> None:
