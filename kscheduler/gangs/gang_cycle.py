@@ -20,7 +20,8 @@ from kscheduler.gangs.gang_queue import GangQueue, Outcome
 from kscheduler.gangs.planner import Failed, Plan, Planner
 from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.stand_in import StandIn
-from kscheduler.gangs.texts import not_placed
+from kscheduler.gangs.texts import not_permitted, not_placed, too_few
+from kscheduler.gangs.undo_log import Placed
 from kscheduler.queue.pod_info import NOBODY, QueuedPodInfo
 
 log = logging.getLogger(__name__)
@@ -69,21 +70,61 @@ class GangCycle:
         missing = max(tracked.missing, 1)
         plan = self._planner.plan(members, missing)
         if plan.reaches(missing):
-            self._commit(stand_in, plan, started)
+            self._commit(stand_in, plan, missing, started)
         else:
             self._reject(stand_in, plan, missing, started)
 
-    def _commit(self, stand_in: StandIn, plan: Plan, started: float) -> None:
+    def _commit(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> None:
         """Begin the bindings of the placed members; the surplus that has no node waits."""
-        for placed in plan.placed:
-            only_binds = placed.state is None
-            state = NO_STATE if placed.state is None else placed.state
-            cycle = BindingCycle(placed.queued, placed.framework, state, placed.node_name, started, only_binds)
-            held = self._one.hold_reserved(cycle)
-            if held is not None:
-                self._dispatch(held)
+        # 1. Permit plugins may reject members; none is bound before all have been asked.
+        held = self._hold(plan, started)
         self._return_failed(plan.failed, started)
+        if len(held) < missing:
+            self._give_up(stand_in, held, missing, started)
+            return
+        # 2. Bind.
+        for cycle in held:
+            self._bind(cycle)
         self._return(stand_in, Outcome.PLACED, plan.failed)
+
+    def _hold(self, plan: Plan, started: float) -> list[BindingCycle]:
+        """Run Permit for all placed members. Returns the cycles of those that no plugin rejected."""
+        held: list[BindingCycle] = []
+        try:
+            for placed in plan.placed:
+                cycle = self._one.hold_reserved(_cycle_of(placed, started))
+                if cycle is not None:
+                    held.append(cycle)
+        except BaseException:
+            for cycle in held:
+                self._one.withdraw(cycle)
+            withdrawn = {cycle.pod.uid for cycle in held}
+            for placed in [each for each in plan.placed if each.queued.uid not in withdrawn]:
+                plan.placed.take_back(placed)
+            raise
+        return held
+
+    def _bind(self, cycle: BindingCycle) -> None:
+        """Start the binding of a member; a fault costs it an attempt, and the others go on."""
+        try:
+            self._dispatch(cycle)
+        except MemoryError:
+            raise
+        except Exception:
+            log.exception("the binding of a gang's member could not begin", extra={"pod": cycle.pod.key})
+            self._one.withdraw(cycle)
+            self._queue.requeue_after_error(cycle.queued, self._clock.now())
+
+    def _give_up(self, stand_in: StandIn, held: Sequence[BindingCycle], missing: int, started: float) -> None:
+        """Release what is held, since Permit plugins have rejected too many members, which are in the queue already."""
+        rejecting = [
+            queued.unschedulable_plugins for uid, queued in stand_in.flying.items() if uid in stand_in.arrivals
+        ]
+        status = unschedulable(not_permitted(stand_in.gang_key, missing, len(held))).of(NAME)
+        for cycle in held:
+            self._one.withdraw(cycle)
+            self._settle(cycle.queued, _rejection(status), started)
+        self._queue.return_gang(stand_in, Outcome.REJECTED, self._clock.now(), frozenset().union(*rejecting) - {NAME})
 
     def _reject(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> None:
         """Take back what was placed; every member returns to the queue with a reason."""
@@ -92,9 +133,7 @@ class GangCycle:
         status, outcome = self._why(stand_in, plan, missing, len(would_fit))
         self._return_failed([*plan.failed, *([] if plan.fault is None else [plan.fault])], started)
         for queued in (*would_fit, *plan.not_tried):
-            diagnosis = Diagnosis(0)
-            diagnosis.blame(status)
-            self._settle(queued, Rejection(status, diagnosis), started)
+            self._settle(queued, _rejection(status), started)
         self._return(stand_in, outcome, plan.failed)
 
     def _why(self, stand_in: StandIn, plan: Plan, missing: int, would_fit: int) -> tuple[Status, Outcome]:
@@ -103,6 +142,9 @@ class GangCycle:
             fault = plan.fault.rejection.status
             text = f"failed to schedule other pod from a pod group: {fault.message}"
             return error_status(text, fault.error), Outcome.FAULT
+        if not plan.failed:
+            text = too_few(stand_in.gang_key, missing, would_fit + len(plan.not_tried))
+            return unschedulable(text).of(NAME), Outcome.REJECTED
         first = plan.failed[0]
         name = first.queued.pod_info.pod.metadata.name
         text = not_placed(stand_in.gang_key, missing, would_fit, name, first.rejection.message)
@@ -124,6 +166,18 @@ class GangCycle:
             plugins, pending = frozenset(diagnosis.unschedulable_plugins), frozenset(diagnosis.pending_plugins)
             first = failed[0].queued
         self._queue.return_gang(stand_in, outcome, self._clock.now(), plugins, pending, first)
+
+
+def _cycle_of(placed: Placed, started: float) -> BindingCycle:
+    state = NO_STATE if placed.state is None else placed.state
+    return BindingCycle(placed.queued, placed.framework, state, placed.node_name, started, placed.state is None)
+
+
+def _rejection(status: Status) -> Rejection:
+    """Return a rejection with a status that no node gave."""
+    diagnosis = Diagnosis(0)
+    diagnosis.blame(status)
+    return Rejection(status, diagnosis)
 
 
 class GangBatch(ScheduleBatch):

@@ -223,6 +223,8 @@ class GangQueue(SchedulingQueue):
         return super().add_unschedulable_if_not_present(qpi, now, plugins, pending_plugins)
 
     def requeue_after_error(self, qpi: QueuedPodInfo, now: float) -> Pool:
+        if type(qpi) is StandIn:
+            return self.return_gang(qpi, Outcome.FAULT, now) if qpi.pool is Pool.IN_FLIGHT else qpi.pool
         if qpi.uid in self._holders:
             return qpi.pool
         return super().requeue_after_error(qpi, now)

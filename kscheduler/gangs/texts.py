@@ -39,6 +39,16 @@ def not_placed(key: GangKey, missing: int, placed: int, name: str, why: str) -> 
     return f"gang {key} needs nodes for {missing} pods at once, and {placed} would have one: pod {name}: {why}"
 
 
+def too_few(key: GangKey, missing: int, members: int) -> str:
+    """Return why a gang is not tried of which too few pods are left to be decided, others being terminated."""
+    return f"gang {key} needs nodes for {missing} pods at once, and {members} can be tried: others are terminating"
+
+
+def not_permitted(key: GangKey, missing: int, permitted: int) -> str:
+    """Return why a gang gets no node although enough of its pods would have one."""
+    return f"gang {key} needs nodes for {missing} pods at once, and Reserve and Permit plugins allow {permitted}"
+
+
 def two_gangs(name: str, apis: Sequence[str], key: GangKey) -> str:
     """Return what is wrong with a pod that names a gang by more than one API."""
     return f"pod {key.namespace}/{name} names a group of {' and one of '.join(apis)}: expected one"

@@ -6,9 +6,13 @@ import pytest
 
 from kscheduler.api.objects import Pod
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
+from kscheduler.cycle.schedule_one import BindingCycle
 from kscheduler.errors import Conflict, Forbidden
+from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE
+from kscheduler.framework.status import Status, unschedulable
 from kscheduler.gangs.stand_in import StandIn
+from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing.wrappers import PodBuilder, make_pod
 from tests.gangs.bench import GangBench
 from tests.gangs.builders import key_of
@@ -86,6 +90,41 @@ def test_surplus_without_a_node_waits_and_pods_of_no_gang_go_on() -> None:
     assert not stand_in.is_first
 
 
+def test_a_gang_of_which_a_pod_terminates_is_not_bound_without_it() -> None:
+    bench = GangBench()
+    bench.set_gang("train", 2)
+    bench.add(member("train-0"), member("train-1").terminating())
+    assert bench.run() == []
+    notes = {record.pod: record.note for record in bench.events.recorded}
+    assert notes["default/train-0"] == (
+        "gang default/train needs nodes for 2 pods at once, and 1 can be tried: others are terminating"
+    )
+    bench.queue.delete("uid-default-train-1")
+    assert bench.gangs.parked_gangs == 1
+
+
+def test_a_permit_plugin_that_rejects_one_member_lets_none_be_bound() -> None:
+    bench = GangBench()
+    bench.set_gang("train", 2)
+
+    class Refusing:
+        name = "Refusing"
+
+        def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status | None, float]:
+            return (unschedulable("no licence") if pod.pod.metadata.name == "train-1" else None), 0.0
+
+    bench.framework._permit = [Refusing()]
+    bench.framework._may_only_bind = False
+    bench.add(*members(2))
+    assert bench.run() == []
+    assert bench.cache.sizes()["assumed_pods"] == 0
+    notes = {record.pod: record.note for record in bench.events.recorded}
+    assert notes["default/train-1"] == "no licence"
+    assert notes["default/train-0"] == (
+        "gang default/train needs nodes for 2 pods at once, and Reserve and Permit plugins allow 1"
+    )
+
+
 @pytest.mark.parametrize("fault", [Conflict("changed"), Forbidden("denied")])
 def test_a_member_that_is_not_bound_is_placed_again_at_once(fault: Conflict | Forbidden) -> None:
     bench = GangBench()
@@ -99,6 +138,42 @@ def test_a_member_that_is_not_bound_is_placed_again_at_once(fault: Conflict | Fo
     tracked = bench.registry.get(key_of("train"))
     assert tracked is not None
     assert tracked.placed == 2
+
+
+def test_a_fault_before_the_bindings_begin_leaves_nothing_held(caplog: pytest.LogCaptureFixture) -> None:
+    bench = GangBench()
+    bench.set_gang("train", 2)
+    bench.add(*members(2))
+    hold = bench.one.hold_reserved
+
+    def fail_later(cycle: BindingCycle) -> BindingCycle | None:
+        if cycle.pod.pod.metadata.name == "train-1":
+            raise ZeroDivisionError
+        return hold(cycle)
+
+    bench.one.hold_reserved = fail_later  # type: ignore[method-assign]
+    assert bench.run() == []
+    assert bench.cache.sizes()["assumed_pods"] == 0
+    assert bench.queue.counts().backoff == 2
+    assert "a gang could not be decided" in caplog.text
+
+
+def test_a_binding_that_cannot_begin_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    bench = GangBench()
+    bench.set_gang("train", 2)
+    bench.add(*members(2))
+    cycle_of = bench.batch.gangs
+    begin, faults = cycle_of._dispatch, ["train-1"]
+
+    def fail_once(cycle: BindingCycle) -> None:
+        if cycle.pod.pod.metadata.name in faults:
+            faults.clear()
+            raise ZeroDivisionError
+        begin(cycle)
+
+    cycle_of._dispatch = fail_once
+    assert bench.run() == ["train-0", "train-1"]
+    assert "could not begin" in caplog.text
 
 
 def test_a_plan_that_raises_costs_the_gang_an_attempt_and_others_nothing(caplog: pytest.LogCaptureFixture) -> None:
