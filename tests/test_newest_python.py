@@ -1,4 +1,7 @@
-"""The unit tests pass on the newest CPython that is promised, in a copy of the checkout with kernels of its own."""
+"""The unit tests pass on the newest CPython that is promised, in a copy of the checkout with kernels of its own.
+
+`make test-newest` runs all of their cases, and CI the first case of each test.
+"""
 
 from __future__ import annotations
 

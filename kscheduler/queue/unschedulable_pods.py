@@ -81,6 +81,9 @@ class UnschedulablePods:
         return found
 
     def add(self, qpi: QueuedPodInfo) -> None:
+        # A fault in these calls must not leave a pod that is in no index: no event would find it.
+        groups = self._groups_for(qpi)
+        gate = self._gate_of(qpi)
         self._since += 1
         qpi.waits_since = self._since
         if qpi.gated_by is None:
@@ -90,9 +93,8 @@ class UnschedulablePods:
             qpi.pool = Pool.GATED
             self.gated[qpi.uid] = qpi
             self.gated_from = min(self.gated_from, qpi.waits_from)
-        groups = self._groups_for(qpi)
         if groups is None:
-            self._by_gate.setdefault(self._gate_of(qpi), {})[qpi.uid] = qpi
+            self._by_gate.setdefault(gate, {})[qpi.uid] = qpi
             return
         try:
             self._enter(groups, qpi)
@@ -102,12 +104,12 @@ class UnschedulablePods:
 
     def remove(self, qpi: QueuedPodInfo) -> None:
         """Remove a pod. Its rejecting plugins, gating plugin and profile must be those with which it was added."""
-        del (self.rejected if qpi.gated_by is None else self.gated)[qpi.uid]
         groups = self._groups_for(qpi)
+        gate = self._gate_of(qpi)
+        del (self.rejected if qpi.gated_by is None else self.gated)[qpi.uid]
         if groups is not None:
             self._leave(groups, qpi)
             return
-        gate = self._gate_of(qpi)
         del self._by_gate[gate][qpi.uid]
         if not self._by_gate[gate]:
             del self._by_gate[gate]

@@ -1,4 +1,4 @@
-"""Cases of PostFilter where pods have claims or extended resources: claims that are to be allocated anew, and pods in
+"""Cases of PostFilter where pods have claims or extended resources: claims that are to be allocated again, and pods in
 the way of a pod with claims.
 
 The clusters are those of `generate_dra`, with less room on their nodes, and pods of several priorities on them.

@@ -96,7 +96,7 @@ class Preempted(msgspec.Struct, rename="camel", kw_only=True):
     equals: list[str] = []  # all that might be chosen
     ended: list[str] = []  # uids of the victims in the order they are ended in
     cleared: list[str] = []  # names of pods whose nomination is taken back
-    deallocated: list[str] = []  # claims, as namespace/name, that are to be allocated anew
+    deallocated: list[str] = []  # claims, as namespace/name, that are to be allocated again
     deleted: list[str] = []  # likewise, for extended resources
     code: str = ""  # of PostFilter
     message: str = ""

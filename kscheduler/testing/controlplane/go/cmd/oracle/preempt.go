@@ -32,7 +32,7 @@ type preempted struct {
 	Equals      []string `json:"equals,omitempty"`      // all that might be chosen, which is by the order of a map
 	Ended       []string `json:"ended,omitempty"`       // uids of the victims in the order they are ended in
 	Cleared     []string `json:"cleared,omitempty"`     // names of pods whose nomination is taken back
-	Deallocated []string `json:"deallocated,omitempty"` // claims that are to be allocated anew
+	Deallocated []string `json:"deallocated,omitempty"` // claims that are to be allocated again
 	Deleted     []string `json:"deleted,omitempty"`     // claims for extended resources
 	Code        string   `json:"code,omitempty"`
 	Message     string   `json:"message,omitempty"`
