@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, KeysView, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -26,6 +27,41 @@ from kscheduler.snapshot.pod_counters import is_counted_equally
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
+
+
+class PodFollower(Protocol):
+    """Learns of each pod that the cache begins or ceases to count, assumed ones included, such as accounts of quotas.
+
+    A pod that is added must be ignored if it is known, and one that is removed if it is not.
+    """
+
+    def pod_added(self, pod: Pod) -> None: ...
+
+    def pod_changed(self, old: Pod, new: Pod) -> None:
+        """Take a newer version of a pod that stays on its node."""
+        ...
+
+    def pod_removed(self, pod: Pod) -> None: ...
+
+
+class _Followers:
+    """Two followers as one."""
+
+    def __init__(self, first: PodFollower, second: PodFollower) -> None:
+        self._first = first
+        self._second = second
+
+    def pod_added(self, pod: Pod) -> None:
+        self._first.pod_added(pod)
+        self._second.pod_added(pod)
+
+    def pod_changed(self, old: Pod, new: Pod) -> None:
+        self._first.pod_changed(old, new)
+        self._second.pod_changed(old, new)
+
+    def pod_removed(self, pod: Pod) -> None:
+        self._first.pod_removed(pod)
+        self._second.pod_removed(pod)
 
 
 class PodState(msgspec.Struct, eq=False, gc=False):
@@ -54,6 +90,17 @@ class Cache:
         self._assumed = 0
         self.recounts = 0  # how often nodes and columns were recounted, because a fault interrupted an update
         self._is_torn = False  # the last recount was interrupted, too
+        self._follower: PodFollower | None = None
+
+    def follow(self, follower: PodFollower) -> None:
+        """Call `follower` for every pod that is in the cache, and for each that comes or goes from now on.
+
+        There may be several; they are called in the order in which they began to follow.
+        """
+        before = self._follower
+        self._follower = follower if before is None else _Followers(before, follower)
+        for state in self._pods.values():
+            follower.pod_added(state.pod.pod)
 
     # --- assumed pods ---
 
@@ -82,9 +129,14 @@ class Cache:
                 held += 1
             self._assumed += held
             self.table.add_counted_pods(rows, pods)
+            if self._follower is not None:
+                for pod in pods:
+                    self._follower.pod_added(pod.pod)
         except Exception:
             for pod in pods[:held]:
                 del states[pod.uid]
+                if self._follower is not None:
+                    self._follower.pod_removed(pod.pod)
             raise
 
     def _in_cache_already(self, pod: PodInfo) -> InternalError:
@@ -136,14 +188,13 @@ class Cache:
         if the answer to the binding has not come yet; the caller then uses `set_pod`, which handles all cases.
         """
         state = self._pods.get(pod.metadata.uid)
-        if (
-            state is None
-            or not state.is_written
-            or not state.assumed
-            or state.node_name != pod.spec.node_name
-            or not state.pod.bound_as(pod)
-        ):
+        if state is None or not state.is_written or not state.assumed or state.node_name != pod.spec.node_name:
             return False
+        old = state.pod.pod
+        if not state.pod.bound_as(pod):
+            return False
+        if self._follower is not None:
+            self._follower.pod_changed(old, pod)
         self._assumed -= 1
         state.assumed = False
         state.deadline = None
@@ -214,6 +265,8 @@ class Cache:
                 self._homeless.setdefault(state.node_name, {})[uid] = state.pod
             else:
                 self.table.add_pod(info, state.pod)
+            if self._follower is not None:
+                self._follower.pod_added(state.pod.pod)
         except Exception:
             del self._pods[uid]
             self.recount()
@@ -225,6 +278,8 @@ class Cache:
         After a fault other than MemoryError, everything is recounted.
         """
         del self._pods[state.pod.uid]
+        if self._follower is not None:
+            self._follower.pod_removed(state.pod.pod)
         try:
             self._assumed -= state.assumed
             info = self.table.get(state.node_name)
@@ -279,6 +334,8 @@ class Cache:
         self._assumed -= state.assumed
         state.assumed = False
         state.deadline = None
+        if self._follower is not None:
+            self._follower.pod_changed(state.pod.pod, pod.pod)
         state.pod = pod
         info = self.table.get(state.node_name)
         if info is not None:
