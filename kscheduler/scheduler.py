@@ -30,6 +30,7 @@ from kscheduler.client.turns import Turns
 from kscheduler.client.volume_writer import VolumeWriter
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
+from kscheduler.config.coscheduling import schedules_gangs
 from kscheduler.config.releases import Release
 from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.cycle.binding_tasks import BackgroundTasks, BindingTasks, PreBindSteps, QuickSteps
@@ -87,6 +88,7 @@ from kscheduler.watch.pod_documents import PodDocuments
 from kscheduler.watch.watches import Listeners, Watches
 
 if TYPE_CHECKING:
+    from kscheduler.gangs.assembly import GangParts
     from kscheduler.telemetry.live_metrics import LiveMetrics
     from kscheduler.telemetry.source import MakeSource
     from kscheduler.wasm.loading.plugins import GuestPlugins
@@ -192,6 +194,7 @@ class Scheduler:
         self.namespaces = Namespaces()
         self.owners = Owners()
         self.budgets = DisruptionBudgets()
+        self.gangs = self._build_gangs(client, config)
         self.preemptions = BackgroundTasks("a preemption", self._work.set)
         self.claim_writes = BackgroundTasks("the write of a resource claim", self._work.set)
         self._pre_binds = self._build_pre_binds()
@@ -270,6 +273,23 @@ class Scheduler:
         )
 
     # --- construction ---
+
+    def _build_gangs(self, client: Client, config: SchedulerConfig) -> GangParts | None:
+        """Build the parts that schedule gangs; None, without importing them, if pods can name no gang."""
+        if not schedules_gangs(config):
+            return None
+        from kscheduler.gangs.assembly import GangParts
+
+        return GangParts(
+            config,
+            client,
+            self.cache,
+            clock=self._clock,
+            recorder=self.recorder,
+            measurements=self.measurements,
+            permission=self.permission,
+            wake=self._work.set,
+        )
 
     def _build_profiles(
         self, config: SchedulerConfig, stopwatch: Callable[[], float], options: Options
@@ -393,7 +413,8 @@ class Scheduler:
     ) -> SchedulingQueue:
         first = next(iter(self.profiles.values()))
         sort_key = first.sort_key  # the same in all profiles: validation demands it
-        return self.queue_type(
+        make = self.queue_type if self.gangs is None else self.gangs.make_queue
+        return make(
             lambda queued: sort_key(queued.pod_info.priority, queued.timestamp),
             first.run_pre_enqueue if len(self.profiles) == 1 else self._pre_enqueue,
             initial_backoff_s=config.pod_initial_backoff_seconds,
@@ -421,7 +442,8 @@ class Scheduler:
         lane = None
         if options.compiled_lane:
             lane = CompiledLane(self.profiles, self._handle, self.measurements, stopwatch)
-        return self.batch_type(
+        make = self.batch_type if self.gangs is None else self.gangs.make_batch
+        return make(
             self.queue,
             self.cache,
             self.profiles,
@@ -475,6 +497,7 @@ class Scheduler:
             pods=self._known_pods,
             on_gone=self.statuses.forget,
             around=self._events,
+            further=() if self.gangs is None else self.gangs.informers(),
         )
         return Watches(
             client,
@@ -529,6 +552,8 @@ class Scheduler:
             lanes.append(self._annotations.run())
         if self._guests is not None:
             lanes.append(self._guests.watch(self))
+        if self.gangs is not None:
+            lanes.append(self.gangs.run())
         if self.live_metrics is not None:
             lanes.append(self.live_metrics.run(self.nodes.synced))
         await run_together(*(informer.run() for informer in self.informers), *lanes)

@@ -119,6 +119,7 @@ KUBE_PLUGINS = PLUGINS_1_36  # of the default release
 # Plugins that are part of this program and not of kube-scheduler: in no profile unless it names them.
 OWN_PLUGINS: PointMap = MappingProxyType(
     {
+        "Coscheduling": _points("queueSort preFilter postFilter permit reserve"),  # as scheduler-plugins has it
         "MetricPolicy": _points("preFilter filter postFilter preScore score"),
         "TargetLoadPacking": _points("score"),
         "LoadVariationRiskBalancing": _points("score"),

@@ -149,7 +149,7 @@ COSCHEDULING_DOOR = Door(COSCHEDULING_GROUP, CoschedulingPodGroup, _name_by_labe
 
 def open_doors(release: Release, *, has_coscheduling: bool) -> list[Door]:
     """Return the doors that are open under a release's feature gates, and if a profile has the plugin Coscheduling."""
-    doors = [KUBERNETES_DOOR] if all(map(release.has, release.gang_gates)) else []
+    doors = [KUBERNETES_DOOR] if release.schedules_pod_groups else []
     return [*doors, COSCHEDULING_DOOR] if has_coscheduling else doors
 
 

@@ -8,25 +8,36 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from kscheduler.clock import Clock
 from kscheduler.cycle.schedule_batch import ScheduleBatch
 from kscheduler.cycle.schedule_one import NO_STATE, BindingCycle, ScheduleOne
 from kscheduler.framework.algorithm import Rejection
+from kscheduler.framework.compiled_lane import Placements
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.status import Status, error_status, unschedulable
 from kscheduler.gangs.gang_queue import GangQueue, Outcome
 from kscheduler.gangs.planner import Failed, Plan, Planner
 from kscheduler.gangs.registry import Registry
+from kscheduler.gangs.reports import GangReports
 from kscheduler.gangs.stand_in import StandIn
 from kscheduler.gangs.texts import not_permitted, not_placed, too_few
 from kscheduler.gangs.undo_log import Placed
 from kscheduler.queue.pod_info import NOBODY, QueuedPodInfo
+from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
 NAME = "Gangs"  # stands for a plugin in statuses of members that fit, but whose gang does not
+
+
+class Ended(NamedTuple):
+    """How an attempt ended, and why it failed."""
+
+    outcome: Outcome
+    text: str = ""
 
 
 class GangCycle:
@@ -41,51 +52,58 @@ class GangCycle:
         *,
         dispatch: Callable[[BindingCycle], None],
         clock: Clock,
+        stopwatch: Callable[[], float],
+        reports: GangReports | None = None,
     ) -> None:
+        self.planner = planner
         self._queue = queue
         self._registry = registry
-        self._planner = planner
         self._one = one
         self._dispatch = dispatch
         self._clock = clock
+        self._stopwatch = stopwatch
+        self._reports = reports
 
     def run(self, stand_in: StandIn) -> None:
         """Decide a gang in flight. A fault costs it an attempt, and nobody else anything."""
+        began = self._stopwatch()
         try:
-            self._run(stand_in)
+            ended = self._run(stand_in)
         except MemoryError:
             raise
-        except Exception:
+        except Exception as error:
             log.exception("a gang could not be decided; it is tried again", extra={"gang": str(stand_in.gang_key)})
             self._queue.return_gang(stand_in, Outcome.FAULT, self._clock.now())
+            ended = Ended(Outcome.FAULT, f"a fault of the scheduler: {type(error).__name__}")
+        if ended is not None and self._reports is not None:
+            self._reports.tried(stand_in.gang_key, ended.outcome, ended.text, self._stopwatch() - began)
 
-    def _run(self, stand_in: StandIn) -> None:
+    def _run(self, stand_in: StandIn) -> Ended | None:
         started = self._clock.now()
         members = self._one.leave_out(list(stand_in.flying.values()))
         tracked = self._registry.get(stand_in.gang_key)
         if not members or tracked is None:
             self._queue.return_gang(stand_in, Outcome.PLACED, started)
-            return
+            return None
         # At least one pod is needed: else surplus without a node would count as a success for ever.
         missing = max(tracked.missing, 1)
-        plan = self._planner.plan(members, missing)
+        plan = self.planner.plan(members, missing)
         if plan.reaches(missing):
-            self._commit(stand_in, plan, missing, started)
-        else:
-            self._reject(stand_in, plan, missing, started)
+            return self._commit(stand_in, plan, missing, started)
+        return self._reject(stand_in, plan, missing, started)
 
-    def _commit(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> None:
+    def _commit(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> Ended:
         """Begin the bindings of the placed members; the surplus that has no node waits."""
         # 1. Permit plugins may reject members; none is bound before all have been asked.
         held = self._hold(plan, started)
         self._return_failed(plan.failed, started)
         if len(held) < missing:
-            self._give_up(stand_in, held, missing, started)
-            return
+            return self._give_up(stand_in, held, missing, started)
         # 2. Bind.
         for cycle in held:
             self._bind(cycle)
         self._return(stand_in, Outcome.PLACED, plan.failed)
+        return Ended(Outcome.PLACED)
 
     def _hold(self, plan: Plan, started: float) -> list[BindingCycle]:
         """Run Permit for all placed members. Returns the cycles of those that no plugin rejected."""
@@ -115,7 +133,7 @@ class GangCycle:
             self._one.withdraw(cycle)
             self._queue.requeue_after_error(cycle.queued, self._clock.now())
 
-    def _give_up(self, stand_in: StandIn, held: Sequence[BindingCycle], missing: int, started: float) -> None:
+    def _give_up(self, stand_in: StandIn, held: Sequence[BindingCycle], missing: int, started: float) -> Ended:
         """Release what is held, since Permit plugins have rejected too many members, which are in the queue already."""
         rejecting = [
             queued.unschedulable_plugins for uid, queued in stand_in.flying.items() if uid in stand_in.arrivals
@@ -125,8 +143,9 @@ class GangCycle:
             self._one.withdraw(cycle)
             self._settle(cycle.queued, _rejection(status), started)
         self._queue.return_gang(stand_in, Outcome.REJECTED, self._clock.now(), frozenset().union(*rejecting) - {NAME})
+        return Ended(Outcome.REJECTED, status.message)
 
-    def _reject(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> None:
+    def _reject(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> Ended:
         """Take back what was placed; every member returns to the queue with a reason."""
         would_fit = [placed.queued for placed in plan.placed]
         plan.placed.undo()
@@ -135,6 +154,7 @@ class GangCycle:
         for queued in (*would_fit, *plan.not_tried):
             self._settle(queued, _rejection(status), started)
         self._return(stand_in, outcome, plan.failed)
+        return Ended(outcome, status.message)
 
     def _why(self, stand_in: StandIn, plan: Plan, missing: int, would_fit: int) -> tuple[Status, Outcome]:
         """Return the status of members that are not at fault themselves, and how the attempt ended."""
@@ -184,6 +204,16 @@ class GangBatch(ScheduleBatch):
     """Decides pods as ScheduleBatch does, and gangs, which the queue returns alone, by their own cycle."""
 
     gangs: GangCycle  # set by who builds it
+
+    def leave_lane(self) -> None:
+        """Decide all pods one by one from now on, since the compiled lane has met a fault."""
+        self._lane = None
+
+    def _ask_lane(self, pods: Sequence[PodInfo]) -> Placements:
+        placements = super()._ask_lane(pods)
+        if self._lane is None:
+            self.gangs.planner.leave_lane()
+        return placements
 
     def _decide(self, popped: Sequence[QueuedPodInfo], now: float) -> int:
         first = popped[0]

@@ -16,6 +16,7 @@ from kscheduler.framework.events import Action, ClusterEvent, EventResource
 from kscheduler.gangs.doors import KUBERNETES_DOOR, Door
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.registry import Registry
+from kscheduler.gangs.status_writer import GroupStatuses
 from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 
@@ -38,6 +39,7 @@ class GroupEvents:
         clock: Clock,
         measurements: Measurements,
         wake: Callable[[], None],
+        statuses: GroupStatuses | None = None,
     ) -> None:
         self._door = door
         self._registry = registry
@@ -46,22 +48,33 @@ class GroupEvents:
         self._clock = clock
         self._measure = measurements
         self._wake = wake
+        self._statuses = statuses
         resource = EventResource.POD_GROUP if door is KUBERNETES_DOOR else COSCHEDULING_RESOURCE
         self._added = ClusterEvent(resource, Action.ADD)
         self._updated = ClusterEvent(resource, Action.UPDATE)
         self._deleted = ClusterEvent(resource, Action.DELETE)
 
     def on_add(self, group: Any) -> None:
+        self._look_at_status(group)
         self._set(group)
         self._report(group, self._added, None, group)
 
     def on_update(self, old: Any, new: Any) -> None:
+        if self._statuses is not None and old.metadata.uid != new.metadata.uid:
+            self._statuses.gone(old)
+        self._look_at_status(new)
         if old.spec == new.spec and old.metadata.uid == new.metadata.uid:
             return  # its status
         self._set(new)
         self._report(new, self._updated, old, new)
 
+    def _look_at_status(self, group: Any) -> None:
+        if self._statuses is not None:
+            self._statuses.seen(group)
+
     def on_delete(self, group: Any) -> None:
+        if self._statuses is not None:
+            self._statuses.gone(group)
         self._registry.remove_gang(self._key_of(group))
         self._report(group, self._deleted, group, None)
 

@@ -8,7 +8,7 @@ has seen it. A member is decided exactly as a pod by itself would be, except tha
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kscheduler.cache.cache import Cache
@@ -22,6 +22,11 @@ from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
+
+
+def nothing() -> None:
+    """Do nothing."""
+
 
 MOST_PODS = 256  # that the kernels are asked for in one call
 
@@ -51,10 +56,22 @@ class Plan:
 class Planner:
     """Plans gangs on the cache. Without a compiled lane all members are decided one by one."""
 
-    def __init__(self, cache: Cache, profiles: Mapping[str, Framework], lane: CompiledLane | None) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        profiles: Mapping[str, Framework],
+        lane: CompiledLane | None,
+        on_broken_lane: Callable[[], None] = nothing,
+    ) -> None:
+        """`on_broken_lane` is called when the lane has met a fault: nobody may use it any more."""
         self._cache = cache
         self._profiles = profiles
         self._lane = lane
+        self._on_broken_lane = on_broken_lane
+
+    def leave_lane(self) -> None:
+        """Decide all members one by one from now on."""
+        self._lane = None
 
     def plan(self, members: Sequence[QueuedPodInfo], missing: int) -> Plan:
         """Place the members in order.
@@ -149,6 +166,7 @@ class Planner:
         except Exception:
             log.exception("the compiled lane failed; from now on members of gangs are decided one by one")
             self._lane = None
+            self._on_broken_lane()
             self._cache.recount()
             return NO_PLACEMENTS
 

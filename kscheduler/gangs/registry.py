@@ -41,6 +41,7 @@ class Lack(enum.Enum):
     FAULT = "fault"  # its PodGroup makes no sense
     MEMBERS = "members"  # fewer than its minimum exist
     GATES = "gates"  # a member is gated, and these rules wait for it
+    TOPOLOGY = "topology"  # it asks for nodes of one domain, which this scheduler does not heed
     PARENT = "parent"  # it belongs to a composite group, which this scheduler does not schedule
 
 
@@ -110,6 +111,8 @@ class TrackedGang:
             return Lack.FAULT if self.fault else Lack.OBJECT
         if gang.parent:
             return Lack.PARENT
+        if gang.topology_key:
+            return Lack.TOPOLOGY
         if not gang.is_basic and self.available < gang.min_members:
             return Lack.MEMBERS
         if self._rules.waits_for_gated and self.gated:

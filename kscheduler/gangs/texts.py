@@ -27,6 +27,9 @@ def lack(tracked: TrackedGang) -> str:
     if why is Lack.PARENT:
         parent = "" if tracked.gang is None else tracked.gang.parent
         return f'gang {key} belongs to the composite group "{parent}", and groups of groups are not supported'
+    if why is Lack.TOPOLOGY:
+        topology = "" if tracked.gang is None else tracked.gang.topology_key
+        return f'gang {key} asks for nodes of one "{topology}", and topology constraints are not supported'
     if why is Lack.GATES:
         return f"gang {key} waits for {tracked.gated} gated of its {len(tracked.members)} pods"
     there = tracked.available
@@ -52,3 +55,18 @@ def not_permitted(key: GangKey, missing: int, permitted: int) -> str:
 def two_gangs(name: str, apis: Sequence[str], key: GangKey) -> str:
     """Return what is wrong with a pod that names a gang by more than one API."""
     return f"pod {key.namespace}/{name} names a group of {' and one of '.join(apis)}: expected one"
+
+
+def placed_text(tracked: TrackedGang) -> str:
+    """Return how many pods of a gang have a node, after its minimum was reached."""
+    waiting = len(tracked.members) + tracked.succeeded - tracked.placed
+    rest = f", {waiting} more wait" if waiting > 0 else ""
+    return f"{tracked.placed} pods of gang {tracked.key} have a node, of at least {tracked.min_members}{rest}"
+
+
+def stale_text(tracked: TrackedGang, seconds: float) -> str:
+    """Return what is said of a gang that has been broken for so long."""
+    return (
+        f"only {tracked.placed} pods of gang {tracked.key} have a node, of at least {tracked.min_members}, "
+        f"for {seconds:.0f} s"
+    )

@@ -432,6 +432,8 @@ class RecordedScheduler(Scheduler):
             what = "extenders"
         elif self.live_metrics is not None:
             what = "live metrics"
+        elif self.gangs is not None:
+            what = "gangs"
         elif guests is not None and (guests.needs_nodes or guests.needs_pods):
             what = "guests that read whole nodes or pods"
         if what:

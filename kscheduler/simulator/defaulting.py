@@ -32,6 +32,7 @@ from kscheduler.api.objects import (
     PodSpec,
     TASPolicyObject,
 )
+from kscheduler.api.pod_groups import CoschedulingPodGroup, PodGroup
 from kscheduler.api.sharing import Shared
 from kscheduler.api.storage import (
     IMMEDIATE,
@@ -99,7 +100,7 @@ def object_with_defaults(item: Any, classes: Iterable[StorageClass]) -> Any:
         return item if item.volume_binding_mode else replace(item, volume_binding_mode=IMMEDIATE)
     if isinstance(item, PersistentVolume):
         return _volume_with_defaults(item)
-    if isinstance(item, (CSIStorageCapacity, MetricPolicyObject, TASPolicyObject)):
+    if isinstance(item, (CSIStorageCapacity, CoschedulingPodGroup, MetricPolicyObject, PodGroup, TASPolicyObject)):
         return replace(item, metadata=_in_a_namespace(item.metadata))
     if isinstance(item, PersistentVolumeClaim):
         return _claim_with_defaults(item, classes)

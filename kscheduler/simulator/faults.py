@@ -30,6 +30,7 @@ class Verb(enum.Enum):
     PATCH_VOLUME = "patch volume"
     PATCH_CLAIM = "patch claim"
     PATCH_POLICY = "patch policy"
+    PATCH_CONDITION = "patch condition"
     GET_RESOURCE_CLAIM = "get resource claim"
     CREATE_RESOURCE_CLAIM = "create resource claim"
     PATCH_RESOURCE_CLAIM = "patch resource claim"

@@ -42,7 +42,13 @@ class GangBench(Bench):
         )
         planner = Planner(self.cache, {NAME: self.framework}, lane)
         self.batch.gangs = GangCycle(
-            self.gangs, self.registry, planner, self.one, dispatch=self.dispatch, clock=self.clock
+            self.gangs,
+            self.registry,
+            planner,
+            self.one,
+            dispatch=self.dispatch,
+            clock=self.clock,
+            stopwatch=self.clock.now,
         )
 
     def make_queue(self) -> SchedulingQueue:
