@@ -16,7 +16,16 @@ import yaml
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 KUSTOMIZATIONS = ("base", "replace-kube-scheduler")
-COMPONENTS = ("explain-annotations", "live-metrics", "metric-policies", "quick-takeover", "record", "routing", "ui")
+COMPONENTS = (
+    "explain-annotations",
+    "gangs",
+    "live-metrics",
+    "metric-policies",
+    "quick-takeover",
+    "record",
+    "routing",
+    "ui",
+)
 CHECKSUM = "kscheduler/config-checksum"
 
 Object = dict[str, Any]

@@ -180,13 +180,13 @@ def test_a_plan_that_raises_costs_the_gang_an_attempt_and_others_nothing(caplog:
     bench = GangBench()
     bench.set_gang("train", 2)
     bench.add(*members(2), make_pod("other"))
-    planner = bench.batch.gangs._planner
+    planner = bench.batch.gangs.planner
     place_all = planner._place_all
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    planner._place_all = fail  # type: ignore[method-assign, assignment]
+    planner._place_all = fail
     assert bench.run() == ["other"]
     assert "a gang could not be decided" in caplog.text
     assert bench.queue.counts().backoff == 2
