@@ -496,7 +496,7 @@ class Scheduler:
             past_bindings=self._past_bindings,
             pods=self._known_pods,
             on_gone=self.statuses.forget,
-            around=self._events,
+            around=self._events if self.gangs is None else self.gangs.around(self._events),
             further=() if self.gangs is None else self.gangs.informers(),
         )
         return Watches(
@@ -534,6 +534,7 @@ class Scheduler:
             leadership=leadership,
             waits_for=self._permits_awaited,
             max_in_unschedulable_s=self._max_in_unschedulable_s,
+            gangs=None if self.gangs is None else self.gangs.explainer(),
         )
 
     def _permits_awaited(self, uid: str) -> list[str]:

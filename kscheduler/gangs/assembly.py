@@ -8,7 +8,7 @@ from typing import Any
 from kscheduler.cache.cache import Cache
 from kscheduler.client.concurrency import run_together
 from kscheduler.client.informer import Handler
-from kscheduler.client.protocol import Client, Resource
+from kscheduler.client.protocol import PODS, Client, Resource
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
@@ -23,6 +23,7 @@ from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.gangs.doors import KUBERNETES_DOOR, Doors, open_doors
 from kscheduler.gangs.explain import GangExplainer
+from kscheduler.gangs.finished_members import FinishedMembers
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.gang_cycle import NAME, GangBatch, GangCycle
 from kscheduler.gangs.gang_queue import GangQueue
@@ -39,6 +40,8 @@ from kscheduler.gangs.texts import two_gangs
 from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.pod_info import PodInfo
+
+Around = Callable[[Resource[Any], Handler[Any]], Handler[Any]]
 
 
 class GangParts:
@@ -73,6 +76,7 @@ class GangParts:
         self.mending = Mending(
             self.registry, waits=self._waits, report=self.reports.stale, timeout_s=longest_wait_s(config), clock=clock
         )
+        self._finished = FinishedMembers(client, self.registry, self._member_changed)
         measurements.show_gangs(self.reports.states)
         self.queue: GangQueue  # set by `make_queue`
 
@@ -127,6 +131,15 @@ class GangParts:
         """Return the kinds of objects to watch, each with its handler."""
         return [(resource_of(door.kind, self._release), self._events(door)) for door in self._doors]
 
+    def around(self, events: Around) -> Around:
+        """Return what makes the handlers of informers: as `events` makes them, and members that finish are noticed."""
+
+        def handler_of(resource: Resource[Any], handler: Handler[Any]) -> Handler[Any]:
+            made = events(resource, handler)
+            return self._finished.around(made) if resource.plural == PODS.plural else made
+
+        return handler_of
+
     def _events(self, door: Any) -> GroupEvents:
         statuses = self._statuses if door is KUBERNETES_DOOR else None
         return GroupEvents(
@@ -141,8 +154,8 @@ class GangParts:
         )
 
     async def run(self) -> None:
-        """Write conditions and watch over broken gangs. Runs until cancelled."""
-        lanes = [self.mending.run()]
+        """Write conditions, ask how members ended, and watch over broken gangs. Runs until cancelled."""
+        lanes = [self.mending.run(), self._finished.run()]
         if self._statuses is not None:
             lanes.append(self._statuses.run())
         await run_together(*lanes)

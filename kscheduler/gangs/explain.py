@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kscheduler.clock import Clock
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.gang_queue import GangQueue
@@ -10,7 +12,7 @@ from kscheduler.gangs.registry import Registry, Stage, TrackedGang
 from kscheduler.gangs.reports import GangReports
 from kscheduler.gangs.texts import lack, placed_text
 
-Document = dict[str, object]
+Document = dict[str, Any]
 
 
 class GangExplainer:

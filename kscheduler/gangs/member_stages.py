@@ -7,23 +7,10 @@ longer counted, its decision was given back, and it returns to the queue unless 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from kscheduler.api.objects import Pod
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.registry import Registry, Stage
-
-SUCCEEDED = "Succeeded"
-
-
-class PodHandler(Protocol):
-    """The handler of an informer of pods."""
-
-    def on_add(self, pod: Pod) -> None: ...
-
-    def on_update(self, old: Pod, new: Pod) -> None: ...
-
-    def on_delete(self, pod: Pod) -> None: ...
 
 
 class MemberStages:
@@ -63,21 +50,3 @@ class MemberStages:
             tracked = self._registry.remove_member(uid)
         if tracked is not None:
             self._changed(tracked.key)
-
-
-class Successes:
-    """A handler of pods around another one: it records which members leave the cluster because they have succeeded.
-
-    The informer watches unfinished pods only, so that for it a pod that succeeds is deleted.
-    """
-
-    def __init__(self, registry: Registry, handler: PodHandler) -> None:
-        self._registry = registry
-        self.on_add = handler.on_add
-        self.on_update = handler.on_update
-        self._on_delete = handler.on_delete
-
-    def on_delete(self, pod: Pod) -> None:
-        if pod.status.phase == SUCCEEDED:
-            self._registry.note_success(pod.metadata.uid)
-        self._on_delete(pod)

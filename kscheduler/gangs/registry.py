@@ -230,6 +230,14 @@ class Registry:
         if member is not None:
             member.has_succeeded = True
 
+    def add_success(self, key: GangKey) -> bool:
+        """Count a pod that has left a gang, and was found to have succeeded. Returns False if the gang is not known."""
+        tracked = self._gangs.get(key)
+        if tracked is None:
+            return False
+        tracked.succeeded += 1
+        return True
+
     def remove_member(self, uid: str) -> TrackedGang | None:
         """Remove a pod that has left the cluster, or names no gang any more. Returns its gang, or None."""
         member = self.members.pop(uid, None)

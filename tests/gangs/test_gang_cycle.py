@@ -186,7 +186,7 @@ def test_a_plan_that_raises_costs_the_gang_an_attempt_and_others_nothing(caplog:
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    planner._place_all = fail
+    planner._place_all = fail  # type: ignore[method-assign, assignment]
     assert bench.run() == ["other"]
     assert "a gang could not be decided" in caplog.text
     assert bench.queue.counts().backoff == 2

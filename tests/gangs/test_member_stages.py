@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kscheduler.api.objects import Pod
 from kscheduler.gangs.gang import GangKey
-from kscheduler.gangs.member_stages import MemberStages, Successes
+from kscheduler.gangs.member_stages import MemberStages
 from kscheduler.gangs.registry import Registry, Stage
 from kscheduler.gangs.rules import WHOLE
 from kscheduler.testing.wrappers import make_pod
@@ -84,30 +83,3 @@ def test_pods_without_a_gang_change_nothing() -> None:
     followed.stages.pod_removed(ordinary)
     assert followed.changed == []
     followed.registry.check()
-
-
-class Deleted:
-    def __init__(self, stages: MemberStages) -> None:
-        self.stages = stages
-
-    def on_add(self, pod: Pod) -> None:
-        self.stages.pod_added(pod)
-
-    def on_update(self, old: Pod, new: Pod) -> None:
-        self.stages.pod_changed(old, new)
-
-    def on_delete(self, pod: Pod) -> None:
-        self.stages.pod_removed(BOUND)  # the cache's version, which has not finished
-
-
-def test_a_member_that_succeeds_counts_as_placed_and_one_that_fails_does_not() -> None:
-    for phase, placed in (("Succeeded", 1), ("Failed", 0)):
-        followed = Followed()
-        handler = Successes(followed.registry, Deleted(followed.stages))
-        handler.on_add(BOUND)
-        handler.on_update(BOUND, BOUND)
-        handler.on_delete(make_pod("a").node("n1").phase(phase).obj())
-        tracked = followed.registry.get(key_of("train"))
-        assert tracked is not None
-        assert tracked.placed == placed
-        assert followed.stage() is None

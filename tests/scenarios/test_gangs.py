@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -34,7 +36,7 @@ def by_field(release: Release) -> SchedulerConfig:
     return default_config(release.with_gates(GATES))
 
 
-def gang(name: str, least: int, **spec: int) -> CoschedulingPodGroup:
+def gang(name: str, least: int, **spec: Any) -> CoschedulingPodGroup:
     return CoschedulingPodGroup(
         metadata=ObjectMeta(name=name, namespace="default"), spec=CoschedulingPodGroupSpec(min_member=least, **spec)
     )
@@ -133,6 +135,39 @@ async def test_a_gang_that_stays_broken_is_reported_once_and_mended_when_there_i
         assert note.startswith("only 3 pods of gang default/train have a node, of at least 4, for ")
         world.add_node("n9")
         await world.until(world.all_bound)
+
+
+@in_virtual_time
+async def test_a_pod_that_is_replaced_joins_a_gang_of_which_others_have_succeeded() -> None:
+    async with World(config=BY_LABEL) as world:
+        world.add_nodes(2)
+        world.cluster.create_object(gang("train", 4))
+        for pod in members("train", 4):
+            world.add_pod(pod)
+        await world.until(world.all_bound)
+        world.cluster.set_pod_phase("default/train-0", "Succeeded")
+        world.cluster.set_pod_phase("default/train-1", "Succeeded")
+        await world.sleep(5)
+        world.cluster.delete_pod("default/train-2", gracefully=True)
+        world.cluster.delete_pod("default/train-2")
+        world.add_pod(make_pod("train-4").label(POD_GROUP_LABEL, "train").req(cpu=2))
+        await world.until(lambda: bool(world.node_of("train-4")))
+
+
+@in_virtual_time
+async def test_pods_that_have_failed_do_not_count_so_that_a_gang_starts_again_together() -> None:
+    async with World(config=BY_LABEL, expect_conditions=False) as world:
+        world.add_nodes(2)
+        world.cluster.create_object(gang("train", 3))
+        for pod in members("train", 3):
+            world.add_pod(pod)
+        await world.until(world.all_bound)
+        for index in range(3):
+            world.cluster.set_pod_phase(f"default/train-{index}", "Failed")
+        await world.sleep(5)
+        world.add_pod(make_pod("train-4").label(POD_GROUP_LABEL, "train").req(cpu=2))
+        await world.sleep(30)
+        assert not world.node_of("train-4")
 
 
 def group(name: str, least: int, **spec: object) -> PodGroup:
