@@ -10,7 +10,7 @@ from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.explain.text import explanation_text, gangs_text
 from kscheduler.scheduler import Options
 from kscheduler.testing.wrappers import make_pod
-from tests.scenarios.test_gangs import BY_LABEL, gang, members
+from tests.scenarios.gangs import BY_LABEL, gang, members
 from tests.support.world import World, in_virtual_time
 
 EXPLAINED = Options(explain=DecisionLogOptions())

@@ -2,48 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 
-from kscheduler.api.objects import ObjectMeta
 from kscheduler.api.pod_groups import (
     POD_GROUP_LABEL,
-    CoschedulingPodGroup,
-    CoschedulingPodGroupSpec,
-    GangPolicy,
     PodGroup,
     PodGroupConstraints,
-    PodGroupPolicy,
-    PodGroupSpec,
     TopologyConstraint,
 )
-from kscheduler.config.load import default_config, in_release, parse_config
+from kscheduler.config.load import in_release
 from kscheduler.config.releases import RELEASE_1_36, RELEASE_1_37, Release
-from kscheduler.config.types import SchedulerConfig
 from kscheduler.gangs.resources import COSCHEDULING_POD_GROUPS, pod_groups
 from kscheduler.simulator.faults import FaultKind, Verb
-from kscheduler.testing.wrappers import PodBuilder, make_pod
+from kscheduler.testing.wrappers import make_pod
+from tests.scenarios.gangs import BY_LABEL, GATES, by_field, gang, group, members
 from tests.support.world import World, in_virtual_time
-
-HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-BY_LABEL = parse_config(HEAD + "profiles: [{plugins: {permit: {enabled: [{name: Coscheduling}]}}}]\n")
-GATES = {"GenericWorkload": True, "GangScheduling": True}
-
-
-def by_field(release: Release) -> SchedulerConfig:
-    return default_config(release.with_gates(GATES))
-
-
-def gang(name: str, least: int, **spec: Any) -> CoschedulingPodGroup:
-    return CoschedulingPodGroup(
-        metadata=ObjectMeta(name=name, namespace="default"), spec=CoschedulingPodGroupSpec(min_member=least, **spec)
-    )
-
-
-def members(name: str, count: int, cpu: int = 2) -> list[PodBuilder]:
-    return [make_pod(f"{name}-{i}").label(POD_GROUP_LABEL, name).req(cpu=cpu) for i in range(count)]
 
 
 def placed(world: World, name: str) -> int:
@@ -168,14 +142,6 @@ async def test_pods_that_have_failed_do_not_count_so_that_a_gang_starts_again_to
         world.add_pod(make_pod("train-4").label(POD_GROUP_LABEL, "train").req(cpu=2))
         await world.sleep(30)
         assert not world.node_of("train-4")
-
-
-def group(name: str, least: int, **spec: object) -> PodGroup:
-    policy = PodGroupPolicy(gang=GangPolicy(least))
-    return PodGroup(
-        metadata=ObjectMeta(name=name, namespace="default"),
-        spec=PodGroupSpec(scheduling_policy=policy, **spec),  # type: ignore[arg-type]
-    )
 
 
 def add_members(world: World, name: str, *numbers: int) -> None:
