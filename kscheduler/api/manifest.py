@@ -1,4 +1,4 @@
-"""Reads pods, nodes, storage, devices with their claims, and metric policies from files, as kubectl prints them.
+"""Reads pods, nodes, storage, devices with their claims, pod groups and policies from files, as kubectl prints them.
 
 The file may be YAML (any number of documents) or JSON, with or without lists, such as the output of `kubectl get
 nodes,pods -A -o json`. Objects of other kinds are counted and left out. Everything but a policy's spec is checked, and
@@ -24,6 +24,7 @@ from kscheduler.api.devices import (
     ResourceSlice,
 )
 from kscheduler.api.objects import MetricPolicyObject, Node, Pod, PolicyObject, TASPolicyObject
+from kscheduler.api.pod_groups import COSCHEDULING_GROUP, KUBERNETES_GROUP, CoschedulingPodGroup, PodGroup
 from kscheduler.api.resources import node_allocatable
 from kscheduler.api.storage import (
     CSIDriver,
@@ -65,6 +66,11 @@ _POLICIES: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struct;
     ("kscheduler.io/v1alpha1", "MetricPolicy"): MetricPolicyObject,
     ("telemetry.intel.com/v1alpha1", "TASPolicy"): TASPolicyObject,
 }
+_POD_GROUPS: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struct
+    (f"{COSCHEDULING_GROUP}/v1alpha1", "PodGroup"): CoschedulingPodGroup,
+    (f"{KUBERNETES_GROUP}/v1alpha2", "PodGroup"): PodGroup,
+    (f"{KUBERNETES_GROUP}/v1beta1", "PodGroup"): PodGroup,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,7 @@ class Manifests:
     storage: tuple[StorageObject, ...] = ()  # in the order of the file
     policies: tuple[PolicyObject, ...] = ()  # in the order of the file
     devices: tuple[DeviceObject, ...] = ()  # in the order of the file
+    pod_groups: tuple[PodGroup | CoschedulingPodGroup, ...] = ()  # in the order of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,7 @@ def load_manifests(path: str | Path) -> Manifests:
     storage: list[StorageObject] = []
     policies: list[PolicyObject] = []
     devices: list[DeviceObject] = []
+    pod_groups: list[PodGroup | CoschedulingPodGroup] = []
     others: Counter[str] = Counter()
     for found in _objects(Path(path)):
         if found.api_version == "v1" and found.kind == "Pod":
@@ -104,9 +112,19 @@ def load_manifests(path: str | Path) -> Manifests:
             devices.append(_read(found, _DEVICES[found.api_version, found.kind]))
         elif (found.api_version, found.kind) in _POLICIES:
             policies.append(_read(found, _POLICIES[found.api_version, found.kind]))
+        elif (found.api_version, found.kind) in _POD_GROUPS:
+            pod_groups.append(_read(found, _POD_GROUPS[found.api_version, found.kind]))
         else:
             others[found.kind] += 1
-    return Manifests(tuple(pods), tuple(nodes), dict(others), tuple(storage), tuple(policies), tuple(devices))
+    return Manifests(
+        tuple(pods),
+        tuple(nodes),
+        dict(others),
+        tuple(storage),
+        tuple(policies),
+        tuple(devices),
+        tuple(pod_groups),
+    )
 
 
 def _read(found: _Found, kind: type[T], check: Callable[[T], object] | None = None) -> T:

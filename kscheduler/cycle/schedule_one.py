@@ -452,7 +452,7 @@ class ScheduleOne:
         # The next decision must heed the nomination, whenever the watch shows it; from now on the newest object counts.
         nomination = "" if rejection is None else rejection.nomination
         self._nominations.nominate(queued.pod_info, nomination)
-        self._report_not_scheduled(queued.pod_info.pod, status, nomination)
+        self.report_not_scheduled(queued.pod_info.pod, status, nomination)
 
     def _is_still_pending(self, pod: PodInfo) -> bool:
         """Return True if the watch still shows the pod, with this uid, without a node."""
@@ -463,7 +463,8 @@ class ScheduleOne:
         controller = pod.spec.scheduler_name
         self._recorder.record(pod, type=type, reason=reason, action=action, note=note, controller=controller)
 
-    def _report_not_scheduled(self, pod: Pod, status: Status, nomination: str | None) -> None:
+    def report_not_scheduled(self, pod: Pod, status: Status, nomination: str | None = None) -> None:
+        """Report why a pod has no node: an Event, and its condition. `nomination`: None to leave it as it is."""
         message = status.message
         self._record_event(pod, "Warning", "FailedScheduling", "Scheduling", message)
         reason = "Unschedulable" if status.is_rejected else "SchedulerError"

@@ -30,6 +30,7 @@ from kscheduler.gangs.gang_queue import GangQueue
 from kscheduler.gangs.group_events import GroupEvents
 from kscheduler.gangs.member_stages import MemberStages
 from kscheduler.gangs.mending import Mending
+from kscheduler.gangs.parked_reports import ParkedReports
 from kscheduler.gangs.planner import Planner
 from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reports import GangReports
@@ -62,6 +63,7 @@ class GangParts:
         self._cache = cache
         self._clock = clock
         self._measure = measurements
+        self._permission = permission
         self._wake = wake
         self._release: Release = config.release
         self._doors = open_doors(config.release, has_coscheduling=schedules_by_label(config))
@@ -79,6 +81,7 @@ class GangParts:
         self._finished = FinishedMembers(client, self.registry, self._member_changed)
         measurements.show_gangs(self.reports.states)
         self.queue: GangQueue  # set by `make_queue`
+        self._parked: ParkedReports  # set by `make_batch`
 
     # --- in place of the types that a scheduler without gangs has ---
 
@@ -111,6 +114,8 @@ class GangParts:
         **settings: Any,
     ) -> ScheduleBatch:
         """Build what decides pods and gangs of the queue that `make_queue` returned."""
+        self._parked = ParkedReports(self.registry, self.queue, one.report_not_scheduled, self._permission, self._clock)
+        self.queue.on_parked = self._parked.parked
         batch = GangBatch(queue, cache, profiles, one, lane, **settings)
         planner = Planner(cache, profiles, lane, on_broken_lane=batch.leave_lane)
         batch.gangs = GangCycle(
@@ -154,8 +159,8 @@ class GangParts:
         )
 
     async def run(self) -> None:
-        """Write conditions, ask how members ended, and watch over broken gangs. Runs until cancelled."""
-        lanes = [self.mending.run(), self._finished.run()]
+        """Do what gangs need beside decisions: write conditions, watch over broken gangs. Runs until cancelled."""
+        lanes = [self.mending.run(), self._finished.run(), self._parked.run()]
         if self._statuses is not None:
             lanes.append(self._statuses.run())
         await run_together(*lanes)

@@ -52,6 +52,7 @@ class GangQueue(SchedulingQueue):
 
         All else as for SchedulingQueue. A gang is always in the plain lane.
         """
+        self.on_parked: Callable[[GangKey], None] = lambda key: None  # called when a gang is found to lack something
         self._registry = gangs
         self._gang_rules = gangs.rules
         self._holders: dict[str, StandIn] = {}  # pod uid of a member -> the gang that holds it
@@ -423,6 +424,7 @@ class GangQueue(SchedulingQueue):
             self._withdraw(stand_in)
             stand_in.pool = Pool.PARKED
             self._parked[stand_in.gang_key] = stand_in
+            self.on_parked(stand_in.gang_key)
         elif pool is Pool.PARKED or pool is Pool.GONE:
             self._withdraw(stand_in)
             stand_in.is_first = self._gang_rules.mends and tracked.is_broken

@@ -2,8 +2,8 @@
 
 The workload file gives what the flags leave open, and defaults give the rest. Pods of a manifest that have a node
 exist from the start; the others arrive as `--arrival` says, in the order of the file. A trace has its own times.
-Storage, devices and claims for them, and policies over live metrics may be in the manifests of nodes or of pods; they
-exist from the start.
+Storage, devices and claims for them, pod groups, and policies over live metrics may be in the manifests of nodes or of
+pods; they exist from the start.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kscheduler.api.defaults import DEFAULT_NAMESPACE
 from kscheduler.api.devices import DeviceObject
 from kscheduler.api.manifest import Manifests, load_manifests
 from kscheduler.api.objects import MetricPolicyObject, Node, Pod, PolicyObject
+from kscheduler.api.pod_groups import CoschedulingPodGroup, PodGroup
 from kscheduler.api.storage import StorageObject
 from kscheduler.client.protocol import NODES
 from kscheduler.errors import ConfigError
@@ -45,7 +46,8 @@ from kscheduler.simulator.workload_file import read_workload
 from kscheduler.telemetry.policy_book import read_policy
 from kscheduler.telemetry.tas_policies import translate
 
-NamedT = TypeVar("NamedT", bound=StorageObject | DeviceObject | PolicyObject)
+NamedObject = StorageObject | DeviceObject | PolicyObject | PodGroup | CoschedulingPodGroup
+NamedT = TypeVar("NamedT", bound=NamedObject)
 
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -83,6 +85,7 @@ def with_nodes(recorded: Scenario, arguments: SimulateArguments) -> Scenario:
         nodes=nodes.nodes,
         storage=nodes.storage,
         devices=nodes.devices,
+        pod_groups=nodes.pod_groups,
         parameters=nodes.parameters | recorded.parameters,
         notes=nodes.notes + recorded.notes,
     )
@@ -98,6 +101,7 @@ def build_scenario(arguments: SimulateArguments, sources: Sources | None = None)
     storage = _united(nodes.storage, pods.storage)
     policies = _united(nodes.policies, pods.policies)
     devices = claims_at_start(_united(nodes.devices, pods.devices), [each.pod for each in pods.arrivals])
+    pod_groups = _united(nodes.pod_groups, pods.pod_groups)
     _check_policies(policies)
     parameters = nodes.parameters | pods.parameters
     if storage:
@@ -106,6 +110,8 @@ def build_scenario(arguments: SimulateArguments, sources: Sources | None = None)
         parameters["devices"] = _counted(devices)
     if policies:
         parameters["policies"] = _counted(policies)
+    if pod_groups:
+        parameters["pod groups"] = f"{len(pod_groups):,}"
     if arguments.workload is not None:
         parameters["workload"] = os.path.basename(arguments.workload)
     return Scenario(
@@ -117,6 +123,7 @@ def build_scenario(arguments: SimulateArguments, sources: Sources | None = None)
         spec.metrics,
         policies,
         devices,
+        pod_groups,
     )
 
 
@@ -153,6 +160,7 @@ def _nodes(arguments: SimulateArguments, spec: WorkloadSpec, sources: Sources) -
             storage=list(manifests.storage),
             policies=list(manifests.policies),
             devices=list(manifests.devices),
+            pod_groups=list(manifests.pod_groups),
         )
     if not part.nodes:
         raise ConfigError(f"--nodes: {source}: expected nodes, found none")
@@ -206,6 +214,7 @@ def _listed(source: str, spec: WorkloadSpec, sources: Sources, most: int) -> Sce
         storage=list(manifests.storage),
         policies=list(manifests.policies),
         devices=list(manifests.devices),
+        pod_groups=list(manifests.pod_groups),
     )
 
 
@@ -246,7 +255,7 @@ def _counted(items: Iterable[StorageObject | DeviceObject | PolicyObject]) -> st
     return ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items()))
 
 
-def _kind(item: StorageObject | DeviceObject | PolicyObject) -> str:
+def _kind(item: NamedObject) -> str:
     return type(item).__name__.removesuffix("Object")
 
 

@@ -1,4 +1,4 @@
-"""Defines the input of a simulation: nodes, storage, devices and policies at the start, and pods that come and go."""
+"""Defines the input of a simulation: nodes, storage, devices and groups at the start, and pods that come and go."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from kscheduler.api.devices import DeviceObject
 from kscheduler.api.objects import Node, Pod, PolicyObject
+from kscheduler.api.pod_groups import CoschedulingPodGroup, PodGroup
 from kscheduler.api.storage import StorageObject
 from kscheduler.simulator.metrics_plan import MetricsPlan
 from kscheduler.simulator.object_changes import ObjectChange
@@ -31,4 +32,5 @@ class Scenario:
     metrics: MetricsPlan = field(default_factory=MetricsPlan)
     policies: list[PolicyObject] = field(default_factory=list)  # MetricPolicies and TASPolicies
     devices: list[DeviceObject] = field(default_factory=list)  # slices, classes, taint rules, claims, their templates
+    pod_groups: list[PodGroup | CoschedulingPodGroup] = field(default_factory=list)
     changes: list[ObjectChange] = field(default_factory=list)  # by time; at 0: before the scheduler starts

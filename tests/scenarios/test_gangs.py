@@ -36,7 +36,7 @@ def notes(world: World, reason: str) -> list[str]:
 
 @in_virtual_time
 async def test_no_pod_of_a_gang_is_bound_before_the_last_one_comes() -> None:
-    async with World(config=BY_LABEL, expect_conditions=False) as world:
+    async with World(config=BY_LABEL) as world:
         world.add_nodes(2)
         world.cluster.create_object(gang("train", 4))
         pods = members("train", 4)
@@ -68,12 +68,17 @@ async def test_a_gang_that_does_not_fit_holds_nothing_while_another_one_is_bound
 
 @in_virtual_time
 async def test_pods_whose_podgroup_does_not_exist_wait_for_it() -> None:
-    async with World(config=BY_LABEL, expect_conditions=False) as world:
+    async with World(config=BY_LABEL) as world:
         world.add_nodes(2)
         for pod in members("train", 2):
             world.add_pod(pod)
         await world.sleep(60)
         assert placed(world, "train") == 0
+        condition = world.condition("train-0")
+        assert condition is not None
+        assert condition.message == (
+            "gang default/train waits for its PodGroup of scheduling.x-k8s.io, which does not exist"
+        )
         world.cluster.create_object(gang("train", 2))
         await world.until(world.all_bound)
 
@@ -130,7 +135,7 @@ async def test_a_pod_that_is_replaced_joins_a_gang_of_which_others_have_succeede
 
 @in_virtual_time
 async def test_pods_that_have_failed_do_not_count_so_that_a_gang_starts_again_together() -> None:
-    async with World(config=BY_LABEL, expect_conditions=False) as world:
+    async with World(config=BY_LABEL) as world:
         world.add_nodes(2)
         world.cluster.create_object(gang("train", 3))
         for pod in members("train", 3):
@@ -179,7 +184,7 @@ def test_a_podgroup_of_kubernetes_has_a_condition_that_says_whether_it_is_schedu
 
 @in_virtual_time
 async def test_a_podgroup_that_asks_for_a_topology_is_not_placed_without_it() -> None:
-    async with World(config=by_field(RELEASE_1_37), expect_conditions=False) as world:
+    async with World(config=by_field(RELEASE_1_37)) as world:
         world.add_nodes(2)
         constraints = PodGroupConstraints([TopologyConstraint("rack")])
         world.cluster.create_object(group("train", 2, scheduling_constraints=constraints))
@@ -201,7 +206,7 @@ async def test_a_pod_that_names_a_group_is_scheduled_by_itself_while_the_gate_is
 @in_virtual_time
 async def test_a_pod_that_names_gangs_of_two_apis_waits_until_it_names_one() -> None:
     config = in_release(BY_LABEL, RELEASE_1_37.with_gates(GATES), "test")
-    async with World(config=config, expect_conditions=False) as world:
+    async with World(config=config) as world:
         world.add_nodes(1)
         world.cluster.create_object(gang("train", 1))
         world.cluster.create_object(group("train", 1))
