@@ -126,9 +126,20 @@ def check_supported(config: SchedulerConfig, guests: GuestPlugins | None = None)
     """Raise ConfigError, as a Scheduler would, for a valid configuration that names something unsupported."""
     build_extenders(config, Measurements(), lambda: 0.0)
     telemetry_settings(config)
+    _check_gangs(config)
     handle = Handle(table=NodeTable(), rng=random.Random(0), release=config.release)
     for profile in without_ignored_resources(config).profiles:
         build(profile, handle, guests)
+
+
+def _check_gangs(config: SchedulerConfig) -> None:
+    """Raise ConfigError for a configuration with gangs and with extenders that take part in decisions."""
+    if schedules_gangs(config):
+        for extender in config.extenders:
+            verbs = extender.filter_verb, extender.prioritize_verb, extender.preempt_verb
+            if any(verbs):
+                what = "gangs (the plugin Coscheduling, or the feature gate GenericWorkload)"
+                raise ConfigError(f"extenders: expected none that filter, prioritize or preempt beside {what}, got one")
 
 
 class Scheduler:
@@ -278,6 +289,7 @@ class Scheduler:
         """Build the parts that schedule gangs; None, without importing them, if pods can name no gang."""
         if not schedules_gangs(config):
             return None
+        _check_gangs(config)
         from kscheduler.gangs.assembly import GangParts
 
         return GangParts(
