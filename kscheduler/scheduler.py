@@ -41,6 +41,7 @@ from kscheduler.cycle.refused_pods import RefusedPods
 from kscheduler.cycle.schedule_batch import ScheduleBatch
 from kscheduler.cycle.schedule_one import ScheduleOne
 from kscheduler.cycle.waiting_pods import WaitingPods
+from kscheduler.errors import ConfigError
 from kscheduler.explain.annotations import AnnotationLane
 from kscheduler.explain.claims import ClaimExplainer
 from kscheduler.explain.decisions import DecisionLog
