@@ -100,6 +100,7 @@ class GangCycle:
         if len(held) < missing:
             return self._give_up(stand_in, held, missing, started)
         # 2. Bind.
+        self._remember(plan, held, started)
         for cycle in held:
             self._bind(cycle)
         self._return(stand_in, Outcome.PLACED, plan.failed)
@@ -121,6 +122,13 @@ class GangCycle:
                 plan.placed.take_back(placed)
             raise
         return held
+
+    def _remember(self, plan: Plan, held: Sequence[BindingCycle], started: float) -> None:
+        """Have the decisions remembered, for whoever asks why a member is where it is."""
+        uids = {cycle.pod.uid for cycle in held}
+        placed = [each for each in plan.placed if each.queued.uid in uids]
+        nodes, feasible = [each.node_name for each in placed], [each.feasible for each in placed]
+        self._one.record_placed([each.queued for each in placed], nodes, feasible, started)
 
     def _bind(self, cycle: BindingCycle) -> None:
         """Start the binding of a member; a fault costs it an attempt, and the others go on."""

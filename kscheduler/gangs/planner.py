@@ -125,7 +125,8 @@ class Planner:
             return 0
         count = len(placements)
         try:
-            placed = [self._placed(*each) for each in zip(members[:count], placements.node_names, strict=True)]
+            found = zip(members[:count], placements.node_names, placements.feasible, strict=True)
+            placed = [self._placed(*each) for each in found]
             self._cache.assume_counted(pods[:count], placements.rows, placements.node_names)
         except Exception:
             self._cache.recount()
@@ -138,11 +139,11 @@ class Planner:
                 _fail(plan, Failed(each.queued, rejection))
         return count
 
-    def _placed(self, queued: QueuedPodInfo, node_name: str, state: CycleState | None = None) -> Placed:
+    def _placed(self, queued: QueuedPodInfo, node_name: str, feasible: int, state: CycleState | None = None) -> Placed:
         pod = queued.pod_info
         framework = self._profiles[pod.pod.spec.scheduler_name]
         has_say = not framework.only_binds(pod)
-        return Placed(queued, node_name, framework, (state or CycleState()) if has_say else None)
+        return Placed(queued, node_name, framework, feasible, (state or CycleState()) if has_say else None)
 
     def _reserve(self, plan: Plan, placed: Placed) -> Rejection | None:
         """Run the Reserve plugins that have a say in a placed member. Takes it back if one of them rejects it."""
@@ -180,7 +181,7 @@ class Planner:
         if isinstance(found, Rejection):
             return found
         self._cache.assume(pod, found.node_name)
-        placed = self._placed(queued, found.node_name, state)
+        placed = self._placed(queued, found.node_name, found.feasible, state)
         plan.placed.add([placed])
         rejection = self._reserve(plan, placed)
         if rejection is not None:

@@ -25,6 +25,7 @@ class Placed:
     queued: QueuedPodInfo
     node_name: str
     framework: Framework
+    feasible: int  # on how many nodes it fitted
     state: CycleState | None = None  # of its cycle, if Reserve plugins have run; None: none of them has a say
 
 

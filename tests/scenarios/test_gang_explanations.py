@@ -83,6 +83,9 @@ async def test_a_broken_gang_says_for_how_long_it_has_been_so() -> None:
         for pod in members("train", 4):
             world.add_pod(pod)
         await world.until(world.all_bound)
+        document = explainer.explain("default/train-0")
+        assert document is not None
+        assert document["summary"].endswith("nodes that fit, of 2")
         assert gang_of(explainer, "default/train")["summary"] == (
             "4 pods of gang default/train have a node, of at least 4"
         )
