@@ -31,6 +31,7 @@ from kscheduler.client.turns import Turns
 from kscheduler.client.volume_writer import VolumeWriter
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
+from kscheduler.config.coscheduling import schedules_gangs
 from kscheduler.config.releases import Release
 from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.cycle.binding_tasks import BackgroundTasks, BindingTasks, PreBindSteps, QuickSteps
@@ -41,6 +42,7 @@ from kscheduler.cycle.refused_pods import RefusedPods
 from kscheduler.cycle.schedule_batch import ScheduleBatch
 from kscheduler.cycle.schedule_one import ScheduleOne
 from kscheduler.cycle.waiting_pods import WaitingPods
+from kscheduler.errors import ConfigError
 from kscheduler.explain.annotations import AnnotationLane
 from kscheduler.explain.claims import ClaimExplainer
 from kscheduler.explain.decisions import DecisionLog
@@ -92,6 +94,7 @@ from kscheduler.watch.pod_documents import PodDocuments
 from kscheduler.watch.watches import Listeners, Watches
 
 if TYPE_CHECKING:
+    from kscheduler.gangs.assembly import GangParts
     from kscheduler.telemetry.live_metrics import LiveMetrics
     from kscheduler.telemetry.source import MakeSource
     from kscheduler.wasm.loading.plugins import GuestPlugins
@@ -129,9 +132,20 @@ def check_supported(config: SchedulerConfig, guests: GuestPlugins | None = None)
     """Raise ConfigError, as a Scheduler would, for a valid configuration that names something unsupported."""
     build_extenders(config, Measurements(), lambda: 0.0)
     telemetry_settings(config)
+    _check_gangs(config)
     handle = Handle(table=NodeTable(), rng=random.Random(0), release=config.release)
     for profile in without_ignored_resources(config).profiles:
         build(profile, handle, guests)
+
+
+def _check_gangs(config: SchedulerConfig) -> None:
+    """Raise ConfigError for a configuration with gangs and with extenders that take part in decisions."""
+    if schedules_gangs(config):
+        for extender in config.extenders:
+            verbs = extender.filter_verb, extender.prioritize_verb, extender.preempt_verb
+            if any(verbs):
+                what = "gangs (the plugin Coscheduling, or the feature gate GenericWorkload)"
+                raise ConfigError(f"extenders: expected none that filter, prioritize or preempt beside {what}, got one")
 
 
 class Scheduler:
@@ -203,6 +217,7 @@ class Scheduler:
             self.cache.follow(self.elastic_quotas)
             self.measurements.show_quotas(lambda: quota_amounts(self.elastic_quotas))
         self._quota_statuses = QuotaStatuses(client, self.elastic_quotas, self.recorder, self.permission)
+        self.gangs = self._build_gangs(client, config)
         self.preemptions = BackgroundTasks("a preemption", self._work.set)
         self.claim_writes = BackgroundTasks("the write of a resource claim", self._work.set)
         self._pre_binds = self._build_pre_binds()
@@ -281,6 +296,24 @@ class Scheduler:
         )
 
     # --- construction ---
+
+    def _build_gangs(self, client: Client, config: SchedulerConfig) -> GangParts | None:
+        """Build the parts that schedule gangs; None, without importing them, if pods can name no gang."""
+        if not schedules_gangs(config):
+            return None
+        _check_gangs(config)
+        from kscheduler.gangs.assembly import GangParts
+
+        return GangParts(
+            config,
+            client,
+            self.cache,
+            clock=self._clock,
+            recorder=self.recorder,
+            measurements=self.measurements,
+            permission=self.permission,
+            wake=self._work.set,
+        )
 
     def _build_profiles(
         self, config: SchedulerConfig, stopwatch: Callable[[], float], options: Options
@@ -405,7 +438,8 @@ class Scheduler:
     ) -> SchedulingQueue:
         first = next(iter(self.profiles.values()))
         sort_key = first.sort_key  # the same in all profiles: validation demands it
-        return self.queue_type(
+        make = self.queue_type if self.gangs is None else self.gangs.make_queue
+        return make(
             lambda queued: sort_key(queued.pod_info.priority, queued.timestamp),
             first.run_pre_enqueue if len(self.profiles) == 1 else self._pre_enqueue,
             initial_backoff_s=config.pod_initial_backoff_seconds,
@@ -433,7 +467,8 @@ class Scheduler:
         lane = None
         if options.compiled_lane:
             lane = CompiledLane(self.profiles, self._handle, self.measurements, stopwatch)
-        return self.batch_type(
+        make = self.batch_type if self.gangs is None else self.gangs.make_batch
+        return make(
             self.queue,
             self.cache,
             self.profiles,
@@ -487,7 +522,8 @@ class Scheduler:
             past_bindings=self._past_bindings,
             pods=self._known_pods,
             on_gone=self.statuses.forget,
-            around=self._events,
+            around=self._events if self.gangs is None else self.gangs.around(self._events),
+            further=() if self.gangs is None else self.gangs.informers(),
         )
         return Watches(
             client,
@@ -525,6 +561,7 @@ class Scheduler:
             leadership=leadership,
             waits_for=self._permits_awaited,
             max_in_unschedulable_s=self._max_in_unschedulable_s,
+            gangs=None if self.gangs is None else self.gangs.explainer(),
         )
 
     def _permits_awaited(self, uid: str) -> list[str]:
@@ -545,6 +582,8 @@ class Scheduler:
             lanes.append(self._annotations.run())
         if self._guests is not None:
             lanes.append(self._guests.watch(self))
+        if self.gangs is not None:
+            lanes.append(self.gangs.run())
         if self.live_metrics is not None:
             lanes.append(self.live_metrics.run(self.nodes.synced))
         await run_together(*(informer.run() for informer in self.informers), *lanes)

@@ -1,4 +1,4 @@
-"""Reads pods, nodes, storage, devices with their claims, and metric policies from files, as kubectl prints them.
+"""Reads pods, nodes, storage, devices with their claims, pod groups and policies from files, as kubectl prints them.
 
 The file may be YAML (any number of documents) or JSON, with or without lists, such as the output of `kubectl get
 nodes,pods -A -o json`. Objects of other kinds are counted and left out. Everything but a policy's spec is checked, and
@@ -25,6 +25,7 @@ from kscheduler.api.devices import (
 )
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import MetricPolicyObject, Node, Pod, PolicyObject, TASPolicyObject
+from kscheduler.api.pod_groups import COSCHEDULING_GROUP, KUBERNETES_GROUP, CoschedulingPodGroup, PodGroup
 from kscheduler.api.resources import node_allocatable
 from kscheduler.api.storage import (
     CSIDriver,
@@ -66,6 +67,11 @@ _POLICIES: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struct;
     ("kscheduler.io/v1alpha1", "MetricPolicy"): MetricPolicyObject,
     ("telemetry.intel.com/v1alpha1", "TASPolicy"): TASPolicyObject,
 }
+_POD_GROUPS: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struct
+    (f"{COSCHEDULING_GROUP}/v1alpha1", "PodGroup"): CoschedulingPodGroup,
+    (f"{KUBERNETES_GROUP}/v1alpha2", "PodGroup"): PodGroup,
+    (f"{KUBERNETES_GROUP}/v1beta1", "PodGroup"): PodGroup,
+}
 
 _QUOTA = ("scheduling.x-k8s.io/v1alpha1", "ElasticQuota")
 
@@ -79,6 +85,7 @@ class Manifests:
     policies: tuple[PolicyObject, ...] = ()  # in the order of the file
     devices: tuple[DeviceObject, ...] = ()  # in the order of the file
     quotas: tuple[ElasticQuota, ...] = ()  # in the order of the file; their amounts are not read here
+    pod_groups: tuple[PodGroup | CoschedulingPodGroup, ...] = ()  # in the order of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +104,7 @@ def load_manifests(path: str | Path) -> Manifests:
     policies: list[PolicyObject] = []
     devices: list[DeviceObject] = []
     quotas: list[ElasticQuota] = []
+    pod_groups: list[PodGroup | CoschedulingPodGroup] = []
     others: Counter[str] = Counter()
     for found in _objects(Path(path)):
         if found.api_version == "v1" and found.kind == "Pod":
@@ -111,10 +119,19 @@ def load_manifests(path: str | Path) -> Manifests:
             policies.append(_read(found, _POLICIES[found.api_version, found.kind]))
         elif (found.api_version, found.kind) == _QUOTA:
             quotas.append(_read(found, ElasticQuota))
+        elif (found.api_version, found.kind) in _POD_GROUPS:
+            pod_groups.append(_read(found, _POD_GROUPS[found.api_version, found.kind]))
         else:
             others[found.kind] += 1
     return Manifests(
-        tuple(pods), tuple(nodes), dict(others), tuple(storage), tuple(policies), tuple(devices), tuple(quotas)
+        tuple(pods),
+        tuple(nodes),
+        dict(others),
+        tuple(storage),
+        tuple(policies),
+        tuple(devices),
+        tuple(quotas),
+        tuple(pod_groups),
     )
 
 

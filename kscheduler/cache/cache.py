@@ -44,6 +44,26 @@ class PodFollower(Protocol):
     def pod_removed(self, pod: Pod) -> None: ...
 
 
+class _Followers:
+    """Two followers as one."""
+
+    def __init__(self, first: PodFollower, second: PodFollower) -> None:
+        self._first = first
+        self._second = second
+
+    def pod_added(self, pod: Pod) -> None:
+        self._first.pod_added(pod)
+        self._second.pod_added(pod)
+
+    def pod_changed(self, old: Pod, new: Pod) -> None:
+        self._first.pod_changed(old, new)
+        self._second.pod_changed(old, new)
+
+    def pod_removed(self, pod: Pod) -> None:
+        self._first.pod_removed(pod)
+        self._second.pod_removed(pod)
+
+
 class PodState(msgspec.Struct, eq=False, gc=False):
     """A pod in the cache with its node, and whether it is assumed or has been confirmed by the watch."""
 
@@ -73,8 +93,12 @@ class Cache:
         self._follower: PodFollower | None = None
 
     def follow(self, follower: PodFollower) -> None:
-        """Call `follower` for every pod that is in the cache, and for each that comes or goes from now on."""
-        self._follower = follower
+        """Call `follower` for every pod that is in the cache, and for each that comes or goes from now on.
+
+        There may be several; they are called in the order in which they began to follow.
+        """
+        before = self._follower
+        self._follower = follower if before is None else _Followers(before, follower)
         for state in self._pods.values():
             follower.pod_added(state.pod.pod)
 

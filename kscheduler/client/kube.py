@@ -14,7 +14,7 @@ import functools
 import os
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -64,6 +64,9 @@ from kscheduler.client.write_permission import NOT_BOUND, not_leading
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError, Conflict, DecodeError
 from kscheduler.input.decoding import json_decoder
+
+if TYPE_CHECKING:
+    from kscheduler.api.pod_groups import GroupCondition
 
 T = TypeVar("T")
 
@@ -338,6 +341,23 @@ class KubeClient:
             "PATCH", path, body=body, content_type=_MERGE_PATCH, timeout_s=REQUEST_TIMEOUT_S
         )
         return self._decoded(partial(decode_object, kind=kind), raw, path)
+
+    async def patch_condition(
+        self, resource: Resource[Any], namespace: str, name: str, uid: str, condition: GroupCondition
+    ) -> None:
+        path = f"{resource.within(quote(namespace)).path}/{quote(name)}/status"
+        fields = {
+            "type": condition.type,
+            "status": condition.status,
+            "reason": condition.reason,
+            "message": condition.message,
+            "observedGeneration": condition.observed_generation,
+        }
+        if condition.last_transition_time is not None:
+            fields["lastTransitionTime"] = condition.last_transition_time
+        body = _encode({"metadata": {"uid": uid}, "status": {"conditions": [fields]}})
+        with _namesakes_conflict():
+            await self._send_limited(Priority.EVENT, "PATCH", path, body, _STRATEGIC_PATCH)
 
     async def patch_policy_status(self, policy: MetricPolicyObject, status: Mapping[str, object]) -> None:
         await self._patch_status(METRIC_POLICIES, policy.metadata, status)

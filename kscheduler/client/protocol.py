@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -41,6 +41,9 @@ from kscheduler.api.storage import (
     VolumeAttachment,
 )
 from kscheduler.errors import APIError
+
+if TYPE_CHECKING:
+    from kscheduler.api.pod_groups import GroupCondition
 
 T = TypeVar("T")
 
@@ -426,6 +429,15 @@ class Client(Protocol):
 
     async def delete_resource_claim(self, namespace: str, name: str) -> None:
         """Delete the ResourceClaim; while it has finalizers, it only gets a deletion timestamp. Raises NotFound."""
+        ...
+
+    async def patch_condition(
+        self, resource: Resource[Any], namespace: str, name: str, uid: str, condition: GroupCondition
+    ) -> None:
+        """Merge a condition, by its type, into the status of the PodGroup with this uid.
+
+        Its transition time stays as it is if the condition has none. Raises NotFound, or Conflict for another uid.
+        """
         ...
 
     async def patch_policy_status(self, policy: MetricPolicyObject, status: Mapping[str, object]) -> None:

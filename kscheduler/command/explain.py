@@ -1,9 +1,10 @@
-"""Implements `kscheduler explain POD`: requests a pod's explanation from a running scheduler, and prints it."""
+"""Implements `kscheduler explain POD`: requests an explanation of a pod or gang from a scheduler, and prints it."""
 
 from __future__ import annotations
 
 import json
 import urllib.parse
+from dataclasses import replace
 from typing import Any
 
 from kscheduler.clock import Clock
@@ -11,8 +12,10 @@ from kscheduler.command.scheduler_endpoint import SchedulerEndpoint
 from kscheduler.errors import APIError, ConfigError, DecodeError
 from kscheduler.explain.endpoint import PATH
 from kscheduler.explain.options import ExplainOptions
-from kscheduler.explain.text import explanation_text
+from kscheduler.explain.text import explanation_text, gangs_text
 from kscheduler.input.decoding import decode_loosely
+
+GANG = ("gang", "podgroup")  # in place of a namespace: a gang is meant
 
 
 def explain(options: ExplainOptions, clock: Clock) -> str:
@@ -20,21 +23,25 @@ def explain(options: ExplainOptions, clock: Clock) -> str:
 
     Raises ConfigError for wrong options, APIError if the request fails.
     """
-    query = urllib.parse.urlencode(
-        {
-            "pod": pod_key(options),
-            "nodes": "all" if options.all_nodes else "top",
-            "top": options.top_nodes,
-        }
-    )
+    kind, _, name = options.pod.partition("/")
+    is_gang = kind in GANG
+    asked = {"gang": pod_key(replace(options, pod=name))} if is_gang else _asked_of_pod(options)
+    query = urllib.parse.urlencode(asked)
     endpoint = SchedulerEndpoint(options, clock)
     answer = endpoint.get(f"{PATH}?{query}")
     try:
         document: dict[str, Any] = decode_loosely(answer)
-        return json.dumps(document, indent=2) + "\n" if options.output == "json" else explanation_text(document)
+        if options.output == "json":
+            return json.dumps(document, indent=2) + "\n"
+        return gangs_text(document) if is_gang else explanation_text(document)
     except (DecodeError, KeyError, TypeError) as error:
         text = endpoint.hidden(answer)[:200]
         raise APIError(f"{endpoint.shown}: expected an explanation, got {text!r}") from error
+
+
+def _asked_of_pod(options: ExplainOptions) -> dict[str, object]:
+    nodes = "all" if options.all_nodes else "top"
+    return {"pod": pod_key(options), "nodes": nodes, "top": options.top_nodes}
 
 
 def pod_key(options: ExplainOptions) -> str:

@@ -507,7 +507,7 @@ def _ui_options(namespace: argparse.Namespace) -> UiOptions:
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pod", metavar="POD", help="a name, or NAMESPACE/NAME")
+    parser.add_argument("pod", metavar="POD", help="a name, or NAMESPACE/NAME; with gang/ before it, a gang")
     parser.add_argument("-n", "--namespace", default="default", metavar="NAME", help="of the pod (default default)")
     parser.add_argument(
         "--server", type=_url, default=DEFAULT_SERVER, metavar="URL", help=f"the scheduler (default {DEFAULT_SERVER})"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from kscheduler.config.coscheduling import validate_coscheduling_args
 from kscheduler.config.duration import Duration
 from kscheduler.config.field_errors import duplicate, forbidden, invalid, not_supported, required
 from kscheduler.config.metric_source_validation import validate_metric_policy_args
@@ -287,6 +288,7 @@ def _label_name(path: str, value: str) -> list[str]:
 
 
 _VALIDATORS: Mapping[str, Callable[[str, Any], list[str]]] = {  # those that are the same in all releases
+    "Coscheduling": validate_coscheduling_args,
     "DefaultPreemption": validate_preemption_args,
     "DynamicResources": validate_dynamic_args,
     "InterPodAffinity": validate_affinity_args,

@@ -120,6 +120,7 @@ KUBE_PLUGINS = PLUGINS_1_36  # of the default release
 OWN_PLUGINS: PointMap = MappingProxyType(
     {
         "CapacityScheduling": _points("preFilter postFilter reserve"),  # as in scheduler-plugins
+        "Coscheduling": _points("queueSort preFilter postFilter permit reserve"),  # as scheduler-plugins has it
         "MetricPolicy": _points("preFilter filter postFilter preScore score"),
         "TargetLoadPacking": _points("score"),
         "LoadVariationRiskBalancing": _points("score"),

@@ -13,7 +13,9 @@ ALPHA: Final = "ALPHA"
 
 
 # Gates whose behaviour is implemented for both settings: --feature-gates switches them.
-SWITCHABLE: Final = frozenset({"DRADeviceTaintRules", "StorageCapacityScoring", "VolumeLimitScaling"})
+SWITCHABLE: Final = frozenset(
+    {"DRADeviceTaintRules", "GangScheduling", "GenericWorkload", "StorageCapacityScoring", "VolumeLimitScaling"}
+)
 
 
 class FeatureGate(NamedTuple):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kscheduler.config.coscheduling import CoschedulingArgs
 from kscheduler.config.metric_policy import MetricPolicyArgs
 from kscheduler.config.trimaran import LoadVariationRiskBalancingArgs, TargetLoadPackingArgs
 from kscheduler.config.types import PLUGIN_ARGS, PluginArgs
 
 OWN_ARGS: Mapping[str, type[PluginArgs]] = {  # plugin name -> its arguments
+    "Coscheduling": CoschedulingArgs,
     "LoadVariationRiskBalancing": LoadVariationRiskBalancingArgs,
     "MetricPolicy": MetricPolicyArgs,
     "TargetLoadPacking": TargetLoadPackingArgs,

@@ -62,6 +62,11 @@ class Release:
     wakes_gated_by_wildcard: bool
     nominates_gated: bool  # a gated pod keeps the room of the nominated node in its status from the beginning
 
+    # Gangs.
+    gang_gates: tuple[str, ...]  # feature gates that must all be on for pods to be scheduled with their PodGroup
+    pod_group_api: str  # group and version of PodGroups
+    pod_group_condition: str  # the condition of a PodGroup that says whether it is scheduled
+
     # Dynamic resource allocation.
     devices: DeviceRules  # how devices are allocated
     empty_taint_selector_matches: bool  # a DeviceTaintRule without a selector applies to all devices
@@ -85,6 +90,11 @@ class Release:
         return any(feature.name == gate and feature.is_on for feature in self.features)
 
     @property
+    def schedules_pod_groups(self) -> bool:
+        """Whether pods are scheduled with the PodGroup of scheduling.k8s.io that they name."""
+        return all(map(self.has, self.gang_gates))
+
+    @property
     def set_gates(self) -> dict[str, bool]:
         """The feature gates that are not as the release has them by default."""
         defaults = RELEASES[self.version].features
@@ -104,6 +114,9 @@ class Release:
 RELEASE_1_36 = Release(
     version="1.36",
     features=FEATURES_1_36,
+    gang_gates=("GenericWorkload", "GangScheduling"),
+    pod_group_api="scheduling.k8s.io/v1alpha2",
+    pod_group_condition="PodGroupScheduled",
     devices=DEVICE_RULES_1_36,
     empty_taint_selector_matches=True,
     selects_by_list_attributes=False,
@@ -156,6 +169,9 @@ RELEASE_1_36 = Release(
 RELEASE_1_37 = Release(
     version="1.37",
     features=FEATURES_1_37,
+    gang_gates=("GenericWorkload",),
+    pod_group_api="scheduling.k8s.io/v1beta1",
+    pod_group_condition="PodGroupInitiallyScheduled",
     devices=DEVICE_RULES_1_37,
     empty_taint_selector_matches=False,
     selects_by_list_attributes=True,

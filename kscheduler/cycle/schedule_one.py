@@ -200,10 +200,14 @@ class ScheduleOne:
         state = NO_STATE if only_binds else CycleState()
         return self._hold(BindingCycle(queued, framework, state, node_name, started, only_binds))
 
-    def _hold(self, cycle: BindingCycle) -> BindingCycle | None:
+    def hold_reserved(self, cycle: BindingCycle) -> BindingCycle | None:
+        """Run Permit for an assumed pod for which Reserve has run. Returns None, as `hold` does, if it is rejected."""
+        return self._hold(cycle, is_reserved=True)
+
+    def _hold(self, cycle: BindingCycle, *, is_reserved: bool = False) -> BindingCycle | None:
         """Run Reserve and Permit. If a plugin rejects the pod or a fault occurs, the assumed room is released."""
         try:
-            return self._reserve(cycle)
+            return self._reserve(cycle, is_reserved=is_reserved)
         except Exception:
             self.withdraw(cycle)
             raise
@@ -213,13 +217,13 @@ class ScheduleOne:
         self._waiting_pods.remove(cycle.pod.uid)
         self._undo(cycle)
 
-    def _reserve(self, cycle: BindingCycle) -> BindingCycle | None:
+    def _reserve(self, cycle: BindingCycle, *, is_reserved: bool) -> BindingCycle | None:
         pod, framework, state = cycle.queued.pod_info, cycle.framework, cycle.state
         if pod.uid in self._nominations.by_pod:
             self._nominations.remove(pod.uid)
         # 4. Reserve and Permit.
         if not cycle.only_binds:
-            status = framework.run_reserve(state, pod, cycle.node_name)
+            status = None if is_reserved else framework.run_reserve(state, pod, cycle.node_name)
             if status is None:
                 status, cycle.waits = framework.run_permit(state, pod, cycle.node_name)
             if status is not None:
@@ -448,7 +452,7 @@ class ScheduleOne:
         # The next decision must heed the nomination, whenever the watch shows it; from now on the newest object counts.
         nomination = "" if rejection is None else rejection.nomination
         self._nominations.nominate(queued.pod_info, nomination)
-        self._report_not_scheduled(queued.pod_info.pod, status, nomination)
+        self.report_not_scheduled(queued.pod_info.pod, status, nomination)
 
     def _is_still_pending(self, pod: PodInfo) -> bool:
         """Return True if the watch still shows the pod, with this uid, without a node."""
@@ -459,7 +463,8 @@ class ScheduleOne:
         controller = pod.spec.scheduler_name
         self._recorder.record(pod, type=type, reason=reason, action=action, note=note, controller=controller)
 
-    def _report_not_scheduled(self, pod: Pod, status: Status, nomination: str | None) -> None:
+    def report_not_scheduled(self, pod: Pod, status: Status, nomination: str | None = None) -> None:
+        """Report why a pod has no node: an Event, and its condition. `nomination`: None to leave it as it is."""
         message = status.message
         self._record_event(pod, "Warning", "FailedScheduling", "Scheduling", message)
         reason = "Unschedulable" if status.is_rejected else "SchedulerError"

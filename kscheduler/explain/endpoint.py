@@ -1,6 +1,7 @@
 """Serves `GET /debug/kscheduler/explain?pod=NAMESPACE/NAME`: the explanation of one pod, as JSON.
 
 `nodes=all` adds each node's filter result; `top=N` sets how many of the best nodes are shown with their scores.
+`GET /debug/kscheduler/explain?gang=NAMESPACE/NAME` explains a gang.
 """
 
 from __future__ import annotations
@@ -23,13 +24,19 @@ class Explains(Protocol):
 
     def absence(self, key: str) -> str: ...
 
+    def explain_gang(self, key: str) -> dict[str, Any] | None: ...
+
+    def gang_absence(self, key: str) -> str: ...
+
 
 class ExplainEndpoint:
     def __init__(self, explainer: Explains) -> None:
         self._explainer = explainer
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        key = _key(request.query.get("pod", ""))
+        if "gang" in request.query:
+            return self._answer_gang(_key(request.query["gang"], "gang"))
+        key = _key(request.query.get("pod", ""), "pod")
         all_nodes = _choice("nodes", request.query.get("nodes", "top"), "top", "all") == "all"
         top = _count("top", request.query.get("top", str(DEFAULT_TOP_NODES)))
         found = self._explainer.explain(key, all_nodes=all_nodes, top_nodes=top)
@@ -37,11 +44,17 @@ class ExplainEndpoint:
             raise web.HTTPNotFound(text=self._explainer.absence(key))
         return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
+    def _answer_gang(self, key: str) -> web.StreamResponse:
+        found = self._explainer.explain_gang(key)
+        if found is None:
+            raise web.HTTPNotFound(text=self._explainer.gang_absence(key))
+        return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
-def _key(text: str) -> str:
+
+def _key(text: str, what: str) -> str:
     namespace, slash, name = text.partition("/")
     if not (slash and namespace and name) or "/" in name or len(text) > MAX_KEY:
-        raise web.HTTPBadRequest(text=f"pod: expected NAMESPACE/NAME, got {text[:MAX_KEY]!r}")
+        raise web.HTTPBadRequest(text=f"{what}: expected NAMESPACE/NAME, got {text[:MAX_KEY]!r}")
     return text
 
 

@@ -6,7 +6,7 @@ It only reads queue, cache and recorded decisions. The document's fields are the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
@@ -38,6 +38,14 @@ class Leadership(NamedTuple):
     leader: str
 
 
+class ExplainsGangs(Protocol):
+    """Says how gangs stand (`gangs.explain`)."""
+
+    def of_pod(self, uid: str) -> Document | None: ...
+
+    def of_name(self, name: str) -> list[Document]: ...
+
+
 class Explainer:
     """Builds JSON documents that explain pods."""
 
@@ -55,6 +63,7 @@ class Explainer:
         leadership: Callable[[], Leadership],
         waits_for: Callable[[str], Sequence[str]],
         max_in_unschedulable_s: float,
+        gangs: ExplainsGangs | None = None,
     ) -> None:
         """Create an explainer.
 
@@ -71,6 +80,7 @@ class Explainer:
         self._leadership = leadership
         self._waits_for = waits_for
         self._max_in_unschedulable_s = max_in_unschedulable_s
+        self._gangs = gangs
         self._registered = {name: _registered_events(framework, queue.release) for name, framework in profiles.items()}
 
     def explain(self, key: str, *, all_nodes: bool = False, top_nodes: int = DEFAULT_TOP_NODES) -> Document | None:
@@ -93,6 +103,7 @@ class Explainer:
             "replica": self.replica(),
             "waitsForPermitOf": [] if uid is None else list(self._waits_for(uid)),
             "queue": None if queued is None else self._queue_document(queued),
+            "gang": None if pod is None or self._gangs is None else self._gangs.of_pod(pod.metadata.uid),
             "claims": self._claims.explain(pod, self._cache.table if state in _PENDING else None) if pod else None,
             "quota": self._quotas.explain(pod) if pod is not None and state in _PENDING else None,
             "decisions": [
@@ -101,6 +112,17 @@ class Explainer:
             ],
             "record": {"decisions": len(ring), "bytes": ring.bytes, "evicted": ring.evicted},
         }
+
+    def explain_gang(self, key: str) -> Document | None:
+        """Return the document about the gangs of this `namespace/name`, one for each API; None if there is none."""
+        found = [] if self._gangs is None else self._gangs.of_name(key)
+        return {"gangs": found, "replica": self.replica()} if found else None
+
+    def gang_absence(self, key: str) -> str:
+        """Return a message that says why nothing is known about a gang."""
+        if self._gangs is None:
+            return "gangs are not scheduled here: no profile enables Coscheduling, and the gate GenericWorkload is off"
+        return f"gang {key} is not known: neither its PodGroup nor a pod of it exists" + self._standing_by()
 
     def replica(self) -> Document:
         found = self._leadership()
@@ -157,6 +179,10 @@ class Explainer:
             return "is finished or deleted; " + _outcome(latest)
         if queued is not None and queued.gated_by is not None:
             return f"is held back by {queued.gated_by}, and not looked at until that changes"
+        if queued is not None and queued.pool is Pool.GANG and self._gangs is not None:
+            gang = self._gangs.of_pod(queued.uid)
+            if gang is not None:
+                return f"waits with its gang: {gang['summary']}"
         if latest is None:
             attempts = 0 if queued is None else queued.attempts
             words = f"waits, after {attempts} attempts" if attempts else "waits for its first attempt"

@@ -13,6 +13,16 @@ _STATES = {  # part of the queue that holds the pod -> description for users
     "error-backoff": "backing off after a fault, tried again when that is over",
     "unschedulable": "waiting for a change in the cluster",
     "gated": "held back before any attempt",
+    "gang": "waiting with its gang",
+    "parked": "incomplete, not tried until that changes",
+}
+_MEMBERS = {  # where members are -> description for users
+    "gated": "gated",
+    "queued": "waiting",
+    "inFlight": "being decided",
+    "assumed": "being bound",
+    "bound": "bound",
+    "succeeded": "succeeded",
 }
 
 
@@ -26,6 +36,9 @@ def explanation_text(document: Document) -> str:
     decisions = document["decisions"]
     if decisions:
         lines += ["", *_decision(decisions[0])]
+    gang = document.get("gang")
+    if gang is not None:
+        lines += ["", *_gang(gang)]
     claims = document.get("claims")  # absent if an older scheduler answered
     if claims is not None:
         lines += ["", *_claims(claims)]
@@ -37,6 +50,30 @@ def explanation_text(document: Document) -> str:
     if len(decisions) > 1:
         lines += ["", "Earlier attempts", *_table(_earlier(decisions[1:]))]
     return "\n".join(lines) + "\n"
+
+
+def gangs_text(document: Document) -> str:
+    """Return the text about the gangs of one name."""
+    lines = [line for gang in document["gangs"] for line in _gang(gang)]
+    if not document["replica"]["leads"]:
+        lines.append(standby_text(document["replica"]))
+    return "\n".join(lines) + "\n"
+
+
+def _gang(gang: Document) -> Iterator[str]:
+    members = gang["members"]
+    yield f"Gang {gang['namespace']}/{gang['name']} ({gang['api']}): {gang['summary']}"
+    least = "no minimum known" if gang["minMembers"] is None else f"at least {gang['minMembers']} together"
+    counts = ", ".join(f"{_number(members[field])} {word}" for field, word in _MEMBERS.items() if members[field])
+    yield f"  {_number(members['known'])} pods, {least}" + (f": {counts}" if counts else "")
+    if gang["pool"] is not None:
+        yield f"  queue: {gang['pool']}, {_STATES.get(gang['pool'], 'on its way')}; attempts so far: {gang['attempts']}"
+    latest = gang["latestAttempt"]
+    if latest is not None:
+        yield f"  {latest['outcome']} {latest['secondsAgo']:g} s ago: {latest['text']}"
+    if gang["brokenForSeconds"] is not None:
+        stale = "; reported as stale" if gang["isStale"] else ""
+        yield f"  fewer than the minimum have had a node for {gang['brokenForSeconds']:g} s{stale}"
 
 
 def standby_text(replica: Document) -> str:

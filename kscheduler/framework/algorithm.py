@@ -334,7 +334,7 @@ class Algorithm:
 
         With `proposes`, victims that a plugin proposes are not evicted before the extenders agree.
         """
-        if not self._post_filter:
+        if not self._post_filter or state.skips_post_filter:
             return _rejected(diagnosis)
         if pre_filter is not None:
             statuses: Mapping[str, Status] = SameStatus(self._handle.table, pre_filter)

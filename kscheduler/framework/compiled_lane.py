@@ -93,6 +93,10 @@ class CompiledLane:
         """
         self._classes.sign(pod)
 
+    def is_plain(self, pod: PodInfo) -> bool:
+        """Return True if the pod's class is known and has no terms: then each pod placed leaves less room for it."""
+        return pod.signature in self._classes.ready
+
     def forget(self) -> None:
         """Drop all that plugins stated about pods, so that they are asked again: one of the plugins was replaced."""
         self._classes.forget()

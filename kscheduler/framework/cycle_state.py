@@ -16,16 +16,26 @@ class CycleState:
     PreScore and at PreBindPreFlight. `pods_to_activate` (pod uid -> pod) takes waiting pods that a plugin wants tried
     as soon as this pod is assumed or, if they are added later, bound. `decider` is the scheduler name of the profile
     whose plugins decide, which may differ from the pod's own profile; "" before PreFilter. `may_wait`: a plugin may end
-    the search with `AnswersToCome`.
+    the search with `AnswersToCome`. `skips_post_filter`: no PostFilter plugin is called, so that nobody is preempted.
     """
 
-    __slots__ = ("_data", "decider", "may_wait", "pods_to_activate", "skip_filter", "skip_pre_bind", "skip_score")
+    __slots__ = (
+        "_data",
+        "decider",
+        "may_wait",
+        "pods_to_activate",
+        "skip_filter",
+        "skip_pre_bind",
+        "skip_score",
+        "skips_post_filter",
+    )
 
     def __init__(self) -> None:
         self._data: dict[str, object] = {}  # plugin name -> what it wrote
         self.pods_to_activate: dict[str, PodInfo] = {}
         self.decider = ""
         self.may_wait = False
+        self.skips_post_filter = False
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
         self.skip_pre_bind: frozenset[str] = frozenset()

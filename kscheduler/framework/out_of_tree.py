@@ -29,7 +29,7 @@ from kscheduler.input.redaction import Secret, hide_parts, hide_urls
 
 ENTRY_POINTS = "kscheduler.plugins"
 # Names that statuses and metrics use for something else.
-RESERVED = KNOWN_PLUGINS.keys() | {"Extender", "Unsupported"}
+RESERVED = KNOWN_PLUGINS.keys() | {"Extender", "Gangs"}
 
 MULTI_POINT = "multiPoint"
 _NEEDS = {"filter_table": "filter", "score_table": "score", "normalize_table": "score_table", "unreserve": "reserve"}

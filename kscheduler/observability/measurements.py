@@ -250,6 +250,25 @@ class Measurements:
         """
         self.metrics.pod_scheduled_after_flush_total.inc()
 
+    # --- gangs report ---
+
+    def gang_tried(self, api: str, result: str, seconds: float) -> None:
+        """Record an attempt to place a gang. `result`: placed, rejected or fault."""
+        self.metrics.gang_attempts_total.labels(api, result).inc()
+        self.metrics.gang_plan_duration_seconds.labels(result).observe(seconds)
+
+    def gang_stale(self, api: str) -> None:
+        self.metrics.gang_stale_total.labels(api).inc()
+
+    def show_gangs(self, states: Callable[[], Mapping[str, int]]) -> None:
+        """Show the number of gangs by state at each scrape."""
+
+        def refresh() -> None:
+            for state, gangs in states().items():
+                self.metrics.gangs.labels(state).set(gangs)
+
+        self.metrics.before_collect(refresh)
+
     # --- pools of wasm guests report ---
 
     def wasm_called(self, plugin: str, seconds: float, fault: str) -> None:

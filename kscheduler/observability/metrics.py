@@ -522,6 +522,28 @@ class Metrics:
             "kscheduler_bind_conflicts_total",
             "Bindings the apiserver refused because the pod was not as assumed.",
         ).labels()
+        self.gang_attempts_total = self._counters(
+            "kscheduler_gang_attempts_total",
+            "Attempts to place a gang, by API group and result (placed, rejected, fault).",
+            ("api", "result"),
+        )
+        self.gang_plan_duration_seconds = self._histograms(
+            "kscheduler_gang_plan_duration_seconds",
+            "Time to decide all pods of a gang, in which nothing else is decided, by result.",
+            exponential(0.0001, 2, 16),
+            ("result",),
+        )
+        self.gangs = self._gauges(
+            "kscheduler_gangs",
+            "Gangs by state: incomplete (they lack pods or their object), waiting, placed, broken (fewer than the "
+            "minimum are placed).",
+            ("state",),
+        )
+        self.gang_stale_total = self._counters(
+            "kscheduler_gang_stale_total",
+            "Gangs that were broken for longer than their timeout, by API group.",
+            ("api",),
+        )
         self.wasm_calls_total = self._counters(
             "kscheduler_wasm_calls_total",
             "Runs of a wasm plugin's guest, including those that ended in a fault.",

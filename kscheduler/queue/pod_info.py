@@ -6,7 +6,8 @@ Exactly one pool holds it, or a scheduling cycle does:
                         |                        |                                             ^
                         +--fault--> ERROR_BACKOFF+--event, backoff over------------------------+
 
-A pod that a PreEnqueue plugin gates is GATED; it is kept with the unschedulable pods.
+A pod that a PreEnqueue plugin gates is GATED; it is kept with the unschedulable pods. GANG and PARKED exist only
+where gangs are scheduled (`gangs/gang_queue.py`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ class Pool(enum.Enum):
     ERROR_BACKOFF = "error-backoff"  # the attempt met a fault; never popped early
     UNSCHEDULABLE = "unschedulable"
     GATED = "gated"
+    GANG = "gang"  # held by its gang, which is queued in its place
+    PARKED = "parked"  # a gang that cannot be tried yet: it lacks pods, or its object
     IN_FLIGHT = "in-flight"  # popped, not back yet
     GONE = "gone"  # bound, deleted, or never added
 

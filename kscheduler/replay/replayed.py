@@ -325,6 +325,8 @@ class ReplayedScheduler(Scheduler):
         one.edge, one.evictions, one.note = self._edge, evictions, self.decisions_made.append
         if self.extenders.deciders or self.live_metrics is not None or self._needs_nodes():
             raise ConfigError("expected a configuration that a record suffices for, got extenders or live metrics")
+        if self.gangs is not None:
+            raise ConfigError("expected a configuration that a record suffices for, got gangs")
         self._informer_of: Mapping[str, Informer[Any]] = {each.resource.plural: each for each in self.informers}
 
     # --- parts of the scheduler -----------------------------------------------------------------------------------

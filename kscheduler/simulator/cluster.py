@@ -28,6 +28,7 @@ from kscheduler.api.objects import (
     PodStatus,
     QuantityMap,
 )
+from kscheduler.api.pod_groups import GroupCondition, PodGroup
 from kscheduler.api.storage import StorageClass, StorageObject
 from kscheduler.client.merge_patch import merge, patched, versioned
 from kscheduler.client.protocol import (
@@ -53,6 +54,7 @@ from kscheduler.client.times import rfc3339
 from kscheduler.clock import Clock
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.errors import Conflict, NotFound
+from kscheduler.gangs.resources import COSCHEDULING_POD_GROUPS, pod_groups
 from kscheduler.simulator.cluster_client import ClusterClient, Latency
 from kscheduler.simulator.defaulting import PodDefaults, object_with_defaults
 from kscheduler.simulator.faults import Faults
@@ -62,14 +64,30 @@ T = TypeVar("T", Pod, Node, Lease)
 
 FINISHED = ("Succeeded", "Failed")
 # The kinds that `create_object` creates. It finds the kind by the object's struct; some kinds of workloads share one.
-OBJECTS = (*GROUPS, *STORAGE, *DEVICES, RESOURCE_CLAIM_TEMPLATES, METRIC_POLICIES, TAS_POLICIES, ELASTIC_QUOTAS)
-_KIND_OF = {resource.type: resource for resource in OBJECTS}
+OBJECTS = (
+    *GROUPS,
+    *STORAGE,
+    *DEVICES,
+    RESOURCE_CLAIM_TEMPLATES,
+    METRIC_POLICIES,
+    TAS_POLICIES,
+    ELASTIC_QUOTAS,
+    COSCHEDULING_POD_GROUPS,
+)
+_KIND_OF: dict[type[Any], Resource[Any]] = {resource.type: resource for resource in OBJECTS}
+_KIND_OF[PodGroup] = pod_groups(DEFAULT_RELEASE)  # of whatever version the cluster has
 HISTORY_LIMIT = 100_000  # changes of each kind that watches can start from
 BOOKMARK_INTERVAL_S = 60.0  # how often a watch without events gets a bookmark, as from the apiserver's watch cache
 DEFAULT_GRACE_S = 30  # the apiserver's default of terminationGracePeriodSeconds
 MAX_PREFIX = 58  # of a generateName, so that the name has at most 63 characters
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 MAX_EVENTS = 10_000  # Events kept; older ones are dropped, as a real cluster drops them after an hour
+
+
+def _kind_of(resource: Resource[Any]) -> tuple[str, str]:
+    """Return group and plural of a kind: a cluster has one version of each."""
+    group, _, version = resource.group_version.rpartition("/")
+    return group or version, resource.plural
 
 
 class Cluster:
@@ -97,8 +115,8 @@ class Cluster:
         self._nodes: Store[Node] = Store(NODES, history_limit)
         self._leases: Store[Lease] = Store(LEASES, history_limit)
         stores: list[Store[Any]] = [self._pods, self._nodes, self._leases]
-        stores += [Store(resource, history_limit) for resource in OBJECTS]
-        self._stores = {store.resource.plural: store for store in stores}
+        stores += [Store(resource, history_limit) for resource in (*OBJECTS, pod_groups(release))]
+        self._stores = {_kind_of(store.resource): store for store in stores}
         self._events: OrderedDict[str, Event] = OrderedDict()  # namespace/name -> Event, oldest first
         self.event_counts: Counter[str] = Counter()  # reason -> Events created (a series counts once)
         self.is_down = False
@@ -131,7 +149,7 @@ class Cluster:
         return list(self._events.values())
 
     def store(self, resource: Resource[Any]) -> Store[Any]:
-        store = self._stores.get(resource.plural)
+        store = self._stores.get(_kind_of(resource))
         if store is None:
             raise NotFound(f"the server could not find the requested resource: {resource.path}", status=404)
         return store
@@ -353,6 +371,23 @@ class Cluster:
         elif claim.metadata.deletion_timestamp is None:
             metadata = replace(claim.metadata, deletion_timestamp=rfc3339(self.clock.wall()))
             self._put(self.store(RESOURCE_CLAIMS), replace(claim, metadata=metadata))
+
+    def patch_condition(self, resource: Resource[Any], key: str, uid: str, condition: GroupCondition) -> None:
+        """Merge a condition into the status of a PodGroup, as a strategic merge patch does."""
+        store: Store[Any] = self.store(resource)
+        current: PodGroup | None = store.objects.get(key)
+        if current is None:
+            raise _not_found(resource.plural, key.rpartition("/")[2])
+        if current.metadata.uid != uid:
+            problem = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current.metadata.uid}"
+            raise Conflict(f'Operation cannot be fulfilled on "{key}": {problem}', status=409, reason="Conflict")
+        old = {each.type: each for each in current.status.conditions or ()}
+        before = old.get(condition.type)
+        if condition.last_transition_time is None and before is not None:
+            condition = replace(condition, last_transition_time=before.last_transition_time)
+        if condition != before:
+            conditions = list({**old, condition.type: condition}.values())
+            self._put(store, replace(current, status=replace(current.status, conditions=conditions)))
 
     def patch_policy_status(self, key: str, uid: str, status: Mapping[str, object]) -> None:
         """Apply a merge patch to a MetricPolicy's status; a patch that changes nothing makes no new version."""

@@ -52,6 +52,7 @@ from kscheduler.simulator.pushed_watches import PushedWatch, Receive
 from kscheduler.simulator.store import Store, Watch
 
 if TYPE_CHECKING:
+    from kscheduler.api.pod_groups import GroupCondition
     from kscheduler.simulator.cluster import Cluster
 
 OVERDUE_S = 1.0  # a write without an answer for this long counts as overdue
@@ -384,6 +385,13 @@ class ClusterClient:
             return patched
 
         return await self._ask(verb, resource.plural, key, act)
+
+    async def patch_condition(
+        self, resource: Resource[Any], namespace: str, name: str, uid: str, condition: GroupCondition
+    ) -> None:
+        key = f"{namespace}/{name}"
+        act = lambda: self._cluster.patch_condition(resource, key, uid, condition)  # noqa: E731
+        await self._ask(Verb.PATCH_CONDITION, resource.plural, key, act)
 
     async def patch_policy_status(self, policy: MetricPolicyObject, status: Mapping[str, object]) -> None:
         key, uid = policy.key, policy.metadata.uid

@@ -2,8 +2,8 @@
 
 The workload file gives what the flags leave open, and defaults give the rest. Pods of a manifest that have a node
 exist from the start; the others arrive as `--arrival` says, in the order of the file. A trace has its own times.
-Storage, devices and claims for them, policies over live metrics, and quotas may be in the manifests of nodes or of
-pods; they exist from the start.
+Storage, devices and claims for them, pod groups, policies over live metrics, and quotas may be in the manifests of
+nodes or of pods; they exist from the start.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kscheduler.api.devices import DeviceObject
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.manifest import Manifests, load_manifests
 from kscheduler.api.objects import MetricPolicyObject, Node, Pod, PolicyObject
+from kscheduler.api.pod_groups import CoschedulingPodGroup, PodGroup
 from kscheduler.api.storage import StorageObject
 from kscheduler.client.protocol import NODES
 from kscheduler.errors import ConfigError, DecodeError
@@ -47,7 +48,8 @@ from kscheduler.simulator.workload_file import read_workload
 from kscheduler.telemetry.policy_book import read_policy
 from kscheduler.telemetry.tas_policies import translate
 
-NamedT = TypeVar("NamedT", bound=StorageObject | DeviceObject | PolicyObject | ElasticQuota)
+NamedObject = StorageObject | DeviceObject | PolicyObject | ElasticQuota | PodGroup | CoschedulingPodGroup
+NamedT = TypeVar("NamedT", bound=NamedObject)
 
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -86,6 +88,7 @@ def with_nodes(recorded: Scenario, arguments: SimulateArguments) -> Scenario:
         storage=nodes.storage,
         devices=nodes.devices,
         quotas=nodes.quotas,
+        pod_groups=nodes.pod_groups,
         parameters=nodes.parameters | recorded.parameters,
         notes=nodes.notes + recorded.notes,
     )
@@ -102,6 +105,7 @@ def build_scenario(arguments: SimulateArguments, sources: Sources | None = None)
     policies = _united(nodes.policies, pods.policies)
     devices = claims_at_start(_united(nodes.devices, pods.devices), [each.pod for each in pods.arrivals])
     quotas = _united(nodes.quotas, pods.quotas)
+    pod_groups = _united(nodes.pod_groups, pods.pod_groups)
     _check_policies(policies)
     _check_quotas(quotas)
     parameters = nodes.parameters | pods.parameters
@@ -113,6 +117,8 @@ def build_scenario(arguments: SimulateArguments, sources: Sources | None = None)
         parameters["policies"] = _counted(policies)
     if quotas:
         parameters["quotas"] = _counted(quotas)
+    if pod_groups:
+        parameters["pod groups"] = f"{len(pod_groups):,}"
     if arguments.workload is not None:
         parameters["workload"] = os.path.basename(arguments.workload)
     return Scenario(
@@ -125,6 +131,7 @@ def build_scenario(arguments: SimulateArguments, sources: Sources | None = None)
         policies,
         devices,
         quotas,
+        pod_groups,
     )
 
 
@@ -162,6 +169,7 @@ def _nodes(arguments: SimulateArguments, spec: WorkloadSpec, sources: Sources) -
             policies=list(manifests.policies),
             devices=list(manifests.devices),
             quotas=list(manifests.quotas),
+            pod_groups=list(manifests.pod_groups),
         )
     if not part.nodes:
         raise ConfigError(f"--nodes: {source}: expected nodes, found none")
@@ -216,6 +224,7 @@ def _listed(source: str, spec: WorkloadSpec, sources: Sources, most: int) -> Sce
         policies=list(manifests.policies),
         devices=list(manifests.devices),
         quotas=list(manifests.quotas),
+        pod_groups=list(manifests.pod_groups),
     )
 
 
@@ -256,7 +265,7 @@ def _counted(items: Iterable[StorageObject | DeviceObject | PolicyObject | Elast
     return ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items()))
 
 
-def _kind(item: StorageObject | DeviceObject | PolicyObject | ElasticQuota) -> str:
+def _kind(item: NamedObject) -> str:
     return type(item).__name__.removesuffix("Object")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from kscheduler.api.devices import DeviceObject
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import Node, Pod, PolicyObject
+from kscheduler.api.pod_groups import CoschedulingPodGroup, PodGroup
 from kscheduler.api.storage import StorageObject
 from kscheduler.simulator.metrics_plan import MetricsPlan
 from kscheduler.simulator.object_changes import ObjectChange
@@ -33,4 +34,5 @@ class Scenario:
     policies: list[PolicyObject] = field(default_factory=list)  # MetricPolicies and TASPolicies
     devices: list[DeviceObject] = field(default_factory=list)  # slices, classes, taint rules, claims, their templates
     quotas: list[ElasticQuota] = field(default_factory=list)
+    pod_groups: list[PodGroup | CoschedulingPodGroup] = field(default_factory=list)
     changes: list[ObjectChange] = field(default_factory=list)  # by time; at 0: before the scheduler starts

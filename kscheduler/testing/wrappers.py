@@ -34,6 +34,7 @@ from kscheduler.api.objects import (
     PodAffinityTerm,
     PodCondition,
     PodSchedulingGate,
+    PodSchedulingGroup,
     PodSpec,
     PodStatus,
     PreferredSchedulingTerm,
@@ -158,6 +159,10 @@ class PodBuilder:
 
     def scheduler_name(self, name: str) -> PodBuilder:
         return self._spec(scheduler_name=name)
+
+    def scheduling_group(self, name: str) -> PodBuilder:
+        """Make the pod a member of the PodGroup of scheduling.k8s.io with this name."""
+        return self._spec(scheduling_group=PodSchedulingGroup(name))
 
     def scheduling_gate(self, name: str) -> PodBuilder:
         return self._spec(scheduling_gates=[*(self._pod.spec.scheduling_gates or []), PodSchedulingGate(name)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -86,6 +86,8 @@ class Listeners:
     on_gone: Callable[[str], None]  # the pod with this uid needs no PodScheduled condition any more
     # Returns the handler that an informer calls in place of the one of its kind, which that calls in turn.
     around: Callable[[Resource[Any], Handler[Any]], Handler[Any]] = lambda resource, handler: handler
+    # Further kinds to watch, with their handlers; an apiserver need not serve them.
+    further: Sequence[tuple[Resource[Any], Handler[Any]]] = ()
 
 
 class Watches:
@@ -127,6 +129,7 @@ class Watches:
             *self._of_storage(),
             *self._of_devices(),
             *self._of_quotas(),
+            *(self._informer(*each, may_be_unknown=True) for each in listeners.further),
             *self._of_documents(),
             self.pods,
         )

@@ -113,11 +113,7 @@ class Bench:
         for point, further in (plugins or {}).items():
             points[point] = [*points.get(point, []), *((plugin, 1) for plugin in further)]
         self.framework = Framework(NAME, points, handle, observer=measurements, stopwatch=self.clock.now)
-        self.queue = SchedulingQueue(
-            lambda queued: self.framework.sort_key(queued.pod_info.priority, queued.timestamp),
-            self.framework.run_pre_enqueue,
-            registered={NAME: self.framework.events_by_plugin()},
-        )
+        self.queue = self.make_queue()
         self.one = ScheduleOne(
             self.cache,
             self.queue,
@@ -133,6 +129,13 @@ class Bench:
             quick_steps=QuickSteps(100),
             current_pod=self.watched.get,
             refused_pods=RefusedPods(self.queue, self.clock, RetryPauses(random.Random(0)), lambda: None),
+        )
+
+    def make_queue(self) -> SchedulingQueue:
+        return SchedulingQueue(
+            lambda queued: self.framework.sort_key(queued.pod_info.priority, queued.timestamp),
+            self.framework.run_pre_enqueue,
+            registered={NAME: self.framework.events_by_plugin()},
         )
 
     async def _bind(self, pod: PodInfo, node_name: str) -> None:

@@ -18,6 +18,7 @@ DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 KUSTOMIZATIONS = ("base", "replace-kube-scheduler")
 COMPONENTS = (
     "explain-annotations",
+    "gangs",
     "live-metrics",
     "metric-policies",
     "quick-takeover",

@@ -35,6 +35,12 @@ class OnePod:
     def absence(self, key: str) -> str:
         return f"pod {key} is not known"
 
+    def explain_gang(self, key: str) -> dict[str, Any] | None:
+        return {"gangs": [key]} if key == "default/g" else None
+
+    def gang_absence(self, key: str) -> str:
+        return f"gang {key} is not known"
+
 
 class TheGood:
     async def authorize(self, user: User, verb: str, path: str) -> Decision:

@@ -44,7 +44,6 @@ WAKES_MORE = frozenset({"InterPodAffinity", "NodeAffinity", "NodeResourcesFit"})
 WAKES_MORE_AFTER = frozenset({("VolumeBinding", "storage.k8s.io/CSIDriverUpdate")})
 # Of a pod whose requests wrap around in kube-scheduler's comparison: a scale-down, or an update without a name.
 NO_CERTAIN_EVENT = ("UpdatePodScaleDown", "PodUpdate")
-UNKNOWN_TO_US = frozenset({"Unsupported"})
 
 
 def test_events_wake_the_same_pods_on_fixed_seeds(oracle: Oracle, release: str) -> None:
@@ -136,7 +135,7 @@ class OurQueue:
             profile.scheduler_name, build(profile, handle), handle, observer=Measurements(), stopwatch=lambda: 0.0
         )
         registered = framework.events_by_plugin()
-        self.plugins = sorted(registered.keys() - UNKNOWN_TO_US)
+        self.plugins = sorted(registered)
         self._pods = [read_pod(pod, handle.release) for pod in case.pending]
         self._queue = SchedulingQueue(
             lambda queued: framework.sort_key(queued.pod_info.priority, queued.timestamp),

@@ -81,6 +81,10 @@ class Judge:
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         self._decided.pop(pod.uid, None)
 
+    def forget_decisions(self) -> None:
+        """The scheduler was killed: what it had decided and not written is void."""
+        self._decided.clear()
+
     def _is_informed(self, node_name: str) -> bool:
         node, seen = self._cluster.nodes.get(node_name), self._seen_nodes.get(node_name)
         if node is None or seen is None or node.metadata.resource_version != seen.metadata.resource_version:

@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from kscheduler.api.objects import PodSchedulingGroup, TopologySpreadConstraint
 from kscheduler.client.protocol import Binding
 from kscheduler.config.load import default_config, parse_config
 from kscheduler.simulator.cluster_client import Latency
@@ -237,22 +236,3 @@ async def test_repeated_failures_make_an_event_that_counts_and_one_condition() -
         assert series is not None
         assert series.count >= 2
         assert world.pod("p").metadata.resource_version == version
-
-
-@in_virtual_time
-async def test_a_pod_whose_hard_constraint_cannot_be_judged_is_refused_and_says_which() -> None:
-    async with World() as world:
-        world.add_node("n1")
-        pod = make_pod("p").obj()
-        group = PodSchedulingGroup("workers")
-        world.cluster.create_pod(replace(pod, spec=replace(pod.spec, scheduling_group=group)))
-        soft = make_pod("soft").obj()
-        spread = TopologySpreadConstraint(1, "zone", "ScheduleAnyway")
-        world.cluster.create_pod(replace(soft, spec=replace(soft.spec, topology_spread_constraints=[spread])))
-        await world.until(lambda: world.condition("p") is not None)
-        condition = world.condition("p")
-        assert condition is not None
-        assert condition.message.startswith(
-            "0/1 nodes are available: this scheduler cannot judge yet what the pod requires: scheduling with its group."
-        )
-        assert world.node_of("soft") == "n1"

@@ -249,7 +249,7 @@ def test_nothing_is_asked_of_the_cluster_unless_a_profile_wants_it() -> None:
 
 
 def uninstalled(world: World) -> Any:
-    return world.cluster._stores.pop(METRIC_POLICIES.plural)
+    return world.cluster._stores.pop(("kscheduler.io", METRIC_POLICIES.plural))
 
 
 def test_a_kind_that_is_not_installed_is_no_reason_to_wait_and_is_found_later() -> None:
@@ -258,7 +258,7 @@ def test_a_kind_that_is_not_installed_is_no_reason_to_wait_and_is_found_later() 
         before = world.clock.now()
         await world.objects.wait_for_sync()
         assert world.clock.now() - before < 1
-        world.cluster._stores[METRIC_POLICIES.plural] = store
+        world.cluster._stores["kscheduler.io", METRIC_POLICIES.plural] = store
         world.create(GOOD)
         await asyncio.sleep(60)
         assert world.objects.book.policy_of(pod(policy="mine")) is not None

@@ -27,6 +27,7 @@ from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.framework.interface import EXTENSION_POINTS, Handle, Plugin
 from kscheduler.framework.out_of_tree import GuestClasses, find_plugins, load_plugins, make_plugin
 from kscheduler.framework.plugins.capacityscheduling.plugin import CapacityScheduling
+from kscheduler.framework.plugins.coscheduling import Coscheduling
 from kscheduler.framework.plugins.defaultbinder import DefaultBinder
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.dynamicresources.binding import Timeouts
@@ -54,7 +55,6 @@ from kscheduler.framework.plugins.schedulinggates import SchedulingGates
 from kscheduler.framework.plugins.tainttoleration import TaintToleration
 from kscheduler.framework.plugins.trimaran.load_variation_risk_balancing import LoadVariationRiskBalancing
 from kscheduler.framework.plugins.trimaran.target_load_packing import TargetLoadPacking
-from kscheduler.framework.plugins.unsupported import Unsupported
 from kscheduler.framework.plugins.volumebinding.plugin import VolumeBinding
 from kscheduler.framework.plugins.volumebinding.scoring import DEFAULT_SHAPE, ScoringVolumeBinding
 from kscheduler.framework.plugins.volumerestrictions import VolumeRestrictions
@@ -161,6 +161,7 @@ IN_TREE: Mapping[str, Factory] = {
     "DefaultBinder": lambda profile, handle: DefaultBinder(handle),
     "NodeDeclaredFeatures": lambda profile, handle: NodeDeclaredFeatures(handle),
     "CapacityScheduling": lambda profile, handle: CapacityScheduling(handle),
+    "Coscheduling": lambda profile, handle: Coscheduling(),
     "MetricPolicy": lambda profile, handle: MetricPolicy(handle),
     "TargetLoadPacking": lambda profile, handle: TargetLoadPacking(
         handle, profile.args("TargetLoadPacking", TargetLoadPackingArgs)
@@ -208,5 +209,4 @@ def build(profile: Profile, handle: Handle, guests: GuestClasses | None = None) 
                 points.setdefault(point.value, []).append((made[name], weight))
     if "postFilter" in points:
         points["postFilter"].sort(key=lambda entry: not getattr(entry[0], "comes_before_preemption", False))
-    points.setdefault("preFilter", []).append((Unsupported(), 1))
     return points

@@ -43,12 +43,6 @@ def test_the_default_profile_runs_kube_schedulers_plugins_in_its_order_with_its_
     assert [name for name, _ in points["bind"]] == ["DefaultBinder"]
 
 
-def test_what_nobody_here_can_judge_is_refused_in_every_profile() -> None:
-    for text in ("", 'profiles: [{schedulerName: a, plugins: {multiPoint: {disabled: [{name: "*"}], '
-                     "enabled: [{name: PrioritySort}, {name: DefaultBinder}]}}}]\n"):  # fmt: skip
-        assert "Unsupported" in [name for name, _ in points_of(text)["preFilter"]]
-
-
 def test_one_plugin_object_serves_all_its_points() -> None:
     handle = Handle(NodeTable(), random.Random(0), bind_nothing)
     built = build(default_config().profiles[0], handle)

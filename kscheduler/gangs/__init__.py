@@ -1,0 +1,1 @@
+"""Gangs: pods of which at least a minimum is placed together, or none."""

@@ -1,0 +1,194 @@
+"""Builds what a scheduler needs for gangs; imported only where the configuration opens a door for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kscheduler.cache.cache import Cache
+from kscheduler.client.concurrency import run_together
+from kscheduler.client.informer import Handler
+from kscheduler.client.protocol import PODS, Client, Resource
+from kscheduler.client.recorder import EventRecorder
+from kscheduler.client.write_permission import WritePermission
+from kscheduler.clock import Clock
+from kscheduler.config.coscheduling import longest_wait_s, schedules_by_label
+from kscheduler.config.releases import Release
+from kscheduler.config.types import SchedulerConfig
+from kscheduler.cycle.schedule_batch import ScheduleBatch
+from kscheduler.cycle.schedule_one import ScheduleOne
+from kscheduler.framework.compiled_lane import CompiledLane
+from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.status import Status, unresolvable
+from kscheduler.gangs.doors import KUBERNETES_DOOR, Doors, open_doors
+from kscheduler.gangs.explain import GangExplainer
+from kscheduler.gangs.finished_members import FinishedMembers
+from kscheduler.gangs.gang import GangKey
+from kscheduler.gangs.gang_cycle import NAME, GangBatch, GangCycle
+from kscheduler.gangs.gang_queue import GangQueue
+from kscheduler.gangs.group_events import GroupEvents
+from kscheduler.gangs.member_stages import MemberStages
+from kscheduler.gangs.mending import Mending
+from kscheduler.gangs.parked_reports import ParkedReports
+from kscheduler.gangs.planner import Planner
+from kscheduler.gangs.registry import Registry
+from kscheduler.gangs.reports import GangReports
+from kscheduler.gangs.resources import pod_groups, resource_of
+from kscheduler.gangs.rules import WHOLE
+from kscheduler.gangs.status_writer import GroupStatuses
+from kscheduler.gangs.texts import two_gangs
+from kscheduler.observability.measurements import Measurements
+from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.snapshot.pod_info import PodInfo
+
+Around = Callable[[Resource[Any], Handler[Any]], Handler[Any]]
+
+
+class GangParts:
+    """The parts of a scheduler that schedule gangs. `make_queue` must be called before the methods below it."""
+
+    def __init__(
+        self,
+        config: SchedulerConfig,
+        client: Client,
+        cache: Cache,
+        *,
+        clock: Clock,
+        recorder: EventRecorder,
+        measurements: Measurements,
+        permission: WritePermission,
+        wake: Callable[[], None],
+    ) -> None:
+        self._cache = cache
+        self._clock = clock
+        self._measure = measurements
+        self._permission = permission
+        self._wake = wake
+        self._release: Release = config.release
+        self._doors = open_doors(config.release, has_coscheduling=schedules_by_label(config))
+        self.registry = Registry(Doors(self._doors), WHOLE)
+        self._statuses: GroupStatuses | None = None
+        if KUBERNETES_DOOR in self._doors:
+            self._statuses = GroupStatuses(
+                client, pod_groups(config.release), config.release.pod_group_condition, permission, clock
+            )
+        versions = {door.api: resource_of(door.kind, config.release).group_version for door in self._doors}
+        self.reports = GangReports(self.registry, recorder, self._statuses, measurements, permission, clock, versions)
+        self.mending = Mending(
+            self.registry, waits=self._waits, report=self.reports.stale, timeout_s=longest_wait_s(config), clock=clock
+        )
+        self._finished = FinishedMembers(client, self.registry, self._member_changed)
+        measurements.show_gangs(self.reports.states)
+        self.queue: GangQueue  # set by `make_queue`
+        self._parked: ParkedReports  # set by `make_batch`
+
+    # --- in place of the types that a scheduler without gangs has ---
+
+    def make_queue(
+        self,
+        less_key: Callable[[Any], tuple[float, ...]],
+        pre_enqueue: Callable[[PodInfo], Status | None],
+        *,
+        registered: Mapping[str, Mapping[str, Sequence[ClusterEvent | Registration]]],
+        **settings: Any,
+    ) -> GangQueue:
+        """Build the queue, and let it follow the cache."""
+        if len(self._doors) > 1:
+            relabelled = (ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_LABEL),)
+            registered = {name: {**events, NAME: relabelled} for name, events in registered.items()}
+            pre_enqueue = self._with_one_gang(pre_enqueue)
+        self.queue = GangQueue(less_key, pre_enqueue, gangs=self.registry, registered=registered, **settings)
+        self._cache.follow(
+            MemberStages(self.registry, will_return=self.queue.will_return, changed=self._member_changed)
+        )
+        return self.queue
+
+    def make_batch(
+        self,
+        queue: SchedulingQueue,
+        cache: Cache,
+        profiles: Mapping[str, Framework],
+        one: ScheduleOne,
+        lane: CompiledLane | None,
+        **settings: Any,
+    ) -> ScheduleBatch:
+        """Build what decides pods and gangs of the queue that `make_queue` returned."""
+        self._parked = ParkedReports(self.registry, self.queue, one.report_not_scheduled, self._permission, self._clock)
+        self.queue.on_parked = self._parked.parked
+        batch = GangBatch(queue, cache, profiles, one, lane, **settings)
+        planner = Planner(cache, profiles, lane, on_broken_lane=batch.leave_lane)
+        batch.gangs = GangCycle(
+            self.queue,
+            self.registry,
+            planner,
+            one,
+            dispatch=settings["dispatch"],
+            clock=self._clock,
+            stopwatch=settings["stopwatch"],
+            reports=self.reports,
+        )
+        return batch
+
+    # --- what runs beside decisions ---
+
+    def informers(self) -> list[tuple[Resource[Any], Handler[Any]]]:
+        """Return the kinds of objects to watch, each with its handler."""
+        return [(resource_of(door.kind, self._release), self._events(door)) for door in self._doors]
+
+    def around(self, events: Around) -> Around:
+        """Return what makes the handlers of informers: as `events` makes them, and members that finish are noticed."""
+
+        def handler_of(resource: Resource[Any], handler: Handler[Any]) -> Handler[Any]:
+            made = events(resource, handler)
+            return self._finished.around(made) if resource.plural == PODS.plural else made
+
+        return handler_of
+
+    def _events(self, door: Any) -> GroupEvents:
+        statuses = self._statuses if door is KUBERNETES_DOOR else None
+        return GroupEvents(
+            door,
+            self.registry,
+            self.queue,
+            self._object_changed,
+            clock=self._clock,
+            measurements=self._measure,
+            wake=self._wake,
+            statuses=statuses,
+        )
+
+    async def run(self) -> None:
+        """Do what gangs need beside decisions: write conditions, watch over broken gangs. Runs until cancelled."""
+        lanes = [self.mending.run(), self._finished.run(), self._parked.run()]
+        if self._statuses is not None:
+            lanes.append(self._statuses.run())
+        await run_together(*lanes)
+
+    def explainer(self) -> GangExplainer:
+        return GangExplainer(self.registry, self.queue, self.reports, self.mending, self._clock)
+
+    # --- what changes ---
+
+    def _member_changed(self, key: GangKey) -> None:
+        self._object_changed(key, self._clock.now())
+
+    def _object_changed(self, key: GangKey, now: float) -> None:
+        self.queue.reconsider(key, now)
+        self.mending.look(key)
+        self.reports.forget(key)
+
+    def _waits(self, key: GangKey) -> bool:
+        return self.queue.stand_in(key) is not None
+
+    def _with_one_gang(self, pre_enqueue: Callable[[PodInfo], Status | None]) -> Callable[[PodInfo], Status | None]:
+        """Return a PreEnqueue that gates pods which name gangs by several APIs."""
+
+        def gate(pod: PodInfo) -> Status | None:
+            apis = self.registry.apis_of(pod.pod)
+            if len(apis) < 2:
+                return pre_enqueue(pod)
+            metadata = pod.pod.metadata
+            return unresolvable(two_gangs(metadata.name, apis, GangKey("", metadata.namespace, ""))).of(NAME)
+
+        return gate

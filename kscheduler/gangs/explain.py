@@ -1,0 +1,76 @@
+"""Says how a gang stands: what it has, what it waits for, and how its latest attempt ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kscheduler.clock import Clock
+from kscheduler.gangs.gang import GangKey
+from kscheduler.gangs.gang_queue import GangQueue
+from kscheduler.gangs.mending import Mending
+from kscheduler.gangs.registry import Registry, Stage, TrackedGang
+from kscheduler.gangs.reports import GangReports
+from kscheduler.gangs.texts import lack, placed_text
+
+Document = dict[str, Any]
+
+
+class GangExplainer:
+    def __init__(
+        self, registry: Registry, queue: GangQueue, reports: GangReports, mending: Mending, clock: Clock
+    ) -> None:
+        self._registry = registry
+        self._queue = queue
+        self._reports = reports
+        self._mending = mending
+        self._clock = clock
+
+    def of_pod(self, uid: str) -> Document | None:
+        """Return the document about the gang of a pod; None for a pod that is in none."""
+        member = self._registry.members.get(uid)
+        return None if member is None else self._document(member.tracked)
+
+    def of_name(self, name: str) -> list[Document]:
+        """Return the documents of the gangs with this `namespace/name`: at most one for each API."""
+        return [self._document(tracked) for tracked in self._registry if str(tracked.key) == name]
+
+    def _document(self, tracked: TrackedGang) -> Document:
+        key, now = tracked.key, self._clock.now()
+        latest = self._reports.latest.get(key)
+        broken_since = self._mending.broken_since.get(key)
+        stand_in = self._queue.stand_in(key)
+        return {
+            "api": key.api,
+            "namespace": key.namespace,
+            "name": key.name,
+            "summary": self._summary(tracked),
+            "minMembers": None if tracked.gang is None else tracked.gang.min_members,
+            "members": {
+                "known": len(tracked.members),
+                "gated": tracked.gated,
+                "queued": tracked.count(Stage.QUEUED),
+                "inFlight": tracked.count(Stage.IN_FLIGHT),
+                "assumed": tracked.count(Stage.ASSUMED),
+                "bound": tracked.count(Stage.BOUND),
+                "succeeded": tracked.succeeded,
+            },
+            "pool": None if stand_in is None else stand_in.pool.value,
+            "attempts": 0 if stand_in is None else stand_in.attempts,
+            "latestAttempt": None
+            if latest is None
+            else {"outcome": latest.outcome.value, "secondsAgo": round(now - latest.at, 3), "text": latest.text},
+            "brokenForSeconds": None if broken_since is None else round(now - broken_since, 3),
+            "isStale": key in self._mending.stale,
+        }
+
+    def _summary(self, tracked: TrackedGang) -> str:
+        key: GangKey = tracked.key
+        why = lack(tracked)
+        if why:
+            return why
+        if tracked.gang is not None and tracked.placed >= tracked.gang.min_members:
+            return placed_text(tracked)
+        if tracked.is_broken:
+            return f"{placed_text(tracked)}; it comes before others of its priority until its minimum is reached"
+        latest = self._reports.latest.get(key)
+        return f"gang {key} waits for its first attempt" if latest is None else latest.text

@@ -1,0 +1,238 @@
+"""A gang's scheduling cycle: plans all its members in one step, then begins all their bindings, or none.
+
+It never awaits, so that no other decision comes between. If the minimum is not reached, everything is taken back; each
+member returns to the queue with the reason, and the gang after them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from kscheduler.clock import Clock
+from kscheduler.cycle.schedule_batch import ScheduleBatch
+from kscheduler.cycle.schedule_one import NO_STATE, BindingCycle, ScheduleOne
+from kscheduler.framework.algorithm import Rejection
+from kscheduler.framework.compiled_lane import Placements
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.diagnosis import Diagnosis
+from kscheduler.framework.status import Status, error_status, unschedulable
+from kscheduler.gangs.gang_queue import GangQueue, Outcome
+from kscheduler.gangs.planner import Failed, Plan, Planner
+from kscheduler.gangs.registry import Registry
+from kscheduler.gangs.reports import GangReports
+from kscheduler.gangs.stand_in import StandIn
+from kscheduler.gangs.texts import not_permitted, not_placed, too_few
+from kscheduler.gangs.undo_log import Placed
+from kscheduler.queue.pod_info import NOBODY, QueuedPodInfo
+from kscheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
+
+NAME = "Gangs"  # stands for a plugin in statuses of members that fit, but whose gang does not
+
+
+class Ended(NamedTuple):
+    """How an attempt ended, and why it failed."""
+
+    outcome: Outcome
+    text: str = ""
+
+
+class GangCycle:
+    """Decides gangs. `dispatch` starts the binding of a decided member."""
+
+    def __init__(
+        self,
+        queue: GangQueue,
+        registry: Registry,
+        planner: Planner,
+        one: ScheduleOne,
+        *,
+        dispatch: Callable[[BindingCycle], None],
+        clock: Clock,
+        stopwatch: Callable[[], float],
+        reports: GangReports | None = None,
+    ) -> None:
+        self.planner = planner
+        self._queue = queue
+        self._registry = registry
+        self._one = one
+        self._dispatch = dispatch
+        self._clock = clock
+        self._stopwatch = stopwatch
+        self._reports = reports
+
+    def run(self, stand_in: StandIn) -> None:
+        """Decide a gang in flight. A fault costs it an attempt, and nobody else anything."""
+        began = self._stopwatch()
+        try:
+            ended = self._run(stand_in)
+        except MemoryError:
+            raise
+        except Exception as error:
+            log.exception("a gang could not be decided; it is tried again", extra={"gang": str(stand_in.gang_key)})
+            self._queue.return_gang(stand_in, Outcome.FAULT, self._clock.now())
+            ended = Ended(Outcome.FAULT, f"a fault of the scheduler: {type(error).__name__}")
+        if ended is not None and self._reports is not None:
+            self._reports.tried(stand_in.gang_key, ended.outcome, ended.text, self._stopwatch() - began)
+
+    def _run(self, stand_in: StandIn) -> Ended | None:
+        started = self._clock.now()
+        members = self._one.leave_out(list(stand_in.flying.values()))
+        tracked = self._registry.get(stand_in.gang_key)
+        if not members or tracked is None:
+            self._queue.return_gang(stand_in, Outcome.PLACED, started)
+            return None
+        # At least one pod is needed: else surplus without a node would count as a success for ever.
+        missing = max(tracked.missing, 1)
+        plan = self.planner.plan(members, missing)
+        if plan.reaches(missing):
+            return self._commit(stand_in, plan, missing, started)
+        return self._reject(stand_in, plan, missing, started)
+
+    def _commit(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> Ended:
+        """Begin the bindings of the placed members; the surplus that has no node waits."""
+        # 1. Permit plugins may reject members; none is bound before all have been asked.
+        held = self._hold(plan, started)
+        self._return_failed(plan.failed, started)
+        if len(held) < missing:
+            return self._give_up(stand_in, held, missing, started)
+        # 2. Bind.
+        self._remember(plan, held, started)
+        for cycle in held:
+            self._bind(cycle)
+        self._return(stand_in, Outcome.PLACED, plan.failed)
+        return Ended(Outcome.PLACED)
+
+    def _hold(self, plan: Plan, started: float) -> list[BindingCycle]:
+        """Run Permit for all placed members. Returns the cycles of those that no plugin rejected."""
+        held: list[BindingCycle] = []
+        try:
+            for placed in plan.placed:
+                cycle = self._one.hold_reserved(_cycle_of(placed, started))
+                if cycle is not None:
+                    held.append(cycle)
+        except BaseException:
+            for cycle in held:
+                self._one.withdraw(cycle)
+            withdrawn = {cycle.pod.uid for cycle in held}
+            for placed in [each for each in plan.placed if each.queued.uid not in withdrawn]:
+                plan.placed.take_back(placed)
+            raise
+        return held
+
+    def _remember(self, plan: Plan, held: Sequence[BindingCycle], started: float) -> None:
+        """Have the decisions remembered, for whoever asks why a member is where it is."""
+        uids = {cycle.pod.uid for cycle in held}
+        placed = [each for each in plan.placed if each.queued.uid in uids]
+        nodes, feasible = [each.node_name for each in placed], [each.feasible for each in placed]
+        self._one.record_placed([each.queued for each in placed], nodes, feasible, started)
+
+    def _bind(self, cycle: BindingCycle) -> None:
+        """Start the binding of a member; a fault costs it an attempt, and the others go on."""
+        try:
+            self._dispatch(cycle)
+        except MemoryError:
+            raise
+        except Exception:
+            log.exception("the binding of a gang's member could not begin", extra={"pod": cycle.pod.key})
+            self._one.withdraw(cycle)
+            self._queue.requeue_after_error(cycle.queued, self._clock.now())
+
+    def _give_up(self, stand_in: StandIn, held: Sequence[BindingCycle], missing: int, started: float) -> Ended:
+        """Release what is held, since Permit plugins have rejected too many members, which are in the queue already."""
+        rejecting = [
+            queued.unschedulable_plugins for uid, queued in stand_in.flying.items() if uid in stand_in.arrivals
+        ]
+        status = unschedulable(not_permitted(stand_in.gang_key, missing, len(held))).of(NAME)
+        for cycle in held:
+            self._one.withdraw(cycle)
+            self._settle(cycle.queued, _rejection(status), started)
+        self._queue.return_gang(stand_in, Outcome.REJECTED, self._clock.now(), frozenset().union(*rejecting) - {NAME})
+        return Ended(Outcome.REJECTED, status.message)
+
+    def _reject(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> Ended:
+        """Take back what was placed; every member returns to the queue with a reason."""
+        would_fit = [placed.queued for placed in plan.placed]
+        plan.placed.undo()
+        status, outcome = self._why(stand_in, plan, missing, len(would_fit))
+        self._return_failed([*plan.failed, *([] if plan.fault is None else [plan.fault])], started)
+        for queued in (*would_fit, *plan.not_tried):
+            self._settle(queued, _rejection(status), started)
+        self._return(stand_in, outcome, plan.failed)
+        return Ended(outcome, status.message)
+
+    def _why(self, stand_in: StandIn, plan: Plan, missing: int, would_fit: int) -> tuple[Status, Outcome]:
+        """Return the status of members that are not at fault themselves, and how the attempt ended."""
+        if plan.fault is not None:
+            fault = plan.fault.rejection.status
+            text = f"failed to schedule other pod from a pod group: {fault.message}"
+            return error_status(text, fault.error), Outcome.FAULT
+        if not plan.failed:
+            text = too_few(stand_in.gang_key, missing, would_fit + len(plan.not_tried))
+            return unschedulable(text).of(NAME), Outcome.REJECTED
+        first = plan.failed[0]
+        name = first.queued.pod_info.pod.metadata.name
+        text = not_placed(stand_in.gang_key, missing, would_fit, name, first.rejection.message)
+        return unschedulable(text).of(NAME), Outcome.REJECTED
+
+    def _return_failed(self, failed: Sequence[Failed], started: float) -> None:
+        for each in failed:
+            self._settle(each.queued, each.rejection, started)
+
+    def _settle(self, queued: QueuedPodInfo, rejection: Rejection, started: float) -> None:
+        framework = self._one.decider_of(queued.pod_info)
+        self._one.settle(queued, framework, CycleState(), rejection, started, looks_back=False)
+
+    def _return(self, stand_in: StandIn, outcome: Outcome, failed: Sequence[Failed]) -> None:
+        """Return the gang, to wait for what may help the member that failed first."""
+        plugins, pending, first = NOBODY, NOBODY, None
+        if failed:
+            diagnosis = failed[0].rejection.diagnosis
+            plugins, pending = frozenset(diagnosis.unschedulable_plugins), frozenset(diagnosis.pending_plugins)
+            first = failed[0].queued
+        self._queue.return_gang(stand_in, outcome, self._clock.now(), plugins, pending, first)
+
+
+def _cycle_of(placed: Placed, started: float) -> BindingCycle:
+    state = NO_STATE if placed.state is None else placed.state
+    return BindingCycle(placed.queued, placed.framework, state, placed.node_name, started, placed.state is None)
+
+
+def _rejection(status: Status) -> Rejection:
+    """Return a rejection with a status that no node gave."""
+    diagnosis = Diagnosis(0)
+    diagnosis.blame(status)
+    return Rejection(status, diagnosis)
+
+
+class GangBatch(ScheduleBatch):
+    """Decides pods as ScheduleBatch does, and gangs, which the queue returns alone, by their own cycle."""
+
+    gangs: GangCycle  # set by who builds it
+
+    def leave_lane(self) -> None:
+        """Decide all pods one by one from now on, since the compiled lane has met a fault."""
+        self._lane = None
+
+    def _ask_lane(self, pods: Sequence[PodInfo]) -> Placements:
+        placements = super()._ask_lane(pods)
+        if self._lane is None:
+            self.gangs.planner.leave_lane()
+        return placements
+
+    def _decide(self, popped: Sequence[QueuedPodInfo], now: float) -> int:
+        first = popped[0]
+        if type(first) is not StandIn:
+            return super()._decide(popped, now)
+        members = len(first.flying)
+        self.gangs.run(first)
+        return members
+
+    def _alone(self, queued: QueuedPodInfo) -> bool:
+        if type(queued) is not StandIn:
+            return super()._alone(queued)
+        self.gangs.run(queued)
+        return True

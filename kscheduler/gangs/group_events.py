@@ -1,0 +1,100 @@
+"""Applies each informer event about the objects of gangs to the registry and the queue.
+
+An object that makes no sense is logged, and its gang is parked with the reason until the object is mended.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from kscheduler.api.objects import NamespacedObject
+from kscheduler.clock import Clock
+from kscheduler.errors import DecodeError
+from kscheduler.framework.events import Action, ClusterEvent, EventResource
+from kscheduler.gangs.doors import KUBERNETES_DOOR, Door
+from kscheduler.gangs.gang import GangKey
+from kscheduler.gangs.registry import Registry
+from kscheduler.gangs.status_writer import GroupStatuses
+from kscheduler.observability.measurements import Measurements
+from kscheduler.queue.scheduling_queue import SchedulingQueue
+
+log = logging.getLogger(__name__)
+
+PLURAL = "podgroups"
+COSCHEDULING_RESOURCE = "podgroups.v1alpha1.scheduling.x-k8s.io"  # as Coscheduling registers its objects' events
+
+
+class GroupEvents:
+    """The handler of one door's objects. `reconsider` lets the queue look at a gang again, at a moment."""
+
+    def __init__(
+        self,
+        door: Door,
+        registry: Registry,
+        queue: SchedulingQueue,
+        reconsider: Callable[[GangKey, float], None],
+        *,
+        clock: Clock,
+        measurements: Measurements,
+        wake: Callable[[], None],
+        statuses: GroupStatuses | None = None,
+    ) -> None:
+        self._door = door
+        self._registry = registry
+        self._queue = queue
+        self._reconsider = reconsider
+        self._clock = clock
+        self._measure = measurements
+        self._wake = wake
+        self._statuses = statuses
+        resource = EventResource.POD_GROUP if door is KUBERNETES_DOOR else COSCHEDULING_RESOURCE
+        self._added = ClusterEvent(resource, Action.ADD)
+        self._updated = ClusterEvent(resource, Action.UPDATE)
+        self._deleted = ClusterEvent(resource, Action.DELETE)
+
+    def on_add(self, group: Any) -> None:
+        self._look_at_status(group)
+        self._set(group)
+        self._report(group, self._added, None, group)
+
+    def on_update(self, old: Any, new: Any) -> None:
+        if self._statuses is not None and old.metadata.uid != new.metadata.uid:
+            self._statuses.gone(old)
+        self._look_at_status(new)
+        if old.spec == new.spec and old.metadata.uid == new.metadata.uid:
+            return  # its status
+        self._set(new)
+        self._report(new, self._updated, old, new)
+
+    def _look_at_status(self, group: Any) -> None:
+        if self._statuses is not None:
+            self._statuses.seen(group)
+
+    def on_delete(self, group: Any) -> None:
+        if self._statuses is not None:
+            self._statuses.gone(group)
+        self._registry.remove_gang(self._key_of(group))
+        self._report(group, self._deleted, group, None)
+
+    def _set(self, group: NamespacedObject) -> None:
+        try:
+            gang = self._door.gang_of(group)
+        except DecodeError as error:
+            log.error("the object of a gang makes no sense", extra={"group": group.key, "err": str(error)})
+            self._measure.bad_object(PLURAL)
+            self._registry.refuse_gang(self._key_of(group), str(error))
+            return
+        self._registry.set_gang(gang)
+
+    def _key_of(self, group: NamespacedObject) -> GangKey:
+        return GangKey(self._door.api, group.metadata.namespace, group.metadata.name)
+
+    def _report(self, group: NamespacedObject, event: ClusterEvent, old: object, new: object) -> None:
+        """Let the queue look at the gang, and at pods that plugins hold back because of its object."""
+        now = self._clock.now()
+        self._reconsider(self._key_of(group), now)
+        self._queue.move_all_to_active_or_backoff(event, old, new, now)
+        if self._queue.uids:
+            self._wake()

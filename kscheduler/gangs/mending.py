@@ -1,0 +1,79 @@
+"""Watches over broken gangs: some of their pods have a node, but fewer than the minimum, and others wait for one.
+
+The queue tries a broken gang before others of its priority until its minimum is reached. A gang becomes broken only
+after its decision: a binding was refused, a pod was deleted, this program was killed between two bindings. One that
+stays so for longer than its timeout is stale, which is reported once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from kscheduler.clock import Clock
+from kscheduler.gangs.gang import GangKey
+from kscheduler.gangs.registry import Registry, TrackedGang
+
+PAUSE_S = 5.0  # until a stale gang that could not be reported is looked at again
+
+
+class Mending:
+    """`run` is a task.
+
+    `waits(key)`: whether a pod of the gang waits for a node. `report(gang, seconds)` says that a gang has been broken
+    for so long, and returns False if nobody may be told now. `timeout_s`: of gangs that have none of their own.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        waits: Callable[[GangKey], bool],
+        report: Callable[[TrackedGang, float], bool],
+        timeout_s: float,
+        clock: Clock,
+    ) -> None:
+        self._registry = registry
+        self._waits = waits
+        self._report = report
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self.broken_since: dict[GangKey, float] = {}
+        self.stale: set[GangKey] = set()  # those that were reported
+        self._changed = asyncio.Event()
+
+    def look(self, key: GangKey) -> None:
+        """Take note of whether a gang is broken, after any change to it. O(1)."""
+        tracked = self._registry.get(key)
+        if tracked is not None and tracked.is_broken:
+            if key not in self.broken_since:
+                self.broken_since[key] = self._clock.now()
+                self._changed.set()
+        elif key in self.broken_since:
+            del self.broken_since[key]
+            self.stale.discard(key)
+
+    def due(self, now: float) -> float | None:
+        """Report the gangs that are stale by now. Returns when to call this again; None: after a further change."""
+        soonest: float | None = None
+        for key, since in self.broken_since.items():
+            tracked = self._registry.get(key)
+            if key in self.stale or tracked is None or tracked.gang is None:
+                continue
+            ends = since + (tracked.gang.timeout_s or self._timeout_s)
+            if ends <= now:
+                if self._waits(key) and self._report(tracked, now - since):
+                    self.stale.add(key)
+                    continue
+                ends = now + PAUSE_S
+            soonest = ends if soonest is None else min(soonest, ends)
+        return soonest
+
+    async def run(self) -> None:
+        while True:
+            now = self._clock.now()
+            until = self.due(now)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), None if until is None else until - now)
+            self._changed.clear()

@@ -1,0 +1,196 @@
+"""Plans a gang: finds a node for as many members as possible, each with those before it counted.
+
+All members are decided in one step, by kernels as far as they can decide, else one by one. The members that got a node
+are assumed when the plan is made. If they are fewer than the gang needs, the plan is to be undone at once; then nobody
+has seen it. A member is decided exactly as a pod by itself would be, except that it preempts nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kscheduler.cache.cache import Cache
+from kscheduler.framework.algorithm import Rejection
+from kscheduler.framework.compiled_lane import NO_PLACEMENTS, CompiledLane, Placements
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.diagnosis import Diagnosis
+from kscheduler.framework.runtime import Framework
+from kscheduler.gangs.undo_log import Placed, UndoLog
+from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+MOST_PODS = 256  # that the kernels are asked for in one call
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A member that got no node, and why."""
+
+    queued: QueuedPodInfo
+    rejection: Rejection
+
+
+@dataclass(slots=True)
+class Plan:
+    """Where a gang's members would go. The placed ones are assumed until `placed.undo()` is called."""
+
+    placed: UndoLog
+    failed: list[Failed] = field(default_factory=list)  # in the order in which they were tried
+    not_tried: Sequence[QueuedPodInfo] = ()  # since those before them had failed
+    fault: Failed | None = None  # a member whose search met a fault: none of the others was tried after it
+
+    def reaches(self, missing: int) -> bool:
+        """Return whether at least so many members are placed, and no search met a fault."""
+        return self.fault is None and len(self.placed) >= missing
+
+
+class Planner:
+    """Plans gangs on the cache. Without a compiled lane all members are decided one by one."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        profiles: Mapping[str, Framework],
+        lane: CompiledLane | None,
+        on_broken_lane: Callable[[], None] = nothing,
+    ) -> None:
+        """`on_broken_lane` is called when the lane has met a fault: nobody may use it any more."""
+        self._cache = cache
+        self._profiles = profiles
+        self._lane = lane
+        self._on_broken_lane = on_broken_lane
+
+    def leave_lane(self) -> None:
+        """Decide all members one by one from now on."""
+        self._lane = None
+
+    def plan(self, members: Sequence[QueuedPodInfo], missing: int) -> Plan:
+        """Place the members in order.
+
+        Ends early once fewer than `missing` can be placed any more. Afterwards the caller must commit what is placed or
+        undo it, before anything else happens. If this raises, nothing is placed.
+        """
+        plan = Plan(UndoLog(self._cache))
+        try:
+            self._place_all(plan, members, missing)
+        except BaseException:
+            plan.placed.undo()
+            raise
+        return plan
+
+    def _place_all(self, plan: Plan, members: Sequence[QueuedPodInfo], missing: int) -> None:
+        # Signature and priority of members that fit nowhere -> why.
+        known: dict[object, Rejection | None] = {}
+        at, window = 0, MOST_PODS
+        while at < len(members) and plan.fault is None:
+            # 1. Is the minimum out of reach?
+            if len(plan.placed) + len(members) - at < missing:
+                break
+            # 2. As many as the kernels can decide.
+            asked = members[at : at + window]
+            placed = self._place_run(plan, asked)
+            at += placed
+            window = min(2 * window, MOST_PODS) if placed == len(asked) else max(placed, 1)
+            if placed:
+                continue
+            # 3. One by itself, unless an equal one has failed: what was placed since has left less room.
+            queued = members[at]
+            at += 1
+            pod = queued.pod_info
+            look = (pod.signature, pod.priority)
+            rejection = known.get(look) if self._is_plain(pod) else None
+            if rejection is None:
+                rejection = known[look] = self._place_alone(plan, queued)
+            if rejection is not None:
+                _fail(plan, Failed(queued, rejection))
+        plan.not_tried = members[at:]
+
+    def _is_plain(self, pod: PodInfo) -> bool:
+        return self._lane is not None and pod.signature is not None and self._lane.is_plain(pod)
+
+    def _place_run(self, plan: Plan, members: Sequence[QueuedPodInfo]) -> int:
+        """Place leading members by kernels, and return how many."""
+        pods = [queued.pod_info for queued in members]
+        placements = self._ask_lane(pods)
+        if self._lane is None or not placements:
+            return 0
+        count = len(placements)
+        try:
+            found = zip(members[:count], placements.node_names, placements.feasible, strict=True)
+            placed = [self._placed(*each) for each in found]
+            self._cache.assume_counted(pods[:count], placements.rows, placements.node_names)
+        except Exception:
+            self._cache.recount()
+            raise
+        plan.placed.add(placed)
+        self._lane.report(placements)
+        for each in placed:
+            rejection = self._reserve(plan, each)
+            if rejection is not None:
+                _fail(plan, Failed(each.queued, rejection))
+        return count
+
+    def _placed(self, queued: QueuedPodInfo, node_name: str, feasible: int, state: CycleState | None = None) -> Placed:
+        pod = queued.pod_info
+        framework = self._profiles[pod.pod.spec.scheduler_name]
+        has_say = not framework.only_binds(pod)
+        return Placed(queued, node_name, framework, feasible, (state or CycleState()) if has_say else None)
+
+    def _reserve(self, plan: Plan, placed: Placed) -> Rejection | None:
+        """Run the Reserve plugins that have a say in a placed member. Takes it back if one of them rejects it."""
+        if placed.state is None:
+            return None
+        status = placed.framework.run_reserve(placed.state, placed.queued.pod_info, placed.node_name)
+        if status is None:
+            return None
+        plan.placed.take_back(placed)
+        diagnosis = Diagnosis(1)
+        diagnosis.blame(status)
+        return Rejection(status, diagnosis)
+
+    def _ask_lane(self, pods: Sequence[PodInfo]) -> Placements:
+        if self._lane is None:
+            return NO_PLACEMENTS
+        try:
+            return self._lane.place(pods)
+        except MemoryError:
+            raise
+        except Exception:
+            log.exception("the compiled lane failed; from now on members of gangs are decided one by one")
+            self._lane = None
+            self._on_broken_lane()
+            self._cache.recount()
+            return NO_PLACEMENTS
+
+    def _place_alone(self, plan: Plan, queued: QueuedPodInfo) -> Rejection | None:
+        """Place one member, asking each plugin. Returns why no node fits; None if one does (Reserve may reject it)."""
+        pod = queued.pod_info
+        framework = self._profiles[pod.pod.spec.scheduler_name]
+        state = CycleState()
+        state.skips_post_filter = True
+        found = framework.schedule_pod(state, pod)
+        if isinstance(found, Rejection):
+            return found
+        self._cache.assume(pod, found.node_name)
+        placed = self._placed(queued, found.node_name, found.feasible, state)
+        plan.placed.add([placed])
+        rejection = self._reserve(plan, placed)
+        if rejection is not None:
+            _fail(plan, Failed(queued, rejection))
+        return None
+
+
+def _fail(plan: Plan, failed: Failed) -> None:
+    if failed.rejection.status.is_rejected:
+        plan.failed.append(failed)
+    elif plan.fault is None:
+        plan.fault = failed

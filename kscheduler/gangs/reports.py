@@ -1,0 +1,101 @@
+"""What users learn of gangs: Events about their objects, conditions, metrics, and the latest attempt for who asks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kscheduler.client.protocol import Regarding
+from kscheduler.client.recorder import EventRecorder
+from kscheduler.client.write_permission import WritePermission
+from kscheduler.clock import Clock
+from kscheduler.gangs.gang import Gang, GangKey
+from kscheduler.gangs.gang_queue import Outcome
+from kscheduler.gangs.registry import Registry, Stage, TrackedGang
+from kscheduler.gangs.status_writer import SCHEDULED, SCHEDULER_ERROR, UNSCHEDULABLE, GroupStatuses
+from kscheduler.gangs.texts import placed_text, stale_text
+from kscheduler.observability.measurements import Measurements
+
+STALE = "Stale"
+_REASONS = {Outcome.PLACED: SCHEDULED, Outcome.REJECTED: UNSCHEDULABLE, Outcome.FAULT: SCHEDULER_ERROR}
+
+
+class Attempt(NamedTuple):
+    """The latest attempt to place a gang."""
+
+    at: float  # when, on the scheduler's clock
+    outcome: Outcome
+    text: str
+
+
+class GangReports:
+    """`statuses`: None where no API with conditions is in use. `versions`: group and version by group."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        recorder: EventRecorder,
+        statuses: GroupStatuses | None,
+        measurements: Measurements,
+        permission: WritePermission,
+        clock: Clock,
+        versions: dict[str, str],
+    ) -> None:
+        self._registry = registry
+        self._recorder = recorder
+        self._statuses = statuses
+        self._measure = measurements
+        self._permission = permission
+        self._clock = clock
+        self._versions = versions
+        self.latest: dict[GangKey, Attempt] = {}  # of gangs that are tracked
+
+    def tried(self, key: GangKey, outcome: Outcome, text: str, seconds: float) -> None:
+        """Record an attempt. `text`: why it failed; `seconds`: what it took."""
+        self._measure.gang_tried(key.api, outcome.value, seconds)
+        tracked = self._registry.get(key)
+        if tracked is None or tracked.gang is None:
+            return
+        if outcome is Outcome.PLACED:
+            text = placed_text(tracked)
+        before = self.latest.get(key)
+        self.latest[key] = Attempt(self._clock.now(), outcome, text)
+        if before is not None and (before.outcome, before.text) == (outcome, text):
+            return
+        reason = _REASONS[outcome]
+        if self._statuses is not None and key.api == self._statuses.api:
+            self._statuses.want(tracked.gang, reason, text)
+        self._record(tracked.gang, reason, text, is_normal=outcome is Outcome.PLACED)
+
+    def stale(self, tracked: TrackedGang, seconds: float) -> bool:
+        """Report that a gang has been broken for so long. Returns False if this replica may not write now."""
+        gang = tracked.gang
+        if gang is None or not self._permission.may_write():
+            return False
+        self._measure.gang_stale(gang.key.api)
+        self._record(gang, STALE, stale_text(tracked, seconds), is_normal=False)
+        return True
+
+    def forget(self, key: GangKey) -> None:
+        """Drop what is known of a gang that is not tracked any more."""
+        if key in self.latest and self._registry.get(key) is None:
+            del self.latest[key]
+
+    def states(self) -> dict[str, int]:
+        """Return the number of gangs by state, for a scrape. O(gangs)."""
+        states = {"incomplete": 0, "waiting": 0, "placed": 0, "broken": 0}
+        for tracked in self._registry:
+            if tracked.is_broken:
+                states["broken"] += 1
+            elif tracked.lack is not None:
+                states["incomplete"] += 1
+            elif tracked.missing:
+                states["waiting"] += 1
+            elif tracked.count(Stage.BOUND) or tracked.count(Stage.ASSUMED):
+                states["placed"] += 1
+        return states
+
+    def _record(self, gang: Gang, reason: str, note: str, *, is_normal: bool) -> None:
+        key = gang.key
+        regarding = Regarding("PodGroup", self._versions[key.api], key.namespace, key.name, gang.uid)
+        kind = "Normal" if is_normal else "Warning"
+        self._recorder.record(regarding, type=kind, reason=reason, action="Scheduling", note=note)

@@ -1,0 +1,130 @@
+"""Writes the condition of a PodGroup of scheduling.k8s.io that says whether it is scheduled.
+
+Only the newest condition of a group is written, and in the background. As in kube-scheduler, a group that was scheduled
+once stays so: later pods that do not fit do not change that. The objects of Coscheduling have no conditions; their
+phases are left to scheduler-plugins' controller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import NamedTuple
+
+from kscheduler.api.pod_groups import GroupCondition, PodGroup
+from kscheduler.client.protocol import Client, Resource
+from kscheduler.client.times import rfc3339
+from kscheduler.client.write_permission import WritePermission
+from kscheduler.clock import Clock
+from kscheduler.errors import APIError, Conflict, Forbidden, NotFound
+from kscheduler.gangs.gang import Gang
+
+log = logging.getLogger(__name__)
+
+PAUSE_S = 5.0  # before a failed write is repeated, or the permission to write is asked for again
+SCHEDULED, UNSCHEDULABLE, SCHEDULER_ERROR = "Scheduled", "Unschedulable", "SchedulerError"  # reasons
+MAX_MESSAGE = 32_768  # characters, the API's limit
+
+
+class Written(NamedTuple):
+    """What a condition says."""
+
+    status: str  # "True" or "False"
+    reason: str
+    message: str
+
+
+class GroupStatuses:
+    """`run` is a task. `resource` and `condition`: the kind of the release, and the type of its condition."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource[PodGroup],
+        condition: str,
+        permission: WritePermission,
+        clock: Clock,
+    ) -> None:
+        self.api = resource.group_version.partition("/")[0]
+        self._client = client
+        self._resource = resource
+        self._type = condition
+        self._permission = permission
+        self._clock = clock
+        self._shown: dict[str, Written] = {}  # uid of a group -> what its condition says, as far as we know
+        self._wanted: dict[str, tuple[Gang, Written]] = {}  # uid -> what is to be written
+        self._work = asyncio.Event()
+
+    # --- what objects show ---
+
+    def seen(self, group: PodGroup) -> None:
+        """Take a new or changed object."""
+        for condition in group.status.conditions or ():
+            if condition.type == self._type:
+                self._shown[group.metadata.uid] = Written(condition.status, condition.reason, condition.message)
+
+    def gone(self, group: PodGroup) -> None:
+        self._shown.pop(group.metadata.uid, None)
+        self._wanted.pop(group.metadata.uid, None)
+
+    # --- what is to be shown ---
+
+    def want(self, gang: Gang, reason: str, message: str) -> None:
+        """Have the condition of a gang's object written soon, unless it says the same, or that it was scheduled."""
+        status = "True" if reason == SCHEDULED else "False"
+        wanted = Written(status, reason, message[:MAX_MESSAGE])
+        shown = self._shown.get(gang.uid)
+        if shown is not None and (shown.status == "True" or shown == wanted):
+            self._wanted.pop(gang.uid, None)
+            return
+        before = self._wanted.get(gang.uid)
+        if before is not None and before[1].status == "True":
+            return
+        self._wanted[gang.uid] = gang, wanted
+        self._work.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            if not await self._write_all():
+                await asyncio.sleep(PAUSE_S)
+                self._work.set()
+
+    async def _write_all(self) -> bool:
+        """Write what is wanted, and return whether all of it was written."""
+        while self._wanted:
+            if not self._permission.may_write():
+                return False
+            uid = next(iter(self._wanted))
+            gang, wanted = self._wanted.pop(uid)
+            if not await self._write(gang, wanted):
+                self._wanted.setdefault(uid, (gang, wanted))
+                return False
+        return True
+
+    async def _write(self, gang: Gang, wanted: Written) -> bool:
+        """Write a condition, and return False if it must be written again."""
+        shown = self._shown.get(gang.uid)
+        condition = GroupCondition(
+            type=self._type,
+            status=wanted.status,
+            reason=wanted.reason,
+            message=wanted.message,
+            last_transition_time=(
+                rfc3339(self._clock.wall()) if shown is None or shown.status != wanted.status else None
+            ),
+            observed_generation=gang.generation,
+        )
+        try:
+            await self._client.patch_condition(self._resource, gang.key.namespace, gang.key.name, gang.uid, condition)
+        except (NotFound, Conflict):
+            return True  # it is gone, or another one
+        except Forbidden as error:
+            log.warning("condition of a gang not written", extra={"gang": str(gang.key), "err": str(error)})
+            return True
+        except APIError as error:
+            log.info("condition of a gang not written yet", extra={"gang": str(gang.key), "err": str(error)})
+            return False
+        self._shown[gang.uid] = wanted
+        return True

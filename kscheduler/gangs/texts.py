@@ -1,0 +1,72 @@
+"""What is said of gangs that cannot be tried: in kube-scheduler's words under its rules, else in ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kscheduler.gangs.gang import GangKey
+from kscheduler.gangs.registry import Lack, TrackedGang
+
+
+def upstream_lack(tracked: TrackedGang) -> str:
+    """Return what GangScheduling's PreEnqueue says of a gang that lacks something; both releases say the same."""
+    if tracked.lack is Lack.MEMBERS:
+        return "waiting for minCount pods from a gang to appear in scheduling queue"
+    return f'waiting for pods\'s pod group "{tracked.key.name}" to appear in scheduling queue'
+
+
+def lack(tracked: TrackedGang) -> str:
+    """Return why a gang cannot be tried, as a sentence without a full stop; "" if it can."""
+    key, why = tracked.key, tracked.lack
+    if why is None:
+        return ""
+    if why is Lack.OBJECT:
+        return f"gang {key} waits for its PodGroup of {key.api}, which does not exist"
+    if why is Lack.FAULT:
+        return f"the PodGroup {key} of {key.api} cannot be used: {tracked.fault}"
+    if why is Lack.PARENT:
+        parent = "" if tracked.gang is None else tracked.gang.parent
+        return f'gang {key} belongs to the composite group "{parent}", and groups of groups are not supported'
+    if why is Lack.TOPOLOGY:
+        topology = "" if tracked.gang is None else tracked.gang.topology_key
+        return f'gang {key} asks for nodes of one "{topology}", and topology constraints are not supported'
+    if why is Lack.GATES:
+        return f"gang {key} waits for {tracked.gated} gated of its {len(tracked.members)} pods"
+    there = tracked.available
+    gated = f", {tracked.gated} more gated" if tracked.gated else ""
+    return f"gang {key} waits for pods: {there} of at least {tracked.min_members}{gated}"
+
+
+def not_placed(key: GangKey, missing: int, placed: int, name: str, why: str) -> str:
+    """Return why a gang gets no node: how many of its pods would have one, and why the next one has none."""
+    return f"gang {key} needs nodes for {missing} pods at once, and {placed} would have one: pod {name}: {why}"
+
+
+def too_few(key: GangKey, missing: int, members: int) -> str:
+    """Return why a gang is not tried of which too few pods are left to be decided, others being terminated."""
+    return f"gang {key} needs nodes for {missing} pods at once, and {members} can be tried: others are terminating"
+
+
+def not_permitted(key: GangKey, missing: int, permitted: int) -> str:
+    """Return why a gang gets no node although enough of its pods would have one."""
+    return f"gang {key} needs nodes for {missing} pods at once, and Reserve and Permit plugins allow {permitted}"
+
+
+def two_gangs(name: str, apis: Sequence[str], key: GangKey) -> str:
+    """Return what is wrong with a pod that names a gang by more than one API."""
+    return f"pod {key.namespace}/{name} names a group of {' and one of '.join(apis)}: expected one"
+
+
+def placed_text(tracked: TrackedGang) -> str:
+    """Return how many pods of a gang have a node, after its minimum was reached."""
+    waiting = len(tracked.members) + tracked.succeeded - tracked.placed
+    rest = f", {waiting} more wait" if waiting > 0 else ""
+    return f"{tracked.placed} pods of gang {tracked.key} have a node, of at least {tracked.min_members}{rest}"
+
+
+def stale_text(tracked: TrackedGang, seconds: float) -> str:
+    """Return what is said of a gang that has been broken for so long."""
+    return (
+        f"only {tracked.placed} pods of gang {tracked.key} have a node, of at least {tracked.min_members}, "
+        f"for {seconds:.0f} s"
+    )

@@ -1,0 +1,161 @@
+"""Gangs on a real apiserver, by the rights of deploy/ alone: their pods are bound together or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kscheduler.testing.controlplane import ApiserverOptions, ControlPlane, Credentials, RequestFailed, workload
+from kscheduler.testing.controlplane.api import Object
+from kscheduler.testing.controlplane.kscheduler import KScheduler
+from kscheduler.testing.controlplane.kubeconfig import write_kubeconfig
+from kscheduler.testing.controlplane.patience import eventually
+from kscheduler.testing.controlplane.workspace import Workspace
+from tests.deploy.manifests import render
+
+LABEL = "scheduling.x-k8s.io/pod-group"
+COSCHEDULING: dict[str, Any] = {
+    "profiles": [{"schedulerName": "default-scheduler", "plugins": {"permit": {"enabled": [{"name": "Coscheduling"}]}}}]
+}
+API_OF = {"1.36": "scheduling.k8s.io/v1alpha2", "1.37": "scheduling.k8s.io/v1beta1"}
+GATES_OF = {"1.36": "GenericWorkload=true,GangScheduling=true", "1.37": "GenericWorkload=true"}
+CONDITION_OF = {"1.36": "PodGroupScheduled", "1.37": "PodGroupInitiallyScheduled"}
+
+
+class Gangs:
+    """A workspace with the kinds of deploy/gangs, and a scheduler with the rights of deploy/ and no others."""
+
+    def __init__(self, workspace: Workspace, group_version: str, folder: Path) -> None:
+        self.workspace = workspace
+        self._folder = folder
+        self._version = group_version
+        self._path = f"/apis/{group_version}/namespaces/{workspace.namespace}/podgroups"
+        workspace.api.apply(*render("base", "gangs"))
+        eventually(self._serves, "PodGroups are served")
+
+    def _serves(self) -> bool:
+        try:
+            self.workspace.api.get(self._path)
+        except RequestFailed:
+            return False
+        return True
+
+    def start(self, *, configuration: dict[str, Any] | None = None, flags: tuple[str, ...] = ()) -> KScheduler:
+        control_plane = self.workspace.control_plane
+        token = control_plane.service_account_token("kscheduler", "kscheduler")
+        credentials = Credentials(control_plane.url, control_plane.authority.path, token=token)
+        kubeconfig = write_kubeconfig(self._folder / "kubeconfig", credentials)
+        return KScheduler(control_plane, kubeconfig=kubeconfig, configuration=configuration, extra_flags=flags)
+
+    def create(self, name: str, least: int) -> None:
+        body: Object = {"apiVersion": self._version, "kind": "PodGroup", "metadata": {"name": name}}
+        if self._version.startswith("scheduling.x-k8s.io"):
+            body["spec"] = {"minMember": least}
+        else:
+            body["spec"] = {"schedulingPolicy": {"gang": {"minCount": least}}}
+        self.workspace.api.create(self._path, body)
+
+    def add(self, name: str, *numbers: int) -> None:
+        for number in numbers:
+            requests = {"cpu": "2", "memory": "100Mi"}
+            if self._version.startswith("scheduling.x-k8s.io"):
+                made = workload.pod(f"{name}-{number}", requests=requests, labels={LABEL: name})
+            else:
+                group = {"podGroupName": name}
+                made = workload.pod(f"{name}-{number}", requests=requests, spec={"schedulingGroup": group})
+            self.workspace.create(made)
+
+    def bound(self, name: str) -> int:
+        return sum(pod.startswith(f"{name}-") for pod in self.workspace.bindings())
+
+    def fence(self) -> None:
+        """Wait until the scheduler has seen and decided all that came before."""
+        self.workspace.create_pod("fence", requests={"cpu": "1m"})
+        eventually(lambda: "fence" in self.workspace.bindings(), "a later pod is bound")
+
+    def condition(self, name: str) -> tuple[str, str, str] | None:
+        found = self.workspace.api.get(f"{self._path}/{name}")
+        for each in found.get("status", {}).get("conditions", ()):
+            return each["type"], each["status"], each["reason"]
+        return None
+
+    def notes(self, reason: str) -> list[str]:
+        events = self.workspace.api.list_all(f"/apis/events.k8s.io/v1/namespaces/{self.workspace.namespace}/events")
+        return [each["note"] for each in events if (each["regarding"]["kind"], each["reason"]) == ("PodGroup", reason)]
+
+
+@pytest.fixture
+def coscheduling(workspace: Workspace, tmp_path: Path) -> Iterator[Gangs]:
+    yield Gangs(workspace, "scheduling.x-k8s.io/v1alpha1", tmp_path)
+    workspace.control_plane.stop_processes(keep=0)
+    crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/podgroups.scheduling.x-k8s.io"
+    workspace.api.delete(crd)
+
+
+@contextlib.contextmanager
+def kubernetes_groups(release: str, folder: Path) -> Iterator[Gangs]:
+    flags = (f"--feature-gates={GATES_OF[release]}", f"--runtime-config={API_OF[release]}=true")
+    with ControlPlane(ApiserverOptions(extra_flags=flags), release=release) as control_plane:
+        workspace = Workspace(control_plane)
+        yield Gangs(workspace, API_OF[release], folder)
+
+
+def all_are_bound_once_the_last_comes(gangs: Gangs) -> None:
+    gangs.workspace.create_nodes(2)
+    gangs.create("train", 4)
+    gangs.add("train", 0, 1, 2)
+    gangs.fence()
+    assert gangs.bound("train") == 0
+    gangs.workspace.api.delete(f"/api/v1/namespaces/{gangs.workspace.namespace}/pods/fence")
+    gangs.add("train", 3)
+    eventually(lambda: gangs.bound("train") == 4, "all four pods are bound")
+    eventually(lambda: bool(gangs.notes("Scheduled")), "an Event says so")
+    assert gangs.notes("Scheduled") == [f"4 pods of gang {gangs.workspace.namespace}/train have a node, of at least 4"]
+
+
+def a_large_gang_holds_nothing(gangs: Gangs) -> None:
+    gangs.workspace.create_nodes(2)
+    gangs.create("large", 5)
+    gangs.create("small", 4)
+    gangs.add("large", 0, 1, 2, 3, 4)
+    eventually(lambda: bool(gangs.notes("Unschedulable")), "the large gang is rejected")
+    gangs.add("small", 0, 1, 2, 3)
+    eventually(lambda: gangs.bound("small") == 4, "the small gang is bound")
+    assert gangs.bound("large") == 0
+    gangs.workspace.create_node("more-0")
+    gangs.workspace.create_node("more-1")
+    gangs.workspace.create_node("more-2")
+    eventually(lambda: gangs.bound("large") == 5, "the large gang is bound when there is room")
+
+
+@pytest.mark.parametrize("play", [all_are_bound_once_the_last_comes, a_large_gang_holds_nothing])
+def test_gangs_of_coscheduling(coscheduling: Gangs, play: Callable[[Gangs], None]) -> None:
+    coscheduling.start(configuration=COSCHEDULING)
+    play(coscheduling)
+
+
+@pytest.mark.parametrize("release", ["1.36", "1.37"])
+def test_gangs_of_kubernetes(release: str, tmp_path: Path) -> None:
+    with kubernetes_groups(release, tmp_path) as gangs:
+        gangs.start(flags=(f"--feature-gates={GATES_OF[release]}",))
+        all_are_bound_once_the_last_comes(gangs)
+        shown = (CONDITION_OF[release], "True", "Scheduled")
+        eventually(lambda: gangs.condition("train") == shown, "the condition says so")
+        gangs.create("large", 5)
+        gangs.add("large", 0, 1, 2, 3, 4)
+        shown = (CONDITION_OF[release], "False", "Unschedulable")
+        eventually(lambda: gangs.condition("large") == shown, "the condition of a gang without room says so")
+        assert gangs.bound("large") == 0
+
+
+def test_a_pod_that_names_a_group_is_bound_by_itself_while_the_gate_is_off(tmp_path: Path) -> None:
+    with kubernetes_groups("1.37", tmp_path) as gangs:
+        gangs.start()
+        gangs.workspace.create_nodes(1)
+        gangs.create("train", 4)
+        gangs.add("train", 0)
+        eventually(lambda: gangs.bound("train") == 1, "the pod is bound")

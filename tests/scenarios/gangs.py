@@ -1,0 +1,46 @@
+"""Objects of gangs and their pods, for the scenarios of this package, with configurations that open a door for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kscheduler.api.objects import ObjectMeta
+from kscheduler.api.pod_groups import (
+    POD_GROUP_LABEL,
+    CoschedulingPodGroup,
+    CoschedulingPodGroupSpec,
+    GangPolicy,
+    PodGroup,
+    PodGroupPolicy,
+    PodGroupSpec,
+)
+from kscheduler.config.load import default_config, parse_config
+from kscheduler.config.releases import Release
+from kscheduler.config.types import SchedulerConfig
+from kscheduler.testing.wrappers import PodBuilder, make_pod
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+BY_LABEL = parse_config(HEAD + "profiles: [{plugins: {permit: {enabled: [{name: Coscheduling}]}}}]\n")
+GATES = {"GenericWorkload": True, "GangScheduling": True}
+
+
+def by_field(release: Release) -> SchedulerConfig:
+    return default_config(release.with_gates(GATES))
+
+
+def gang(name: str, least: int, **spec: Any) -> CoschedulingPodGroup:
+    return CoschedulingPodGroup(
+        metadata=ObjectMeta(name=name, namespace="default"), spec=CoschedulingPodGroupSpec(min_member=least, **spec)
+    )
+
+
+def members(name: str, count: int, cpu: int = 2) -> list[PodBuilder]:
+    return [make_pod(f"{name}-{i}").label(POD_GROUP_LABEL, name).req(cpu=cpu) for i in range(count)]
+
+
+def group(name: str, least: int, **spec: object) -> PodGroup:
+    policy = PodGroupPolicy(gang=GangPolicy(least))
+    return PodGroup(
+        metadata=ObjectMeta(name=name, namespace="default"),
+        spec=PodGroupSpec(scheduling_policy=policy, **spec),  # type: ignore[arg-type]
+    )

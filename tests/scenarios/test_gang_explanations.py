@@ -1,0 +1,112 @@
+"""How a gang stands, as `kscheduler explain` says it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kscheduler.api.pod_groups import POD_GROUP_LABEL
+from kscheduler.explain.explainer import Explainer, Leadership
+from kscheduler.explain.options import DecisionLogOptions
+from kscheduler.explain.text import explanation_text, gangs_text
+from kscheduler.scheduler import Options
+from kscheduler.testing.wrappers import make_pod
+from tests.scenarios.gangs import BY_LABEL, gang, members
+from tests.support.world import World, in_virtual_time
+
+EXPLAINED = Options(explain=DecisionLogOptions())
+
+
+def explainer_of(world: World) -> Explainer:
+    explainer = world.scheduler.explainer(lambda: Leadership("me_1", True, "me_1"))
+    assert explainer is not None
+    return explainer
+
+
+def gang_of(explainer: Explainer, key: str) -> dict[str, Any]:
+    document = explainer.explain_gang(key)
+    assert document is not None
+    (found,) = document["gangs"]
+    assert isinstance(found, dict)
+    return found
+
+
+@in_virtual_time
+async def test_a_gang_says_what_it_lacks_and_so_do_its_pods() -> None:
+    async with World(config=BY_LABEL, options=EXPLAINED, expect_conditions=False) as world:
+        explainer = explainer_of(world)
+        world.add_nodes(2)
+        world.cluster.create_object(gang("train", 4))
+        for pod in members("train", 3):
+            world.add_pod(pod)
+        await world.sleep(5)
+        found = gang_of(explainer, "default/train")
+        assert found["summary"] == "gang default/train waits for pods: 3 of at least 4"
+        assert found["pool"] == "parked"
+        assert found["members"]["queued"] == 3
+        document = explainer.explain("default/train-0")
+        assert document is not None
+        text = explanation_text(document)
+        assert text.startswith(
+            "Pod default/train-0 waits with its gang: gang default/train waits for pods: 3 of at least 4\n"
+        )
+        assert "Queue: gang since" in text
+
+
+@in_virtual_time
+async def test_a_gang_that_does_not_fit_says_which_pod_fails_and_why() -> None:
+    async with World(config=BY_LABEL, options=EXPLAINED) as world:
+        explainer = explainer_of(world)
+        world.add_nodes(2)
+        world.cluster.create_object(gang("train", 5))
+        for pod in members("train", 5):
+            world.add_pod(pod)
+        await world.until(lambda: world.condition("train-0") is not None)
+        document = explainer.explain_gang("default/train")
+        assert document is not None
+        first, counts, queue, latest = gangs_text(document).splitlines()
+        assert first.startswith(
+            "Gang default/train (scheduling.x-k8s.io): gang default/train needs nodes for 5 pods at once, and 4 would "
+            "have one: pod train-"
+        )
+        assert counts == "  5 pods, at least 5 together: 5 waiting"
+        assert queue == "  queue: unschedulable, waiting for a change in the cluster; attempts so far: 1"
+        assert latest.startswith("  rejected ")
+        assert latest.endswith("0/2 nodes are available: 2 Insufficient cpu.")
+
+
+@in_virtual_time
+async def test_a_broken_gang_says_for_how_long_it_has_been_so() -> None:
+    async with World(config=BY_LABEL, options=EXPLAINED) as world:
+        explainer = explainer_of(world)
+        world.add_nodes(2)
+        world.cluster.create_object(gang("train", 4))
+        for pod in members("train", 4):
+            world.add_pod(pod)
+        await world.until(world.all_bound)
+        document = explainer.explain("default/train-0")
+        assert document is not None
+        assert document["summary"].endswith("nodes that fit, of 2")
+        assert gang_of(explainer, "default/train")["summary"] == (
+            "4 pods of gang default/train have a node, of at least 4"
+        )
+        world.cluster.delete_pod("default/train-3")
+        world.add_pod(make_pod("other").req(cpu=2))
+        await world.until(lambda: bool(world.node_of("other")))
+        world.add_pod(make_pod("train-4").label(POD_GROUP_LABEL, "train").req(cpu=2))
+        await world.sleep(30)
+        found = gang_of(explainer, "default/train")
+        assert found["summary"].startswith("3 pods of gang default/train have a node, of at least 4, 1 more wait; ")
+        assert 25 < found["brokenForSeconds"] < 35
+        assert not found["isStale"]
+
+
+@in_virtual_time
+async def test_what_is_not_known_is_said_so() -> None:
+    async with World(options=EXPLAINED) as world:
+        explainer = explainer_of(world)
+        assert explainer.explain_gang("default/train") is None
+        assert "gangs are not scheduled here" in explainer.gang_absence("default/train")
+    async with World(config=BY_LABEL, options=EXPLAINED) as world:
+        explainer = explainer_of(world)
+        assert explainer.explain_gang("default/train") is None
+        assert "gang default/train is not known" in explainer.gang_absence("default/train")

@@ -1,0 +1,67 @@
+"""Simulations of gangs: PodGroups are read from manifests, and pods are placed together or not at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from kscheduler.config.load import parse_config
+from kscheduler.scheduler import Options
+from kscheduler.simulator.inputs import build_scenario
+from kscheduler.simulator.options import SimulateArguments
+from kscheduler.simulator.real_scheduler import real_scheduler
+from kscheduler.simulator.run import Ending, Outcome, RunSettings, simulate_scenario
+from kscheduler.testing.controlplane import workload
+
+CONFIG = parse_config(
+    "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    "profiles: [{plugins: {permit: {enabled: [{name: Coscheduling}]}}}]\n"
+)
+
+
+def group(name: str, least: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"minMember": least},
+    }
+
+
+def member(name: str, number: int) -> dict[str, Any]:
+    labels = {"scheduling.x-k8s.io/pod-group": name}
+    made = workload.pod(f"{name}-{number}", requests={"cpu": "2"}, labels=labels)
+    made["metadata"]["namespace"] = "default"
+    return made
+
+
+def simulate(folder: Path, *objects: dict[str, Any]) -> Outcome:
+    path = folder / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    scenario = build_scenario(SimulateArguments(nodes=str(path), pods=str(path)))
+    return simulate_scenario(scenario, real_scheduler(CONFIG, Options()), RunSettings())
+
+
+def bound(outcome: Outcome, name: str) -> int:
+    records = outcome.accounting.records.values()
+    return sum(record.bound_s is not None for record in records if record.key.startswith(f"default/{name}-"))
+
+
+def test_a_gang_that_fits_is_placed_and_one_that_does_not_holds_nothing(tmp_path: Path) -> None:
+    nodes = [workload.node(f"n{index}") for index in range(2)]
+    pods = [
+        member(name, number) for number in range(5) for name in ("large", "small") if (name, number) != ("small", 4)
+    ]
+    outcome = simulate(tmp_path, *nodes, group("large", 5), group("small", 4), *pods)
+    assert (bound(outcome, "large"), bound(outcome, "small")) == (0, 4)
+    assert outcome.ending is Ending.REST_UNSCHEDULABLE
+    assert outcome.violations == []
+
+
+def test_a_simulation_ends_with_a_gang_that_lacks_pods(tmp_path: Path) -> None:
+    outcome = simulate(
+        tmp_path, workload.node("n0"), group("train", 4), *(member("train", number) for number in range(3))
+    )
+    assert bound(outcome, "train") == 0
+    assert outcome.violations == []
