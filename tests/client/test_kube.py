@@ -32,6 +32,7 @@ from kscheduler.api.objects import (
     Pod,
     PodCondition,
 )
+from kscheduler.api.pod_groups import GroupCondition
 from kscheduler.client import protobuf
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.credentials import Credentials, Endpoint
@@ -49,7 +50,9 @@ from kscheduler.client.protocol import (
     WatchEvent,
 )
 from kscheduler.client.ratelimit import Priority
+from kscheduler.config.releases import RELEASE_1_36
 from kscheduler.errors import APIError, Conflict, Forbidden, Gone, NotFound, TooManyRequests, Unreachable
+from kscheduler.gangs.resources import pod_groups
 from kscheduler.testing.controlplane.patience import ended
 from tests.client.fake_apiserver import BINDING, FakeAPIServer, WatchScript, line, pod
 from tests.client.protobuf import decode
@@ -836,6 +839,22 @@ async def test_the_status_of_a_quota_is_merged_under_its_uid(server: FakeAPIServ
     assert (request.verb, request.path) == ("PATCH", path)
     assert request.headers["Content-Type"] == "application/merge-patch+json"
     assert json.loads(request.body) == {"metadata": {"uid": "u1"}, "status": {"used": {"cpu": "1", "memory": None}}}
+
+
+async def test_a_condition_of_a_podgroup_is_merged_by_its_type_under_its_uid(
+    server: FakeAPIServer, client: KubeClient
+) -> None:
+    condition = GroupCondition(type="PodGroupScheduled", status="False", reason="Unschedulable", message="no room")
+    await client.patch_condition(pod_groups(RELEASE_1_36), "shop", "train", "u1", condition)
+    request = server.requests[-1]
+    path = "/apis/scheduling.k8s.io/v1alpha2/namespaces/shop/podgroups/train/status"
+    assert (request.verb, request.path) == ("PATCH", path)
+    assert request.headers["Content-Type"] == "application/strategic-merge-patch+json"
+    fields = {"type": "PodGroupScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+    assert json.loads(request.body) == {
+        "metadata": {"uid": "u1"},
+        "status": {"conditions": [{**fields, "observedGeneration": 0}]},
+    }
 
 
 async def test_annotations_are_merged_into_the_pod_with_that_uid(server: FakeAPIServer, client: KubeClient) -> None:

@@ -138,6 +138,20 @@ def test_gangs_of_coscheduling(coscheduling: Gangs, play: Callable[[Gangs], None
     play(coscheduling)
 
 
+def test_a_gang_that_a_dead_predecessor_left_half_bound_comes_first_and_is_completed(coscheduling: Gangs) -> None:
+    workspace = coscheduling.workspace
+    workspace.create_nodes(2)
+    coscheduling.create("later", 4)
+    coscheduling.create("train", 4)
+    coscheduling.add("later", 0, 1, 2, 3)
+    coscheduling.add("train", 0, 1, 2, 3)
+    binding = {"metadata": {"name": "train-0"}, "target": {"kind": "Node", "name": "node-0"}}
+    workspace.api.create(f"/api/v1/namespaces/{workspace.namespace}/pods/train-0/binding", binding)
+    coscheduling.start(configuration=COSCHEDULING)
+    eventually(lambda: coscheduling.bound("train") == 4, "the rest of the gang is bound")
+    assert coscheduling.bound("later") == 0
+
+
 @pytest.mark.parametrize("release", ["1.36", "1.37"])
 def test_gangs_of_kubernetes(release: str, tmp_path: Path) -> None:
     with kubernetes_groups(release, tmp_path) as gangs:

@@ -150,7 +150,8 @@ class GangWorld(World):
 def play(seed: int, *, is_troubled: bool) -> None:
     async def scenario() -> None:
         rng = random.Random(seed)
-        async with GangWorld(rng, is_troubled=is_troubled) as world:
+        world = GangWorld(rng, is_troubled=is_troubled)
+        async with world:
             world.add_nodes(2)
             if is_troubled:
                 world.faults.add(rng.choice(REFUSALS), Verb.BIND, probability=rng.choice([0.1, 0.4]))
