@@ -118,7 +118,7 @@ def validate(options: ValidateOptions) -> int:
         )
     missing = unimplemented_plugins(config, known_plugins(config, guests))
     if missing:
-        print(f"{options.file}: not implemented yet, pods that require them are refused: {', '.join(missing)}")
+        print(f"{options.file}: not implemented, without effect: {', '.join(missing)}")
     return 0
 
 

@@ -126,7 +126,7 @@ def warn(emulation: Emulation, guests: GuestPlugins | None) -> None:
         log.warning("arguments of a plugin that is not enabled", extra={"profile": scheduler_name, "plugin": plugin})
     missing = unimplemented_plugins(config, known_plugins(config, guests))
     if missing:
-        log.warning("plugins not implemented yet; pods that require them are refused", extra={"plugins": missing})
+        log.warning("plugins that are not implemented have no effect", extra={"plugins": missing})
 
 
 def refuse_unsupported(config: SchedulerConfig, source: str, guests: GuestPlugins | None = None) -> None:

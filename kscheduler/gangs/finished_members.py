@@ -2,7 +2,8 @@
 
 The scheduler watches unfinished pods only, and for such a watch a pod that finishes is deleted, in its last version
 before. A pod that was deleted by somebody has a deletion timestamp by then, as a rule. So the apiserver is asked once
-about each bound member that leaves without one. What finished before this program was started is not known.
+about each bound member that leaves without one. What finished before this program was started is not known. Once no
+member is left, what has succeeded does not count any more: further pods of that name are another run of the gang.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kscheduler.api.objects import Pod
 from kscheduler.client.protocol import Client
 from kscheduler.errors import APIError, NotFound
 from kscheduler.gangs.gang import GangKey
-from kscheduler.gangs.registry import Registry
+from kscheduler.gangs.registry import Registry, TrackedGang
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class FinishedMembers:
         self._client = client
         self._registry = registry
         self._changed = changed
-        self._left: deque[tuple[GangKey, Pod]] = deque()
+        self._left: deque[tuple[TrackedGang, int, Pod]] = deque()  # each with its gang, and the run it was part of
         self._some = asyncio.Event()
 
     def around(self, handler: PodHandler) -> PodHandler:
@@ -53,19 +54,20 @@ class FinishedMembers:
 
     def _notice(self, pod: Pod, on_delete: Callable[[Pod], None]) -> None:
         member = self._registry.members.get(pod.metadata.uid)
+        run = 0 if member is None else member.tracked.run
         on_delete(pod)
         is_finished = pod.spec.node_name and pod.metadata.deletion_timestamp is None
         if member is not None and is_finished and len(self._left) < MOST_ASKED:
-            self._left.append((member.tracked.key, pod))
+            self._left.append((member.tracked, run, pod))
             self._some.set()
 
     async def run(self) -> None:
         while True:
             await self._some.wait()
             while self._left:
-                key, pod = self._left.popleft()
-                if await self._has_succeeded(pod) and self._registry.add_success(key):
-                    self._changed(key)
+                tracked, run, pod = self._left.popleft()
+                if await self._has_succeeded(pod) and self._registry.add_success(tracked, run):
+                    self._changed(tracked.key)
             self._some.clear()
 
     async def _has_succeeded(self, pod: Pod) -> bool:

@@ -60,7 +60,7 @@ class Member(msgspec.Struct, eq=False):
 class TrackedGang:
     """A gang with its members. Only the registry changes it."""
 
-    __slots__ = ("_rules", "_stages", "fault", "gang", "gated", "key", "members", "succeeded")
+    __slots__ = ("_rules", "_stages", "fault", "gang", "gated", "key", "members", "run", "succeeded")
 
     def __init__(self, key: GangKey, rules: GangRules) -> None:
         self.key = key
@@ -68,7 +68,8 @@ class TrackedGang:
         self.fault = ""  # what is wrong with its object
         self.members: dict[str, Member] = {}  # pod uid -> member
         self.gated = 0
-        self.succeeded = 0  # members that succeeded and left the cluster
+        self.succeeded = 0  # members of this run that succeeded and left the cluster
+        self.run = 0  # a run ends when no member is left: what succeeded in it does not count for later pods
         self._stages = [0] * len(Stage)
         self._rules = rules
 
@@ -230,10 +231,9 @@ class Registry:
         if member is not None:
             member.has_succeeded = True
 
-    def add_success(self, key: GangKey) -> bool:
-        """Count a pod that has left a gang, and was found to have succeeded. Returns False if the gang is not known."""
-        tracked = self._gangs.get(key)
-        if tracked is None:
+    def add_success(self, tracked: TrackedGang, run: int) -> bool:
+        """Count a pod that left a gang in a run, and was found to have succeeded. Returns False if the run is over."""
+        if self._gangs.get(tracked.key) is not tracked or tracked.run != run:
             return False
         tracked.succeeded += 1
         return True
@@ -246,6 +246,8 @@ class Registry:
         tracked = member.tracked
         tracked.leave(member)
         tracked.succeeded += member.has_succeeded
+        if not tracked.members:
+            tracked.succeeded, tracked.run = 0, tracked.run + 1
         self._drop_if_empty(tracked)
         return tracked
 

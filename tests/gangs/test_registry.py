@@ -122,6 +122,22 @@ def test_members_that_have_succeeded_count_as_placed_by_our_rules(rules: GangRul
     assert tracked.succeeded == 1
 
 
+def test_what_has_succeeded_counts_until_no_member_is_left() -> None:
+    known = registry()
+    tracked = known.set_gang(gang("train", 3))
+    for name in "abc":
+        add(known, name, "train", Stage.BOUND)
+    first_run = tracked.run
+    known.remove_member("uid-default-a")
+    assert known.add_success(tracked, first_run)
+    assert (tracked.placed, tracked.missing) == (3, 0)
+    known.remove_member("uid-default-b")
+    known.remove_member("uid-default-c")
+    assert not known.add_success(tracked, first_run), "the run is over"
+    add(known, "d", "train", Stage.QUEUED)
+    assert (tracked.placed, tracked.missing, tracked.lack) == (0, 3, Lack.MEMBERS)
+
+
 @pytest.mark.parametrize(
     ("rules", "expected"), [(WHOLE, Lack.MEMBERS), (UPSTREAM_1_36, None), (UPSTREAM_1_37, Lack.GATES)]
 )
@@ -193,7 +209,9 @@ class RegistryMachine(RuleBasedStateMachine):
         return name in self.objects or any(of == name for _, of, _, _ in self.pods.values())
 
     def forget_succeeded(self) -> None:
-        self.succeeded = {name: number for name, number in self.succeeded.items() if self.names_gang(name)}
+        """Forget what has succeeded in gangs of which no member is left."""
+        named = {of for _, of, _, _ in self.pods.values()}
+        self.succeeded = {name: number for name, number in self.succeeded.items() if name in named}
 
     @rule(name=GANGS.filter(bool), least=st.integers(0, 4))
     def set_object(self, name: str, least: int) -> None:

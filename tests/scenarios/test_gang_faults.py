@@ -141,6 +141,7 @@ class GangWorld(World):
         for _ in range(30):
             self.grow()
         await self.until(self.all_bound, within_s=SETTLING_S)
+        await self.until(self._is_calm)
         self.registry.check()
         for tracked in self.registry:
             assert not tracked.is_broken, f"{tracked.key} is broken"

@@ -134,6 +134,26 @@ async def test_a_pod_that_is_replaced_joins_a_gang_of_which_others_have_succeede
 
 
 @in_virtual_time
+async def test_another_run_of_a_gang_begins_together_again() -> None:
+    async with World(config=BY_LABEL) as world:
+        world.add_nodes(2)
+        world.cluster.create_object(gang("train", 3))
+        for pod in members("train", 3):
+            world.add_pod(pod)
+        await world.until(world.all_bound)
+        for index in range(3):
+            world.cluster.set_pod_phase(f"default/train-{index}", "Succeeded")
+        await world.sleep(5)
+        again = [make_pod(f"again-{index}").label(POD_GROUP_LABEL, "train").req(cpu=2) for index in range(3)]
+        for pod in again[:2]:
+            world.add_pod(pod)
+        await world.sleep(30)
+        assert not world.node_of("again-0")
+        world.add_pod(again[2])
+        await world.until(world.all_bound)
+
+
+@in_virtual_time
 async def test_pods_that_have_failed_do_not_count_so_that_a_gang_starts_again_together() -> None:
     async with World(config=BY_LABEL) as world:
         world.add_nodes(2)
