@@ -6,8 +6,10 @@ Reserve: what pods use is counted by `ElasticQuotas` when the cache assumes and 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from kscheduler.api.objects import Pod
 from kscheduler.config.types import SchedulerConfig
@@ -91,9 +93,32 @@ class CapacityScheduling(Preemption):
 
         Beside nominated pods none with a quota is, since PreFilter compares those together with them.
         """
-        quotas = self._quotas
-        if not len(quotas):
+        if not len(self._quotas) or self._are_all_admitted(profile, pods):
             return len(pods)
+        return self._admitted_one_by_one(profile, pods)
+
+    def _are_all_admitted(self, profile: str, pods: Sequence[PodInfo]) -> bool:
+        """Return True if there is room for all these pods together: then there is for each after those before it.
+
+        It takes a comparison for each signature (pods that are equal in what plugins read), not for each pod. False if
+        there are pods of other profiles, whose signatures do not tell their requests.
+        """
+        quotas, room = self._quotas, Room(self._quotas)
+        numbers = Counter(map(attrgetter("signature"), pods))
+        for signature, pod in {pod.signature: pod for pod in pods}.items():
+            namespace = pod.pod.metadata.namespace
+            if pod.pod.spec.scheduler_name != profile:
+                return False
+            if namespace in quotas:
+                number = numbers[signature]
+                request = tuple((place, number * amount) for place, amount in quotas.request_of(pod.pod))
+                if self._handle.nominations.by_pod or not room.has(namespace, request):
+                    return False
+                room.count(namespace, request)
+        return True
+
+    def _admitted_one_by_one(self, profile: str, pods: Sequence[PodInfo]) -> int:
+        quotas = self._quotas
         room, known = Room(quotas), dict[object, Request]()  # signature -> request
         for number, pod in enumerate(pods):
             namespace = pod.pod.metadata.namespace
