@@ -19,7 +19,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ELASTIC_QUOTAS, ONE_GROUP, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.capacityscheduling.victims import Exposed, find_victims, no_victims
-from kscheduler.framework.preemption.candidates import Findings
+from kscheduler.framework.preemption.candidates import Candidate, Cost, Findings, cost, least_cost
 from kscheduler.framework.preemption.evaluator import NEVER, POLICY_NEVER, VICTIM_ENDING, Preemption, code_at
 from kscheduler.framework.status import Code, Status, unschedulable
 from kscheduler.quotas.amounts import Request, sum_of
@@ -193,28 +193,34 @@ class CapacityScheduling(Preemption):
     def _is_terminating(self, pod: PodInfo) -> bool:
         return pod.pod.metadata.deletion_timestamp is not None or self._executor.has_ended(pod.pod)
 
-    def _try_nodes(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Findings:
-        findings = Findings(len(nodes))
-        nodes = self._leave_out(state, pod, nodes, findings)
+    def _try_nodes(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], only_best: bool) -> Findings:
+        """Try the nodes in the order of what their victims cost at least, until no other can be cheaper."""
         profile = self._handle.profiles[state.decider or pod.pod.spec.scheduler_name]
-        now = self._handle.evictions.wall()
-        for node in nodes:
-            what_if = profile.what_if(state, pod, node.name)
+        budgets, now = self._handle.budgets, self._handle.evictions.wall()
+        # 1. Nodes without a pod that may be evicted need no dry run.
+        findings, shared, order = Findings(len(nodes)), no_victims(pod), list[tuple[Cost, int]]()
+        exposed = Exposed(state.read(NAME, QuotaCheck), pod).by_node(nodes)
+        for number, (node, pods) in enumerate(zip(nodes, exposed, strict=True)):
+            if pods:
+                order.append((least_cost(pods, now), number))
+            else:
+                findings.add(node.name, no_victims(pod, node.name) if len(nodes) <= NAMED_NODES else shared)
+        # 2. Dry runs. Of equally cheap nodes the first is chosen, so that numbers are compared as well.
+        found: dict[int, Candidate | Status] = {}
+        best: tuple[Cost, int] | None = None
+        for at_least in sorted(order):
+            if only_best and best is not None and best <= at_least:
+                break
+            number = at_least[1]
+            what_if = profile.what_if(state, pod, nodes[number].name)
             check = what_if.state.read(NAME, QuotaCheck)
-            findings.add(node.name, find_victims(what_if, check, pod, node, self._handle.budgets, now))
+            outcome = found[number] = find_victims(what_if, check, pod, nodes[number], budgets, now)
+            if isinstance(outcome, Candidate):
+                own = cost(outcome, now), number
+                best = own if best is None else min(best, own)
+        for number in sorted(found):
+            findings.add(nodes[number].name, found[number])
         return findings
-
-    def _leave_out(
-        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], findings: Findings
-    ) -> Sequence[NodeInfo]:
-        """Return the nodes with pods that the pod may evict, and add the status of the others to the findings."""
-        exposed = Exposed(state.read(NAME, QuotaCheck), pod).on_any_of(nodes)
-        if len(exposed) < len(nodes):
-            kept, shared = {node.name for node in exposed}, no_victims(pod)
-            for node in nodes:
-                if node.name not in kept:
-                    findings.add(node.name, no_victims(pod, node.name) if len(nodes) <= NAMED_NODES else shared)
-        return exposed
 
     def _why_in_vain(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
         tried = self._count_promising(statuses)
