@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kscheduler.api.elastic_quotas import ElasticQuota
-from kscheduler.api.objects import Pod
+from kscheduler.api.objects import Pod, PodSpec
 from kscheduler.errors import DecodeError
 from kscheduler.quotas.accounts import Account, Accounts
 from kscheduler.quotas.amounts import Request, add, at, parse_amounts
@@ -31,6 +31,7 @@ from kscheduler.quotas.trial import Trial
 
 log = logging.getLogger(__name__)
 
+MAX_TEMPLATES = 1_024  # whose requests are found without reading a pod's containers
 ALL = ""  # the account above those of all namespaces that have a quota
 
 
@@ -57,6 +58,8 @@ class ElasticQuotas:
         self._quotas: dict[str, dict[str, _Quota]] = {}  # namespace -> name -> quota
         self._valid: dict[str, _Quota] = {}  # namespace -> the quota that counts
         self._guaranteed: list[int] = []  # by place: the sum of `min` over all quotas that count
+        # id of containers -> a spec that has them, which keeps the id from meaning others, and its request.
+        self._of_templates: dict[int, tuple[PodSpec, Request]] = {}
         self.running = RunningUse()
         self.priorities = Priorities()
         self.stale: set[str] = set()  # namespaces whose quota's status may be out of date
@@ -135,7 +138,21 @@ class ElasticQuotas:
 
     def request_of(self, pod: Pod) -> Request:
         """Return what a pod counts for. Raises DecodeError for a malformed or negative amount."""
-        return self.accounts.places.request(requested_amounts(pod))
+        # Pods of one template share the parts that it is computed from (api/sharing.py).
+        spec = pod.spec
+        known, request = self._of_templates.get(id(spec.containers), (None, ()))
+        if (
+            known is not None
+            and known.containers is spec.containers
+            and known.init_containers is spec.init_containers
+            and known.overhead is spec.overhead
+        ):
+            return request
+        request = self.accounts.places.request(requested_amounts(pod))
+        if len(self._of_templates) >= MAX_TEMPLATES:
+            self._of_templates.clear()
+        self._of_templates[id(spec.containers)] = spec, request
+        return request
 
     def counted_request_of(self, pod: Pod) -> Request:
         """Return what a pod on a node counts for: nothing if its requests cannot be read, which is logged."""

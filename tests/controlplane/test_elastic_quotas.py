@@ -125,9 +125,13 @@ def test_what_one_does_not_use_is_lent_and_taken_back(tenants: Tenants, tmp_path
     shop, lab = tenants.shop, tenants.lab
     tenants.set_quota(shop, "2", "4")
     tenants.set_quota(lab, "2", "4")
-    tenants.start(tmp_path)
+    scheduler = tenants.start(tmp_path)
     create(shop, "a", "b", "c", "d")
     eventually(lambda: len(shop.bindings()) == 4, "it borrows what the other does not use")
+    labels = f'namespace="{shop.namespace}",resource="cpu"'
+    metrics = scheduler.get("/metrics")
+    for kind, amount in (("used", 4.0), ("min", 2.0), ("max", 4.0)):
+        assert f'kscheduler_elastic_quota{{{labels},type="{kind}"}} {amount}' in metrics
     tenants.run(shop)
     eventually(lambda: tenants.used(shop) == {"cpu": "4", "memory": "4294967296"}, "the status says so")
     assert tenants.used(lab) == {"cpu": "0", "memory": "0"}

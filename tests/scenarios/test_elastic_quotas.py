@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import cProfile
 import logging
 from collections import Counter
+from types import CodeType
 
 import pytest
 from msgspec.structs import replace
@@ -196,3 +198,33 @@ async def test_nothing_is_watched_and_counted_where_no_profile_keeps_quotas() ->
         assert ELASTIC_QUOTAS not in [informer.resource for informer in here.scheduler.informers]
         assert not len(here.scheduler.elastic_quotas)
         assert [account.name for account in here.scheduler.elastic_quotas.accounts] == [""]
+
+
+def called(profile: cProfile.Profile) -> set[str]:
+    """The functions about quotas that were called, by file and name."""
+    codes = [entry.code for entry in profile.getstats() if isinstance(entry.code, CodeType)]
+    about = ("kscheduler/quotas/", "capacityscheduling/", "quota_events", "quota_statuses")
+    return {code.co_qualname for code in codes if any(part in code.co_filename for part in about)}
+
+
+@pytest.mark.parametrize(("config", "are_called"), [(None, False), (CONFIG, True)])
+@in_virtual_time
+async def test_pods_of_profiles_without_the_plugin_call_nothing_about_quotas(
+    config: str | None, are_called: bool
+) -> None:
+    async with World(config=None if config is None else parse_config(config, "test")) as here:
+        here.add_node("n1", cpu="20")
+        await here.sleep(1.0)
+        profile = cProfile.Profile(subcalls=False, builtins=False)
+        profile.enable()
+        try:
+            for number in range(10):
+                here.add_pod(pod(f"p{number}", "a"))
+            await here.until(here.all_bound)
+            here.cluster.delete_pod("a/p0")
+            await here.sleep(1.0)
+        finally:
+            profile.disable()
+        found = called(profile)
+        assert ("ElasticQuotas.pod_added" in found) == ("CapacityScheduling.admitted" in found) == are_called
+        assert are_called or found == set()

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kscheduler.framework.preemption.importance import by_importance, earliest_start
+from kscheduler.framework.preemption.importance import by_importance, earliest_start, started_s
 from kscheduler.framework.status import Status, error_status
 from kscheduler.snapshot.pod_info import PodInfo
 
 # Added to each priority of a sum, so that none is negative: fewer pods of a negative priority are then the cheaper.
 PRIORITY_SHIFT = 1 << 31
+
+# Violated budgets; priority of the most important victim; sum of priorities; number of victims; minus a start's time.
+Cost = tuple[float, float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,12 @@ class Findings:
             kind.append(found)
 
 
+def least_cost(exposed: Sequence[PodInfo], now: float) -> Cost:
+    """Return a cost that no candidate is below whose victims are among these pods; there must be one."""
+    lowest = min(pod.priority for pod in exposed)
+    return 0, lowest, lowest + PRIORITY_SHIFT, 1, -max(started_s(pod, now) for pod in exposed)
+
+
 def candidate_of(
     node_name: str, violating: Sequence[PodInfo], others: Sequence[PodInfo], now: float
 ) -> Candidate | Status:
@@ -71,10 +80,11 @@ def cheapest(candidates: Sequence[Candidate], now: float) -> Candidate:
     The rules: fewest violated budgets; lowest priority of the most important victim; lowest sum of priorities; fewest
     victims; the node whose most important victims have run for the shortest time; the first in order.
     """
-    return min(candidates, key=lambda candidate: _cost(candidate, now))
+    return min(candidates, key=lambda candidate: cost(candidate, now))
 
 
-def _cost(candidate: Candidate, now: float) -> tuple[float, ...]:
+def cost(candidate: Candidate, now: float) -> Cost:
+    """Return what `cheapest` compares: the lower, the better."""
     victims = candidate.victims
     return (
         candidate.violations,

@@ -57,8 +57,11 @@ class Preemption:
         """Return the reason why the pod may not preempt now; "" if it may."""
         raise NotImplementedError
 
-    def _try_nodes(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Findings:
-        """Return the nodes on which evictions would make room, with their victims; `nodes` is never empty."""
+    def _try_nodes(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], only_best: bool) -> Findings:
+        """Return the nodes on which evictions would make room, with their victims; `nodes` is never empty.
+
+        `only_best`: candidates that are not the cheapest may be left out.
+        """
         raise NotImplementedError
 
     def _why_in_vain(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
@@ -69,7 +72,7 @@ class Preemption:
 
     def post_filter(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterAnswer:
         self._handle.evictions.attempted()
-        found = self._look_for_victims(state, pod, statuses)
+        found = self._look_for_victims(state, pod, statuses, only_best=True)
         return self._carry_out(found) if isinstance(found, _Chance) else found
 
     def propose(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterSteps:
@@ -78,7 +81,7 @@ class Preemption:
         A generator: it yields the victims by node, and is sent those that remain after the extenders' answers.
         """
         self._handle.evictions.attempted()
-        found = self._look_for_victims(state, pod, statuses)
+        found = self._look_for_victims(state, pod, statuses, only_best=False)
         if not isinstance(found, _Chance):
             return found
         pods_by_node = {each.node_name: self._pods_on(each.node_name) for each in found.candidates}
@@ -88,7 +91,7 @@ class Preemption:
         return self._carry_out_kept(found.pod, kept, pods_by_node)
 
     def _look_for_victims(
-        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]
+        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status], *, only_best: bool
     ) -> _Chance | PostFilterAnswer:
         # 1. The pod as it is now, and whether it may preempt.
         current = self._handle.evictions.current(pod.key)
@@ -103,7 +106,7 @@ class Preemption:
         in_vain = self._why_in_vain(state, pod, statuses)
         if in_vain:
             return CLEARED, unschedulable(in_vain)
-        findings = self._search(state, pod, statuses)
+        findings = self._search(state, pod, statuses, only_best)
         candidates = findings.candidates
         if not candidates:
             return self._no_candidate(findings)
@@ -158,9 +161,11 @@ class Preemption:
         """Return the name of the pod's nominated node; `nominations` know it before the pod's status does."""
         return self._handle.nominations.node_of(pod.uid) or pod.pod.status.nominated_node_name
 
-    def _search(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> Findings:
+    def _search(
+        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status], only_best: bool = False
+    ) -> Findings:
         nodes = self._promising(statuses)
-        return self._try_nodes(state, pod, nodes) if nodes else Findings(0)
+        return self._try_nodes(state, pod, nodes, only_best) if nodes else Findings(0)
 
     def _promising(self, statuses: Mapping[str, Status]) -> list[NodeInfo]:
         """Return the nodes that reject the pod for a reason that evictions may remove."""

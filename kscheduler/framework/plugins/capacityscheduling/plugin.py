@@ -6,8 +6,10 @@ Reserve: what pods use is counted by `ElasticQuotas` when the cache assumes and 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from kscheduler.api.objects import Pod
 from kscheduler.config.types import SchedulerConfig
@@ -17,7 +19,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ELASTIC_QUOTAS, ONE_GROUP, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.capacityscheduling.victims import Exposed, find_victims, no_victims
-from kscheduler.framework.preemption.candidates import Findings
+from kscheduler.framework.preemption.candidates import Candidate, Cost, Findings, cost, least_cost
 from kscheduler.framework.preemption.evaluator import NEVER, POLICY_NEVER, VICTIM_ENDING, Preemption, code_at
 from kscheduler.framework.status import Code, Status, unschedulable
 from kscheduler.quotas.amounts import Request, sum_of
@@ -91,9 +93,32 @@ class CapacityScheduling(Preemption):
 
         Beside nominated pods none with a quota is, since PreFilter compares those together with them.
         """
-        quotas = self._quotas
-        if not len(quotas):
+        if not len(self._quotas) or self._are_all_admitted(profile, pods):
             return len(pods)
+        return self._admitted_one_by_one(profile, pods)
+
+    def _are_all_admitted(self, profile: str, pods: Sequence[PodInfo]) -> bool:
+        """Return True if there is room for all these pods together: then there is for each after those before it.
+
+        It takes a comparison for each signature (pods that are equal in what plugins read), not for each pod. False if
+        there are pods of other profiles, whose signatures do not tell their requests.
+        """
+        quotas, room = self._quotas, Room(self._quotas)
+        numbers = Counter(map(attrgetter("signature"), pods))
+        for signature, pod in {pod.signature: pod for pod in pods}.items():
+            namespace = pod.pod.metadata.namespace
+            if pod.pod.spec.scheduler_name != profile:
+                return False
+            if namespace in quotas:
+                number = numbers[signature]
+                request = tuple((place, number * amount) for place, amount in quotas.request_of(pod.pod))
+                if self._handle.nominations.by_pod or not room.has(namespace, request):
+                    return False
+                room.count(namespace, request)
+        return True
+
+    def _admitted_one_by_one(self, profile: str, pods: Sequence[PodInfo]) -> int:
+        quotas = self._quotas
         room, known = Room(quotas), dict[object, Request]()  # signature -> request
         for number, pod in enumerate(pods):
             namespace = pod.pod.metadata.namespace
@@ -168,28 +193,34 @@ class CapacityScheduling(Preemption):
     def _is_terminating(self, pod: PodInfo) -> bool:
         return pod.pod.metadata.deletion_timestamp is not None or self._executor.has_ended(pod.pod)
 
-    def _try_nodes(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Findings:
-        findings = Findings(len(nodes))
-        nodes = self._leave_out(state, pod, nodes, findings)
+    def _try_nodes(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], only_best: bool) -> Findings:
+        """Try the nodes in the order of what their victims cost at least, until no other can be cheaper."""
         profile = self._handle.profiles[state.decider or pod.pod.spec.scheduler_name]
-        now = self._handle.evictions.wall()
-        for node in nodes:
-            what_if = profile.what_if(state, pod, node.name)
+        budgets, now = self._handle.budgets, self._handle.evictions.wall()
+        # 1. Nodes without a pod that may be evicted need no dry run.
+        findings, shared, order = Findings(len(nodes)), no_victims(pod), list[tuple[Cost, int]]()
+        exposed = Exposed(state.read(NAME, QuotaCheck), pod).by_node(nodes)
+        for number, (node, pods) in enumerate(zip(nodes, exposed, strict=True)):
+            if pods:
+                order.append((least_cost(pods, now), number))
+            else:
+                findings.add(node.name, no_victims(pod, node.name) if len(nodes) <= NAMED_NODES else shared)
+        # 2. Dry runs. Of equally cheap nodes the first is chosen, so that numbers are compared as well.
+        found: dict[int, Candidate | Status] = {}
+        best: tuple[Cost, int] | None = None
+        for at_least in sorted(order):
+            if only_best and best is not None and best <= at_least:
+                break
+            number = at_least[1]
+            what_if = profile.what_if(state, pod, nodes[number].name)
             check = what_if.state.read(NAME, QuotaCheck)
-            findings.add(node.name, find_victims(what_if, check, pod, node, self._handle.budgets, now))
+            outcome = found[number] = find_victims(what_if, check, pod, nodes[number], budgets, now)
+            if isinstance(outcome, Candidate):
+                own = cost(outcome, now), number
+                best = own if best is None else min(best, own)
+        for number in sorted(found):
+            findings.add(nodes[number].name, found[number])
         return findings
-
-    def _leave_out(
-        self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], findings: Findings
-    ) -> Sequence[NodeInfo]:
-        """Return the nodes with pods that the pod may evict, and add the status of the others to the findings."""
-        exposed = Exposed(state.read(NAME, QuotaCheck), pod).on_any_of(nodes)
-        if len(exposed) < len(nodes):
-            kept, shared = {node.name for node in exposed}, no_victims(pod)
-            for node in nodes:
-                if node.name not in kept:
-                    findings.add(node.name, no_victims(pod, node.name) if len(nodes) <= NAMED_NODES else shared)
-        return exposed
 
     def _why_in_vain(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
         tried = self._count_promising(statuses)

@@ -76,11 +76,12 @@ class Exposed:
             for namespace in namespaces
         )
 
-    def on_any_of(self, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
-        """Return the nodes that have a pod which may be evicted."""
+    def by_node(self, nodes: Sequence[NodeInfo]) -> list[list[PodInfo]]:
+        """Return the pods on each of these nodes that may be evicted."""
         known: dict[str, bool] = {}
         found = []
         for node in nodes:
+            here = []
             for other in node.pods.values():
                 if not self.has_priority(other.priority):
                     continue
@@ -89,8 +90,8 @@ class Exposed:
                 if is_exposed is None:
                     is_exposed = known[namespace] = self.has_namespace(namespace)
                 if is_exposed:
-                    found.append(node)
-                    break
+                    here.append(other)
+            found.append(here)
         return found
 
 

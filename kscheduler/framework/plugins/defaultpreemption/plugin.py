@@ -86,7 +86,7 @@ class DefaultPreemption(Preemption):
         """
         return self._all_fail(NO_VICTIMS, self._count_promising(statuses)) if self._is_least(pod) else ""
 
-    def _try_nodes(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Findings:
+    def _try_nodes(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], only_best: bool) -> Findings:
         start = self._handle.rng.randrange(len(nodes))
         return self._dry_run.search(state, pod, [*nodes[start:], *nodes[:start]], self._candidates_wanted(len(nodes)))
 

@@ -5,10 +5,17 @@ from __future__ import annotations
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from kscheduler.api.objects import (
+    LabelSelector,
+    ObjectMeta,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
+from kscheduler.api.objects import PodDisruptionBudget as Budget
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugins.capacityscheduling.plugin import NAME, QuotaCheck
 from kscheduler.framework.plugins.capacityscheduling.victims import Exposed, find_victims
-from kscheduler.framework.preemption.candidates import Candidate
+from kscheduler.framework.preemption.candidates import Candidate, cheapest, cost, least_cost
 from kscheduler.framework.status import Code
 from kscheduler.quotas.amounts import Request
 from kscheduler.snapshot.pod_info import PodInfo
@@ -55,8 +62,9 @@ def test_victims_follow_the_rules_and_each_is_needed(
     check = what_if.state.read(NAME, QuotaCheck)
     before = state.read(NAME, QuotaCheck).view
     exposed = Exposed(state.read(NAME, QuotaCheck), pod)
-    is_exposed = exposed.on_any_of([node]) == [node]
-    assert exposed.is_nobody(bench.quotas.priorities) == (not exposed.on_any_of(list(bench.cache.table)))
+    [exposed_here] = exposed.by_node([node])
+    is_exposed = bool(exposed_here)
+    assert exposed.is_nobody(bench.quotas.priorities) == (not any(exposed.by_node(list(bench.cache.table))))
     found = find_victims(what_if, check, pod, node, bench.budgets, 0.0)
 
     event("a candidate" if isinstance(found, Candidate) else found.message.split(" on node")[0])
@@ -64,6 +72,8 @@ def test_victims_follow_the_rules_and_each_is_needed(
     if not isinstance(found, Candidate):
         assert found.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.ERROR)
         return
+    assert {victim.uid for victim in found.victims} <= {each.uid for each in exposed_here}
+    assert least_cost(exposed_here, 0.0) <= cost(found, 0.0)
     lent = namespace in quotas and not before.exceeds_min(namespace, check.in_quota)
     for victim in found.victims:
         theirs = victim.pod.metadata.namespace
@@ -86,3 +96,48 @@ def test_victims_follow_the_rules_and_each_is_needed(
 def exceeds(check: QuotaCheck, namespace: str, in_quota: Request, in_all: Request) -> bool:
     view = check.view
     return view.has_quota(namespace) and (view.exceeds_max(namespace, in_quota) or view.exceeds_all_min(in_all))
+
+
+@given(
+    nodes=st.lists(
+        st.lists(
+            st.tuples(st.sampled_from("bbba"), st.integers(2, 3), st.integers(0, 2), st.sampled_from(["", "00", "30"])),
+            min_size=1,
+            max_size=4,
+        ),
+        min_size=2,
+        max_size=5,
+    ),
+    guarded=st.booleans(),
+    least=st.tuples(st.sampled_from([4, 40]), st.sampled_from([0, 4])),
+    asking=st.tuples(st.integers(2, 6), st.integers(0, 3)),
+)
+def test_the_cheapest_node_is_found_without_trying_all(
+    nodes: list[list[tuple[str, int, int, str]]],
+    guarded: bool,
+    least: tuple[int, int],
+    asking: tuple[int, int],
+) -> None:
+    bench = Bench(*(make_quota(name, {"cpu": own}) for name, own in zip("ab", least, strict=True)))
+    for at, there in enumerate(nodes):
+        bench.nodes(f"n{at}", cpu="6")
+        for number, (namespace, cpu, priority, started) in enumerate(there):
+            pod = make_pod(f"p{at}-{number}", namespace).uid(f"p{at}-{number}").req(cpu=str(cpu)).priority(priority)
+            pod = pod.label(number=str(number % 2))
+            bench.place(pod.started(f"2026-01-01T00:00:{started}Z") if started else pod, f"n{at}")
+    if guarded:
+        spec = PodDisruptionBudgetSpec(LabelSelector(match_labels={"number": "0"}))
+        bench.budgets.set(Budget(ObjectMeta(name="b", namespace="b"), spec, PodDisruptionBudgetStatus(0)))
+    cpu, priority = asking
+    info = PodInfo(make_pod("asking", "a").uid("asking").req(cpu=str(cpu)).priority(priority).obj())
+    state = CycleState()
+    bench.framework.schedule_pod(state, info)
+    table = list(bench.cache.table)
+    every = bench.plugin._try_nodes(state, info, table, only_best=False)
+    some = bench.plugin._try_nodes(state, info, table, only_best=True)
+    event(f"{len(some.candidates)} of {len(every.candidates)} candidates")
+    if every.candidates:
+        now = bench.evictions.wall()
+        assert cheapest(some.candidates, now) == cheapest(every.candidates, now)
+    else:
+        assert (some.candidates, some.statuses) == ([], every.statuses)
