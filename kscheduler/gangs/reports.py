@@ -16,6 +16,7 @@ from kscheduler.gangs.texts import placed_text, stale_text
 from kscheduler.observability.measurements import Measurements
 
 STALE = "Stale"
+KEPT = 100  # attempts of gangs that are gone, at least, before they are dropped
 _REASONS = {Outcome.PLACED: SCHEDULED, Outcome.REJECTED: UNSCHEDULABLE, Outcome.FAULT: SCHEDULER_ERROR}
 
 
@@ -59,6 +60,8 @@ class GangReports:
             text = placed_text(tracked)
         before = self.latest.get(key)
         self.latest[key] = Attempt(self._clock.now(), outcome, text)
+        if len(self.latest) > 2 * len(self._registry) + KEPT:
+            self.latest = {each: latest for each, latest in self.latest.items() if self._registry.get(each) is not None}
         if before is not None and (before.outcome, before.text) == (outcome, text):
             return
         reason = _REASONS[outcome]

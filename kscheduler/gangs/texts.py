@@ -61,12 +61,10 @@ def placed_text(tracked: TrackedGang) -> str:
     """Return how many pods of a gang have a node, after its minimum was reached."""
     waiting = len(tracked.members) + tracked.succeeded - tracked.placed
     rest = f", {waiting} more wait" if waiting > 0 else ""
-    return f"{tracked.placed} pods of gang {tracked.key} have a node, of at least {tracked.min_members}{rest}"
+    pods, have = ("pod", "has") if tracked.placed == 1 else ("pods", "have")
+    return f"{tracked.placed} {pods} of gang {tracked.key} {have} a node, of at least {tracked.min_members}{rest}"
 
 
 def stale_text(tracked: TrackedGang, seconds: float) -> str:
     """Return what is said of a gang that has been broken for so long."""
-    return (
-        f"only {tracked.placed} pods of gang {tracked.key} have a node, of at least {tracked.min_members}, "
-        f"for {seconds:.0f} s"
-    )
+    return f"only {placed_text(tracked)}, for {seconds:.0f} s"

@@ -111,7 +111,7 @@ async def test_a_gang_that_stays_broken_is_reported_once_and_mended_when_there_i
         assert notes(world, "Stale") == []
         await world.sleep(60)
         (note,) = notes(world, "Stale")
-        assert note.startswith("only 3 pods of gang default/train have a node, of at least 4, for ")
+        assert note.startswith("only 3 pods of gang default/train have a node, of at least 4, 1 more wait, for ")
         world.add_node("n9")
         await world.until(world.all_bound)
 
