@@ -7,12 +7,16 @@ from typing import Any
 
 from msgspec.structs import replace as changed
 
+from kscheduler.api.elastic_quotas import ElasticQuota, ElasticQuotaSpec
 from kscheduler.api.objects import MetricPolicyObject, ObjectMeta, Taint
+from kscheduler.api.pod_groups import POD_GROUP_LABEL
+from kscheduler.config.load import parse_config
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.telemetry.source import SourceError
 from kscheduler.testing import make_pod
 from tests.scenarios.fake_extenders import FakeExtender, all_pass, configured, endpoints
+from tests.scenarios.gangs import BY_LABEL, HEAD, gang, members
 from tests.scenarios.plugins import Guard, Moody
 from tests.scenarios.policies import BELOW_HALF, config, pod, source_of, world_of
 from tests.support.moving_families import CONSTANT, OF_1_37, OF_A_PROCESS, OF_CLAIMS, declared, moved, pointed_to
@@ -177,6 +181,35 @@ async def waiting_for_metrics_up_to_the_deadline(watched: Watched) -> None:
         watched.note(w, before)
 
 
+async def keeping_a_quota(watched: Watched) -> None:
+    profiles = "profiles: [{plugins: {preFilter: {enabled: [{name: CapacityScheduling}]}}}]\n"
+    async with World(config=parse_config(HEAD + profiles)) as world:
+        before = world.metrics.exposition().decode()
+        world.add_node("n1")
+        spec = ElasticQuotaSpec({"cpu": "4"}, {"cpu": "4"})
+        world.cluster.create_object(ElasticQuota(ObjectMeta(name="quota", namespace="default"), spec))
+        world.add_pod(make_pod("p").req(cpu="1"))
+        await world.until(world.all_bound)
+        watched.note(world, before)
+
+
+async def losing_a_member_of_a_gang(watched: Watched) -> None:
+    """It is replaced by a pod for which there is no room, so that the gang stays broken."""
+    async with World(config=BY_LABEL, expect_conditions=False) as world:
+        before = world.metrics.exposition().decode()
+        world.add_node("n1", cpu="4")
+        world.cluster.create_object(gang("train", 2))
+        for member in members("train", 2):
+            world.add_pod(member)
+        await world.until(world.all_bound)
+        world.cluster.delete_pod("default/train-0")
+        world.add_pod(make_pod("large").label(POD_GROUP_LABEL, "train").req(cpu="8"))
+        await world.sleep(120.0)
+        watched.note(world, before)
+        world.add_node("n2", cpu="16")
+        await world.until(world.all_bound, within_s=400)
+
+
 SCENARIOS: tuple[Callable[[Watched], Coroutine[Any, Any, None]], ...] = (
     placing_and_rejecting,
     placing_pods_that_are_alike,
@@ -188,6 +221,8 @@ SCENARIOS: tuple[Callable[[Watched], Coroutine[Any, Any, None]], ...] = (
     following_live_metrics,
     following_policies_as_objects,
     waiting_for_metrics_up_to_the_deadline,
+    keeping_a_quota,
+    losing_a_member_of_a_gang,
 )
 
 
