@@ -16,7 +16,7 @@ from kscheduler.explain.text import explanation_text
 from kscheduler.quotas.elastic import ElasticQuotas
 from kscheduler.scheduler import Options
 from kscheduler.testing import make_pod
-from tests.scenarios.test_elastic_quotas import CONFIG
+from tests.scenarios.quotas import CONFIG
 from tests.support.world import World, in_virtual_time
 
 

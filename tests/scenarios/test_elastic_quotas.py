@@ -11,32 +11,19 @@ import pytest
 from msgspec.structs import replace
 
 from kscheduler.api.elastic_quotas import ElasticQuota, ElasticQuotaSpec, ElasticQuotaStatus
-from kscheduler.api.objects import ObjectMeta, QuantityMap
+from kscheduler.api.objects import QuantityMap
 from kscheduler.client.protocol import ELASTIC_QUOTAS
 from kscheduler.config.load import parse_config
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.testing import PodBuilder, make_pod
+from tests.scenarios.quotas import CONFIG, quota
 from tests.support.world import World, in_virtual_time
 
 GPU = "nvidia.com/gpu"
-CONFIG = """\
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- schedulerName: default-scheduler
-  plugins:
-    preFilter: {enabled: [{name: CapacityScheduling}]}
-    postFilter: {enabled: [{name: CapacityScheduling}], disabled: [{name: "*"}]}
-    reserve: {enabled: [{name: CapacityScheduling}]}
-"""
 
 
 def world() -> World:
     return World(config=parse_config(CONFIG, "test"))
-
-
-def quota(namespace: str, least: QuantityMap, most: QuantityMap | None = None) -> ElasticQuota:
-    return ElasticQuota(ObjectMeta(name="quota", namespace=namespace), ElasticQuotaSpec(least, most))
 
 
 def pod(name: str, namespace: str, cpu: str = "1", priority: int = 0) -> PodBuilder:

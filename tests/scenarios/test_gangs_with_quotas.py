@@ -6,34 +6,23 @@ from collections import Counter
 
 from msgspec.structs import replace
 
-from kscheduler.api.elastic_quotas import ElasticQuota, ElasticQuotaSpec
-from kscheduler.api.objects import ObjectMeta, QuantityMap
+from kscheduler.api.elastic_quotas import ElasticQuotaSpec
+from kscheduler.api.objects import QuantityMap
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.client.protocol import ELASTIC_QUOTAS
 from kscheduler.config.load import parse_config
 from kscheduler.testing import make_pod
 from tests.scenarios.gangs import gang
+from tests.scenarios.quotas import CONFIG, quota
 from tests.support.world import World, in_virtual_time
-
-CONFIG = """\
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- schedulerName: default-scheduler
-  plugins:
-    preFilter: {enabled: [{name: CapacityScheduling}]}
-    postFilter: {enabled: [{name: CapacityScheduling}], disabled: [{name: "*"}]}
-    reserve: {enabled: [{name: CapacityScheduling}]}
-    permit: {enabled: [{name: Coscheduling}]}
-"""
 
 
 def world(most: QuantityMap) -> World:
-    here = World(config=parse_config(CONFIG, "test"), expect_conditions=False)
-    here.add_node("n1", cpu="10")
-    here.cluster.create_object(
-        ElasticQuota(ObjectMeta(name="quota", namespace="default"), ElasticQuotaSpec(most, most))
+    here = World(
+        config=parse_config(CONFIG + "    permit: {enabled: [{name: Coscheduling}]}\n", "test"), expect_conditions=False
     )
+    here.add_node("n1", cpu="10")
+    here.cluster.create_object(quota("default", most, most))
     return here
 
 
