@@ -119,8 +119,12 @@ class RowOutcomes:
         return len(self._accepted) > 1
 
     def marks(self, columns: NodeColumns) -> RowAnswers:
-        """Return the rejected rows for kernels, always the same object, which `state` brings up to date."""
+        """Return the rejected rows for kernels, always the same object, which `state` brings up to date.
+
+        All rows must be known at the first call.
+        """
         if self._marks is None:
+            self._stated = bytearray(self.rejected)
             self._marks = RowAnswers(columns, self._answer, True, follows_amounts=False)
         return self._marks
 
