@@ -125,12 +125,12 @@ def reject_short(
     return Judgement([row for row in rows if marks[row]], {})
 
 
-def decide_all(needs: Needs, free: FreeDevices, outcomes: RowOutcomes) -> bool:
-    """Note what comes of all rows (nodes), without a look at each, if most are unknown and numbers decide.
+def decide_all(needs: Needs | None, free: FreeDevices, outcomes: RowOutcomes) -> bool:
+    """Note what comes of all rows (nodes) that are not in doubt, without a look at each.
 
-    Returns whether that was so: the claims ask for a number of devices that match one query.
+    Returns False if that is not possible: the claims do not only ask for a number of devices that match one query.
     """
-    if not outcomes.mostly_unknown or needs.choices or needs.has_constraints or len(needs.numbers) != 1:
+    if needs is None or needs.choices or needs.has_constraints or len(needs.numbers) != 1:
         return False
     ((query, number),) = needs.numbers.items()
     (counts,) = free.refresh([query])

@@ -34,7 +34,6 @@ from kscheduler.framework.plugins.dynamicresources.claims import NotReady, check
 from kscheduler.framework.plugins.dynamicresources.conditions import ConditionsFailed, ConditionsTimedOut
 from kscheduler.framework.plugins.dynamicresources.counting import (
     Judgement,
-    Needs,
     decide_all,
     needs_of,
     needs_of_requests,
@@ -321,20 +320,18 @@ class DynamicResources:
         except AllocationError:
             return verdicts.feasible_rows() if rows is None else rows
         outcomes = None if rows is not None else self._free.outcomes(key_of(claims, requests))
-        needs: Needs | None = None
         if outcomes is not None:
-            if outcomes.mostly_unknown:
-                needs = needs_of_requests(claims, requests)
-                if needs is not None:
-                    decide_all(needs, self._free, outcomes)
             # 1. Most rows are as they were when they were judged for a pod with such claims.
+            is_decided = outcomes.mostly_unknown and decide_all(
+                needs_of_requests(claims, requests), self._free, outcomes
+            )
             cycle.outcomes, cycle.is_counted = outcomes, True
             reject_marked(verdicts, outcomes.rejected, code, 1)
             rows = [row for row in sorted(outcomes.unknown) if verdicts.code(row) == FEASIBLE]
-            if not rows:
+            if is_decided or not rows:
                 return rows
         # 2. Numbers say what comes of most of the others.
-        needs = needs or needs_of_requests(claims, requests)
+        needs = needs_of_requests(claims, requests)
         if needs is None:
             return verdicts.feasible_rows() if rows is None else rows
         judgement = reject_short(needs, self._free, verdicts, code, rows)
@@ -631,7 +628,8 @@ class DynamicResources:
             return True
         # 1. Numbers of free devices say what comes of most.
         needs = needs_of_requests(cycle.claims, requests)
-        if needs is not None and decide_all(needs, self._free, outcomes) and not outcomes.unknown:
+        is_decided = outcomes.mostly_unknown and decide_all(needs, self._free, outcomes)
+        if not outcomes.unknown:
             return True
         table, verdicts = self._handle.table, self._verdicts
         verdicts.reset(table.columns)
@@ -639,7 +637,7 @@ class DynamicResources:
         if len(rows) < len(outcomes.unknown):
             for row in outcomes.unknown.difference(rows):  # there is no node
                 outcomes.reject(row)
-        if needs is not None and rows:
+        if needs is not None and rows and not is_decided:
             judgement = reject_short(needs, self._free, verdicts, 1, rows)
             _note_judged(outcomes, rows, judgement, verdicts)
             rows = judgement.rows
