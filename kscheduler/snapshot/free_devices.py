@@ -114,6 +114,28 @@ class FreeCounts:
         self._matching[seen.number] = matching
         self.pending.pop(seen, None)
 
+    def count_use(self, seen: _SeenPool, before: tuple[int, int]) -> bool:
+        """Add what a pool has free now to the counts of all rows that see it, without a call for each.
+
+        `before`: what `free` and `certain` of the pool were. Returns False if rows have to be counted one by one.
+        """
+        matching = self._matching[seen.number]
+        if matching is None or matching == PECULIAR:
+            return True  # its rows are unknown, and stay so
+        added = (matching & seen.free).bit_count() - (matching & before[0]).bit_count()
+        if added != (matching & seen.certain).bit_count() - (matching & before[1]).bit_count():
+            return False
+        if not added:
+            return True
+        rows = seen.rows - self.unknown
+        for counts, kept in ((self._certain, self._in_doubt), (self._most, self._too_few)):
+            for row in rows:
+                counts[row] += added
+            for number, marks in kept.items():
+                for row in rows:
+                    marks[row] = counts[row] < number
+        return True
+
     def count(self, rows: Collection[int], pools: _Pools) -> None:
         """Count the devices of rows again, which see the same pools and have the same counts, or are new there."""
         certain = most = 0
@@ -396,5 +418,7 @@ class FreeDevices:
             seen.free, seen.certain = free_devices(seen.pool, self._devices.allocated)
             if (seen.free, seen.certain) != before:
                 for counts in self._queries.values():
+                    if len(seen.groups) > 1 and counts.count_use(seen, before):
+                        continue
                     for pools in seen.groups:
                         counts.count(self._groups[pools], pools)
