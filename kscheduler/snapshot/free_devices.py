@@ -420,5 +420,5 @@ class FreeDevices:
                 for counts in self._queries.values():
                     if len(seen.groups) > 1 and counts.count_use(seen, before):
                         continue
-                    for pools in seen.groups:
-                        counts.count(self._groups[pools], pools)
+                    for group in seen.groups:
+                        counts.count(self._groups[group], group)
