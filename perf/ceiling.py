@@ -179,15 +179,24 @@ def started(stub: StubApiserver, plan: Plan) -> KScheduler:
     return scheduler
 
 
-def burst(stub: StubApiserver, shape: str, pods: int, *, first: int = 0) -> float:
-    """Create pods and wait for all bindings and Events; return the seconds to the last binding."""
+def burst(stub: StubApiserver, shape: str, pods: int, *, first: int = 0, in_steps: bool = False) -> float:
+    """Create pods and wait for all bindings and Events; return the seconds to the last binding.
+
+    `in_steps`: the watch shows all pods at once, and their bindings when all bindings and Events have been answered.
+    """
     texts = [served_pod(template) for template in SHAPES[shape]()]
     wanted = stub.state()
     bound, events = wanted.bound + pods, wanted.events + pods
     began_s = stub.state().now_s
+    if in_steps:
+        stub.hold_watch()
     stub.create_pods(pods, NAME, [text.pending for text in texts], [text.bound for text in texts], first=first)
+    if in_steps:
+        stub.hold_watch()
     eventually(lambda: stub.state().bound >= bound, f"{pods} pods are bound", state=lambda: stub.state().bound)
     eventually(lambda: stub.state().events >= events, f"{pods} Events are written", state=lambda: stub.state().events)
+    if in_steps:
+        stub.show_watch()
     state = stub.state()
     if state.mistakes or state.bound != bound:
         raise RuntimeError(f"expected {bound} bindings and no mistake, got {state}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import cProfile
 import json
+import math
 import os
 import signal
 import sys
@@ -22,7 +23,10 @@ from typing import Any
 import uvloop
 
 import kscheduler
+from kscheduler import scheduler
+from kscheduler.client import adaptive_limit, informer
 from kscheduler.command.cli import main
+from kscheduler.cycle import schedule_batch
 from kscheduler.explain import decisions
 
 PACKAGE = Path(kscheduler.__file__).parent
@@ -93,6 +97,8 @@ def run(file: Path, arguments: list[str]) -> int:
     uvloop.new_event_loop = CountingLoop
     # Details of decisions have a share of the time that passes, so that a slower machine collects more of them a pod.
     decisions.SHARE = 1e-9
+    # What one turn of the loop does and how large a batch is also depend on how long things take.
+    informer.SLICE_S = scheduler.SLICE_S = schedule_batch.LONG_S = adaptive_limit.NEAR_S = math.inf
     signal.signal(signal.SIGUSR1, write)
     profile.enable()
     try:

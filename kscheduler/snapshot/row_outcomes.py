@@ -55,7 +55,17 @@ class RowOutcomes:
     Kernels read the rejected rows by `marks`, once all rows are known.
     """
 
-    __slots__ = ("_accepted", "_changed", "_marks", "_never_known", "_stated", "rejected", "scores", "unknown")
+    __slots__ = (
+        "_accepted",
+        "_all_changed",
+        "_changed",
+        "_marks",
+        "_never_known",
+        "_stated",
+        "rejected",
+        "scores",
+        "unknown",
+    )
 
     def __init__(self, rows: int, never_known: Set[int]) -> None:
         """Begin with unknown outcomes. Those of the rows in `never_known`, which may change, stay unknown."""
@@ -67,6 +77,7 @@ class RowOutcomes:
         self._marks: RowAnswers | None = None
         self._stated = bytearray()  # `rejected` as the kernels read it last
         self._changed: set[int] = set()  # rows that may differ from that
+        self._all_changed = False  # may all rows?
 
     def grow(self, rows: int) -> None:
         known = len(self.rejected)
@@ -93,6 +104,34 @@ class RowOutcomes:
         for row in rows:
             if row not in self.unknown:
                 self._forget(row)
+
+    def forget_all(self) -> None:
+        self.unknown = set(range(len(self.rejected)))
+        self.rejected = bytearray(len(self.rejected))
+        self._accepted.clear()
+
+    @property
+    def mostly_unknown(self) -> bool:
+        return len(self.unknown) * 4 > len(self.rejected)
+
+    def decide(self, rejected: bytes | bytearray, in_doubt: Iterable[int]) -> None:
+        """Note for all rows at once what numbers of free devices say; the score is 0 wherever these suffice.
+
+        `rejected`: a byte for each row, 1 if the claims cannot be allocated there. `in_doubt`: rows that they say
+        nothing about, where outcomes that are known stay known. The others must not be in `never_known`.
+        """
+        decided = bytearray(rejected)
+        unknown = set[int]()
+        for row in in_doubt:
+            if row in self.unknown:
+                unknown.add(row)
+            else:
+                decided[row] = self.rejected[row]
+        accepted = len(decided) - decided.count(1) - len(unknown)
+        self.rejected, self.unknown = decided, unknown
+        self.scores = array("q", bytes(8 * len(decided)))
+        self._accepted = Counter({0: accepted}) if accepted else Counter()
+        self._all_changed = True
 
     def _know(self, row: int) -> None:
         self.unknown.discard(row)
@@ -132,15 +171,17 @@ class RowOutcomes:
         """Let kernels read the outcomes as they are now. All rows must be known."""
         if self._marks is None:
             return
-        if len(self._stated) != len(self.rejected):
-            self._stated = bytearray(self.rejected)
-            self._marks.doubt(None)
+        if self._all_changed or len(self._stated) != len(self.rejected):
+            if self._stated != self.rejected:
+                self._stated = bytearray(self.rejected)
+                self._marks.doubt(None)
         elif self._changed:
             rows = [row for row in self._changed if self._stated[row] != self.rejected[row]]
             for row in rows:
                 self._stated[row] = self.rejected[row]
             self._marks.doubt(array("i", rows).tobytes())
         self._changed.clear()
+        self._all_changed = False
 
     def _answer(self, rows: bytes | None) -> bytes:
         if rows is None:

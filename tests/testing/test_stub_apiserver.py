@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from kscheduler.client.kube import KubeClient
-from kscheduler.client.protocol import NODES, PODS, Binding
-from kscheduler.errors import APIError, Conflict, NotFound
+from kscheduler.client.protocol import NODES, PODS, Binding, EventType
+from kscheduler.errors import APIError, Conflict, Gone, NotFound
+from kscheduler.testing.controlplane.patience import until
 from kscheduler.testing.controlplane.stub_apiserver import StubApiserver
 from perf import pod_shapes
 from perf.served_objects import NAME, served_node, served_pod
@@ -84,6 +85,35 @@ def test_a_binding_that_no_scheduler_should_send_is_refused(
 ) -> None:
     assert refused(stub, binding) is error
     assert (stub.state().bound, stub.state().mistakes) == (0, 1)
+
+
+def test_changes_are_held_until_they_are_shown_at_once(stub: StubApiserver) -> None:
+    async def main() -> None:
+        client = await connected(stub)
+        try:
+            version = (await client.list_page(PODS)).resource_version
+            watch = client.watch(PODS, resource_version=version)
+            shown = asyncio.ensure_future(anext(watch))
+            await until(lambda: stub.state().watches["pods"] == 1, "the watch is open")
+            stub.hold_watch()
+            pod = served_pod(pod_shapes.basic()[0])
+            stub.create_pods(2, NAME, [pod.pending], [pod.bound], first=3)
+            assert not shown.done()
+            stub.hold_watch()
+            assert [event.type for event in await shown] == [EventType.ADDED] * 2
+            shown = asyncio.ensure_future(anext(watch))
+            await client.bind(Binding("default", "pod-1", UID, "node-0"))
+            assert not shown.done()
+            stub.show_watch()
+            [event] = await shown
+            assert event.object is not None
+            assert (event.object.metadata.name, event.object.spec.node_name) == ("pod-1", "node-0")
+            with pytest.raises(Gone):
+                await anext(client.watch(PODS, resource_version=version))
+        finally:
+            await client.close()
+
+    asyncio.run(main())
 
 
 def test_its_folder_is_gone_afterwards(stub: StubApiserver) -> None:

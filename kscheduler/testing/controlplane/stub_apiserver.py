@@ -111,6 +111,17 @@ class StubApiserver:
         """Delete all pods, and reset the counts to zero."""
         self._post("/stub/forget-pods", {})
 
+    def hold_watch(self) -> None:
+        """Show watchers of pods the changes that are held, all at once, and hold later ones.
+
+        So how many come at a time, and whether a binding's answer precedes its change, do not depend on the machine.
+        """
+        self._post("/stub/hold-watch", {})
+
+    def show_watch(self) -> None:
+        """Show watchers of pods the changes that are held, and from now on each as it comes."""
+        self._post("/stub/show-watch", {})
+
     def state(self) -> State:
         """Return what the stub has counted so far."""
         with urllib.request.urlopen(f"{self.url}/stub/state", context=self._tls, timeout=30) as answer:

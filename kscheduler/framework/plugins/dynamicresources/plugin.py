@@ -32,7 +32,13 @@ from kscheduler.framework.plugins.dynamicresources import conditions, extended_r
 from kscheduler.framework.plugins.dynamicresources.binding import ClaimBinding, NotWritten, Timeouts
 from kscheduler.framework.plugins.dynamicresources.claims import NotReady, check_requests, find_claims
 from kscheduler.framework.plugins.dynamicresources.conditions import ConditionsFailed, ConditionsTimedOut
-from kscheduler.framework.plugins.dynamicresources.counting import Judgement, needs_of, needs_of_requests, reject_short
+from kscheduler.framework.plugins.dynamicresources.counting import (
+    Judgement,
+    decide_all,
+    needs_of,
+    needs_of_requests,
+    reject_short,
+)
 from kscheduler.framework.plugins.dynamicresources.scoring import MAX_ALTERNATIVES, score_of
 from kscheduler.framework.plugins.dynamicresources.state import NodeAllocation, PodClaims
 from kscheduler.framework.status import SKIP, Status, error_status, unresolvable, unschedulable
@@ -316,10 +322,13 @@ class DynamicResources:
         outcomes = None if rows is not None else self._free.outcomes(key_of(claims, requests))
         if outcomes is not None:
             # 1. Most rows are as they were when they were judged for a pod with such claims.
+            is_decided = outcomes.mostly_unknown and decide_all(
+                needs_of_requests(claims, requests), self._free, outcomes
+            )
             cycle.outcomes, cycle.is_counted = outcomes, True
             reject_marked(verdicts, outcomes.rejected, code, 1)
             rows = [row for row in sorted(outcomes.unknown) if verdicts.code(row) == FEASIBLE]
-            if not rows:
+            if is_decided or not rows:
                 return rows
         # 2. Numbers say what comes of most of the others.
         needs = needs_of_requests(claims, requests)
@@ -618,14 +627,17 @@ class DynamicResources:
         if not outcomes.unknown:
             return True
         # 1. Numbers of free devices say what comes of most.
+        needs = needs_of_requests(cycle.claims, requests)
+        is_decided = outcomes.mostly_unknown and decide_all(needs, self._free, outcomes)
+        if not outcomes.unknown:
+            return True
         table, verdicts = self._handle.table, self._verdicts
         verdicts.reset(table.columns)
         rows = [row for row in sorted(outcomes.unknown) if verdicts.code(row) == FEASIBLE]
         if len(rows) < len(outcomes.unknown):
             for row in outcomes.unknown.difference(rows):  # there is no node
                 outcomes.reject(row)
-        needs = needs_of_requests(cycle.claims, requests)
-        if needs is not None and rows:
+        if needs is not None and rows and not is_decided:
             judgement = reject_short(needs, self._free, verdicts, 1, rows)
             _note_judged(outcomes, rows, judgement, verdicts)
             rows = judgement.rows

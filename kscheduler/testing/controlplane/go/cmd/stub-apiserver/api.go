@@ -106,8 +106,9 @@ func (a *api) bind(response http.ResponseWriter, request *http.Request) {
 		a.mistake(response, http.StatusConflict, "Conflict", fmt.Sprintf("pod %q is bound already", name))
 	default:
 		one.node = binding.Target.Name
-		one.text = a.settled[one.kind].fill(one.index, a.version.next(), binding.Target.Name)
-		a.pods.tell("MODIFIED", one.text)
+		version := a.version.next()
+		one.text = a.settled[one.kind].fill(one.index, version, binding.Target.Name)
+		a.pods.tell("MODIFIED", version, one.text)
 		a.bound.Add(1)
 		a.lastBound.Store(time.Now().UnixNano())
 		writeCreated(response, success)
@@ -144,6 +145,10 @@ func (a *api) command(response http.ResponseWriter, request *http.Request) {
 		})
 	case "/stub/forget-pods":
 		a.forgetPods()
+	case "/stub/hold-watch":
+		a.pods.show(true)
+	case "/stub/show-watch":
+		a.pods.show(false)
 	case "/stub/nodes", "/stub/pods":
 		var wanted batch
 		if err := json.NewDecoder(request.Body).Decode(&wanted); err != nil {
@@ -201,7 +206,8 @@ func (a *api) forgetPods() {
 			kinds = a.settled
 		}
 		// As the apiserver's, a deletion has a version of its own.
-		a.pods.tell("DELETED", kinds[one.kind].fill(one.index, a.version.next(), one.node))
+		version := a.version.next()
+		a.pods.tell("DELETED", version, kinds[one.kind].fill(one.index, version, one.node))
 	}
 	a.pods.objects, a.pods.order = map[string]*object{}, nil
 	a.bodies, a.settled = nil, nil

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 )
 
@@ -14,6 +15,10 @@ type collection struct {
 	objects  map[string]*object
 	order    []string // names, as created
 	watchers map[*watcher]struct{}
+	changed  uint64 // version of the last change
+	shown    uint64 // version of the last change of which watchers were told
+	holding  bool   // whether watchers learn of changes only later
+	held     [][]byte
 }
 
 // counter is the resource version of all objects.
@@ -42,23 +47,42 @@ func newCollection(kind string, version *counter) *collection {
 func (c *collection) add(name string, made func(version uint64) *object) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	one := made(c.version.next())
+	version := c.version.next()
+	one := made(version)
 	c.objects[name] = one
 	c.order = append(c.order, name)
-	c.tell("ADDED", one.text)
+	c.tell("ADDED", version, one.text)
 }
 
 // tell must be called with the lock held, so that all watchers see changes in one order.
-func (c *collection) tell(event string, text []byte) {
+func (c *collection) tell(event string, version uint64, text []byte) {
+	c.changed = version
 	line := make([]byte, 0, len(text)+40)
 	line = append(line, `{"type":"`...)
 	line = append(line, event...)
 	line = append(line, `","object":`...)
 	line = append(line, text...)
 	line = append(line, "}\n"...)
-	for each := range c.watchers {
-		each.send(line)
+	c.held = append(c.held, line)
+	if !c.holding {
+		c.send()
 	}
+}
+
+// send must be called with the lock held.
+func (c *collection) send() {
+	for each := range c.watchers {
+		each.send(c.held...)
+	}
+	c.held, c.shown = nil, c.changed
+}
+
+// show tells watchers at once of all changes that are held, and whether later ones are to be held.
+func (c *collection) show(holdsNext bool) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.holding = holdsNext
+	c.send()
 }
 
 func (c *collection) list(response http.ResponseWriter) {
@@ -89,9 +113,9 @@ type watcher struct {
 	wake    chan struct{}
 }
 
-func (w *watcher) send(line []byte) {
+func (w *watcher) send(lines ...[]byte) {
 	w.mutex.Lock()
-	w.waiting = append(w.waiting, line)
+	w.waiting = append(w.waiting, lines...)
 	w.mutex.Unlock()
 	select {
 	case w.wake <- struct{}{}:
@@ -107,11 +131,19 @@ func (w *watcher) take() [][]byte {
 	return taken
 }
 
-// watch serves changes from now on. What happened between the list and the watch would be lost, so that objects are
-// created only once all watches are open (see /stub/state).
+// watch serves changes from now on. Who has missed any before is refused with 410 Gone, as by an apiserver that no longer
+// knows them, and lists again.
 func (c *collection) watch(response http.ResponseWriter, request *http.Request) {
+	known, _ := strconv.ParseUint(request.URL.Query().Get("resourceVersion"), 10, 64)
 	one := &watcher{wake: make(chan struct{}, 1)}
 	c.mutex.Lock()
+	if shown := c.shown; known < shown {
+		c.mutex.Unlock()
+		response.Header().Set("Content-Type", "application/json")
+		response.WriteHeader(http.StatusGone)
+		fmt.Fprintf(response, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","message":"version %d is too old, the last change shown is %d","code":410}`, known, shown)
+		return
+	}
 	c.watchers[one] = struct{}{}
 	c.mutex.Unlock()
 	defer func() {
