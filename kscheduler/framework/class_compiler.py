@@ -6,12 +6,12 @@ The answers are collected in a draft, i.e. a pod class under construction.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from kscheduler.framework.class_draft import ClassDraft
-from kscheduler.framework.interface import CompilingPlugin, Plugin
+from kscheduler.framework.interface import ClaimingPlugin, CompilingPlugin, Plugin
 from kscheduler.framework.search_plugins import SearchPlugins
 from kscheduler.framework.signatures import split
 from kscheduler.observability.measurements import Measurements
@@ -64,6 +64,8 @@ class ClassCompiler:
         distinct = {plugin.name: plugin for there in points.values() for plugin in there}
         takes_part = all(_takes_part(plugin, self._at) for plugin in distinct.values())
         self.plugins = [cast(CompilingPlugin, plugin) for plugin in distinct.values()] if takes_part else None
+        # The plugin that decides about pods with claims by their claims, if there is one.
+        self.claiming = next((each for each in points["Filter"] if isinstance(each, ClaimingPlugin)), None)
         self._by_spec, self._others = split(self.plugins or ())
         self._evaluations: dict[tuple[str, ...], Evaluations] = {}  # plugins with work at Filter and Score -> counters
 
@@ -81,6 +83,14 @@ class ClassCompiler:
         Returns False if one cannot answer.
         """
         return self._ask(self._others, draft, pod)
+
+    def compile_claims(self, draft: ClassDraft, prepared: Hashable) -> None:
+        """Have the plugin for claims state for the same draft how it decides; `prepared` is what it has returned."""
+        plugin = self.claiming
+        if plugin is not None:
+            draft.begin(plugin.name, filters=plugin.name in self._at["Filter"], weight=self._weights.get(plugin.name))
+            plugin.compile_claims(draft, prepared)
+            draft.ends_run = True
 
     def _ask(self, plugins: Sequence[CompilingPlugin], draft: ClassDraft, pod: PodInfo) -> bool:
         for plugin in plugins:

@@ -54,6 +54,7 @@ class ClassDraft:
         self.filtering: list[str] = []  # plugins with work at Filter
         self.scoring: list[str] = []  # plugins with work at Score
         self.asks = False  # a plugin is asked before each pod is placed
+        self.ends_run = False  # a pod must be reserved before the next one is placed
         self.has_failed = False  # a plugin raised; it is asked again later
         self._plugin = ""  # the plugin that is being asked
         self.is_filtering = False  # does the profile enable that plugin at Filter?

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 
@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 # The size of each of two generations of signatures: one that is not used while the young one fills up is dropped.
 MAX_SIGNATURES = 8_192
+MAX_WITH_CLAIMS = 256  # signatures of pods together with what is known of their claims
 MAX_BEGUN = 512  # drafts for specs, which drafts for signatures are copied from
 FAULT_HOLDS = 256  # pods of a signature left to the general lane after a plugin raised, before it is asked again
 
@@ -46,6 +47,7 @@ class CompiledClass:
     evaluations: Evaluations
     terms: Joined | None
     asks: bool  # a guest (wasm plugin) is asked before each placement, and may fail
+    ends_run: bool  # a pod must be reserved before the next one is placed
     bytes: int
     users: int = 0  # number of signatures
 
@@ -98,6 +100,7 @@ class CompiledClasses:
         self._old: dict[Signature, _Known] = {}
         # (the draft, whether all plugins could state it, the epoch in which they were asked)
         self._begun: dict[SpecSignature, tuple[ClassDraft, bool, int]] = {}
+        self._with_claims: dict[tuple[Signature, Hashable], Signature] = {}
         self._classes: dict[Hashable, CompiledClass] = {}
         self._by_class: dict[PodClass, CompiledClass] = {}
         self.evaluations: dict[PodClass, Evaluations] = {}  # of each class here
@@ -133,7 +136,7 @@ class CompiledClasses:
         """Drop all pod classes and pods' signatures: a plugin was replaced, and may now sign and decide differently."""
         for known in (*self._young.values(), *self._old.values()):
             self._give_up(known)
-        for kept in (self._young, self._old, self._begun, self.ready):
+        for kept in (self._young, self._old, self._begun, self._with_claims, self.ready):
             kept.clear()
         self._signer = self._new_signer()  # so that pods that have a signature get a new one
 
@@ -161,6 +164,11 @@ class CompiledClasses:
         signature = self.sign(pod)
         if signature.spec is None or signature.profile in self._sampling:
             return None
+        if pod.pod.spec.resource_claims:
+            with_claims = self._sign_claims(signature, pod)
+            if with_claims is None:
+                return None
+            signature = with_claims
         pod_class = self.ready.get(signature)
         if pod_class is not None:
             return self._by_class[pod_class]
@@ -172,6 +180,26 @@ class CompiledClasses:
         if compiled is not None and compiled.terms is None and not (pod.states_affinity and pod.held_terms):
             self.ready[signature] = compiled.pod_class
         return compiled
+
+    def _sign_claims(self, signature: Signature, pod: PodInfo) -> Signature | None:
+        """Return the signature of a pod with claims as these are now; None if the pod must be decided by plugins."""
+        plugin = self._profiles[signature.profile].class_compiler.claiming
+        if plugin is None:
+            return signature
+        try:
+            prepared = plugin.prepare_claims(pod)
+        except Exception as error:
+            log.error("plugin could not prepare claims", extra={"pod": pod.key, "err": repr(error)})
+            return None
+        if prepared is None:
+            return None
+        key = signature, prepared
+        found = self._with_claims.get(key)
+        if found is None:
+            if len(self._with_claims) >= MAX_WITH_CLAIMS:
+                self._with_claims.clear()
+            found = self._with_claims[key] = replace(signature, claims=prepared)
+        return found
 
     def _recall(self, signature: Signature) -> _Known | None:
         known = self._young.get(signature)
@@ -193,6 +221,8 @@ class CompiledClasses:
         draft, can = self._begin(signature, pod)
         compiled = None
         if can and compiler.compile_rest(draft, pod):
+            if signature.claims is not None:
+                compiler.compile_claims(draft, signature.claims)
             evaluations = compiler.evaluations(draft)
             compiled = self._class_of((signature.profile, evaluations, draft.key), draft, signature, evaluations)
         holds_for = FAULT_HOLDS if draft.has_failed else None
@@ -233,7 +263,9 @@ class CompiledClasses:
         except (ValueError, OverflowError) as error:
             log.debug("pods cannot form a pod class of the compiled lane", extra={"look": signature, "err": str(error)})
             return None
-        found = CompiledClass(signature.profile, key, made, evaluations, draft.terms, draft.asks, draft.bytes)
+        found = CompiledClass(
+            signature.profile, key, made, evaluations, draft.terms, draft.asks, draft.ends_run, draft.bytes
+        )
         self._classes[key] = self._by_class[made] = found
         self.evaluations[made] = evaluations
         self._bytes += found.bytes

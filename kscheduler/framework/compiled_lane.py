@@ -157,9 +157,9 @@ class CompiledLane:
                 if found.terms is not None:
                     return run, found
                 pod_class = found.pod_class
-                if (
-                    pod.states_affinity and pod.held_terms
-                ):  # terms that its own profile ignores, but other profiles may read
+                # A pod with claims is reserved before the next one is placed. And a pod may have terms that its own
+                # profile ignores, but other profiles may read.
+                if found.ends_run or (pod.states_affinity and pod.held_terms):
                     run.append(pod_class)
                     break
             run.append(pod_class)

@@ -284,6 +284,23 @@ class CompilingPlugin(SigningPlugin, Protocol):
 
 
 @runtime_checkable
+class ClaimingPlugin(CompilingPlugin, Protocol):
+    """A plugin that decides about pods with ResourceClaims by these claims, which signatures of pods leave out."""
+
+    def prepare_claims(self, pod: PodInfo) -> Hashable | None:
+        """Look at the pod's claims, right before the pod may be placed by kernels.
+
+        All plugins decide equally about pods with equal signatures for which equal values are returned. None: the pod
+        must be decided plugin by plugin. If the pod is placed, `reserve` is called next, without PreFilter and Filter.
+        """
+        ...
+
+    def compile_claims(self, draft: ClassDraft, prepared: Hashable) -> None:
+        """Add to the draft how the plugin filters and scores pods for which `prepare_claims` returned this value."""
+        ...
+
+
+@runtime_checkable
 class FollowingPlugin(Plugin, Protocol):
     """A plugin that depends on something besides nodes and pods, which may change at any time except during a cycle."""
 

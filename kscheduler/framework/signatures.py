@@ -68,6 +68,7 @@ class Signature:
     profile: str
     spec: SpecSignature | None
     fragments: tuple[Hashable, ...] = ()  # from plugins that read more than the spec
+    claims: Hashable = None  # of a pod with claims, right before it is placed: what its plugin returned about them
 
 
 class Signer:

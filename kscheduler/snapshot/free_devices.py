@@ -4,13 +4,13 @@ A request can be satisfied on a node only if at least as many matching devices a
 is also enough. So a filter over all nodes reads bytes that are kept for (query, number), and only nodes in doubt are
 searched. Outcomes of the search are kept, too, for pods whose claims ask alike. Changes are read from logs when the
 columns are asked for, and each costs little: an allocation, the counts of one pool, and one search for each key of
-claims that is asked for again.
+claims that is asked for again. Rows that see the same pools are counted together.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 from kscheduler.config.releases import Release
 from kscheduler.devices.errors import AllocationError
@@ -36,13 +36,18 @@ NONE_CERTAIN, ANY_NUMBER = -1, (1 << 31) - 1  # the counts of a row (node) that 
 class _SeenPool:
     """A pool with the nodes that see it. `number`: its place in the lists of the queries."""
 
-    __slots__ = ("certain", "free", "number", "pool", "rows")
+    __slots__ = ("certain", "free", "groups", "number", "pool", "rows")
 
     def __init__(self, pool: Pool, number: int) -> None:
         self.pool = pool
         self.number = number
         self.rows: set[int] = set()
+        self.groups: dict[_Pools, None] = {}  # the combinations of pools with this one that some node sees
         self.free = self.certain = 0  # as `free_devices`
+
+
+# Pools with devices that a node sees; None if the search has to be asked about the node.
+_Pools = tuple[_SeenPool, ...] | None
 
 
 class FreeCounts:
@@ -109,8 +114,30 @@ class FreeCounts:
         self._matching[seen.number] = matching
         self.pending.pop(seen, None)
 
-    def count(self, row: int, pools: Iterable[_SeenPool] | None) -> None:
-        """Count the devices of a row again; None for the pools of one that the search has to be asked about."""
+    def count_use(self, seen: _SeenPool, before: tuple[int, int]) -> bool:
+        """Add what a pool has free now to the counts of all rows that see it, without a call for each.
+
+        `before`: what `free` and `certain` of the pool were. Returns False if rows have to be counted one by one.
+        """
+        matching = self._matching[seen.number]
+        if matching is None or matching == PECULIAR:
+            return True  # its rows are unknown, and stay so
+        added = (matching & seen.free).bit_count() - (matching & before[0]).bit_count()
+        if added != (matching & seen.certain).bit_count() - (matching & before[1]).bit_count():
+            return False
+        if not added:
+            return True
+        rows = seen.rows - self.unknown
+        for counts, kept in ((self._certain, self._in_doubt), (self._most, self._too_few)):
+            for row in rows:
+                counts[row] += added
+            for number, marks in kept.items():
+                for row in rows:
+                    marks[row] = counts[row] < number
+        return True
+
+    def count(self, rows: Collection[int], pools: _Pools) -> None:
+        """Count the devices of rows again, which see the same pools and have the same counts, or are new there."""
         certain = most = 0
         for seen in pools or ():
             matching = self._matching[seen.number]
@@ -121,26 +148,31 @@ class FreeCounts:
             most += (matching & seen.free).bit_count()
         if pools is None:
             certain, most = NONE_CERTAIN, ANY_NUMBER
-        self._set(row, certain, most)
-
-    def _set(self, row: int, certain: int, most: int) -> None:
-        if certain != self._certain[row]:
-            self._certain[row] = certain
-            for number, marks in self._in_doubt.items():
-                marks[row] = certain < number
-        if most != self._most[row]:
-            self._most[row] = most
-            for number, marks in self._too_few.items():
-                marks[row] = most < number
-        _keep(self.doubtful, row, certain != most)
-        _keep(self.unknown, row, certain == NONE_CERTAIN)
+        _set(self._certain, self._in_doubt, rows, certain)
+        _set(self._most, self._too_few, rows, most)
+        _keep(self.doubtful, rows, certain != most)
+        _keep(self.unknown, rows, certain == NONE_CERTAIN)
 
 
-def _keep(rows: set[int], row: int, is_in: bool) -> None:
+def _set(counts: array[int], kept: Mapping[int, bytearray], rows: Collection[int], count: int) -> None:
+    """Set the count of rows, which have had the same count, with the marks that say where it is below a number."""
+    before = counts[next(iter(rows))]
+    if count == before:
+        return
+    for row in rows:
+        counts[row] = count
+    for number, marks in kept.items():
+        is_below = count < number
+        if is_below != (before < number):
+            for row in rows:
+                marks[row] = is_below
+
+
+def _keep(kept: set[int], rows: Collection[int], is_in: bool) -> None:
     if is_in:
-        rows.add(row)
+        kept.update(rows)
     else:
-        rows.discard(row)
+        kept.difference_update(rows)
 
 
 class FreeDevices:
@@ -166,7 +198,8 @@ class FreeDevices:
         self._by_id: dict[PoolID, dict[_SeenPool, None]] = {}  # nodes may see different parts of a pool
         self._with_device: dict[PoolID, dict[str, list[_SeenPool]]] = {}  # for pools of which there are several
         self._numbers: list[int] = []  # free ones
-        self._of_rows: list[tuple[_SeenPool, ...] | None] = []  # row -> pools with devices; None: ask the search
+        self._of_rows: list[_Pools] = []
+        self._groups: dict[_Pools, set[int]] = {}  # pools -> the rows that see them, and so have the same counts
         self._seen_nodes = self._seen_slices = self._seen_use = -1  # changes that are in the columns
         self._outcomes: dict[ClaimsKey, RowOutcomes] = {}  # the one used last comes last
         self._never_known: set[int] = set()  # rows that the search has to be asked about in each cycle
@@ -206,8 +239,8 @@ class FreeDevices:
             counts.grow(len(self._of_rows))
             for seen in self._pools.values():
                 counts.add(seen)
-            for row, pools in enumerate(self._of_rows):
-                counts.count(row, pools)
+            for pools, rows in self._groups.items():
+                counts.count(rows, pools)
         self._queries[query] = counts
         return counts
 
@@ -218,8 +251,8 @@ class FreeDevices:
             if self._matcher.evaluated >= end:
                 return
             counts.match(seen, self._matcher.matching(counts.query, seen.pool))
-            for row in seen.rows:
-                counts.count(row, self._of_rows[row])
+            for pools in seen.groups:
+                counts.count(self._groups[pools], pools)
 
     # --- following changes ----------------------------------------------------------------------------------------
 
@@ -249,9 +282,13 @@ class FreeDevices:
             self._forget(seen.rows)
 
     def _forget(self, rows: Collection[int]) -> None:
-        if rows:
-            for outcomes in self._outcomes.values():
+        if not rows:
+            return
+        for outcomes in self._outcomes.values():
+            if len(rows) < len(self._of_rows):
                 outcomes.forget(rows)
+            else:
+                outcomes.forget_all()
 
     def _counters_key(self, pool: PoolID) -> Hashable:
         return pool[1] if self._by_pool_name else pool
@@ -264,6 +301,7 @@ class FreeDevices:
         self._seen_nodes, self._seen_slices = of_nodes.count, of_slices.count
         missing = self._table.columns.rows - len(self._of_rows)
         if missing > 0:
+            self._groups.setdefault((), set()).update(range(len(self._of_rows), self._table.columns.rows))
             self._of_rows.extend([()] * missing)
             for counts in self._queries.values():
                 counts.grow(len(self._of_rows))
@@ -281,6 +319,8 @@ class FreeDevices:
         if before is not None and pools is not None and [seen.pool for seen in before] == pools:  # the same objects
             return
         after = None if pools is None else tuple(self._see(pool) for pool in pools)
+        self._leave_group(row, before)
+        self._enter_group(row, after)
         for seen in after or ():
             seen.rows.add(row)
         for seen in before or ():
@@ -289,9 +329,25 @@ class FreeDevices:
                 if not seen.rows:
                     self._drop(seen)
         self._of_rows[row] = after
-        _keep(self._never_known, row, after is None)
+        _keep(self._never_known, (row,), after is None)
         for counts in self._queries.values():
-            counts.count(row, after)
+            counts.count((row,), after)
+
+    def _enter_group(self, row: int, pools: _Pools) -> None:
+        rows = self._groups.get(pools)
+        if rows is None:
+            rows = self._groups[pools] = set()
+            for seen in pools or ():
+                seen.groups[pools] = None
+        rows.add(row)
+
+    def _leave_group(self, row: int, pools: _Pools) -> None:
+        rows = self._groups[pools]
+        rows.remove(row)
+        if not rows:
+            del self._groups[pools]
+            for seen in pools or ():
+                del seen.groups[pools]
 
     def _pools_of(self, row: int) -> list[Pool] | None:
         info = self._table.find(row)
@@ -362,5 +418,7 @@ class FreeDevices:
             seen.free, seen.certain = free_devices(seen.pool, self._devices.allocated)
             if (seen.free, seen.certain) != before:
                 for counts in self._queries.values():
-                    for row in seen.rows:
-                        counts.count(row, self._of_rows[row])
+                    if len(seen.groups) > 1 and counts.count_use(seen, before):
+                        continue
+                    for group in seen.groups:
+                        counts.count(self._groups[group], group)

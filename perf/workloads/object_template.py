@@ -11,6 +11,8 @@ from perf.workloads.go_template import BadTemplate, GoTemplate
 
 Object = dict[str, Any]
 
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in Python, some thousand objects take minutes
+
 # Kinds that the run names itself, as scheduler_perf does.
 NAMED_BY_RUN = ("Namespace", "PersistentVolume", "PersistentVolumeClaim")
 
@@ -60,7 +62,7 @@ class ObjectTemplate:
 
     def _made(self, index: int, count: int) -> Object:
         try:
-            made = yaml.safe_load(self._template.render(index, count))
+            made = yaml.load(self._template.render(index, count), Loader=_LOADER)
         except BadTemplate as error:
             raise BadObject(f"template {self._path}: {error}") from None
         except yaml.YAMLError as error:

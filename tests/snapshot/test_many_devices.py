@@ -9,7 +9,11 @@ reading it takes 18 ms and counting again 19 ms.
 from __future__ import annotations
 
 import json
+import sys
 import tracemalloc
+from types import FrameType
+
+import pytest
 
 from kscheduler.api.device_sharing import share_in_slice
 from kscheduler.cel.selectors import selectors_for
@@ -17,10 +21,11 @@ from kscheduler.client.protocol import RESOURCE_SLICES
 from kscheduler.client.wire import LineDecoder
 from kscheduler.config.releases import DEFAULT_RELEASE
 from kscheduler.devices.matching import DeviceQuery
+from kscheduler.framework.cycle_state import CycleState
 from kscheduler.snapshot.free_devices import FreeDevices
 from kscheduler.testing import make_node
-from tests.devices.building import DRIVER
-from tests.framework.plugins.dynamicresources.bench import Bench
+from tests.devices.building import DRIVER, devices, make_slice
+from tests.framework.plugins.dynamicresources.bench import Bench, claim, pod_with
 
 NODES, DEVICES, ATTRIBUTES = 20, 128, 32
 A_NODE = 320 * 1024  # bytes; measured are 240 KiB
@@ -82,3 +87,34 @@ def test_the_memory_of_a_node_with_128_devices_of_32_attributes_is_bounded() -> 
     finally:
         tracemalloc.stop()
     assert taken / (NODES - 1) < A_NODE
+
+
+@pytest.mark.parametrize("gpus", [0, 1], ids=["nothing else", "devices of their own"])
+def test_allocating_a_device_that_all_nodes_see_takes_as_many_calls_on_many_nodes_as_on_few(gpus: int) -> None:
+    assert calls_for_a_pod(nodes=300, gpus=gpus) < calls_for_a_pod(nodes=30, gpus=gpus) + 30
+
+
+def calls_for_a_pod(nodes: int, gpus: int) -> int:
+    """The calls for preparing and reserving a pod that takes a device of the pool that all nodes see."""
+    bench = Bench(nodes=nodes, gpus=gpus)
+    bench.devices.set_slice(make_slice("net", devices(*(f"net{i}" for i in range(9))), pool="a", all_nodes=True))
+    calls = 0
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    for number in range(3):  # the first one is judged on all nodes
+        bench.add(claim(f"c{number}"))
+        pod = pod_with(f"c{number}", name=f"p{number}")
+        calls, before = 0, sys.getprofile()
+        sys.setprofile(note)
+        try:
+            assert bench.plugin.prepare_claims(pod) is not None
+            assert bench.plugin.reserve(CycleState(), pod, "n0") is None
+        finally:
+            sys.setprofile(before)
+        allocation = bench.devices.pending_allocation(f"uid-c{number}")
+        assert allocation is not None
+        assert [each.pool for each in allocation.devices.results or ()] == ["a"]
+    return calls

@@ -91,6 +91,8 @@ class Side:
             start, rows, names = len(outcomes), placements.rows, placements.node_names
             assert [self.cache.table.at(row).name for row in rows] == list(names)
             self.cache.assume_counted(infos[start : start + len(names)], rows, names)
+            for pod, name in zip(infos[start:], names, strict=False):
+                self._reserve(CycleState(), pod, name)
             nodes = len(self.cache.table)
             outcomes += [Outcome(name, fit, nodes) for name, fit in zip(names, placements.feasible, strict=True)]
             self.lane.report(placements)
@@ -99,11 +101,19 @@ class Side:
         return outcomes, placed
 
     def _decide(self, pod: PodInfo) -> Outcome:
-        found = self.profiles[pod.pod.spec.scheduler_name].schedule_pod(CycleState(), pod)
+        state = CycleState()
+        found = self.profiles[pod.pod.spec.scheduler_name].schedule_pod(state, pod)
         if not isinstance(found, Decision):
             return Outcome("", 0, 0, found.message)
         self.cache.assume(pod, found.node_name)
+        self._reserve(state, pod, found.node_name)
         return Outcome(found.node_name, found.feasible, found.evaluated)
+
+    def _reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Reserve the devices of a pod with claims."""
+        if pod.pod.spec.resource_claims:
+            status = self.profiles[pod.pod.spec.scheduler_name].run_reserve(state, pod, node_name)
+            assert status is None, status
 
 
 class TwoLanes:

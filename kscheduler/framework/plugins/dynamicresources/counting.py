@@ -22,6 +22,7 @@ from kscheduler.devices.matching import DeviceQuery
 from kscheduler.devices.requests import Variant
 from kscheduler.devices.search import MAX_RESULTS
 from kscheduler.snapshot.free_devices import FreeCounts, FreeDevices
+from kscheduler.snapshot.row_outcomes import RowOutcomes
 
 Need = tuple[DeviceQuery, int]  # so many devices that match
 
@@ -122,6 +123,20 @@ def reject_short(
     total = sum(needs.numbers.values())
     marks = _union([each.in_doubt(total) for each in counts.values()])
     return Judgement([row for row in rows if marks[row]], {})
+
+
+def decide_all(needs: Needs | None, free: FreeDevices, outcomes: RowOutcomes) -> bool:
+    """Note what comes of all rows (nodes) that are not in doubt, without a look at each.
+
+    Returns False if that is not possible: the claims do not only ask for a number of devices that match one query.
+    """
+    if needs is None or needs.choices or needs.has_constraints or len(needs.numbers) != 1:
+        return False
+    ((query, number),) = needs.numbers.items()
+    (counts,) = free.refresh([query])
+    too_few, in_doubt = counts.too_few(number), counts.in_doubt(number)
+    outcomes.decide(too_few, [row for row in counts.doubtful if in_doubt[row] and not too_few[row]])
+    return True
 
 
 def _in_doubt(counts: FreeCounts, number: int, verdicts: Verdicts) -> list[int]:

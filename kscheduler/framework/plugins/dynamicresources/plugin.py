@@ -19,6 +19,7 @@ from kscheduler.api.labels import NodeTerm, compile_node_selector_term
 from kscheduler.api.objects import ContainerExtendedResourceRequest, NodeSelector, Pod
 from kscheduler.cel.selectors import selectors_for
 from kscheduler.devices.allocator import AllocationError, Allocator, PoolError, SearchStopped
+from kscheduler.devices.requests import Variant
 from kscheduler.devices.selection import Selectors
 from kscheduler.errors import DecodeError, InternalError
 from kscheduler.framework.class_draft import ClassDraft, Source
@@ -31,7 +32,13 @@ from kscheduler.framework.plugins.dynamicresources import conditions, extended_r
 from kscheduler.framework.plugins.dynamicresources.binding import ClaimBinding, NotWritten, Timeouts
 from kscheduler.framework.plugins.dynamicresources.claims import NotReady, check_requests, find_claims
 from kscheduler.framework.plugins.dynamicresources.conditions import ConditionsFailed, ConditionsTimedOut
-from kscheduler.framework.plugins.dynamicresources.counting import Judgement, needs_of, needs_of_requests, reject_short
+from kscheduler.framework.plugins.dynamicresources.counting import (
+    Judgement,
+    decide_all,
+    needs_of,
+    needs_of_requests,
+    reject_short,
+)
 from kscheduler.framework.plugins.dynamicresources.scoring import MAX_ALTERNATIVES, score_of
 from kscheduler.framework.plugins.dynamicresources.state import NodeAllocation, PodClaims
 from kscheduler.framework.status import SKIP, Status, error_status, unresolvable, unschedulable
@@ -54,6 +61,7 @@ CANNOT_FIT = unresolvable("cannot fit resource")
 NO_STATE = error_status("not found")
 STALE = unresolvable("cannot schedule extended resource claim")
 
+MAX_SEARCHES = 32  # of nodes before a pod is placed by kernels; if it takes more, all of its plugins decide
 _MAX_SCORE = 1 << 20  # more than claims with prioritised lists for all of their devices can have
 
 
@@ -81,6 +89,8 @@ class DynamicResources:
         self._selectors = selectors or selectors_for(handle.release)
         self._free = FreeDevices(handle.table, handle.devices, handle.release, self._selectors)
         self._owners = ResourceOwners(handle.table)
+        self._verdicts = Verdicts()
+        self._prepared: tuple[str, PodClaims] | None = None  # uid of a pod that may be placed by kernels, its claims
         self._filter_s = timeouts.filter_s if handle.release.has("DRASchedulerFilterTimeout") else 0.0
 
     # --- queue ---
@@ -312,10 +322,13 @@ class DynamicResources:
         outcomes = None if rows is not None else self._free.outcomes(key_of(claims, requests))
         if outcomes is not None:
             # 1. Most rows are as they were when they were judged for a pod with such claims.
+            is_decided = outcomes.mostly_unknown and decide_all(
+                needs_of_requests(claims, requests), self._free, outcomes
+            )
             cycle.outcomes, cycle.is_counted = outcomes, True
             reject_marked(verdicts, outcomes.rejected, code, 1)
             rows = [row for row in sorted(outcomes.unknown) if verdicts.code(row) == FEASIBLE]
-            if not rows:
+            if is_decided or not rows:
                 return rows
         # 2. Numbers say what comes of most of the others.
         needs = needs_of_requests(claims, requests)
@@ -482,6 +495,9 @@ class DynamicResources:
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         cycle = state.get(_CLAIMS, PodClaims)
+        if cycle is None and self._prepared is not None and self._prepared[0] == pod.uid:  # placed by kernels
+            cycle, self._prepared = self._prepared[1], None
+            state.write(_CLAIMS, cycle)
         if cycle is None or cycle.allocator is None:
             return None
         unallocated = list(cycle.unallocated())
@@ -564,10 +580,83 @@ class DynamicResources:
             return error_status(str(error))  # without the error: that is read as the answer to binding the pod
         return None
 
-    # --- the compiled lane: for pods without claims ---
+    # --- the compiled lane ---
 
-    def sign_pod(self, pod: PodInfo) -> bool | None:
-        return None if pod.pod.spec.resource_claims else True
+    def sign_pod(self, pod: PodInfo) -> bool:
+        return bool(pod.pod.spec.resource_claims)
+
+    def prepare_claims(self, pod: PodInfo) -> RowOutcomes | None:
+        """Return what is known of allocating the pod's claims on each row (node), if that decides; else None.
+
+        All claims must be without an allocation, and score equally wherever they can be allocated.
+        """
+        self._prepared = None
+        if self._extended_resources(pod):
+            return None
+        try:
+            claims = find_claims(pod.pod, self._devices)
+        except NotReady:
+            return None
+        if not claims or any(claim.status.allocation is not None for claim in claims):
+            return None
+        cycle = PodClaims(claims)
+        if self._look_at(cycle) is not None or cycle.allocator is None:
+            return None
+        try:
+            requests = [cycle.allocator.variants_of(claim) for claim in claims]
+        except AllocationError:
+            return None
+        outcomes = self._free.outcomes(key_of(claims, requests))
+        if outcomes is None or not self._find_unknown(cycle, cycle.allocator, requests, outcomes):
+            return None
+        if outcomes.scores_differ:  # they are normalised over the feasible nodes
+            return None
+        outcomes.state()
+        cycle.outcomes, cycle.is_counted = outcomes, True
+        self._prepared = pod.uid, cycle
+        return outcomes
+
+    def _find_unknown(
+        self,
+        cycle: PodClaims,
+        allocator: Allocator,
+        requests: Sequence[Sequence[Sequence[Variant]]],
+        outcomes: RowOutcomes,
+    ) -> bool:
+        """Find the outcomes of rows (nodes) that are unknown. Returns False if that is not possible, or takes long."""
+        if not outcomes.unknown:
+            return True
+        # 1. Numbers of free devices say what comes of most.
+        needs = needs_of_requests(cycle.claims, requests)
+        is_decided = outcomes.mostly_unknown and decide_all(needs, self._free, outcomes)
+        if not outcomes.unknown:
+            return True
+        table, verdicts = self._handle.table, self._verdicts
+        verdicts.reset(table.columns)
+        rows = [row for row in sorted(outcomes.unknown) if verdicts.code(row) == FEASIBLE]
+        if len(rows) < len(outcomes.unknown):
+            for row in outcomes.unknown.difference(rows):  # there is no node
+                outcomes.reject(row)
+        if needs is not None and rows and not is_decided:
+            judgement = reject_short(needs, self._free, verdicts, 1, rows)
+            _note_judged(outcomes, rows, judgement, verdicts)
+            rows = judgement.rows
+        # 2. The others are searched, also those that the pod's filters would reject: for the next pods.
+        if len(rows) > MAX_SEARCHES:
+            return False
+        for row in rows:
+            node = table.at(row)
+            results = self._allocate(allocator, cycle, None, node)
+            if not isinstance(results, Status):
+                outcomes.accept(row, score_of(cycle.claims, results))
+            elif results is CANNOT_ALLOCATE:
+                outcomes.reject(row)
+            else:
+                return False
+        return not outcomes.unknown
+
+    def compile_claims(self, draft: ClassDraft, prepared: RowOutcomes) -> None:
+        draft.filter_asked(prepared.marks(self._handle.table.columns))
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
         if any(extended_resources.is_backable(name) for name in pod.resources.total.scalars):

@@ -84,4 +84,4 @@ def test_pods_without_claims_are_no_concern(pod: PodInfo) -> None:
     assert status is not None
     assert status.code is Code.SKIP
     assert not bench.plugin.concerns(pod)
-    assert bench.plugin.sign_pod(pod)
+    assert bench.plugin.sign_pod(pod) != bench.plugin.sign_pod(OWN)

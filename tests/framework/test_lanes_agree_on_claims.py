@@ -1,0 +1,151 @@
+"""The compiled lane decides about pods with claims as the general lane does, and they get the same devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from kscheduler.api.devices import DeviceRequest, ResourceClaim, ResourceSlice
+from kscheduler.api.objects import Pod, PodResourceClaim
+from kscheduler.config.load import default_config, parse_config
+from kscheduler.testing import make_node, make_pod
+from tests.devices.building import alternative, device, first_available, make_class, make_slice, request, request_all
+from tests.framework.plugins.dynamicresources.bench import claim
+from tests.support.lanes import Outcome, TwoLanes
+
+ZONES = ("a", "b")
+MODEL = 'device.attributes["gpu.example.com"].model == "{}"'
+OF_ZONE_A = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- pluginConfig:
+  - name: NodeAffinity
+    args:
+      addedAffinity:
+        preferredDuringSchedulingIgnoredDuringExecution:
+        - {weight: 7, preference: {matchExpressions: [{key: zone, operator: In, values: [a]}]}}
+"""
+REQUESTS: tuple[DeviceRequest, ...] = (
+    request("one"),
+    request("two", 2),
+    request("a", 1, device_class_name="a"),
+    request("b", 2, device_class_name="b"),
+    request("missing", 1, device_class_name="missing"),
+    request_all("all", device_class_name="b"),
+    first_available("none", alternative("x", 9), alternative("y", 1)),
+    first_available("or", alternative("x", 2, device_class_name="a"), alternative("y", 1)),
+)
+
+
+class Devices:
+    """The devices and claims of both lanes."""
+
+    def __init__(self, lanes: TwoLanes) -> None:
+        self.lanes = lanes
+        self._made = 0
+        for side in lanes.sides:
+            for each in (
+                make_class(),
+                make_class("a", MODEL.format("A")),
+                make_class("b", MODEL.format("B")),
+            ):
+                side.handle.devices.set_class(each)
+
+    def publish(self, published: ResourceSlice) -> None:
+        for side in self.lanes.sides:
+            side.handle.devices.set_slice(published)
+
+    def pod(self, *requests: DeviceRequest, **fields: Any) -> Pod:
+        """A pod with a claim of its own for each request."""
+        self._made += 1
+        entries = []
+        for place, each in enumerate(requests):
+            made = claim(f"c{self._made}-{place}", each)
+            entries.append(PodResourceClaim(f"e{place}", resource_claim_name=made.metadata.name))
+            self.put(made)
+        pod = make_pod(f"p{self._made}").uid(f"p{self._made}").req(cpu=fields.get("cpu", "100m"))
+        if "zone" in fields:
+            pod = pod.node_selector(zone=fields["zone"])
+        if "spread" in fields:
+            pod = pod.label(app="web").pod_anti_affinity("kubernetes.io/hostname", {"app": "web"})
+        made_pod = pod.obj()
+        return replace(made_pod, spec=replace(made_pod.spec, resource_claims=entries or None))
+
+    def put(self, made: ResourceClaim) -> None:
+        for side in self.lanes.sides:
+            side.handle.devices.set_claim(made)
+
+    def schedule(self, *pods: Pod) -> list[Outcome]:
+        """Decide on both sides, and require that they allocate the same devices."""
+        outcomes = self.lanes.schedule(*pods)
+        general, compiled = (side.handle.devices for side in self.lanes.sides)
+        assert set(general.in_flight) == set(compiled.in_flight)
+        for uid in general.in_flight:
+            assert general.pending_allocation(uid) == compiled.pending_allocation(uid)
+        assert general.allocated == compiled.allocated
+        return outcomes
+
+    def free(self, uid: str) -> None:
+        for side in self.lanes.sides:
+            side.handle.devices.end_allocation(uid, for_all=True)
+
+
+def node(name: str, zone: str = "a", cpu: str = "4") -> Any:
+    return make_node(name).label("kubernetes.io/hostname", name).label("zone", zone).capacity(cpu=cpu, pods=20).obj()
+
+
+def pool(name: str, models: str, **fields: Any) -> ResourceSlice:
+    """The slice of a pool; a device for each letter of `models`, - for one without a model."""
+    made = [device(f"g{place}", {} if each == "-" else {"model": each}) for place, each in enumerate(models)]
+    return make_slice(name, made, pool=name, **(fields or {"node_name": name}))
+
+
+@pytest.mark.parametrize("config", ["defaults", "by zone"])
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_both_lanes_choose_the_same_nodes_and_devices(config: str, data: st.DataObject) -> None:
+    draw = data.draw
+    lanes = TwoLanes(default_config() if config == "defaults" else parse_config(OF_ZONE_A))
+    devices = Devices(lanes)
+    models = st.text("AB", max_size=4) if draw(st.integers(0, 4)) else st.text("AB-", max_size=4)
+    for number in range(draw(st.integers(1, 5))):
+        lanes.set_node(node(f"n{number}", draw(st.sampled_from(ZONES)), draw(st.sampled_from(["1", "4"]))))
+        devices.publish(pool(f"n{number}", draw(models)))
+    if draw(st.integers(0, 4)) == 0:
+        devices.publish(pool("net", draw(models), all_nodes=True))
+    for _ in range(draw(st.integers(1, 10))):
+        kind = draw(st.integers(0, 9))
+        name = f"n{draw(st.integers(0, 5))}"
+        if kind < 6:
+            picked = draw(st.lists(st.lists(st.sampled_from(REQUESTS), max_size=2), min_size=1, max_size=6))
+            zones: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+                [{}, {}, {}, {"zone": "a"}, {"cpu": "1"}, {"spread": True}]
+            )
+            devices.schedule(*(devices.pod(*requests, **draw(zones)) for requests in picked))
+        elif kind == 6 and (held := sorted(lanes.general.handle.devices.in_flight)):
+            devices.free(draw(st.sampled_from(held)))
+        elif kind == 7:
+            devices.publish(pool(name, draw(models)))
+        elif kind == 8:
+            lanes.set_node(node(name, draw(st.sampled_from(ZONES))))
+        else:
+            lanes.remove_node(name)
+
+
+def test_pods_with_claims_are_decided_by_the_compiled_lane() -> None:
+    lanes = TwoLanes()
+    devices = Devices(lanes)
+    for name in ("n0", "n1", "n2"):
+        lanes.set_node(node(name))
+        devices.publish(pool(name, "AAB"))
+    outcomes = devices.schedule(*(devices.pod(request("r", 1, device_class_name="a")) for _ in range(6)))
+    assert sorted(each.node for each in outcomes) == ["n0", "n0", "n1", "n1", "n2", "n2"]
+    assert lanes.decided_by_lane == 6
+    assert devices.schedule(devices.pod(request("r", 1, device_class_name="a")))[0].node == ""
+    assert devices.schedule(devices.pod(request("r", 1, device_class_name="b")), devices.pod())[0].node
+    assert lanes.decided_by_lane == 8
