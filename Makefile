@@ -27,7 +27,7 @@ run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build dev debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt parity parity-devices test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean
+.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt parity parity-devices test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -61,8 +61,17 @@ demo: build ## simulate 38 hours of a busy cluster, and show its page until Ctrl
 	$(BIN)/kscheduler simulate --workload perf/demo.yaml --max-time 136800 --decisions 500 --html report.html --output report.json
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/kscheduler ui report.json; else echo "the page is at file://$(CURDIR)/report.html"; fi
 
+demo_gangs = $(BIN)/kscheduler simulate --workload perf/gangs/workload.yaml $(2) --output build/demo-gangs/$(1).json --html build/demo-gangs/$(1).html
+
 demo-metrics: build ## compare placing by real load with placing by requests, simulated; plots in build/demo-metrics
 	$(BIN)/python -m perf.real_load
+
+demo-gangs: build ## two trainings on a cluster with room for one: under the default profile, and as gangs; pages in build/demo-gangs
+	@mkdir -p build/demo-gangs
+	$(call demo_gangs,default)
+	$(call demo_gangs,coscheduling,--config perf/gangs/coscheduling.yaml)
+	@cd build/demo-gangs && ../../$(BIN)/kscheduler compare default.json coscheduling.json --html compared.html >/dev/null
+	@echo "both runs side by side: file://$(CURDIR)/build/demo-gangs/compared.html"
 
 demo-wasm: dev ## compile a plugin in C, serve it by http, and schedule with it
 	$(BIN)/python plugins/demo_wasm.py

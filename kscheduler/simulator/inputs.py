@@ -38,11 +38,9 @@ from kscheduler.simulator.workload import (
     WorkloadSpec,
     default_workload,
     describe_nodes,
-    describe_pods,
-    generate_arrivals,
     generate_nodes,
+    generate_pods,
     node_devices,
-    pod_devices,
 )
 from kscheduler.simulator.workload_file import read_workload
 from kscheduler.telemetry.policy_book import read_policy
@@ -186,8 +184,7 @@ def _pods(arguments: SimulateArguments, spec: WorkloadSpec, sources: Sources) ->
     if count is not None:
         check_pods("--workload" if source is None else "--pods", count, arguments.max_pods)
         plan = replace(spec.pods, count=count)
-        arrivals = generate_arrivals(plan, spec.seed)
-        return Scenario(arrivals=arrivals, parameters=describe_pods(plan), devices=pod_devices(plan))
+        return generate_pods(plan, spec.seed)
     assert source is not None
     if _is_csv(source):
         return _traced(arguments, source, sources)
