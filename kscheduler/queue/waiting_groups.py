@@ -100,16 +100,17 @@ class WaitingGroups:
         return uid in self._group_of
 
     def add(self, qpi: QueuedPodInfo) -> None:
-        uid = qpi.uid
+        uid = qpi.pod_info.uid
         group = self._find_or_make(qpi)
         group.members[uid] = qpi
         self._group_of[uid] = group
 
     def remove(self, qpi: QueuedPodInfo) -> None:
-        group = self._group_of.pop(qpi.uid)
-        del group.members[qpi.uid]
+        uid = qpi.pod_info.uid
+        group = self._group_of.pop(uid)
+        del group.members[uid]
         if not group.members:
-            self._drop(group, qpi.uid)
+            self._drop(group, uid)
 
     def discard(self, qpi: QueuedPodInfo) -> None:
         if qpi.uid in self._group_of:
@@ -126,7 +127,8 @@ class WaitingGroups:
         return list(chain.from_iterable(group.members.values() for group in self._groups()))
 
     def _find_or_make(self, qpi: QueuedPodInfo) -> Group:
-        priority, uid, key = qpi.pod_info.priority, qpi.uid, self._key(qpi)
+        pod, key = qpi.pod_info, self._key(qpi)
+        priority = pod.priority
         level = self._levels.get(priority)
         if level is None:
             index = self._grouping.index
@@ -136,7 +138,7 @@ class WaitingGroups:
         if found is None:
             found = Group(level, key)
             if key is None:
-                level.singles[uid] = found
+                level.singles[pod.uid] = found
             else:
                 level.add_to_index(key)
                 level.groups[key] = found

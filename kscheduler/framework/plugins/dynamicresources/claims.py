@@ -70,8 +70,10 @@ def claim_keys(pod: Pod) -> Iterator[str]:
 
 
 def _is_made_for(claim: ResourceClaim, pod: Pod) -> bool:
-    owner = next((each for each in claim.metadata.owner_references or () if each.controller), None)
-    return owner is not None and owner.uid == pod.metadata.uid
+    for owner in claim.metadata.owner_references or ():
+        if owner.controller:
+            return owner.uid == pod.metadata.uid
+    return False
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
