@@ -112,6 +112,19 @@ class WaitingGroups:
         if not group.members:
             self._drop(group, uid)
 
+    def update(self, qpi: QueuedPodInfo) -> None:
+        """Put a pod whose object has changed where it belongs now, as if it were removed and added again."""
+        uid = qpi.pod_info.uid
+        group = self._group_of[uid]
+        if len(group.members) > 1 and group.level.priority == qpi.pod_info.priority:
+            key = self._key(qpi)
+            if key is not None and key == group.key:
+                del group.members[uid]  # it comes last
+                group.members[uid] = qpi
+                return
+        self.remove(qpi)
+        self.add(qpi)
+
     def discard(self, qpi: QueuedPodInfo) -> None:
         if qpi.uid in self._group_of:
             self.remove(qpi)

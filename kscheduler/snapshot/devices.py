@@ -94,11 +94,13 @@ class Devices:
             return
         before, is_assumed = known.latest, known.latest is not known.reported
         known.reported = claim
+        if claim.metadata.resource_version == before.metadata.resource_version:
+            if not is_assumed:  # a list brought it again
+                known.latest = claim
+            return
         if is_assumed and _version(claim) <= _version(before):
             return
         known.latest = claim
-        if claim.metadata.resource_version == before.metadata.resource_version:  # a list brought it again
-            return
         self._changed(before, claim)
 
     def remove_claim(self, namespace: str, name: str) -> None:
