@@ -18,6 +18,7 @@ from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.client.bind_lane import BindLane
 from kscheduler.client.binder import Binder
+from kscheduler.client.claim_echoes import ClaimEchoes
 from kscheduler.client.claim_writer import ClaimWriter
 from kscheduler.client.concurrency import run_together, within
 from kscheduler.client.informer import Handler
@@ -223,6 +224,7 @@ class Scheduler:
         self._pre_binds = self._build_pre_binds()
         quick_steps = QuickSteps(options.bind_concurrency, self._work.set)
         self._evictions = self._build_evictions(client)
+        self._claim_echoes = ClaimEchoes()
         self._claims = self._build_claims(client)
         self._node_documents = NodeDocuments()
         self._pod_documents = PodDocuments({profile.scheduler_name for profile in config.profiles})
@@ -396,6 +398,7 @@ class Scheduler:
             recorder=self.recorder,
             measurements=self.measurements,
             permission=self.permission,
+            echoes=self._claim_echoes,
             start=self.claim_writes.start,
             labels_creation=self.release.claim_creation_labels,
         )
@@ -514,6 +517,7 @@ class Scheduler:
             self.budgets,
             self.volumes,
             self.devices,
+            self._claim_echoes,
             self.release,
             self._node_documents if self._needs_nodes() else None,
             self._pod_documents if self._guests is not None and self._guests.needs_pods else None,

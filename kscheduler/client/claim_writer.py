@@ -12,6 +12,7 @@ from typing import Any
 
 from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.objects import Pod, PodExtendedResourceClaimStatus
+from kscheduler.client.claim_echoes import ClaimEchoes
 from kscheduler.client.protocol import Client, PodStatusPatch
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.times import rfc3339, unix_seconds
@@ -37,6 +38,7 @@ class ClaimWriter(ClaimWrites):
         recorder: EventRecorder,
         measurements: Measurements,
         permission: WritePermission,
+        echoes: ClaimEchoes,
         start: Callable[[Coroutine[Any, Any, None]], None],
         labels_creation: bool,
     ) -> None:
@@ -45,6 +47,7 @@ class ClaimWriter(ClaimWrites):
         self._recorder = recorder
         self._measure = measurements
         self._permission = permission
+        self._echoes = echoes
         self._start = start
         self._labels_creation = labels_creation
 
@@ -66,9 +69,11 @@ class ClaimWriter(ClaimWrites):
     async def _patch(self, claim: ResourceClaim, patch: dict[str, object], subresource: str) -> ResourceClaim:
         self._permission.check(f"resource claim {claim.key} is not written")
         metadata = claim.metadata
-        return await self._client.patch_resource_claim(
+        written = await self._client.patch_resource_claim(
             metadata.namespace, metadata.name, metadata.resource_version, patch, subresource=subresource
         )
+        self._echoes.expect(written)
+        return written
 
     async def release(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
         self._permission.check(f"resource claim {claim.key} is not released")
