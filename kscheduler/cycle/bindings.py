@@ -52,8 +52,8 @@ class Bindings:
         binding = self._one.direct_binding(cycle)
         if binding is None:
             self._tasks.start(self._run(cycle))
-        else:
-            self._write(cycle, binding)
+        else:  # as `_write`, without its call
+            self._lane.submit(binding, partial(self._finish, cycle))
 
     def _run(self, cycle: BindingCycle) -> Coroutine[Any, Any, None]:
         """Return the work of a binding cycle with plugins."""

@@ -296,7 +296,8 @@ class ScheduleOne:
             self._waiting_pods.remove(cycle.pod.uid)
             raise
         if status is None and write is not None:
-            write(cycle, _binding(cycle))
+            metadata = cycle.pod.pod.metadata
+            write(cycle, Binding(metadata.namespace, metadata.name, metadata.uid, cycle.node_name))
         else:
             self.finish_binding(cycle, status)
 
@@ -307,7 +308,7 @@ class ScheduleOne:
         metadata, known = cycle.queued.pod_info.pod.metadata, self._statuses.known
         if known and metadata.uid in known:
             self._statuses.withdraw(metadata.uid)
-        return _binding(cycle)
+        return Binding(metadata.namespace, metadata.name, metadata.uid, cycle.node_name)
 
     def finish_binding(self, cycle: BindingCycle, outcome: Status | APIError | None) -> None:
         """End the cycle of a pod that is bound, or that is not because of `outcome`: then the decision is given back.
@@ -492,11 +493,6 @@ class ScheduleOne:
             last_transition_time=rfc3339(self._clock.wall()) if changes else None,
             observed_generation=pod.metadata.generation,
         )
-
-
-def _binding(cycle: BindingCycle) -> Binding:
-    metadata = cycle.queued.pod_info.pod.metadata
-    return Binding(metadata.namespace, metadata.name, metadata.uid, cycle.node_name)
 
 
 def _blamed(status: Status, rejection: Rejection | None) -> tuple[set[str], set[str]]:
