@@ -12,11 +12,11 @@ from typing import Any
 
 from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.objects import Pod, PodExtendedResourceClaimStatus
-from kscheduler.client.claim_echoes import ClaimEchoes
 from kscheduler.client.protocol import Client, PodStatusPatch
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.times import rfc3339, unix_seconds
 from kscheduler.client.write_permission import WritePermission
+from kscheduler.client.written_claims import WrittenClaims
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError
 from kscheduler.framework.claim_writes import ClaimWrites
@@ -38,7 +38,7 @@ class ClaimWriter(ClaimWrites):
         recorder: EventRecorder,
         measurements: Measurements,
         permission: WritePermission,
-        echoes: ClaimEchoes,
+        written: WrittenClaims,
         start: Callable[[Coroutine[Any, Any, None]], None],
         labels_creation: bool,
     ) -> None:
@@ -47,7 +47,7 @@ class ClaimWriter(ClaimWrites):
         self._recorder = recorder
         self._measure = measurements
         self._permission = permission
-        self._echoes = echoes
+        self._written = written
         self._start = start
         self._labels_creation = labels_creation
 
@@ -72,7 +72,7 @@ class ClaimWriter(ClaimWrites):
         written = await self._client.patch_resource_claim(
             metadata.namespace, metadata.name, metadata.resource_version, patch, subresource=subresource
         )
-        self._echoes.expect(written)
+        self._written.expect(written)
         return written
 
     async def release(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:

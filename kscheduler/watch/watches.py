@@ -12,7 +12,6 @@ from kscheduler.api.objects import Namespace, Pod, PodDisruptionBudget, Service
 from kscheduler.api.pod_texts import PodTexts
 from kscheduler.api.sharing import NodeSharing, PodSharing, keep_selector
 from kscheduler.cache.cache import Cache
-from kscheduler.client.claim_echoes import ClaimEchoes
 from kscheduler.client.informer import Handler, Informer, KeepNewest
 from kscheduler.client.protocol import (
     ELASTIC_QUOTAS,
@@ -33,6 +32,7 @@ from kscheduler.client.protocol import (
     Resource,
 )
 from kscheduler.client.retry_pauses import RetryPauses
+from kscheduler.client.written_claims import WrittenClaims
 from kscheduler.clock import Clock
 from kscheduler.config.releases import Release
 from kscheduler.framework.nominations import Nominations
@@ -78,7 +78,7 @@ class Listeners:
     budgets: DisruptionBudgets
     volumes: Volumes
     devices: Devices
-    claim_echoes: ClaimEchoes  # recognises reports of claims as they were written
+    written_claims: WrittenClaims  # recognises reports of claims as they were written
     release: Release  # of Kubernetes, which decides what kinds are watched for `devices`
     node_documents: NodeDocuments | None  # None: no extender or wasm plugin needs complete nodes
     pod_documents: PodDocuments | None  # None: no wasm plugin needs complete waiting pods
@@ -243,7 +243,7 @@ class Watches:
         for resource, handler, name in events.handlers(to.release):
             keep = share_in_slice if resource is RESOURCE_SLICES else None
             if resource is RESOURCE_CLAIMS:
-                resource = replace(resource, read_line=to.claim_echoes.read)
+                resource = replace(resource, read_line=to.written_claims.read)
             yield self._informer(resource, self._timed(handler, name), keep=keep, may_be_unknown=True)
 
     def _of_quotas(self) -> Iterator[Informer[Any]]:

@@ -17,7 +17,7 @@ _VERSION: Final = b'","resourceVersion":"'  # what follows it
 _END: Final = b'"'
 
 
-class ClaimEchoes:
+class WrittenClaims:
     def __init__(self, most: int = MOST) -> None:
         self._written: dict[bytes, ResourceClaim] = {}  # uid -> the newest answer whose report has not been recognised
         self._most = most

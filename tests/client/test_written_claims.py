@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from kscheduler.api.devices import ResourceClaim
-from kscheduler.client.claim_echoes import ClaimEchoes
 from kscheduler.client.protocol import RESOURCE_CLAIMS, EventType
 from kscheduler.client.wire import LineDecoder
+from kscheduler.client.written_claims import WrittenClaims
 from kscheduler.snapshot.devices import Devices
 from tests.framework.plugins.dynamicresources.bench import allocation, claim
 
@@ -42,8 +42,8 @@ def line(made: ResourceClaim, type: str = "MODIFIED") -> bytes:
 
 class World:
     def __init__(self, most: int = 10) -> None:
-        self.echoes = ClaimEchoes(most)
-        self.decode = LineDecoder(with_field(RESOURCE_CLAIMS, read_line=self.echoes.read))
+        self.written = WrittenClaims(most)
+        self.decode = LineDecoder(with_field(RESOURCE_CLAIMS, read_line=self.written.read))
 
     def is_recognised(self, raw: bytes) -> bool:
         event = self.decode(raw)
@@ -55,17 +55,17 @@ class World:
 def test_the_report_of_a_write_is_the_answer_to_it() -> None:
     world = World()
     assert not world.is_recognised(line(WRITTEN))  # it came before the answer
-    world.echoes.expect(WRITTEN)
+    world.written.expect(WRITTEN)
     event = world.decode(line(WRITTEN))
     assert (event.type, event.resource_version) == (EventType.MODIFIED, "5")
     assert event.object is WRITTEN
-    assert len(world.echoes) == 0
+    assert len(world.written) == 0
     assert not world.is_recognised(line(WRITTEN))  # once only
 
 
 def test_other_versions_claims_and_types_are_decoded() -> None:
     world = World()
-    world.echoes.expect(WRITTEN)
+    world.written.expect(WRITTEN)
     for raw in (
         line(at(4, WRITTEN)),
         line(at(51, WRITTEN)),
@@ -81,8 +81,8 @@ def test_other_versions_claims_and_types_are_decoded() -> None:
 
 def test_of_two_writes_the_newer_one_is_expected() -> None:
     world, newer = World(), at(6, WRITTEN)
-    world.echoes.expect(WRITTEN)
-    world.echoes.expect(newer)
+    world.written.expect(WRITTEN)
+    world.written.expect(newer)
     assert not world.is_recognised(line(WRITTEN))
     assert world.decode(line(newer)).object is newer
 
@@ -91,16 +91,16 @@ def test_only_so_many_are_expected() -> None:
     world = World(most=3)
     written = [at(number, claim(f"c{number}")) for number in range(1, 6)]
     for each in written:
-        world.echoes.expect(each)
-    assert len(world.echoes) == 3
+        world.written.expect(each)
+    assert len(world.written) == 3
     assert [world.is_recognised(line(each)) for each in written] == [False, False, True, True, True]
 
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b'{"type":"MODIFIED"', b'{"type":"MODIFIED","object":{"uid":"', b"\xff"])
 def test_what_is_no_line_is_left_to_the_decoder(raw: bytes) -> None:
     world = World()
-    world.echoes.expect(WRITTEN)
-    assert world.echoes.read(raw) is None
+    world.written.expect(WRITTEN)
+    assert world.written.read(raw) is None
 
 
 def test_a_recognised_report_ends_the_assumption_and_tells_nobody() -> None:
