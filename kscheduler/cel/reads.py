@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from hashlib import blake2b
 
 import msgspec
 
@@ -15,6 +16,7 @@ from kscheduler.cel.tree import Call, Ident, Literal, Node, Select, children
 
 KeyOf = Callable[[DeviceView], bytes]
 
+_SIZE = 16  # bytes of a key; a device may have kilobytes of attributes
 _encode = msgspec.msgpack.Encoder().encode
 _FIELDS = frozenset({"driver", "allowMultipleAllocations", "capacity"})  # which each key has as a whole
 
@@ -82,9 +84,11 @@ def _key(reads: frozenset[str], device: DeviceView) -> bytes:
         or value.versions
         or (value.string is None and value.int_value is None and value.bool_value is None)
     ]
-    return _encode((device.driver, device.allow_multiple_allocations, kept, device.capacity))
+    read = _encode((device.driver, device.allow_multiple_allocations, kept, device.capacity))
+    return blake2b(read, digest_size=_SIZE).digest()
 
 
 def _key_of_all(device: DeviceView) -> bytes:
     attributes = list(device.attributes.items())  # in their order: of two with one full name the last one counts
-    return _encode((device.driver, device.allow_multiple_allocations, attributes, device.capacity))
+    read = _encode((device.driver, device.allow_multiple_allocations, attributes, device.capacity))
+    return blake2b(read, digest_size=_SIZE).digest()
