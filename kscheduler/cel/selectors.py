@@ -91,7 +91,10 @@ class Selector:
         answers = self._answers
         if answers is None:
             return self._matches(device)
-        key = self._key_of(device)
+        try:
+            key = self._key_of(device)
+        except (OverflowError, UnicodeEncodeError):  # a number or text that no apiserver stores
+            return self._matches(device)
         answer = answers.get(key)
         if answer is not None:
             self._shared += 1

@@ -129,6 +129,14 @@ def test_each_device_gets_the_answer_of_an_evaluation(
         assert answer(selector, view) == evaluated(selector, view), view
 
 
+@pytest.mark.parametrize("odd", [DeviceAttribute(int_value=1 << 70), DeviceAttribute(string="\ud800")])
+def test_values_that_no_apiserver_stores_are_evaluated(odd: DeviceAttribute) -> None:
+    selector = Selector(f'{GPU}.model == {GPU}.model && device.driver == "{DRIVER}"')
+    view = DeviceView(DRIVER, {"model": odd}, {}, False)
+    assert answer(selector, view) == evaluated(selector, view)
+    assert selector._answers == {}
+
+
 def gpu(serial: int, model: str = "a") -> DeviceView:
     attributes = {"model": DeviceAttribute(string=model), "serial": DeviceAttribute(string=str(serial))}
     return DeviceView(DRIVER, attributes, {"memory": DeviceCapacity(value="1Gi")}, False)

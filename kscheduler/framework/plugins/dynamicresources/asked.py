@@ -41,7 +41,10 @@ class AskedClaims:
         if self._generation != self._devices.classes_generation:
             self._generation = self._devices.classes_generation
             self._known.clear()
-        specs = _encode([claim.spec for claim in claims])
+        try:
+            specs = _encode([claim.spec for claim in claims])
+        except UnicodeEncodeError:  # a text that no apiserver stores
+            return self._find(claims, allocator)
         asked = self._known.get(specs)
         if asked is None:
             asked = self._find(claims, allocator)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -110,6 +111,15 @@ def test_a_missing_class_is_looked_for_again() -> None:
     late: DeviceClass = make_class("late")
     world.devices.set_class(late)
     assert world.of(wanted) is not None
+
+
+@pytest.mark.parametrize("odd", [request(count=1 << 70), request("\ud800")])
+def test_what_specs_ask_for_that_no_apiserver_stores_is_found(odd: DeviceRequest) -> None:
+    world, wanted = World(), [make_claim(odd)]
+    for _ in range(2):
+        found = world.of(wanted)
+        assert found is not None
+        assert shown(found) == shown(world.anew(wanted))
 
 
 def test_only_so_many_specs_are_kept() -> None:
