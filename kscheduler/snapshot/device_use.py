@@ -7,7 +7,6 @@ kube-scheduler, allocated claims form a set: a device that two of them name is f
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Sequence
 
 from kscheduler.api.devices import AllocationResult
@@ -30,7 +29,7 @@ class DeviceUse:
     def __init__(self, *, by_shares: bool) -> None:
         self._by_shares = by_shares
         self._allocated = AllocatedState(set(), set(), {})  # what claims with an allocation use
-        self._in_flight: Counter[object] = Counter()  # device, or (device, share id) -> allocations in flight
+        self._in_flight: dict[object, int] = {}  # device, or (device, share id) -> allocations in flight
         self.total = AllocatedState(set(), set(), {})  # both together; for reading only
         self.changes: ChangeLog[DeviceID] = ChangeLog()  # devices of which more or less may be in use than before
 
@@ -60,7 +59,7 @@ class DeviceUse:
         """Count an allocation that is in flight from now on."""
         devices, shares, consumed = self._parts(allocation)
         for each in (*devices, *shares):
-            self._in_flight[each] += 1
+            self._in_flight[each] = self._in_flight.get(each, 0) + 1
         self._take(devices)
         self.total.shares.update(shares)
         for device, amounts in consumed:
