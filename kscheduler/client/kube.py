@@ -339,7 +339,8 @@ class KubeClient:
     async def _patch(self, path: str, resource_version: str, patch: dict[str, object], kind: type[T]) -> T:
         """Send a merge patch and return the patched object. It has a binding's priority, because a pod waits for it."""
         body = _encode(versioned(patch, resource_version))
-        await self._limit(self._limiter, Priority.BIND, "PATCH")
+        if not self._limiter.try_acquire():
+            await self._limit(self._limiter, Priority.BIND, "PATCH")
         raw = await self._transport.request(
             "PATCH", path, body=body, content_type=_MERGE_PATCH, timeout_s=REQUEST_TIMEOUT_S
         )
