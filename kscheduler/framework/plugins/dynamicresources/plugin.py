@@ -37,7 +37,6 @@ from kscheduler.framework.plugins.dynamicresources.counting import (
     decide_all,
     decide_unknown,
     needs_of,
-    needs_of_requests,
     reject_short,
 )
 from kscheduler.framework.plugins.dynamicresources.scoring import MAX_ALTERNATIVES, score_of
@@ -49,7 +48,7 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.resource_owners import ResourceOwners
-from kscheduler.snapshot.row_outcomes import RowOutcomes, key_of
+from kscheduler.snapshot.row_outcomes import RowOutcomes
 
 NAME = "DynamicResources"
 _CLAIMS = "DynamicResources/claims"
@@ -321,23 +320,20 @@ class DynamicResources:
 
         `claims`: all claims of the pod, which have no allocations.
         """
-        try:
-            requests = [allocator.variants_of(claim) for claim in claims]
-        except AllocationError:
+        asked = self._asked.of(claims, allocator)
+        if asked is None:
             return verdicts.feasible_rows() if rows is None else rows
-        outcomes = None if rows is not None else self._free.outcomes(key_of(claims, requests))
+        needs = asked.needs
+        outcomes = None if rows is not None else self._free.outcomes(asked.key)
         if outcomes is not None:
             # 1. Most rows are as they were when they were judged for a pod with such claims.
-            is_decided = outcomes.mostly_unknown and decide_all(
-                needs_of_requests(claims, requests), self._free, outcomes
-            )
+            is_decided = outcomes.mostly_unknown and decide_all(needs, self._free, outcomes)
             cycle.outcomes, cycle.is_counted = outcomes, True
             reject_marked(verdicts, outcomes.rejected, code, 1)
             rows = [row for row in sorted(outcomes.unknown) if verdicts.code(row) == FEASIBLE]
             if is_decided or not rows:
                 return rows
         # 2. Numbers say what comes of most of the others.
-        needs = needs_of_requests(claims, requests)
         if needs is None:
             return verdicts.feasible_rows() if rows is None else rows
         judgement = reject_short(needs, self._free, verdicts, code, rows)
