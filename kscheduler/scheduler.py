@@ -30,6 +30,7 @@ from kscheduler.client.times import rfc3339
 from kscheduler.client.turns import Turns
 from kscheduler.client.volume_writer import VolumeWriter
 from kscheduler.client.write_permission import WritePermission
+from kscheduler.client.written_claims import WrittenClaims
 from kscheduler.clock import Clock
 from kscheduler.config.coscheduling import schedules_gangs
 from kscheduler.config.releases import Release
@@ -223,6 +224,7 @@ class Scheduler:
         self._pre_binds = self._build_pre_binds()
         quick_steps = QuickSteps(options.bind_concurrency, self._work.set)
         self._evictions = self._build_evictions(client)
+        self._written_claims = WrittenClaims()
         self._claims = self._build_claims(client)
         self._node_documents = NodeDocuments()
         self._pod_documents = PodDocuments({profile.scheduler_name for profile in config.profiles})
@@ -396,6 +398,7 @@ class Scheduler:
             recorder=self.recorder,
             measurements=self.measurements,
             permission=self.permission,
+            written=self._written_claims,
             start=self.claim_writes.start,
             labels_creation=self.release.claim_creation_labels,
         )
@@ -514,6 +517,7 @@ class Scheduler:
             self.budgets,
             self.volumes,
             self.devices,
+            self._written_claims,
             self.release,
             self._node_documents if self._needs_nodes() else None,
             self._pod_documents if self._guests is not None and self._guests.needs_pods else None,

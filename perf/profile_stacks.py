@@ -41,7 +41,7 @@ PARTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"kscheduler/client/(binder|bind_lane|bind_tries|binding_writer|write_permission|slots|adaptive_limit|concurrency)\b"
             r"|kscheduler/cycle/(binding_tasks|bindings)\b"
             r"|/defaultbinder\b"
-            r"|^(ScheduleOne\.)?(_?bind|_bound|_not_bound|direct_binding|finish_binding|_conclude|_prepare_and_bind"
+            r"|^(ScheduleOne\.)?(_?bind|_bound|_not_bound|direct_binding|finish_binding|_conclude|_prepare"
             r"|_pre_flight|_wait_on_permit|settle|settle_placed) \(kscheduler/cycle/schedule_one"
             r"|^(Scheduler\.)?(_dispatch|_bind) \(kscheduler/scheduler",
         ),

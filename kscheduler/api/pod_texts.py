@@ -24,6 +24,7 @@ MOST_LUCK = 512  # lines: when so many more were new than known, lines are not l
 PASSED_OVER = 1_000  # that many
 
 _NODE = b'"nodeName":"'
+_CLAIMS = b"esourceClaimStatus"  # of a field that names claims, which no other pod's status does
 _BOUND = b"\x01"  # no JSON holds this byte
 _CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
 _NONE = msgspec.Raw(b"")
@@ -154,7 +155,7 @@ class PodTexts:
         return parts
 
     def _status(self, text: bytes, is_bound: bool) -> PodStatus:
-        if len(text) > MAX_STATUS_BYTES:
+        if len(text) > MAX_STATUS_BYTES or _CLAIMS in text:
             return self._sharing.share_status(_decode_status(text), is_bound)
         key = text + _BOUND if is_bound else text
         found = self._statuses.find(key)

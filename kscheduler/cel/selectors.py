@@ -15,6 +15,7 @@ from kscheduler.cel.faults import Cancelled, CompileError, EvaluationError
 from kscheduler.cel.frame import COST, DEVICE, MAX_COST, Evaluate, Frame
 from kscheduler.cel.parser import parse
 from kscheduler.cel.planner import Planner
+from kscheduler.cel.reads import key_of_reads
 from kscheduler.cel.source import Source
 from kscheduler.cel.tree import Call, Comprehension, ListLiteral, Literal, Node, children, descendants
 from kscheduler.cel.validators import validate
@@ -25,6 +26,7 @@ __all__ = ["DeviceView", "Selector", "SelectorError", "Selectors", "selectors_fo
 
 # kube-scheduler keeps ten; ours are as few as there are classes and claims that differ.
 KEPT = 1000
+MAX_ANSWERS = 256  # that a selector keeps; of devices that share none it keeps none any more
 
 _USUAL_TEXT = 4096  # characters; devices with longer texts have their costs counted
 _DEEP = 100  # from this depth of a tree on, more stack is asked for
@@ -49,15 +51,18 @@ class Selector:
     """One compiled expression."""
 
     __slots__ = (
+        "_answers",
         "_counted",
         "_counted_slots",
         "_has_lists",
         "_is_cheap",
         "_is_deep",
         "_is_quick",
+        "_key_of",
         "_planner_input",
         "_quick",
         "_quick_slots",
+        "_shared",
         "expression",
     )
 
@@ -76,9 +81,35 @@ class Selector:
         except CompileError as error:
             raise SelectorError(str(error)) from None
         self._is_quick = self._is_cheap and not self._is_deep
+        # Answers for devices by what the expression reads of them; None: it is evaluated for each device.
+        self._answers: dict[bytes, bool] | None = {} if self._is_quick else None
+        self._shared = 0  # how often an answer was found there
+        self._key_of = key_of_reads(root)
 
     def matches(self, device: DeviceView) -> bool:
         """Return whether a device matches. Raises SelectorError if the expression fails for it."""
+        answers = self._answers
+        if answers is None:
+            return self._matches(device)
+        try:
+            key = self._key_of(device)
+        except (OverflowError, UnicodeEncodeError):  # a number or text that no apiserver stores
+            return self._matches(device)
+        answer = answers.get(key)
+        if answer is not None:
+            self._shared += 1
+            return answer
+        answer = self._matches(device)
+        if len(answers) >= MAX_ANSWERS:
+            if self._shared < MAX_ANSWERS:  # devices differ in what the expression reads
+                self._answers = None
+                return answer
+            answers.clear()
+            self._shared = 0
+        answers[key] = answer
+        return answer
+
+    def _matches(self, device: DeviceView) -> bool:
         prepared = device.prepared[self._has_lists]
         if prepared is None or not self._is_quick or prepared.longest > _USUAL_TEXT:
             return self.evaluate(device)[0]

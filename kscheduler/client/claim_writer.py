@@ -16,6 +16,7 @@ from kscheduler.client.protocol import Client, PodStatusPatch
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.times import rfc3339, unix_seconds
 from kscheduler.client.write_permission import WritePermission
+from kscheduler.client.written_claims import WrittenClaims
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError
 from kscheduler.framework.claim_writes import ClaimWrites
@@ -37,6 +38,7 @@ class ClaimWriter(ClaimWrites):
         recorder: EventRecorder,
         measurements: Measurements,
         permission: WritePermission,
+        written: WrittenClaims,
         start: Callable[[Coroutine[Any, Any, None]], None],
         labels_creation: bool,
     ) -> None:
@@ -45,6 +47,7 @@ class ClaimWriter(ClaimWrites):
         self._recorder = recorder
         self._measure = measurements
         self._permission = permission
+        self._written = written
         self._start = start
         self._labels_creation = labels_creation
 
@@ -66,9 +69,11 @@ class ClaimWriter(ClaimWrites):
     async def _patch(self, claim: ResourceClaim, patch: dict[str, object], subresource: str) -> ResourceClaim:
         self._permission.check(f"resource claim {claim.key} is not written")
         metadata = claim.metadata
-        return await self._client.patch_resource_claim(
+        written = await self._client.patch_resource_claim(
             metadata.namespace, metadata.name, metadata.resource_version, patch, subresource=subresource
         )
+        self._written.expect(written)
+        return written
 
     async def release(self, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
         self._permission.check(f"resource claim {claim.key} is not released")

@@ -371,6 +371,12 @@ class Connection(asyncio.BufferedProtocol):
                 self._pool.idle.append(self)
             exchange.succeeded(status, length)
             return
+        if exchange.needs_answer and not (self._is_in_pieces or self._behind):
+            plain = read_plain_answer(self._data, start, nbytes)
+            if plain is not None and plain[2] == nbytes:
+                status, length, _ = plain
+                self._answered(exchange, Answer(status, self._buffer[nbytes - length : nbytes].tobytes(), "", True))
+                return
         self._read(exchange, self._buffer[start:nbytes].tobytes())
 
     def _read(self, exchange: Exchange, data: bytes) -> None:

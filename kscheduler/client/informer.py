@@ -386,7 +386,8 @@ class Informer(Generic[T]):
                     f"watch of {self.resource.plural}: version {version} came after {newest}; listing again"
                 )
             obj: Any = event.object
-            if event.is_kept and event.type is not EventType.DELETED:  # nearly all of a busy cluster
+            is_ready = event.is_kept or (obj is not None and self._keep is None)
+            if is_ready and event.type is not EventType.DELETED:  # nearly all of a busy cluster
                 meta: ObjectMeta = obj.metadata
                 self._store(f"{meta.namespace}/{meta.name}" if is_namespaced else meta.name, obj)
             else:

@@ -85,6 +85,9 @@ _STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 # Errors come back as protobuf too; the success bodies are not read, and protobuf is the cheapest to write.
 _ACCEPT_PROTOBUF = f"{protobuf.CONTENT_TYPE},application/json"
 
+_CLAIMS_BELOW = f"/apis/{RESOURCE_CLAIMS.group_version}/namespaces"
+
+_quoted = functools.lru_cache(maxsize=1_024)(quote)  # names of what is written several times in a row
 _encode = msgspec.json.encode
 _decode_version = json_decoder(dict[str, Any])
 
@@ -272,7 +275,7 @@ class KubeClient:
 
     async def patch_pod_status(self, pod: Pod, patch: PodStatusPatch, on_overdue: Callable[[], None] = nothing) -> None:
         meta = pod.metadata
-        path = f"/api/v1/namespaces/{quote(meta.namespace)}/pods/{quote(meta.name)}/status"
+        path = f"/api/v1/namespaces/{_quoted(meta.namespace)}/pods/{quote(meta.name)}/status"
         body = status_patch_body(meta.uid, patch)
         with _namesakes_conflict():
             attempt = BindTry(on_overdue=on_overdue)
@@ -336,7 +339,8 @@ class KubeClient:
     async def _patch(self, path: str, resource_version: str, patch: dict[str, object], kind: type[T]) -> T:
         """Send a merge patch and return the patched object. It has a binding's priority, because a pod waits for it."""
         body = _encode(versioned(patch, resource_version))
-        await self._limit(self._limiter, Priority.BIND, "PATCH")
+        if not self._limiter.try_acquire():
+            await self._limit(self._limiter, Priority.BIND, "PATCH")
         raw = await self._transport.request(
             "PATCH", path, body=body, content_type=_MERGE_PATCH, timeout_s=REQUEST_TIMEOUT_S
         )
@@ -593,8 +597,8 @@ class _ClaimBody(ResourceClaim, frozen=True, omit_defaults=False):
 
 
 def _claim_path(namespace: str, name: str = "") -> str:
-    path = RESOURCE_CLAIMS.within(quote(namespace)).path
-    return f"{path}/{quote(name)}" if name else path
+    path = f"{_CLAIMS_BELOW}/{_quoted(namespace)}/{RESOURCE_CLAIMS.plural}"
+    return f"{path}/{_quoted(name)}" if name else path
 
 
 def _leases(namespace: str) -> str:

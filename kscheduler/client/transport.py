@@ -216,7 +216,8 @@ class Transport:
         try:
             if body is not None and self._endpoint.proxy is None:
                 request = self._head(verb, path, header, content_type, accept, len(body)) + body
-                answer = await self._open_pool().exchange(request, timeout_s, carrier)
+                pool = self._open_pool() if self._closed or self._pool is None else self._pool
+                answer = await pool.exchange(request, timeout_s, carrier)
             else:
                 timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S)
                 headers = _headers(header, accept, content_type if body is not None else "")

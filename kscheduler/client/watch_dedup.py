@@ -9,8 +9,8 @@ repeat. The fingerprint covers all fields of `Pod` or `Node` except
 
 These structs do not hold container states, restarts, addresses, heartbeats and managedFields in the first place.
 
-Complete pods (`PodDocument`) are also read for fields that no decision uses; for them only events of bound pods are
-compared.
+Only events of bound pods are compared, which kubelets write to. What happens to a pod that waits is nearly always news:
+its claims are named, it is nominated, its condition says why it waits. Then it is bound, which is no repeat either.
 
 The first MODIFIED event of each object on a watch is passed on without a fingerprint, because most pods change only
 once, when they are bound. Nothing is remembered from one watch to the next.
@@ -162,7 +162,7 @@ class WatchDedup:
 
     def __init__(self, kind: type) -> None:
         self._outline = _outliner(kind)
-        self._only_bound = kind is PodDocument
+        self._only_bound = kind is not Node
         self._passed_on: dict[bytes, int] = {}  # object's uid -> fingerprint of what was passed on; 0: not looked at
 
     def version_if_repeat(self, line: bytes) -> str:

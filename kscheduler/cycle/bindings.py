@@ -1,5 +1,7 @@
 """Starts the binding of decided pods: a plain binding is written at once, a binding cycle with plugins gets a task.
 
+Such a task ends once PreBind has run, and its binding is written as a plain one if the default Bind plugin would do so.
+
 The number of bindings under way is limited, and decisions wait when it is reached. They continue when half of the limit
 is free again, so that pods are decided in batches and not one for each answer.
 """
@@ -7,10 +9,12 @@ is free again, so that pods are decided in batches and not one for each answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Any
 
 from kscheduler.client.bind_lane import BindLane
+from kscheduler.client.protocol import Binding
 from kscheduler.cycle.binding_tasks import BindingTasks
 from kscheduler.cycle.schedule_one import BindingCycle, ScheduleOne
 from kscheduler.errors import APIError
@@ -47,9 +51,16 @@ class Bindings:
         """Start the binding of an assumed pod."""
         binding = self._one.direct_binding(cycle)
         if binding is None:
-            self._tasks.start(self._one.bind(cycle))
-        else:
+            self._tasks.start(self._run(cycle))
+        else:  # as `_write`, without its call
             self._lane.submit(binding, partial(self._finish, cycle))
+
+    def _run(self, cycle: BindingCycle) -> Coroutine[Any, Any, None]:
+        """Return the work of a binding cycle with plugins."""
+        return self._one.bind(cycle, self._write)
+
+    def _write(self, cycle: BindingCycle, binding: Binding) -> None:
+        self._lane.submit(binding, partial(self._finish, cycle))
 
     def _finish(self, cycle: BindingCycle, error: APIError | None) -> None:
         # A pod that is not bound goes back to the queue, and has news for others; or a plugin has.
@@ -62,7 +73,10 @@ class Bindings:
 
     async def drain(self, timeout_s: float) -> int:
         """Wait for all bindings for at most `timeout_s` seconds, and return how many are still under way."""
-        return sum(await asyncio.gather(self._tasks.drain(timeout_s), self._lane.drain(timeout_s)))
+        now = asyncio.get_running_loop().time
+        end = now() + timeout_s
+        left = await self._tasks.drain(timeout_s)  # first, since a binding follows each of them
+        return left + await self._lane.drain(max(0.0, end - now()))
 
     async def cancel(self) -> None:
         """Stop all bindings at once, for a scheduler that must not bind any more."""

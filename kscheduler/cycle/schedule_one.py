@@ -275,10 +275,18 @@ class ScheduleOne:
 
     # --- binding cycle ---
 
-    async def bind(self, cycle: BindingCycle) -> None:
-        """Run the binding cycle: write the decision, or undo it. Raises nothing but cancellation."""
+    async def bind(self, cycle: BindingCycle, write: Callable[[BindingCycle, Binding], None] | None = None) -> None:
+        """Run the binding cycle: write the decision, or undo it. Raises nothing but cancellation.
+
+        If only the default binding is left once PreBind has run, `write` is called with it, and the caller finishes the
+        cycle; None: the binding is written here.
+        """
+        if self._bind_outside is not None or not cycle.framework.binds_by_default:
+            write = None
         try:
-            status = await self._prepare_and_bind(cycle)
+            status = await self._prepare(cycle)
+            if status is None and write is None:
+                status = await self._bind(cycle)
         except MemoryError:
             raise
         except Exception as error:  # a bug of ours must cost this pod an attempt, and not its place in the queue
@@ -287,7 +295,11 @@ class ScheduleOne:
         except BaseException:
             self._waiting_pods.remove(cycle.pod.uid)
             raise
-        self.finish_binding(cycle, status)
+        if status is None and write is not None:
+            metadata = cycle.pod.pod.metadata
+            write(cycle, Binding(metadata.namespace, metadata.name, metadata.uid, cycle.node_name))
+        else:
+            self.finish_binding(cycle, status)
 
     def direct_binding(self, cycle: BindingCycle) -> Binding | None:
         """Return the binding if only that is left to write, else None; queued status patches of the pod are dropped."""
@@ -324,21 +336,21 @@ class ScheduleOne:
             if cycle.queued.pool is not Pool.GONE:
                 self._queue.requeue_after_error(cycle.queued, self._clock.now())
 
-    async def _prepare_and_bind(self, cycle: BindingCycle) -> Status | None:
+    async def _prepare(self, cycle: BindingCycle) -> Status | None:
+        """Do what comes before Bind. Returns None if the pod may be bound."""
         pod, node_name = cycle.pod, cycle.node_name
         # 1. Is there anything to do before the pod can be bound?
         status, has_pre_bind = self._pre_flight(cycle)
         # 2. Then the pod's nominated node is written for others to see; and Permit plugins may have asked to wait.
         if status is None and (has_pre_bind or cycle.waits):
             status = await self._wait_on_permit(cycle)
-        # 3. PreBind, then Bind.
+        # 3. PreBind.
         if status is None and has_pre_bind:
             on_turn = partial(self._pre_binds.note_turn, pod.uid)
             pre_bind = cycle.framework.run_pre_bind(cycle.state, pod, node_name, on_turn)
             status = await self._pre_binds.run(pod.uid, pre_bind)
         if status is None:
             self._statuses.withdraw(pod.uid)
-            status = await self._bind(cycle)
         return status
 
     async def _bind(self, cycle: BindingCycle) -> Status | None:

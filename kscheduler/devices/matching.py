@@ -78,9 +78,12 @@ class DeviceMatcher:
             return True
         if not self._features.consumable_capacity:
             return False
-        return device.allows_multiple or any(
-            capacity.has_policy or capacity.limit < 0 for capacity in device.capacity.values()
-        )
+        if device.allows_multiple:
+            return True
+        for capacity in device.capacity.values():  # noqa: SIM110 (for each device of a cluster: a generator is a call)
+            if capacity.has_policy or capacity.limit < 0:
+                return True
+        return False
 
 
 def free_devices(pool: Pool, state: AllocatedState) -> tuple[int, int]:

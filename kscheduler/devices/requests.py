@@ -70,13 +70,14 @@ class Requests:
 
     def check(self, claim: ResourceClaim, request: DeviceRequest) -> None:
         """Raise AllocationError if a request uses a feature that is off."""
-        place = f"claim {show_claim(claim)}"
         if request.first_available and not self._features.alternatives:
             raise AllocationError(
-                f"{place}, request {request.name}: has subrequests, but the DRAPrioritizedList feature is disabled"
+                f"claim {show_claim(claim)}, request {request.name}: has subrequests, "
+                "but the DRAPrioritizedList feature is disabled"
             )
         if self._features.consumable_capacity:
             return
+        place = f"claim {show_claim(claim)}"
         problem = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
         if request.exactly is not None and request.exactly.capacity is not None:
             raise AllocationError(f"{place}, request {request.name}: {problem}")

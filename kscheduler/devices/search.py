@@ -240,11 +240,18 @@ class Search:
             choice.choice = self._take(claim, want.variant, want.all_devices[choice.position.k], is_needed=True)
             choice.next_index = 0
             return choice.choice is not None
-        devices = self._pools.devices
+        devices, in_use, chosen = self._pools.devices, self._state.devices, self._chosen
+        is_admin = want.variant.has_admin_access
         for index in range(choice.next_index, len(devices)):
             device = devices[index]
-            self._check_time()
-            if self._is_in_use(claim, want.variant, device.id):
+            # As `_check_time` and `_is_in_use`, without their calls for each device.
+            self._looked_at += 1
+            if self._looked_at % _DEVICES_BETWEEN_CHECKS == 0 and self._should_stop():
+                raise SearchStopped
+            if is_admin:
+                if self._is_in_use(claim, want.variant, device.id):
+                    continue
+            elif device.id in in_use or chosen.get(device.id):
                 continue
             if not self.is_selectable(want.variant, device) or not self._has_capacity(want.variant, device):
                 continue
@@ -310,7 +317,7 @@ class Search:
         """Return whether the device has what the request consumes, beside all that is consumed already."""
         if not self._features.consumable_capacity:
             return True
-        amounts = self._amounts_of(variant, device, show_device(device.id))
+        amounts = self._amounts_of(variant, device)
         return amounts is not None and self._has_left(device, amounts)
 
     def offers_capacity(self, variant: Variant, device: ParsedDevice) -> bool:
@@ -320,14 +327,20 @@ class Search:
         """
         if not self._features.consumable_capacity:
             return True
-        amounts = self._amounts_of(variant, device, device.name)
+        amounts = self._amounts_of(variant, device, by_name=True)
         if amounts is None:
             return False
         if self._rules.all_leaves_out_used_up:
             return self._has_left(device, amounts)
         return all(amount_of(amount) <= device.capacity[name].limit for name, amount in amounts.items())
 
-    def _amounts_of(self, variant: Variant, device: ParsedDevice, shown: str) -> dict[str, Quantity] | None:
+    def _amounts_of(
+        self, variant: Variant, device: ParsedDevice, *, by_name: bool = False
+    ) -> dict[str, Quantity] | None:
+        """Return what the request consumes of the device; None if it cannot. `by_name`: errors name the device only so.
+
+        Raises AllocationError.
+        """
         if not device.capacity:
             return None if variant.capacity else {}
         key = variant, device
@@ -335,6 +348,7 @@ class Search:
             try:
                 self._amounts[key] = consumed_amounts(variant.capacity, device.capacity, self._features.capacity_rules)
             except CapacityError as error:
+                shown = device.name if by_name else show_device(device.id)
                 raise AllocationError(f"{variant.place}: checking capacity for device {shown}: {error}") from None
         return self._amounts[key]
 
@@ -342,7 +356,9 @@ class Search:
         allocated = self._state.capacity.get(device.id, {})
         shares = self._shares.get(device.id, ())
         for name, amount in amounts.items():
-            used = amount_of(amount) + sum(share.get(name, 0) for share in shares)
+            used = amount_of(amount)
+            if shares:
+                used += sum(share.get(name, 0) for share in shares)
             if name in allocated:
                 used += amount_of(allocated[name])
             if used > device.capacity[name].limit:
@@ -406,7 +422,7 @@ class Search:
 
     def _consume_capacity(self, choice: Choice, *, is_shared: bool) -> bool:
         device = choice.device
-        amounts = self._amounts_of(choice.variant, device, show_device(device.id))
+        amounts = self._amounts_of(choice.variant, device)
         if amounts is None or not self._has_left(device, amounts):
             return False
         if is_shared:

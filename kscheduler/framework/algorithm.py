@@ -23,7 +23,7 @@ from kscheduler._fast import (
     select_host,
 )
 from kscheduler.errors import InternalError
-from kscheduler.framework.cycle_review import CycleReview
+from kscheduler.framework.cycle_review import CycleReview, ScoreEntry
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.extender_verdict import EXTENDER, ExtenderVerdict, Proposal
@@ -144,7 +144,10 @@ class Algorithm:
         self._stopwatch = stopwatch
         self._pre_filter = plugins.pre_filter
         # Testing whether a plugin has a table form costs microseconds: it is done here, once.
-        self._filter = [(plugin, isinstance(plugin, TableFilterPlugin)) for plugin in plugins.filters]
+        # The table form is the plugin itself, or None.
+        self._filter = [
+            (plugin, plugin if isinstance(plugin, TableFilterPlugin) else None) for plugin in plugins.filters
+        ]
         self._searching = {plugin.name for plugin in plugins.filters if isinstance(plugin, SearchingFilterPlugin)}
         self._node_filters = node_filters
         self._nominations = handle.nominations
@@ -153,8 +156,13 @@ class Algorithm:
         self._counting: set[frozenset[str]] = set()
         self._post_filter = post_filter
         self._pre_score = plugins.pre_score
-        self._score = [
-            (plugin, weight, isinstance(plugin, TableScorePlugin), isinstance(plugin, TableNormalizeScore))
+        self._score: list[ScoreEntry] = [
+            (
+                plugin,
+                weight,
+                plugin if isinstance(plugin, TableScorePlugin) else None,
+                plugin if isinstance(plugin, TableNormalizeScore) else None,
+            )
             for plugin, weight in plugins.scores
         ]
         self._valuing = {
@@ -366,10 +374,11 @@ class Algorithm:
             started = self._begin(plugin, "PreFilter")
             try:
                 result, status = plugin.pre_filter(state, pod)
-                code = code_of(status)
+                code = Code.SUCCESS if status is None else code_of(status)
             except Exception as error:
                 raise CycleFault(raised(plugin, "PreFilter", error)) from error
-            self._end(plugin, "PreFilter", started, status)
+            if self._is_sampled:
+                self._end(plugin, "PreFilter", started, status)
             if code is Code.SKIP:
                 state.skip_filter.add(plugin.name)
             elif status is not None and code is not Code.SUCCESS:
@@ -418,7 +427,7 @@ class Algorithm:
         # One more than wanted: a search ends just before the first feasible node that is not wanted.
         enough = self._feasible_to_find(nodes) + 1
         may_stop = verdict is None and not self._nominations and enough <= nodes
-        for position, (plugin, by_table) in enumerate(self._filter, 1):
+        for position, (plugin, table_form) in enumerate(self._filter, 1):
             if plugin.name in state.skip_filter:
                 continue
             started = self._begin(plugin, "Filter")
@@ -427,15 +436,16 @@ class Algorithm:
                     start = self._next_start_row % max(table.columns.rows, 1)
                     searching = cast(SearchingFilterPlugin, plugin)
                     searching.filter_until(state, pod, table, verdicts, position, start, enough)
-                elif by_table:
-                    cast(TableFilterPlugin, plugin).filter_table(state, pod, table, verdicts, position)
+                elif table_form is not None:
+                    table_form.filter_table(state, pod, table, verdicts, position)
                 else:
                     self._filter_by_node(plugin, state, pod, position)
             except (CycleFault, AnswersToCome):
                 raise
             except Exception as error:
                 raise CycleFault(raised(plugin, "Filter", error)) from error
-            self._end(plugin, "Filter", started, None)
+            if self._is_sampled:
+                self._end(plugin, "Filter", started, None)
         if self._nominations:
             self._yield_to_nominated(state, pod)
         return nodes if verdict is not None else self._sample(nodes)
@@ -562,10 +572,11 @@ class Algorithm:
             started = self._begin(plugin, "PreScore")
             try:
                 status = plugin.pre_score(state, pod)
-                code = code_of(status)
+                code = Code.SUCCESS if status is None else code_of(status)
             except Exception as error:
                 raise CycleFault(raised(plugin, "PreScore", error)) from error
-            self._end(plugin, "PreScore", started, status)
+            if self._is_sampled:
+                self._end(plugin, "PreScore", started, status)
             if code is Code.SKIP:
                 state.skip_score.add(plugin.name)
             elif status is not None and code is not Code.SUCCESS:
@@ -574,24 +585,25 @@ class Algorithm:
     def _run_scores(self, state: CycleState, pod: PodInfo) -> None:
         table, verdicts, scores = self._handle.table, self._verdicts, self._scores
         scores.reset(table.columns)
-        for plugin, weight, by_table, normalizes in self._score:
+        for plugin, weight, table_form, normalizing in self._score:
             if plugin.name in state.skip_score:
                 continue
             started = self._begin(plugin, "Score")
             point = "Score"
             try:
-                if by_table:
-                    cast(TableScorePlugin, plugin).score_table(state, pod, table, verdicts, scores)
-                    if normalizes:
+                if table_form is not None:
+                    table_form.score_table(state, pod, table, verdicts, scores)
+                    if normalizing is not None:
                         point = "NormalizeScore"
-                        cast(TableNormalizeScore, plugin).normalize_table(state, pod, table, verdicts, scores)
+                        normalizing.normalize_table(state, pod, table, verdicts, scores)
                 else:
                     self._score_by_node(plugin, state, pod)
             except CycleFault:
                 raise
             except Exception as error:
                 raise CycleFault(raised(plugin, point, error)) from error
-            self._end(plugin, "Score", started, None)
+            if self._is_sampled:
+                self._end(plugin, "Score", started, None)
             bad_row = accumulate(verdicts, scores, weight)
             if bad_row >= 0:
                 raise CycleFault(invalid_score(plugin, scores.raw(bad_row)))
@@ -660,9 +672,9 @@ class Algorithm:
             return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,), self._node_names_from[0])
         if code == TURNED_DOWN:
             return self._turned_down[detail]
-        plugin, by_table = self._filter[code - 1]
-        if by_table:
-            return cast(TableFilterPlugin, plugin).explain(state, pod, detail).of(plugin.name)
+        plugin, table_form = self._filter[code - 1]
+        if table_form is not None:
+            return table_form.explain(state, pod, detail).of(plugin.name)
         statuses: list[Status] = state.read(_filter_key(plugin), list)
         return statuses[detail].of(plugin.name)
 
@@ -704,9 +716,9 @@ class Algorithm:
         return self._stopwatch() if self._is_sampled else 0.0
 
     def _end(self, plugin: Plugin, point: str, started: float, status: Status | None) -> None:
-        if self._is_sampled:
-            label = "Success" if status is None else STATUS_LABELS[status.code]
-            self._observer.plugin(plugin.name, point, label, self._stopwatch() - started)
+        """Report how long the plugin took, in a cycle whose times are sampled."""
+        label = "Success" if status is None else STATUS_LABELS[status.code]
+        self._observer.plugin(plugin.name, point, label, self._stopwatch() - started)
 
     def _lap(self, point: str, started: float, *, rejected: bool = False) -> float:
         """Report the duration of an extension point that began at `started`.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from kscheduler._fast import FEASIBLE, MAX_CODE, NOT_EXAMINED, Scores, Verdicts
 from kscheduler.framework.cycle_state import CycleState
@@ -30,8 +29,8 @@ class PluginScores:
     normalized: tuple[int, ...]  # 0..100
 
 
-# (plugin, weight, has it a table form, does that form normalise)
-ScoreEntry = tuple[ScorePlugin, int, bool, bool]
+# (plugin, weight, its table form: itself or None, the same if that form normalises)
+ScoreEntry = tuple[ScorePlugin, int, TableScorePlugin | None, TableNormalizeScore | None]
 
 
 class CycleReview:
@@ -126,13 +125,13 @@ class CycleReview:
         return [self._scores_of(entry, rows) for entry in self._score_plugins if entry[0].name not in skipped]
 
     def _scores_of(self, entry: ScoreEntry, rows: Sequence[int]) -> PluginScores:
-        plugin, weight, by_table, normalizes = entry
+        plugin, weight, table_form, normalizing = entry
         state, pod, table, verdicts, scores = self._state, self._pod, self.table, self._verdicts, self._scores
-        if by_table:
-            cast(TableScorePlugin, plugin).score_table(state, pod, table, verdicts, scores)
+        if table_form is not None:
+            table_form.score_table(state, pod, table, verdicts, scores)
             raw = tuple(scores.raw(row) for row in rows)
-            if normalizes:
-                cast(TableNormalizeScore, plugin).normalize_table(state, pod, table, verdicts, scores)
+            if normalizing is not None:
+                normalizing.normalize_table(state, pod, table, verdicts, scores)
         else:
             raw = tuple(plugin.score(state, pod, table.at(row))[0] for row in rows)
             self._score_by_node(plugin, state, pod)

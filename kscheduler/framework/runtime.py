@@ -111,8 +111,9 @@ class Framework:
         # Plugins that can state for which pods they have work after the decision: VolumeBinding and DynamicResources.
         selective = {plugin.name: plugin for plugin in after if isinstance(plugin, SelectivePlugin)}
         self._selective = [(plugin.concerns, _fields_of(plugin)) for plugin in selective.values()]
-        binds_by_default = bool(self._bind) and isinstance(self._bind[0], DirectBindPlugin)
-        self._may_only_bind = binds_by_default and all(plugin.name in selective for plugin in after)
+        # Is the first Bind plugin one whose binding the scheduler may write without calling it?
+        self.binds_by_default = bool(self._bind) and isinstance(self._bind[0], DirectBindPlugin)
+        self._may_only_bind = self.binds_by_default and all(plugin.name in selective for plugin in after)
         self._handing_over = [plugin for plugin in at("preFilter") if isinstance(plugin, HandingOverPlugin)]
         self._all = {plugin.name: plugin for entries in plugins.values() for plugin, _ in entries}
         self._table = handle.table

@@ -69,6 +69,7 @@ class RequeueRules:
         # Filled as events come: event -> profile -> plugin -> its registrations, if any.
         self._interested: dict[ClusterEvent, dict[str, dict[str, Registrations]]] = {}
         self._groupings: dict[tuple[str, str], tuple[Grouping, ...]] = {}
+        self._indexed: dict[tuple[str, str], bool] = {}
         self._asked = 0  # number of hint calls
         self._failed: set[tuple[str, str]] = set()  # (plugin, event) whose hint has raised: logged once
 
@@ -95,7 +96,11 @@ class RequeueRules:
 
     def is_indexed(self, profile: str, plugin: str) -> bool:
         """Return True if one of the plugin's hints in the profile need not be called for most groups."""
-        return any(grouping.index is not None for grouping in self.groupings(profile, plugin))
+        found = self._indexed.get((profile, plugin))
+        if found is None:
+            groupings = self.groupings(profile, plugin)
+            found = self._indexed[profile, plugin] = any(grouping.index is not None for grouping in groupings)
+        return found
 
     def decide(self, qpi: QueuedPodInfo, queued_event: QueuedEvent) -> Strategy:
         if not qpi.has_rejectors:

@@ -121,6 +121,12 @@ class UnschedulablePods:
         groups = self._groups_for(qpi)
         if groups is None:
             qpi.pod_info = pod_info
+        elif pod_info.pod.spec.scheduler_name == qpi.pod_info.pod.spec.scheduler_name:
+            qpi.pod_info = pod_info
+            profile = self._rules.profile_of(qpi)
+            for plugin in rejectors(qpi):
+                for each in groups[profile, plugin].values():
+                    each.update(qpi)
         else:
             self._leave(groups, qpi)
             qpi.pod_info = pod_info

@@ -100,16 +100,30 @@ class WaitingGroups:
         return uid in self._group_of
 
     def add(self, qpi: QueuedPodInfo) -> None:
-        uid = qpi.uid
+        uid = qpi.pod_info.uid
         group = self._find_or_make(qpi)
         group.members[uid] = qpi
         self._group_of[uid] = group
 
     def remove(self, qpi: QueuedPodInfo) -> None:
-        group = self._group_of.pop(qpi.uid)
-        del group.members[qpi.uid]
+        uid = qpi.pod_info.uid
+        group = self._group_of.pop(uid)
+        del group.members[uid]
         if not group.members:
-            self._drop(group, qpi.uid)
+            self._drop(group, uid)
+
+    def update(self, qpi: QueuedPodInfo) -> None:
+        """Put a pod whose object has changed where it belongs now, as if it were removed and added again."""
+        uid = qpi.pod_info.uid
+        group = self._group_of[uid]
+        if len(group.members) > 1 and group.level.priority == qpi.pod_info.priority:
+            key = self._key(qpi)
+            if key is not None and key == group.key:
+                del group.members[uid]  # it comes last
+                group.members[uid] = qpi
+                return
+        self.remove(qpi)
+        self.add(qpi)
 
     def discard(self, qpi: QueuedPodInfo) -> None:
         if qpi.uid in self._group_of:
@@ -126,7 +140,8 @@ class WaitingGroups:
         return list(chain.from_iterable(group.members.values() for group in self._groups()))
 
     def _find_or_make(self, qpi: QueuedPodInfo) -> Group:
-        priority, uid, key = qpi.pod_info.priority, qpi.uid, self._key(qpi)
+        pod, key = qpi.pod_info, self._key(qpi)
+        priority = pod.priority
         level = self._levels.get(priority)
         if level is None:
             index = self._grouping.index
@@ -136,7 +151,7 @@ class WaitingGroups:
         if found is None:
             found = Group(level, key)
             if key is None:
-                level.singles[uid] = found
+                level.singles[pod.uid] = found
             else:
                 level.add_to_index(key)
                 level.groups[key] = found

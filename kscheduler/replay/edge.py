@@ -16,7 +16,7 @@ from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.objects import Pod, PodCondition, PodExtendedResourceClaimStatus
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client.pod_status import PodStatusLane
-from kscheduler.client.protocol import Client
+from kscheduler.client.protocol import Binding, Client
 from kscheduler.cycle.schedule_one import BindingCycle, ScheduleOne
 from kscheduler.cycle.waiting_pods import WaitingPod, WaitingPods
 from kscheduler.framework.algorithm import Decision, Rejection
@@ -261,8 +261,10 @@ class NotedCycles(ScheduleOne):
             self.note(entries.Decision(pod.metadata.uid, pod.key, queued.attempts, profile, node_name, fitting))
         super().record_placed(placed, node_names, feasible, now)
 
-    def bind(self, cycle: BindingCycle) -> Coroutine[Any, Any, None]:
-        return self.edge.task("bindingCycle", cycle.pod.uid, super().bind(cycle))
+    def bind(
+        self, cycle: BindingCycle, write: Callable[[BindingCycle, Binding], None] | None = None
+    ) -> Coroutine[Any, Any, None]:
+        return self.edge.task("bindingCycle", cycle.pod.uid, super().bind(cycle, write))
 
 
 def _decision(

@@ -275,6 +275,9 @@ class RecordedBindings(Bindings):
 
     inputs: Inputs
 
+    def _run(self, cycle: BindingCycle) -> Coroutine[Any, Any, None]:
+        return self._one.bind(cycle)  # with its binding: in a record a task ends with the outcome of that
+
     def _finish(self, cycle: BindingCycle, error: APIError | None) -> None:
         inputs = self.inputs
         inputs.begin()

@@ -7,7 +7,7 @@ kube-scheduler, allocated claims form a set: a device that two of them name is f
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections.abc import Sequence
 
 from kscheduler.api.devices import AllocationResult
 from kscheduler.api.exact_quantity import Quantity, QuantityError
@@ -29,7 +29,7 @@ class DeviceUse:
     def __init__(self, *, by_shares: bool) -> None:
         self._by_shares = by_shares
         self._allocated = AllocatedState(set(), set(), {})  # what claims with an allocation use
-        self._in_flight: Counter[object] = Counter()  # device, or (device, share id) -> allocations in flight
+        self._in_flight: dict[object, int] = {}  # device, or (device, share id) -> allocations in flight
         self.total = AllocatedState(set(), set(), {})  # both together; for reading only
         self.changes: ChangeLog[DeviceID] = ChangeLog()  # devices of which more or less may be in use than before
 
@@ -38,7 +38,7 @@ class DeviceUse:
         devices, shares, consumed = self._parts(allocation)
         self._allocated.devices.update(devices)
         self._allocated.shares.update(shares)
-        self.total.devices.update(devices)
+        self._take(devices)
         self.total.shares.update(shares)
         for device, amounts in consumed:
             _add(self._allocated.capacity, device, amounts)
@@ -49,8 +49,8 @@ class DeviceUse:
         devices, shares, consumed = self._parts(allocation)
         self._allocated.devices.difference_update(devices)
         self._allocated.shares.difference_update(shares)
-        self.total.devices.difference_update(each for each in devices if not self._in_flight[each])
-        self.total.shares.difference_update(each for each in shares if not self._in_flight[each])
+        self._free([each for each in devices if each not in self._in_flight])
+        self.total.shares.difference_update(each for each in shares if each not in self._in_flight)
         for device, amounts in consumed:
             _subtract(self._allocated.capacity, device, amounts)
             _subtract(self.total.capacity, device, amounts)
@@ -58,9 +58,9 @@ class DeviceUse:
     def begin(self, allocation: AllocationResult) -> None:
         """Count an allocation that is in flight from now on."""
         devices, shares, consumed = self._parts(allocation)
-        self._in_flight.update(devices)
-        self._in_flight.update(shares)
-        self.total.devices.update(devices)
+        for each in (*devices, *shares):
+            self._in_flight[each] = self._in_flight.get(each, 0) + 1
+        self._take(devices)
         self.total.shares.update(shares)
         for device, amounts in consumed:
             _add(self.total.capacity, device, amounts)
@@ -72,21 +72,35 @@ class DeviceUse:
             self._in_flight[each] -= 1
             if self._in_flight[each] <= 0:
                 del self._in_flight[each]
-        self.total.devices.difference_update(
-            each for each in devices if each not in self._in_flight and each not in self._allocated.devices
-        )
+        self._free([each for each in devices if each not in self._in_flight and each not in self._allocated.devices])
         self.total.shares.difference_update(
             each for each in shares if each not in self._in_flight and each not in self._allocated.shares
         )
         for device, amounts in consumed:
             _subtract(self.total.capacity, device, amounts)
 
+    def _take(self, devices: Sequence[DeviceID]) -> None:
+        """Note that dedicated devices are in use; those that were before have not changed."""
+        in_use = self.total.devices
+        changed = [each for each in devices if each not in in_use]
+        if changed:
+            in_use.update(changed)
+            self.changes.extend(changed)
+
+    def _free(self, devices: Sequence[DeviceID]) -> None:
+        """Note that dedicated devices are free; those that were before have not changed."""
+        in_use = self.total.devices
+        changed = [each for each in devices if each in in_use]
+        if changed:
+            in_use.difference_update(changed)
+            self.changes.extend(changed)
+
     def _parts(
         self, allocation: AllocationResult
     ) -> tuple[list[DeviceID], list[tuple[DeviceID, str]], list[tuple[DeviceID, QuantityMap]]]:
         """Return the dedicated devices of an allocation, its shares, and the capacity that each share consumes.
 
-        Logs that these change, too.
+        Logs that devices with shares change, too.
         """
         devices: list[DeviceID] = []
         shares: list[tuple[DeviceID, str]] = []
@@ -101,8 +115,8 @@ class DeviceUse:
             shares.append((device, result.share_id))
             if result.consumed_capacity is not None:
                 consumed.append((device, result.consumed_capacity))
-        self.changes.extend(devices)
-        self.changes.extend(device for device, _ in shares)
+        if shares:
+            self.changes.extend([device for device, _ in shares])
         return devices, shares, consumed
 
 

@@ -67,6 +67,7 @@ class Devices:
         self._rules: dict[str, DeviceTaintRule] = {}  # name -> rule
         self._classes: dict[str, DeviceClass] = {}  # name -> class
         self._by_resource: dict[str, DeviceClass] = {}  # name of an extended resource -> the class that backs it
+        self.classes_generation = 0  # bumped when a class comes, changes or goes
         self.resources_generation = 0  # bumped when an extended resource gets another class, or has none any more
 
     # --- claims ---
@@ -93,11 +94,13 @@ class Devices:
             return
         before, is_assumed = known.latest, known.latest is not known.reported
         known.reported = claim
+        if claim.metadata.resource_version == before.metadata.resource_version:
+            if not is_assumed:  # a list brought it again
+                known.latest = claim
+            return
         if is_assumed and _version(claim) <= _version(before):
             return
         known.latest = claim
-        if claim.metadata.resource_version == before.metadata.resource_version:  # a list brought it again
-            return
         self._changed(before, claim)
 
     def remove_claim(self, namespace: str, name: str) -> None:
@@ -280,11 +283,13 @@ class Devices:
         name = device_class.metadata.name
         before = self._classes.get(name)
         self._classes[name] = device_class
+        self.classes_generation += 1
         if self._release.has("DRAExtendedResource"):
             self._map(device_class, before)
 
     def remove_class(self, name: str) -> None:
         device_class = self._classes.pop(name, None)
+        self.classes_generation += 1
         if device_class is not None and self._release.has("DRAExtendedResource"):
             self._unmap(device_class)
             self.resources_generation += 1

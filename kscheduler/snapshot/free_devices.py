@@ -219,6 +219,15 @@ class FreeDevices:
             self._match_pending(counts)
         return found
 
+    def counts(self, query: DeviceQuery) -> FreeCounts:
+        """Return the columns of a query, as everything was when `refresh` or `outcomes` was called last."""
+        counts = self._counts(query)
+        if len(self._queries) > MAX_QUERIES:
+            del self._queries[next(iter(self._queries))]
+        if counts.pending:
+            self._match_pending(counts)
+        return counts
+
     def outcomes(self, key: ClaimsKey) -> RowOutcomes | None:
         """Return what is known, as everything is now, of allocating claims with this key; None if it cannot be kept."""
         self._follow()

@@ -40,7 +40,7 @@ class DeviceEvents:
         self._queue = queue
         self._clock = clock
         self._wake = wake
-        devices.watch_claims(lambda before, after: self.requeue(EventResource.RESOURCE_CLAIM, before, after))
+        devices.watch_claims(functools.partial(self.requeue, EventResource.RESOURCE_CLAIM))
 
     def handlers(self, release: Release) -> Iterator[tuple[Resource[Any], Handler[Any], str]]:
         """Yield each kind that the release watches, its handler, and the first half of its events' names in metrics."""

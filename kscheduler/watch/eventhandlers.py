@@ -212,11 +212,15 @@ class PodEvents:
             return
         if not self._is_bound_unseen(info.uid):
             self._queue.update(old, info, self._clock.now())
-            if not self._queue.is_in_flight(info.uid):  # else the end of its cycle sets its nomination
+            is_in_flight = self._queue.is_in_flight(info.uid)
+            if not is_in_flight:  # else the end of its cycle sets its nomination
                 self._nominations.update(old, info)
             nominated = old.status.nominated_node_name
-            if nominated and nominated != new.status.nominated_node_name and not self._cache.is_assumed(info.uid):
+            frees = bool(nominated) and nominated != new.status.nominated_node_name
+            if frees and not self._cache.is_assumed(info.uid):
                 self._free_nominated_room(old)
+            elif is_in_flight:
+                return  # its own nomination is shown, above all: nobody waits for that
             self._wake()
 
     def _is_bound_unseen(self, uid: str) -> bool:

@@ -23,6 +23,7 @@ from kscheduler.client.protocol import (
     PODS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
+    RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     SERVICES,
     STATEFUL_SETS,
@@ -31,6 +32,7 @@ from kscheduler.client.protocol import (
     Resource,
 )
 from kscheduler.client.retry_pauses import RetryPauses
+from kscheduler.client.written_claims import WrittenClaims
 from kscheduler.clock import Clock
 from kscheduler.config.releases import Release
 from kscheduler.framework.nominations import Nominations
@@ -76,6 +78,7 @@ class Listeners:
     budgets: DisruptionBudgets
     volumes: Volumes
     devices: Devices
+    written_claims: WrittenClaims  # recognises reports of claims as they were written
     release: Release  # of Kubernetes, which decides what kinds are watched for `devices`
     node_documents: NodeDocuments | None  # None: no extender or wasm plugin needs complete nodes
     pod_documents: PodDocuments | None  # None: no wasm plugin needs complete waiting pods
@@ -239,6 +242,8 @@ class Watches:
         events = DeviceEvents(to.devices, to.queue, clock=self._clock, wake=to.wake)
         for resource, handler, name in events.handlers(to.release):
             keep = share_in_slice if resource is RESOURCE_SLICES else None
+            if resource is RESOURCE_CLAIMS:
+                resource = replace(resource, read_line=to.written_claims.read)
             yield self._informer(resource, self._timed(handler, name), keep=keep, may_be_unknown=True)
 
     def _of_quotas(self) -> Iterator[Informer[Any]]:

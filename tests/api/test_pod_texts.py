@@ -74,6 +74,21 @@ def test_pods_of_a_template_are_read_by_their_text_and_share_its_parts(
     assert found[0].status is found[2].status
 
 
+def test_the_status_of_a_pod_with_claims_of_its_own_is_not_kept_for_others(texts: PodTexts) -> None:
+    assert texts.read(line_of(a_pod("plain"))) is not None
+    kept = len(texts._statuses)
+    for number in range(20):
+        pod = a_pod(f"p{number}", "n1" if number % 2 else "")
+        claims = [{"name": "gpu", "resourceClaimName": f"p{number}-gpu"}]
+        if number % 3:
+            pod["status"]["resourceClaimStatuses"] = claims
+        else:
+            pod["status"]["extendedResourceClaimStatus"] = {"resourceClaimName": f"p{number}-x", "requestMappings": []}
+        line = line_of(pod, "MODIFIED")
+        assert texts.read(line) == ("MODIFIED", decoded(line))
+    assert len(texts._statuses) == kept
+
+
 def test_a_bound_pod_shares_the_parts_it_had_while_it_waited(texts: PodTexts) -> None:
     pending, bound = texts.read(line_of(a_pod("a"))), texts.read(line_of(a_pod("a", "n1"), "MODIFIED"))
     assert pending is not None

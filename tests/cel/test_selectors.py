@@ -202,11 +202,10 @@ def test_a_long_chain_is_not_nested() -> None:
 
 
 def test_a_fault_of_ours_is_a_selector_error_too() -> None:
-    selector = Selector("device.driver.size() > 0")
     broken = DeviceView("x", {}, {}, False)
-    selector.matches(broken)
+    Selector("device.driver.size() > 0").matches(broken)
     prepared = broken.prepared[0]
     assert prepared is not None
     prepared.value.entries.clear()  # as no device is
     with pytest.raises(SelectorError, match="internal error: KeyError"):
-        selector.matches(broken)
+        Selector("device.driver.size() > 0").matches(broken)

@@ -12,7 +12,7 @@ import uvloop
 
 from kscheduler.client.connections import MOST_WARM, Connection, ConnectionPool, Exchange, open_connection
 from kscheduler.client.credentials import Endpoint
-from kscheduler.client.http_answer import Answer, BadAnswer
+from kscheduler.client.http_answer import Answer, AnswerReader, BadAnswer
 from kscheduler.testing.controlplane.patience import ended
 from tests.client.scripted_server import Script, Server
 
@@ -203,6 +203,40 @@ def test_a_plain_success_is_reported_by_its_numbers_and_any_other_answer_whole(
                 assert exchange.outcomes == [outcome]
                 assert pool.take_idle() is connection
             assert server.connections == 1
+
+    run(main())
+
+
+ANSWERS = (
+    b'HTTP/1.1 200 OK\r\nAudit-Id: x\r\nContent-Length: 9\r\n\r\n{"a": 12}',
+    b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nRetry-After: 3\r\nContent-Length: 2\r\n\r\n{}",
+    b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}and more",
+    b"HTTP/1.1 409 Conflict\r\nContent-Length: 2\r\n\r\n{}",
+    b"HTTP/1.1 204 No Content\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\n" + b"{" * 9000,  # more than is read at a time
+    CREATED,
+    PAGE,
+)
+
+
+@pytest.mark.parametrize("recorded", ANSWERS, ids=range(len(ANSWERS)))
+def test_an_answer_that_is_waited_for_is_what_the_reader_makes_of_it_in_one_piece_or_two(
+    run: Run, recorded: bytes
+) -> None:
+    expected = AnswerReader().feed(recorded)
+    assert expected is not None
+
+    async def main() -> None:
+        for pieces in ((recorded,), (recorded[:20], recorded[20:])):
+            server = Server(replying(*pieces))
+            async with server.pool() as pool:
+                connection = await pool.connect()
+                assert await connection.exchange(REQUEST, 5.0) == expected
+                assert (pool.take_idle() is connection) == expected.reusable
 
     run(main())
 

@@ -15,7 +15,22 @@ import pytest
 from kscheduler.api.decode import UNNAMED
 from kscheduler.api.objects import Node, ObjectMeta, Pod
 from kscheduler.client.informer import SHORT_LIST, SLICE_S, Informer
-from kscheduler.client.protocol import NODES, PODS, UNFINISHED_PODS, EventType, Page, Resource, WatchEvent
+from kscheduler.client.protocol import (
+    DEVICES,
+    ELASTIC_QUOTAS,
+    GROUPS,
+    METRIC_POLICIES,
+    NODE_DOCUMENTS,
+    NODES,
+    POD_DOCUMENTS,
+    PODS,
+    STORAGE,
+    UNFINISHED_PODS,
+    EventType,
+    Page,
+    Resource,
+    WatchEvent,
+)
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.errors import APIError, DecodeError, Forbidden, Gone, Unreachable
 from kscheduler.observability.measurements import Measurements
@@ -407,6 +422,22 @@ def test_nodes_have_keys_without_a_namespace() -> None:
         await asyncio.gather(task, return_exceptions=True)
 
     run_virtual(main())
+
+
+KINDS = (PODS, NODES, NODE_DOCUMENTS, POD_DOCUMENTS, *GROUPS, *STORAGE, *DEVICES, ELASTIC_QUOTAS, METRIC_POLICIES)
+
+
+@pytest.mark.parametrize("resource", KINDS, ids=lambda each: f"{each.plural} as {each.type.__name__}")
+def test_what_a_watch_brings_is_stored_under_the_key_that_a_list_gives_it(resource: Resource[Any]) -> None:
+    namespace = "ns" if resource.namespaced else ""
+    made = msgspec.convert({"metadata": {"name": "a", "namespace": namespace, "uid": "u"}}, resource.type)
+    clock = ManualClock()
+    client = Cluster(clock).client()
+    informer = Informer(client, resource, Recorder(), clock=clock, rng=random.Random(0))
+    informer.receive([WatchEvent(EventType.ADDED, made, "5")])
+    assert list(informer.store) == [made.key] == ["ns/a" if resource.namespaced else "a"]
+    informer.receive([WatchEvent(EventType.DELETED, made, "6")])
+    assert not informer.store
 
 
 # --- a server that follows a script -------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Any, Protocol
+from urllib.parse import quote
 
 import pytest
 from msgspec import Raw, structs
@@ -36,9 +37,10 @@ from kscheduler.api.pod_groups import GroupCondition
 from kscheduler.client import protobuf
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.credentials import Credentials, Endpoint
-from kscheduler.client.kube import KubeClient, status_patch_body
+from kscheduler.client.kube import KubeClient, _claim_path, status_patch_body
 from kscheduler.client.protocol import (
     PODS,
+    RESOURCE_CLAIMS,
     UNFINISHED_PODS,
     AccessReview,
     Event,
@@ -800,6 +802,12 @@ async def test_a_reservation_is_taken_back_whatever_the_claims_version(
     assert request.headers["Content-Type"] == "application/strategic-merge-patch+json"
     gone = {"$patch": "delete", "uid": "pod-uid"}
     assert json.loads(request.body) == {"metadata": {"uid": "u1"}, "status": {"reservedFor": [gone]}}
+
+
+@pytest.mark.parametrize(("namespace", "name"), [("shop", "gpu"), ("shop", ""), ("a b", "c/d?e")])
+def test_the_path_of_a_resource_claim_is_that_of_its_kind_and_its_names_are_quoted(namespace: str, name: str) -> None:
+    path = RESOURCE_CLAIMS.within(quote(namespace)).path
+    assert _claim_path(namespace, name) == (f"{path}/{quote(name)}" if name else path)
 
 
 async def test_a_resource_claim_is_read_created_and_deleted(server: FakeAPIServer, client: KubeClient) -> None:

@@ -209,10 +209,11 @@ def test_an_object_that_is_gone_is_forgotten() -> None:
     assert watch.tell(obj) is not None
 
 
-def test_of_pods_whole_those_that_wait_say_something_new_each_time() -> None:
+@pytest.mark.parametrize("resource", [PODS, POD_DOCUMENTS], ids=["pods", "pods, whole"])
+def test_pods_that_wait_say_something_new_each_time(resource: Resource[Any]) -> None:
     waiting = pod()
     del waiting["spec"]["nodeName"]
-    watch = Watch(POD_DOCUMENTS).has_reported(waiting)
+    watch = Watch(resource).has_reported(waiting)
     assert watch.tell(waiting) is not None
     waiting["spec"]["nodeName"] = "n1"
     watch.has_reported(waiting)

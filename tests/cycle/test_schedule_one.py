@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from kscheduler.client.protocol import Binding
+from kscheduler.cycle.schedule_one import BindingCycle
 from kscheduler.errors import APIError, Conflict, NotFound
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import PostFilterResult
@@ -107,6 +109,39 @@ def test_a_fault_of_a_plugin_is_an_error_with_its_backoff() -> None:
 
 
 # --- the binding cycle --------------------------------------------------------------------------------------------
+
+
+async def test_after_pre_bind_a_plain_binding_is_left_to_the_caller() -> None:
+    bench = Bench({"preBind": [Before(None)]})
+    bench.node("n1")
+    cycle = bench.decide(make_pod("p"))
+    written: list[tuple[BindingCycle, Binding]] = []
+    await bench.one.bind(cycle, lambda *each: written.append(each))
+    assert written == [(cycle, Binding("default", "p", "uid-default-p", "n1"))]
+    assert bench.bound == []
+    assert bench.queue.is_in_flight("uid-default-p")  # until the caller finishes the cycle
+    bench.one.finish_binding(cycle, None)
+    assert not bench.queue.is_in_flight("uid-default-p")
+
+
+async def test_after_pre_bind_a_plugin_that_binds_in_its_own_way_is_called() -> None:
+    bench = Bench({"preBind": [Before(None)]})
+    bench.node("n1")
+    bench.framework.binds_by_default = False
+    cycle = bench.decide(make_pod("p"))
+    await bench.one.bind(cycle, lambda *each: pytest.fail(f"{each} was to be written"))
+    assert bench.bound == [("default/p", "n1")]
+    assert not bench.queue.is_in_flight("uid-default-p")
+
+
+async def test_nothing_is_written_for_a_pod_that_pre_bind_turns_down() -> None:
+    bench = Bench({"preBind": [Before(None, unschedulable("not prepared"))]})
+    bench.node("n1")
+    cycle = bench.decide(make_pod("p"))
+    await bench.one.bind(cycle, lambda *each: pytest.fail(f"{each} was to be written"))
+    assert bench.bound == []
+    assert not bench.cache.is_assumed("uid-default-p")
+    assert bench.attempts("unschedulable") == 1
 
 
 async def test_a_binding_that_works_ends_the_flight_and_tells_everybody() -> None:

@@ -82,3 +82,35 @@ def test_amounts_that_cannot_be_read_count_as_nothing() -> None:
     assert use.total.shares == {(("d", "p", "g"), "s")}
     use.deallocate(made(result("g", "s", "much")))
     assert not use.total.capacity
+
+
+@given(ALLOCATIONS, STEPS)
+def test_the_log_has_each_device_whose_use_changes_and_no_dedicated_one_that_stays_as_it_was(
+    kinds: list[tuple[str, str]], steps: list[tuple[int, str]]
+) -> None:
+    allocations = [of_kind(index, kind, size) for index, (kind, size) in enumerate(kinds)]
+    use = DeviceUse(by_shares=True)
+    held: dict[tuple[int, bool], bool] = {}  # (allocation, is it one in flight) -> is it counted now
+    for index, step in steps:
+        begins, flies = step in ("begin", "allocate"), step in ("begin", "end")
+        if index >= len(allocations) or held.get((index, flies), False) is begins:
+            continue
+        held[index, flies] = begins
+        before, seen = set(use.total.devices), use.changes.count
+        getattr(use, step)(allocations[index])
+        logged = use.changes.since(seen) or []
+        if kinds[index][0] == "share":
+            assert [device for _, _, device in logged] == ["common"]
+        else:
+            assert set(logged) == before ^ use.total.devices
+
+
+def test_the_way_of_a_claim_from_the_decision_to_the_written_allocation_is_one_change() -> None:
+    use, allocation = DeviceUse(by_shares=True), of_kind(0, "own", "3")
+    use.begin(allocation)
+    seen = use.changes.count
+    use.allocate(allocation)  # by the answer to the write
+    use.end(allocation)
+    assert use.changes.count == seen
+    use.deallocate(allocation)
+    assert use.changes.since(seen) == [("d", "p", "own-0")]

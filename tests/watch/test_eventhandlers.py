@@ -269,6 +269,26 @@ def test_a_bound_pod_that_goes_wakes_those_who_wait_for_room(bench: Bench) -> No
     assert bench.woke
 
 
+def test_an_update_of_a_pod_in_flight_starts_no_decision_and_is_known_when_the_pod_returns(bench: Bench) -> None:
+    bench.pods.on_add(pending().obj())
+    queued, wakes = bench.pop(), bench.wakes
+    nominated = pending("2").nominated_node(N).label(is_news="yes").obj()
+    bench.pods.on_update(pending().obj(), nominated)
+    assert bench.wakes == wakes
+    bench.queue.requeue_after_error(queued, bench.clock.now())
+    assert queued.pod_info.pod is nominated
+    bench.pods.on_update(nominated, pending("3").nominated_node(N).obj())
+    assert bench.wakes == wakes + 1  # it waits now
+
+
+def test_a_pod_in_flight_that_loses_its_nomination_lets_others_be_decided(bench: Bench) -> None:
+    bench.pods.on_add(pending().nominated_node(N).obj())
+    bench.pop()
+    wakes = bench.wakes
+    bench.pods.on_update(pending().nominated_node(N).obj(), pending("2").obj())
+    assert bench.wakes == wakes + 1
+
+
 def test_a_waiting_pod_that_goes_wakes_nobody(bench: Bench) -> None:
     bench.wait_for("Rooms")
     bench.pods.on_add(pending().obj())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Protocol
 
 from kscheduler.api.devices import ResourceClaim
@@ -58,20 +57,24 @@ def claim_name(pod: Pod, entry: PodResourceClaim) -> tuple[str | None, bool]:
     raise NotReady(f'pod "{pod.key}": ResourceClaim not created yet')
 
 
-def claim_keys(pod: Pod) -> Iterator[str]:
-    """Yield the namespace/name of each claim of the pod that has a name by now."""
+def claim_keys(pod: Pod) -> list[str]:
+    """Return the namespace/name of each claim of the pod that has a name by now."""
+    found = []
     for entry in pod.spec.resource_claims or ():
         try:
             name, _ = claim_name(pod, entry)
         except NotReady:
             continue
         if name is not None:
-            yield f"{pod.metadata.namespace}/{name}"
+            found.append(f"{pod.metadata.namespace}/{name}")
+    return found
 
 
 def _is_made_for(claim: ResourceClaim, pod: Pod) -> bool:
-    owner = next((each for each in claim.metadata.owner_references or () if each.controller), None)
-    return owner is not None and owner.uid == pod.metadata.uid
+    for owner in claim.metadata.owner_references or ():
+        if owner.controller:
+            return owner.uid == pod.metadata.uid
+    return False
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:

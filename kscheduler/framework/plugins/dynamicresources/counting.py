@@ -125,14 +125,36 @@ def reject_short(
     return Judgement([row for row in rows if marks[row]], {})
 
 
+def single_need(needs: Needs | None) -> Need | None:
+    """Return the number of devices and their query if claims ask for nothing else, else None."""
+    if needs is None or needs.choices or needs.has_constraints or len(needs.numbers) != 1:
+        return None
+    return next(iter(needs.numbers.items()))
+
+
+def decide_unknown(need: Need, free: FreeDevices, outcomes: RowOutcomes) -> None:
+    """Note what comes of the unknown rows (nodes) that are not in doubt, for claims that only need this number.
+
+    The outcomes are those that `free` has just returned.
+    """
+    query, number = need
+    counts = free.counts(query)
+    for row in tuple(outcomes.unknown):
+        if counts.most(row) < number:
+            outcomes.reject(row)
+        elif counts.certain(row) >= number:
+            outcomes.accept(row, 0)
+
+
 def decide_all(needs: Needs | None, free: FreeDevices, outcomes: RowOutcomes) -> bool:
     """Note what comes of all rows (nodes) that are not in doubt, without a look at each.
 
     Returns False if that is not possible: the claims do not only ask for a number of devices that match one query.
     """
-    if needs is None or needs.choices or needs.has_constraints or len(needs.numbers) != 1:
+    need = single_need(needs)
+    if need is None:
         return False
-    ((query, number),) = needs.numbers.items()
+    query, number = need
     (counts,) = free.refresh([query])
     too_few, in_doubt = counts.too_few(number), counts.in_doubt(number)
     outcomes.decide(too_few, [row for row in counts.doubtful if in_doubt[row] and not too_few[row]])

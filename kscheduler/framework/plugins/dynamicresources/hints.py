@@ -48,8 +48,9 @@ class ClaimHints:
 
 def _key(pod: PodInfo) -> Hashable:
     """Return what `after_claim` reads of a pod: its claims, and its uid if some were made for it alone."""
-    entries = pod.pod.spec.resource_claims or ()
-    is_own = any(entry.resource_claim_template_name is not None for entry in entries)
+    is_own = False
+    for entry in pod.pod.spec.resource_claims or ():
+        is_own = is_own or entry.resource_claim_template_name is not None
     return frozenset(claim_keys(pod.pod)), pod.uid if is_own else "", pod.pod.metadata.namespace
 
 

@@ -19,7 +19,6 @@ from kscheduler.api.labels import NodeTerm, compile_node_selector_term
 from kscheduler.api.objects import ContainerExtendedResourceRequest, NodeSelector, Pod
 from kscheduler.cel.selectors import selectors_for
 from kscheduler.devices.allocator import AllocationError, Allocator, PoolError, SearchStopped
-from kscheduler.devices.requests import Variant
 from kscheduler.devices.selection import Selectors
 from kscheduler.errors import DecodeError, InternalError
 from kscheduler.framework.class_draft import ClassDraft, Source
@@ -29,14 +28,15 @@ from kscheduler.framework.faults import CycleFault, running
 from kscheduler.framework.interface import Handle, PostFilterResult, PreFilterResult
 from kscheduler.framework.normalize import default_normalize
 from kscheduler.framework.plugins.dynamicresources import conditions, extended_resources, hints
+from kscheduler.framework.plugins.dynamicresources.asked import Asked, AskedClaims
 from kscheduler.framework.plugins.dynamicresources.binding import ClaimBinding, NotWritten, Timeouts
 from kscheduler.framework.plugins.dynamicresources.claims import NotReady, check_requests, find_claims
 from kscheduler.framework.plugins.dynamicresources.conditions import ConditionsFailed, ConditionsTimedOut
 from kscheduler.framework.plugins.dynamicresources.counting import (
     Judgement,
     decide_all,
+    decide_unknown,
     needs_of,
-    needs_of_requests,
     reject_short,
 )
 from kscheduler.framework.plugins.dynamicresources.scoring import MAX_ALTERNATIVES, score_of
@@ -48,7 +48,7 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.snapshot.resource_owners import ResourceOwners
-from kscheduler.snapshot.row_outcomes import RowOutcomes, key_of
+from kscheduler.snapshot.row_outcomes import RowOutcomes
 
 NAME = "DynamicResources"
 _CLAIMS = "DynamicResources/claims"
@@ -88,6 +88,7 @@ class DynamicResources:
         self._hints = hints.ClaimHints(handle.devices)
         self._selectors = selectors or selectors_for(handle.release)
         self._free = FreeDevices(handle.table, handle.devices, handle.release, self._selectors)
+        self._asked = AskedClaims(handle.devices)
         self._owners = ResourceOwners(handle.table)
         self._verdicts = Verdicts()
         self._prepared: tuple[str, PodClaims] | None = None  # uid of a pod that may be placed by kernels, its claims
@@ -172,15 +173,19 @@ class DynamicResources:
                 if status is not None:
                     return status
         if needs_allocator:
-            cycle.allocator = Allocator(
-                self._release,
-                devices.allocated,
-                devices.classes,
-                devices.slices,
-                self._selectors,
-                draw_share_id=self._draw_share_id,
-            )
+            cycle.allocator = self._new_allocator()
         return None
+
+    def _new_allocator(self) -> Allocator:
+        devices = self._devices
+        return Allocator(
+            self._release,
+            devices.allocated,
+            devices.classes,
+            devices.slices,
+            self._selectors,
+            draw_share_id=self._draw_share_id,
+        )
 
     def _draw_share_id(self) -> str:
         return str(uuid.UUID(int=self._handle.rng.getrandbits(128), version=4))
@@ -315,23 +320,20 @@ class DynamicResources:
 
         `claims`: all claims of the pod, which have no allocations.
         """
-        try:
-            requests = [allocator.variants_of(claim) for claim in claims]
-        except AllocationError:
+        asked = self._asked.of(claims, allocator)
+        if asked is None:
             return verdicts.feasible_rows() if rows is None else rows
-        outcomes = None if rows is not None else self._free.outcomes(key_of(claims, requests))
+        needs = asked.needs
+        outcomes = None if rows is not None else self._free.outcomes(asked.key)
         if outcomes is not None:
             # 1. Most rows are as they were when they were judged for a pod with such claims.
-            is_decided = outcomes.mostly_unknown and decide_all(
-                needs_of_requests(claims, requests), self._free, outcomes
-            )
+            is_decided = outcomes.mostly_unknown and decide_all(needs, self._free, outcomes)
             cycle.outcomes, cycle.is_counted = outcomes, True
             reject_marked(verdicts, outcomes.rejected, code, 1)
             rows = [row for row in sorted(outcomes.unknown) if verdicts.code(row) == FEASIBLE]
             if is_decided or not rows:
                 return rows
         # 2. Numbers say what comes of most of the others.
-        needs = needs_of_requests(claims, requests)
         if needs is None:
             return verdicts.feasible_rows() if rows is None else rows
         judgement = reject_short(needs, self._free, verdicts, code, rows)
@@ -597,17 +599,18 @@ class DynamicResources:
             claims = find_claims(pod.pod, self._devices)
         except NotReady:
             return None
-        if not claims or any(claim.status.allocation is not None for claim in claims):
+        in_flight = self._devices.in_flight
+        for claim in claims:
+            if claim.status.allocation is not None or claim.metadata.uid in in_flight:
+                return None
+        allocator = self._new_allocator()
+        asked = self._asked.of(claims, allocator) if claims else None
+        if asked is None:
             return None
-        cycle = PodClaims(claims)
-        if self._look_at(cycle) is not None or cycle.allocator is None:
-            return None
-        try:
-            requests = [cycle.allocator.variants_of(claim) for claim in claims]
-        except AllocationError:
-            return None
-        outcomes = self._free.outcomes(key_of(claims, requests))
-        if outcomes is None or not self._find_unknown(cycle, cycle.allocator, requests, outcomes):
+        number = len(claims)
+        cycle = PodClaims(claims, nodes=[None] * number, allocations=[None] * number, allocator=allocator)
+        outcomes = self._free.outcomes(asked.key)
+        if outcomes is None or not self._find_unknown(cycle, allocator, asked, outcomes):
             return None
         if outcomes.scores_differ:  # they are normalised over the feasible nodes
             return None
@@ -620,15 +623,18 @@ class DynamicResources:
         self,
         cycle: PodClaims,
         allocator: Allocator,
-        requests: Sequence[Sequence[Sequence[Variant]]],
+        asked: Asked,
         outcomes: RowOutcomes,
     ) -> bool:
         """Find the outcomes of rows (nodes) that are unknown. Returns False if that is not possible, or takes long."""
         if not outcomes.unknown:
             return True
         # 1. Numbers of free devices say what comes of most.
-        needs = needs_of_requests(cycle.claims, requests)
+        needs = asked.needs
         is_decided = outcomes.mostly_unknown and decide_all(needs, self._free, outcomes)
+        if asked.only_need is not None and not is_decided:
+            decide_unknown(asked.only_need, self._free, outcomes)
+            is_decided = True
         if not outcomes.unknown:
             return True
         table, verdicts = self._handle.table, self._verdicts

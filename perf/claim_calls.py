@@ -1,0 +1,123 @@
+"""Counts the calls of Python functions for a pod with a ResourceClaim made from a template, on the cluster in memory.
+
+    python -m perf.claim_calls
+    python -m perf.claim_calls --nodes 500 --pods 500 --most 60
+
+Counted is all that the scheduler does for a pod from the watch to the confirmed binding, with its claim's events and
+writes. The simulated apiserver and its controllers are left out. Time plays a small part in it: a burst may be decided
+in more or fewer batches, which changes the sum by a few per cent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import cProfile
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from types import CodeType
+from typing import Any
+
+import uvloop
+import yaml
+
+from kscheduler.client.protocol import PODS
+from perf.counted import name_of
+from perf.workloads.devices import node_slice
+from perf.workloads.embedded_cluster import EmbeddedCluster, Request
+
+DRIVER = "gpu.example.com"
+DEVICES = 10  # of a node
+FIRST_PODS = 10  # before those that are counted, so that selectors and classes are known
+
+# Parts of the apiserver in memory and of this program.
+_OTHERS = ("simulator/", "workloads/", "perf/", "client/merge_patch.py", "api/decode.py", "input/", "api/defaults.py")
+_NODE = {
+    "metadata": {"name": ""},
+    "status": {part: {"cpu": "64", "memory": "256Gi", "pods": "110"} for part in ("capacity", "allocatable")},
+}
+_CLASS = {
+    "metadata": {"name": "gpu"},
+    "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]},
+}
+_REQUEST = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
+_TEMPLATE = {"metadata": {"name": "one-gpu"}, "spec": {"spec": {"devices": {"requests": [_REQUEST]}}}}
+_SPEC = {
+    "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}],
+    "containers": [
+        {"name": "pause", "image": "pause:3.10", "resources": {"requests": {"cpu": "100m", "memory": "500Mi"}}}
+    ],
+}
+_CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+def calls_a_pod(nodes: int, pods: int) -> dict[str, float]:
+    """Return function -> calls a pod. There must be devices for all pods and for the FIRST_PODS."""
+    profile = cProfile.Profile(builtins=False)
+    uvloop.run(_Run().count(nodes, pods, profile))
+    found: Counter[str] = Counter()
+    for entry in profile.getstats():
+        if isinstance(entry.code, CodeType) and not (name := name_of(entry.code)).startswith(_OTHERS):
+            found[name] += entry.callcount
+    return {name: calls / pods for name, calls in found.most_common()}
+
+
+class _Run:
+    """A cluster in memory with its scheduler."""
+
+    def __init__(self) -> None:
+        self._embedded: EmbeddedCluster | None = None
+
+    async def count(self, nodes: int, pods: int, profile: cProfile.Profile) -> None:
+        self._embedded = EmbeddedCluster()
+        devices = "/apis/resource.k8s.io/v1"
+        for number in range(nodes):
+            node = {**_NODE, "metadata": {"name": f"node-{number}"}}
+            await self._call("POST", "/api/v1/nodes", node)
+            await self._call("POST", f"{devices}/resourceslices", node_slice(DRIVER, f"node-{number}", DEVICES))
+        await self._call("POST", f"{devices}/deviceclasses", _CLASS)
+        await self._call("POST", f"{devices}/namespaces/test/resourceclaimtemplates", _TEMPLATE)
+        await self._call("START", body=yaml.safe_dump(_CONFIGURATION))
+        await self._burst("first", FIRST_PODS)
+        profile.enable()
+        await self._burst("counted", pods)
+        profile.disable()
+        await self._call("STOP")
+
+    async def _burst(self, prefix: str, count: int) -> None:
+        assert self._embedded is not None
+        template = {"metadata": {"name": f"{prefix}-{{index}}"}, "spec": _SPEC}
+        batch = {"path": "/api/v1/namespaces/test/pods", "templates": [template], "count": count}
+        await self._call("BATCH", body=batch)
+        cluster, bound = self._embedded.cluster, 0
+        while bound < count:
+            await asyncio.sleep(0.01)
+            names = [pod.metadata.name for pod in cluster.store(PODS).objects.values() if pod.spec.node_name]
+            bound = sum([name.startswith(prefix) for name in names])
+        await asyncio.sleep(0.1)  # until the bindings are confirmed and told
+
+    async def _call(self, method: str, path: str = "", body: Any = None) -> None:
+        assert self._embedded is not None
+        reply = await self._embedded.answer(Request(1, method, path, body))
+        if reply.status >= 400:
+            raise RuntimeError(f"{method} {path}: {reply.status} {reply.message}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m perf.claim_calls", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--nodes", type=int, default=30)
+    parser.add_argument("--pods", type=int, default=100)
+    parser.add_argument("--most", type=int, default=30, help="functions to print")
+    options = parser.parse_args(argv)
+    calls = calls_a_pod(options.nodes, options.pods)
+    print(f"{sum(calls.values()):.0f} calls a pod")
+    for name, number in list(calls.items())[: options.most]:
+        print(f"{number:8.2f} {name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

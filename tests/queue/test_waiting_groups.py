@@ -1,0 +1,69 @@
+"""An update in its place leaves the groups of waiting pods as a removal and an addition would."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kscheduler.framework.events import Grouping
+from kscheduler.framework.narrowing import Narrowing, Options
+from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.queue.waiting_groups import WaitingGroups
+from kscheduler.snapshot.pod_info import PodInfo
+from kscheduler.testing import make_pod
+
+COLOURS = ("red", "blue", "none", "broken")
+PODS = [f"p{number}" for number in range(5)]
+
+
+def key(pod: PodInfo) -> Hashable:
+    colour = (pod.pod.metadata.labels or {})["colour"]
+    if colour == "broken":
+        raise RuntimeError("a fault of a plugin")
+    return None if colour == "none" else colour
+
+
+def options(key: Hashable) -> Sequence[Options]:
+    return [[(key,)]]
+
+
+def brought(old: object, new: object) -> Sequence[Hashable] | None:
+    return None if new is None else [new]
+
+
+GROUPINGS = (Grouping(key), Grouping(key, lambda: Narrowing(options, brought)))
+VERSIONS = st.tuples(st.sampled_from(PODS), st.sampled_from(COLOURS), st.sampled_from([0, 7]))
+
+
+def version(name: str, colour: str, priority: int) -> PodInfo:
+    return PodInfo(make_pod(name).label(colour=colour).priority(priority).obj())
+
+
+def order(groups: WaitingGroups) -> list[list[list[str]]]:
+    """For all events and for those of one colour: the groups that are found, each with its pods in order."""
+    return [[list(group.members) for group in groups.find(None, new)] for new in (None, *COLOURS)]
+
+
+@given(st.sampled_from(GROUPINGS), st.lists(VERSIONS, max_size=20))
+def test_an_update_in_place_is_a_removal_and_an_addition(
+    grouping: Grouping, versions: list[tuple[str, str, int]]
+) -> None:
+    updated, added_again = WaitingGroups("Plugin", grouping), WaitingGroups("Plugin", grouping)
+    waiting: dict[str, tuple[QueuedPodInfo, QueuedPodInfo]] = {}
+    for name, colour, priority in versions:
+        pod = version(name, colour, priority)
+        if name not in waiting:
+            waiting[name] = QueuedPodInfo(pod, 0.0), QueuedPodInfo(pod, 0.0)
+            updated.add(waiting[name][0])
+            added_again.add(waiting[name][1])
+        else:
+            first, second = waiting[name]
+            first.pod_info = pod
+            updated.update(first)
+            added_again.remove(second)
+            second.pod_info = pod
+            added_again.add(second)
+        updated.check()
+        assert order(updated) == order(added_again)
