@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from kscheduler.api.objects import APIObject, APIStruct, RawQuantity
 
+# Labels of pods: the queue, and whether others may reclaim the pod's room. KAI-Scheduler's count
+# where ours are not.
+QUEUE_LABELS = ("kscheduler.io/queue", "kai.scheduler/queue")
+PREEMPTIBILITY_LABELS = ("kscheduler.io/preemptibility", "kai.scheduler/preemptibility")
+
 UNLIMITED = "unlimited"
 DEFAULT_PRIORITY = 100
 
@@ -52,3 +57,6 @@ class KaiQueueObject(APIObject, frozen=True):
     """A Queue of scheduling.run.ai/v2, without what only reporting needs."""
 
     spec: KaiQueueSpec = KaiQueueSpec()
+
+
+ShareQueueObject = QueueObject | KaiQueueObject

@@ -12,7 +12,14 @@ from fractions import Fraction
 from kscheduler.api.objects import RawQuantity
 from kscheduler.api.quantity import parse_uncapped_milli
 from kscheduler.api.resources import CPU, MEMORY
-from kscheduler.api.share_queues import DEFAULT_PRIORITY, UNLIMITED, KaiQueueObject, KaiResource, QueueObject
+from kscheduler.api.share_queues import (
+    DEFAULT_PRIORITY,
+    UNLIMITED,
+    KaiQueueObject,
+    KaiResource,
+    QueueObject,
+    ShareQueueObject,
+)
 from kscheduler.errors import DecodeError
 from kscheduler.quotas.amounts import parse_stated
 from kscheduler.quotas.queues import Queue, Share
@@ -34,7 +41,7 @@ class QueueTree:
         return [queue for queue in self.queues.values() if queue not in parents]
 
 
-def build_tree(objects: Iterable[QueueObject | KaiQueueObject]) -> QueueTree:
+def build_tree(objects: Iterable[ShareQueueObject]) -> QueueTree:
     """Build the tree of the queues. What is wrong with an object is in `faults`, under its name."""
     tree = QueueTree()
     read: dict[str, tuple[Queue, str]] = {}  # name -> queue, name of its parent
@@ -58,6 +65,11 @@ def build_tree(objects: Iterable[QueueObject | KaiQueueObject]) -> QueueTree:
     return tree
 
 
+def check_queue(item: ShareQueueObject) -> None:
+    """Raise DecodeError, naming field and value, for an object that cannot be read, whatever others there are."""
+    _read(item)
+
+
 def _fault_of_place(name: str, read: Mapping[str, tuple[Queue, str]], faults: Mapping[str, str]) -> str:
     """Return why a queue has no place in the tree; "" if it has one."""
     path = [name]
@@ -78,7 +90,7 @@ def _fault_of_place(name: str, read: Mapping[str, tuple[Queue, str]], faults: Ma
 # --- one object ---
 
 
-def _read(item: QueueObject | KaiQueueObject) -> tuple[Queue, str]:
+def _read(item: ShareQueueObject) -> tuple[Queue, str]:
     """Return a queue without its parent, and that one's name. Raises DecodeError, naming field and value."""
     metadata, spec = item.metadata, item.spec
     if isinstance(item, KaiQueueObject):
