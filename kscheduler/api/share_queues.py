@@ -8,6 +8,10 @@ from kscheduler.api.objects import APIObject, APIStruct, RawQuantity
 # where ours are not.
 QUEUE_LABELS = ("kscheduler.io/queue", "kai.scheduler/queue")
 PREEMPTIBILITY_LABELS = ("kscheduler.io/preemptibility", "kai.scheduler/preemptibility")
+PREEMPTIBLE = "preemptible"
+# KAI-Scheduler's third value means that only what a gang has beyond its minimum may be reclaimed. It is taken for the
+# stricter one, since pods are judged one by one.
+NOT_PREEMPTIBLE = ("non-preemptible", "semi-preemptible")
 
 UNLIMITED = "unlimited"
 DEFAULT_PRIORITY = 100

@@ -8,14 +8,10 @@ from types import MappingProxyType
 
 from kscheduler.api.objects import Pod
 from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PodResources, pod_resources
-from kscheduler.api.share_queues import PREEMPTIBILITY_LABELS, QUEUE_LABELS
+from kscheduler.api.share_queues import NOT_PREEMPTIBLE, PREEMPTIBILITY_LABELS, PREEMPTIBLE, QUEUE_LABELS
 from kscheduler.quotas.queues import Amounts
 
 NO_QUEUE = ""
-PREEMPTIBLE = "preemptible"
-# KAI-Scheduler's third value means that only what a gang has beyond its minimum may be reclaimed. It is taken for the
-# stricter one, since pods are judged one by one.
-NOT_PREEMPTIBLE = ("non-preemptible", "semi-preemptible")
 MOST_REQUESTS = 4_096  # whose amounts are remembered
 
 

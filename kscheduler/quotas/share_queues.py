@@ -20,6 +20,7 @@ from kscheduler.api.share_queues import ShareQueueObject
 from kscheduler.errors import DecodeError
 from kscheduler.quotas.fair_share import set_fair_shares
 from kscheduler.quotas.pod_demand import NO_QUEUE, Demand, Demands
+from kscheduler.quotas.priorities import Priorities
 from kscheduler.quotas.queue_tree import QueueTree, build_tree
 from kscheduler.quotas.queues import Amounts, Queue
 from kscheduler.quotas.reclaim import Refused, why_refused
@@ -65,6 +66,7 @@ class ShareQueues:
         self.leaves: frozenset[str] = frozenset()  # names of the queues that take pods
         self.epoch = 0  # grows whenever fair shares or the tree have changed
         self.ending: set[str] = set()  # uids of pods on nodes that are being deleted
+        self.priorities = Priorities()  # of the preemptible pods on nodes, by the queue that they name
         self._given = tuple(given)
         self._objects: dict[Hashable, ShareQueueObject] = {}
         self._use: dict[str, _Use] = {}  # name of a queue that pods state -> what they use
@@ -155,7 +157,7 @@ class ShareQueues:
             else:
                 self._take(uid, counted)
                 self._put(uid, _Counted(demand, True, True))
-        self._note_end(pod)
+        self._note(pod)
 
     def pod_changed(self, old: Pod, new: Pod) -> None:
         """Take a newer version of a pod that is counted on its node."""
@@ -166,12 +168,14 @@ class ShareQueues:
             if demand != counted.demand:
                 self._take(uid, counted)
                 self._put(uid, _Counted(demand, True, counted.is_waiting))
-            self._note_end(new)
+                self.priorities.drop(uid)
+            self._note(new)
 
     def pod_removed(self, pod: Pod) -> None:
         """Count a pod on its node no more; it may still wait for one."""
         uid = pod.metadata.uid
         self.ending.discard(uid)
+        self.priorities.drop(uid)
         counted = self._pods.get(uid)
         if counted is None or not counted.is_on_node:
             return
@@ -218,9 +222,14 @@ class ShareQueues:
         counted = self._pods.get(uid)
         return counted.demand if counted is not None and counted.is_on_node else None
 
-    def _note_end(self, pod: Pod) -> None:
+    def _note(self, pod: Pod) -> None:
+        """Note of a pod that is counted on a node what preemption asks for."""
+        uid = pod.metadata.uid
+        demand = self._pods[uid].demand
+        if demand.is_preemptible:
+            self.priorities.add(demand.queue, uid, pod.spec.priority or 0)
         if pod.metadata.deletion_timestamp is not None:
-            self.ending.add(pod.metadata.uid)
+            self.ending.add(uid)
 
     # --- counting ---
 
@@ -329,10 +338,13 @@ class ShareView:
 
     def add(self, pod: Pod) -> None:
         """Count a pod, unless it is counted already."""
-        uid = pod.metadata.uid
-        if self._demand(uid) is None:
-            demand = self._charged[uid] = self._queues.counted_demand(pod)
-            self._change(demand, 1)
+        if self._demand(pod.metadata.uid) is None:
+            self.add_demand(pod.metadata.uid, self._queues.counted_demand(pod))
+
+    def add_demand(self, uid: str, demand: Demand) -> None:
+        """Count a pod that is not counted yet for this demand."""
+        self._charged[uid] = demand
+        self._change(demand, 1)
 
     def remove(self, uid: str) -> None:
         """Count a pod no more, if it is counted."""
