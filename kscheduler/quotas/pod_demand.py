@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from kscheduler.api.objects import Pod
@@ -20,6 +20,10 @@ class Demand:
     queue: str  # the name that the pod states; "" for none
     amounts: Amounts
     is_preemptible: bool
+
+    def times(self, number: int) -> Demand:
+        """Return the demand of so many equal pods."""
+        return replace(self, amounts={resource: number * amount for resource, amount in self.amounts.items()})
 
 
 class Demands:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cmp_to_key
 
 from kscheduler.quotas.queues import Amounts, Queue, is_within
 
 # A queue that may use nothing of a resource counts as using so many times what it uses.
 PENALTY = 1000
+
+Rank = tuple[bool, bool, int, bool, float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,39 +39,51 @@ def in_order(candidates: Sequence[Candidate], total: Amounts) -> list[Candidate]
 
 def compare(left: Candidate, right: Candidate, total: Amounts) -> int:
     """Return a negative number if `left` comes first, a positive one if `right` does."""
-    first = _first_rules(left, total), _first_rules(right, total)
-    if first[0] != first[1]:
-        return -1 if first[0] < first[1] else 1
-    smaller = _compare_claims(left.queue, right.queue)
+    return compare_ranked(left.queue, rank(left, total), right.queue, rank(right, total))
+
+
+def compare_ranked(left: Queue, left_rank: Rank, right: Queue, right_rank: Rank) -> int:
+    """Compare queues of which the ranks are known, as `compare` does."""
+    if left_rank != right_rank:
+        return -1 if left_rank < right_rank else 1
+    smaller = _compare_claims(left, right)
     if smaller:
         return smaller
-    mine, theirs = (left.queue.created, left.queue.name), (right.queue.created, right.queue.name)
+    mine, theirs = (left.created, left.name), (right.created, right.name)
     return (mine > theirs) - (mine < theirs)
 
 
-def _first_rules(candidate: Candidate, total: Amounts) -> tuple[bool, bool, int, bool, Fraction, Fraction]:
+def rank(candidate: Candidate, total: Amounts) -> Rank:
+    """Return what the first six rules compare: the lower, the earlier."""
     queue, job = candidate.queue, candidate.job
-    with_job = {resource: amount + job.get(resource, 0) for resource, amount in queue.allocated().items()}
-    shares = queue.shares.items()
-    return (
-        all(share.allocated > share.fair for _, share in shares),
-        not all(is_within(with_job[resource], share.deserved) for resource, share in shares),
-        -queue.priority,
-        any(share.allocatable == 0 and with_job[resource] > 0 for resource, share in shares),
-        dominant_share(queue, with_job, total),
-        dominant_share(queue, queue.allocated(), total),
-    )
-
-
-def dominant_share(queue: Queue, used: Amounts, total: Amounts) -> Fraction:
-    """Return the greatest part that the queue uses of what it may use, over all resources."""
-    greatest = Fraction(0)
+    is_over, is_beyond_deserved, uses_nothing_allowed = True, False, False
+    with_job = without = 0.0
     for resource, share in queue.shares.items():
+        used = share.allocated
+        would_use = used + job.get(resource, 0)
         may_use = share.allocatable
+        is_over = is_over and used > share.fair
+        is_beyond_deserved = is_beyond_deserved or not is_within(would_use, share.deserved)
+        uses_nothing_allowed = uses_nothing_allowed or (may_use == 0 and would_use > 0)
         if may_use is None:
             may_use = total.get(resource, 0)
-        greatest = max(greatest, Fraction(used[resource], may_use) if may_use else Fraction(used[resource] * PENALTY))
+        with_job = max(with_job, _part(would_use, may_use))
+        without = max(without, _part(used, may_use))
+    return is_over, is_beyond_deserved, -queue.priority, uses_nothing_allowed, with_job, without
+
+
+def dominant_share(queue: Queue, used: Amounts, total: Amounts) -> float:
+    """Return the greatest part that the queue uses of what it may use, over all resources."""
+    greatest = 0.0
+    for resource, share in queue.shares.items():
+        may_use = share.allocatable
+        greatest = max(greatest, _part(used[resource], total.get(resource, 0) if may_use is None else may_use))
     return greatest
+
+
+def _part(used: int, may_use: int) -> float:
+    # The quotient of integers is the nearest floating-point number, so that equal parts are equal.
+    return used / may_use if may_use else float(used * PENALTY)
 
 
 def _compare_claims(left: Queue, right: Queue) -> int:

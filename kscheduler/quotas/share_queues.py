@@ -115,7 +115,7 @@ class ShareQueues:
         for name, use in self._use.items():
             queue = self.tree.queues.get(name)
             if queue is not None:
-                _count(queue, use.allocated, use.non_preemptible, 1)
+                count_use(queue, use.allocated, use.non_preemptible, 1)
                 _ask(queue, use.allocated, 1)
                 if name in self.leaves:
                     _ask(queue, use.waiting, 1)
@@ -269,7 +269,7 @@ class ShareQueues:
         _add(use.non_preemptible, non_preemptible, times)
         queue = self.tree.queues.get(demand.queue)
         if queue is not None:
-            _count(queue, demand.amounts, non_preemptible, times)
+            count_use(queue, demand.amounts, non_preemptible, times)
 
     def _wait(self, demand: Demand, times: int) -> None:
         _add(self._use_of(demand.queue).waiting, demand.amounts, times)
@@ -369,12 +369,12 @@ class ShareView:
                 queue = self._queues.get(name)
                 if queue is not None and amounts:
                     non_preemptible = NOTHING if is_preemptible else amounts
-                    _count(queue, amounts, non_preemptible, 1)
+                    count_use(queue, amounts, non_preemptible, 1)
                     applied.append((queue, amounts, non_preemptible))
             yield
         finally:
             for each in applied:
-                _count(*each, -1)
+                count_use(*each, -1)
 
     def why_refused(self, demand: Demand) -> Refused | None:
         """Return why a queue, or one above it, does not take a pod; None if they do. It must be there."""
@@ -411,7 +411,7 @@ def _add(to: dict[str, int], amounts: Mapping[str, int], times: int) -> None:
             to.pop(resource, None)
 
 
-def _count(queue: Queue, amounts: Amounts, non_preemptible: Amounts, times: int) -> None:
+def count_use(queue: Queue, amounts: Amounts, non_preemptible: Amounts, times: int) -> None:
     """Add to what a queue and those above it use. Resources of which they have no share are not counted."""
     for each in queue.path():
         shares = each.shares

@@ -35,12 +35,14 @@ from kscheduler.client.protocol import (
     DEVICES,
     ELASTIC_QUOTAS,
     GROUPS,
+    KAI_QUEUES,
     LEASES,
     METRIC_POLICIES,
     NODES,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
+    SHARE_QUEUES,
     STORAGE,
     STORAGE_CLASSES,
     TAS_POLICIES,
@@ -72,6 +74,8 @@ OBJECTS = (
     METRIC_POLICIES,
     TAS_POLICIES,
     ELASTIC_QUOTAS,
+    SHARE_QUEUES,
+    KAI_QUEUES,
     COSCHEDULING_POD_GROUPS,
 )
 _KIND_OF: dict[type[Any], Resource[Any]] = {resource.type: resource for resource in OBJECTS}

@@ -118,8 +118,7 @@ class Queues(Preemption):
             demand = self._queues.counted_demand(pod.pod)
             if demand.queue == NO_QUEUE:
                 continue
-            number = numbers[signature]
-            together = replace(demand, amounts={name: number * amount for name, amount in demand.amounts.items()})
+            together = demand.times(numbers[signature])
             if self._handle.nominations.by_pod or not self._takes(view, together):
                 return False
             view.add_demand(pod.uid, together)

@@ -7,7 +7,6 @@ pods of its own queue. A pod in no queue may preempt any less important pod, as 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
-from fractions import Fraction
 from typing import Protocol
 
 from kscheduler.framework.interface import WhatIf
@@ -123,7 +122,7 @@ class Reclaiming:
         self._use = use
         self._ending = ending
         self._allowed: dict[str, bool] = {}  # queue -> may anything be taken from it?
-        self._saturations: dict[str, tuple[Fraction, ...]] = {}
+        self._saturations: dict[str, tuple[float, ...]] = {}
 
     @property
     def is_possible(self) -> bool:
@@ -202,12 +201,12 @@ class Reclaiming:
         violating, others = split(order, budgets, stops_at_overdrawn=False)
         return others + violating
 
-    def _rank(self, pod: PodInfo, now: float) -> tuple[bool, tuple[Fraction, ...], int, float]:
+    def _rank(self, pod: PodInfo, now: float) -> tuple[bool, tuple[float, ...], int, float]:
         theirs = self._queues.charged(pod.uid)
         name = "" if theirs is None else theirs.queue
         return pod.uid not in self._ending, self._saturation(name), pod.priority, -started_s(pod, now)
 
-    def _saturation(self, name: str) -> tuple[Fraction, ...]:
+    def _saturation(self, name: str) -> tuple[float, ...]:
         """Return minus the dominant shares of a queue and those above it, from the top down."""
         known = self._saturations.get(name)
         if known is None:
