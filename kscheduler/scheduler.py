@@ -26,6 +26,7 @@ from kscheduler.client.protocol import Client, Resource
 from kscheduler.client.quota_statuses import QuotaStatuses
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.retry_pauses import RetryPauses
+from kscheduler.client.share_queue_statuses import ShareQueueStatuses
 from kscheduler.client.times import rfc3339
 from kscheduler.client.turns import Turns
 from kscheduler.client.volume_writer import VolumeWriter
@@ -229,6 +230,9 @@ class Scheduler:
         self._quota_statuses = QuotaStatuses(client, self.elastic_quotas, self.recorder, self.permission)
         self.share_queues = share_queues(config) if keeps_queues(config) else ShareQueues()
         self._queue_watch = self._build_queue_watch(config)
+        self._queue_statuses = (
+            None if self._queue_watch is None else ShareQueueStatuses(client, self.share_queues, self.permission)
+        )
         self.gangs = self._build_gangs(client, config)
         self.preemptions = BackgroundTasks("a preemption", self._work.set)
         self.claim_writes = BackgroundTasks("the write of a resource claim", self._work.set)
@@ -621,6 +625,8 @@ class Scheduler:
         lanes = [self.recorder.run(), self.statuses.run(), self._refused_pods.run()]
         if self._keeps_quotas:
             lanes.append(self._quota_statuses.run())
+        if self._queue_statuses is not None:
+            lanes.append(self._queue_statuses.run())
         if self._annotations is not None:
             lanes.append(self._annotations.run())
         if self._guests is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kscheduler.api.objects import APIObject, APIStruct, RawQuantity
+from kscheduler.api.objects import APIObject, APIStruct, QuantityMap, RawQuantity
 
 # Labels of pods: the queue, and whether others may reclaim the pod's room. KAI-Scheduler's count
 # where ours are not.
@@ -31,10 +31,20 @@ class QueueSpec(APIStruct, frozen=True):
     resources: dict[str, QueueResource] | None = None  # by name; a resource that is not named is not limited
 
 
+class QueueStatus(APIStruct, frozen=True):
+    """How a queue stands, by resource, and why it cannot be used; "" if it can."""
+
+    message: str = ""
+    used: QuantityMap | None = None  # by pods on nodes, and those that are being bound
+    requested: QuantityMap | None = None  # that, and what waiting pods ask for
+    fair_share: QuantityMap | None = None
+
+
 class QueueObject(APIObject, frozen=True):
     """A Queue of kscheduler.io/v1alpha1."""
 
     spec: QueueSpec = QueueSpec()
+    status: QueueStatus = QueueStatus()
 
 
 class KaiResource(APIStruct, frozen=True):

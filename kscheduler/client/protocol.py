@@ -455,6 +455,10 @@ class Client(Protocol):
         """Merge into the status of the ElasticQuota with this uid. Raises NotFound, or Conflict for another uid."""
         ...
 
+    async def patch_queue_status(self, queue: QueueObject, status: Mapping[str, object]) -> None:
+        """Merge into the status of the Queue with this uid. Raises NotFound, or Conflict for another uid."""
+        ...
+
     async def event_slot(self, waited_s: float) -> EventSlot:
         """Wait until one more Event may be written, and return that permission.
 

@@ -9,7 +9,7 @@ a pod that is placed changes none, since its queue asks for as much as before.
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -30,6 +30,10 @@ log = logging.getLogger(__name__)
 READY, TRUE = "Ready", "True"
 NOTHING: Amounts = {}
 MOST_NAMES = 10_000  # of queues that pods state; beyond that, those that are not used are looked for and dropped
+
+
+def nothing() -> None:
+    """Do nothing."""
 
 
 @dataclass(slots=True)
@@ -67,6 +71,7 @@ class ShareQueues:
         self.epoch = 0  # grows whenever fair shares or the tree have changed
         self.ending: set[str] = set()  # uids of pods on nodes that are being deleted
         self.priorities = Priorities()  # of the preemptible pods on nodes, by the queue that they name
+        self.on_change: Callable[[], object] = nothing  # called when what a queue's status says may have changed
         self._given = tuple(given)
         self._objects: dict[Hashable, ShareQueueObject] = {}
         self._use: dict[str, _Use] = {}  # name of a queue that pods state -> what they use
@@ -83,6 +88,16 @@ class ShareQueues:
         """Add a Queue object, or replace its older version. `key` tells apart objects of one name."""
         self._objects[key] = item
         self._rebuild()
+
+    def refresh_object(self, key: Hashable, item: ShareQueueObject) -> None:
+        """Take a newer version of a Queue object with an equal spec."""
+        if key in self._objects:
+            self._objects[key] = item
+            self.on_change()
+
+    def objects(self) -> Iterator[ShareQueueObject]:
+        """Iterate over the Queue objects of the apiserver."""
+        return iter(self._objects.values())
 
     def remove(self, key: Hashable) -> None:
         """Remove a Queue object; unknown ones are ignored."""
@@ -120,6 +135,7 @@ class ShareQueues:
                 if name in self.leaves:
                     _ask(queue, use.waiting, 1)
         self._is_stale = True
+        self.on_change()
 
     # --- nodes ---
 
@@ -131,6 +147,7 @@ class ShareQueues:
             self._nodes[node.metadata.name] = amounts
             _add(self._allocatable, amounts, 1)
             self._is_stale = True
+            self.on_change()
 
     def remove_node(self, name: str) -> None:
         """Forget a node; unknown ones are ignored."""
@@ -138,6 +155,7 @@ class ShareQueues:
         if amounts is not None:
             _add(self._allocatable, amounts, -1)
             self._is_stale = True
+            self.on_change()
 
     # --- pods ---
 
@@ -254,6 +272,7 @@ class ShareQueues:
             self._is_stale = True
         elif is_on_node:  # in no queue: it leaves less to divide
             self._is_stale = True
+        self.on_change()
 
     def _move(self, counted: _Counted, to_node: bool) -> None:
         """Count a pod as placed, or as waiting again, in a queue that takes pods, which asks for as much as before."""
@@ -261,6 +280,7 @@ class ShareQueues:
         times = 1 if to_node else -1
         self._charge(counted.demand, times)
         self._wait(counted.demand, -times)
+        self.on_change()
 
     def _charge(self, demand: Demand, times: int) -> None:
         use = self._use_of(demand.queue)

@@ -147,6 +147,8 @@ class QueueEvents:
         if old.spec != new.spec or old.metadata.uid != new.metadata.uid:
             self._queues.set(self._key(new), new)
             self._changed(_CHANGED, old, new)
+        else:
+            self._queues.refresh_object(self._key(new), new)
 
     def on_delete(self, item: ShareQueueObject) -> None:
         self._queues.remove(self._key(item))

@@ -9,9 +9,18 @@ import pytest
 from msgspec.structs import replace
 
 from kscheduler.api.objects import ObjectMeta
-from kscheduler.api.share_queues import KaiQueueObject, KaiQueueSpec, KaiResource, KaiResources, QueueObject
+from kscheduler.api.share_queues import (
+    KaiQueueObject,
+    KaiQueueSpec,
+    KaiResource,
+    KaiResources,
+    QueueObject,
+    QueueStatus,
+)
 from kscheduler.client.protocol import SHARE_QUEUES
 from kscheduler.config.load import parse_config
+from kscheduler.queue.active_queue import ActiveQueue
+from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.testing import PodBuilder, make_pod
 from tests.scenarios.share_queues import CONFIG, LABEL, queue
 from tests.support.world import World, in_virtual_time
@@ -181,3 +190,44 @@ async def test_pods_in_no_queue_are_scheduled_as_ever() -> None:
         await here.until(here.all_bound)
         here.add_pod(pod("p", "", "4", priority=1000))
         await here.until(lambda: bound(here) == {"": 1})
+
+
+@in_virtual_time
+async def test_a_queues_status_says_how_it_stands_and_why_it_cannot_be_used() -> None:
+    async with world() as here:
+        has_queues(here, queue("a", deserved=2), queue("lost", "gone"))
+        await here.sleep(1.0)
+        here.add_node("n1", cpu="3")
+        for number in range(4):
+            here.add_pod(pod(f"p{number}", "a"))
+        await here.until(lambda: bound(here) == {"a": 3})
+        here.faults.add(FaultKind.SERVER_ERROR, Verb.PATCH_QUEUE, count=2)
+        await here.sleep(60.0)
+        status = here.cluster.store(SHARE_QUEUES).objects["a"].status
+        assert status == QueueStatus("", {"cpu": "3"}, {"cpu": "4"}, {"cpu": "3"})
+        assert "expected a queue above lost" in here.cluster.store(SHARE_QUEUES).objects["lost"].status.message
+        versions = [each.metadata.resource_version for each in here.cluster.store(SHARE_QUEUES).objects.values()]
+        await here.sleep(60.0)
+        assert versions == [
+            each.metadata.resource_version for each in here.cluster.store(SHARE_QUEUES).objects.values()
+        ], "what has not changed is not written"
+        for number in range(4):
+            here.cluster.delete_pod(f"default/p{number}")
+        here.cluster.create_object(queue("gone"))
+        await here.sleep(60.0)
+        status = here.cluster.store(SHARE_QUEUES).objects["a"].status
+        assert status == QueueStatus("", {"cpu": "0"}, {"cpu": "0"}, {"cpu": "0"})
+        assert here.cluster.store(SHARE_QUEUES).objects["lost"].status.message == ""
+
+
+@in_virtual_time
+async def test_nothing_is_watched_and_counted_where_no_profile_shares_by_queues() -> None:
+    async with World() as here:
+        here.cluster.create_object(queue("a", limit=0))
+        here.add_node("n1", cpu="4")
+        here.add_pod(pod("p", "a"))
+        await here.until(here.all_bound)
+        scheduler = here.scheduler
+        assert not len(scheduler.share_queues)
+        assert all(informer.resource is not SHARE_QUEUES for informer in scheduler.informers)
+        assert type(scheduler.queue._active) is ActiveQueue
