@@ -51,6 +51,7 @@ from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.explain.quotas import QuotaExplainer
+from kscheduler.explain.share_queues import ShareQueueExplainer
 from kscheduler.extenders.binder import ExtenderBinder
 from kscheduler.extenders.build import MakeEndpoint, build_extenders, webhook, without_ignored_resources
 from kscheduler.extenders.chain import ExtenderChain
@@ -88,6 +89,7 @@ from kscheduler.quotas.pod_demand import Demand
 from kscheduler.quotas.queue_file import share_queues
 from kscheduler.quotas.quota_standings import quota_amounts
 from kscheduler.quotas.share_queues import ShareQueues
+from kscheduler.quotas.standings import share_amounts
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
@@ -231,7 +233,9 @@ class Scheduler:
         self.share_queues = share_queues(config) if keeps_queues(config) else ShareQueues()
         self._queue_watch = self._build_queue_watch(config)
         self._queue_statuses = (
-            None if self._queue_watch is None else ShareQueueStatuses(client, self.share_queues, self.permission)
+            None
+            if self._queue_watch is None
+            else ShareQueueStatuses(client, self.share_queues, self.permission, self.measurements)
         )
         self.gangs = self._build_gangs(client, config)
         self.preemptions = BackgroundTasks("a preemption", self._work.set)
@@ -335,7 +339,9 @@ class Scheduler:
         """Let the queues with shares count pods on nodes, and build what tells them the rest; None if nobody asks."""
         if not keeps_queues(config):
             return None
+        self.share_queues.is_followed = True
         self.cache.follow(self.share_queues)
+        self.measurements.show_queues(lambda: share_amounts(self.share_queues))
         names = {profile.scheduler_name for profile in config.profiles if QUEUES in profile.plugins.enabled_names()}
         return ShareQueueWatch(self.share_queues, names)
 
@@ -579,9 +585,7 @@ class Scheduler:
         """Return the kinds that only some configurations need, with their handlers."""
         kinds = [] if self.gangs is None else self.gangs.informers()
         if self._queue_watch is not None:
-            kinds += self._queue_watch.informers(
-                self.queue, clock=self._clock, measurements=self.measurements, wake=self._work.set
-            )
+            kinds += self._queue_watch.informers(self.queue, clock=self._clock, wake=self._work.set)
         return kinds
 
     def _events(self, resource: Resource[Any], handler: Handler[Any]) -> Handler[Any]:
@@ -603,6 +607,7 @@ class Scheduler:
             self.profiles,
             claims=ClaimExplainer(self.devices, self.release, self._handle.stopwatch),
             quotas=QuotaExplainer(self.elastic_quotas),
+            share_queues=ShareQueueExplainer(self.share_queues),
             clock=self._clock,
             current_pod=self._known_pods.get,
             leadership=leadership,

@@ -1,7 +1,8 @@
 """Writes how queues with shares stand to the status of our Queue objects, and why one cannot be used.
 
 Only the replica that may write does so, only what has changed, and at most once in some seconds for each queue. The
-status of KAI-Scheduler's objects is left to its own controller.
+status of KAI-Scheduler's objects is left to its own controller. Every replica reports in its log why a queue cannot be
+used, once for each reason, and after those seconds, since at the start a queue may be seen before the one above it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from msgspec import to_builtins
 
 from kscheduler.api.objects import QuantityMap
 from kscheduler.api.share_queues import QueueObject, QueueStatus
-from kscheduler.client.protocol import Client
+from kscheduler.client.protocol import SHARE_QUEUES, Client
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.errors import APIError, Conflict, Forbidden, NotFound
+from kscheduler.observability.measurements import Measurements
 from kscheduler.quotas.running import quantity_of
 from kscheduler.quotas.share_queues import ShareQueues
 
@@ -29,11 +31,16 @@ MAPS = ("used", "requested", "fairShare")
 class ShareQueueStatuses:
     """Follows `ShareQueues`. `run` is a task."""
 
-    def __init__(self, client: Client, queues: ShareQueues, permission: WritePermission) -> None:
+    def __init__(
+        self, client: Client, queues: ShareQueues, permission: WritePermission, measurements: Measurements
+    ) -> None:
         self._client = client
         self._queues = queues
         self._permission = permission
+        self._measure = measurements
+        self._reported: dict[str, str] = {}  # queue -> why it cannot be used, as it was reported
         self._work = asyncio.Event()
+        self._work.set()  # queues of a file are there already
         queues.on_change = self._work.set
 
     async def run(self) -> None:
@@ -41,8 +48,17 @@ class ShareQueueStatuses:
             await self._work.wait()
             await asyncio.sleep(GATHER_S)
             self._work.clear()
+            self._report()
             if not await self._write_all():
                 self._work.set()
+
+    def _report(self) -> None:
+        faults = self._queues.tree.faults
+        for name, fault in faults.items():
+            if self._reported.get(name) != fault:
+                log.error("a queue cannot be used", extra={"queue": name, "err": fault})
+                self._measure.bad_object(SHARE_QUEUES.plural)
+        self._reported = dict(faults)
 
     async def _write_all(self) -> bool:
         """Write the statuses that are out of date. Returns False if some are left for later."""

@@ -66,6 +66,7 @@ class ShareQueues:
         """`given`: objects that are always there, from a file. `saturation_multiplier`: see `reclaim`."""
         self.demands = demands or Demands()
         self.saturation_multiplier = saturation_multiplier
+        self.is_followed = False  # somebody counts pods here
         self.tree = QueueTree()
         self.leaves: frozenset[str] = frozenset()  # names of the queues that take pods
         self.epoch = 0  # grows whenever fair shares or the tree have changed

@@ -1,12 +1,10 @@
 """Applies what the watch shows of Queue objects, nodes and waiting pods to the queues with shares.
 
-Every change of a Queue requeues the pods that the plugin Queues rejected. One that cannot be used, or is named twice,
-is reported in the log once for each reason, and left out; the others are used.
+Every change of a Queue requeues the pods that the plugin Queues rejected.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Container
 from typing import Any, Generic, TypeVar
 
@@ -17,11 +15,8 @@ from kscheduler.client.protocol import KAI_QUEUES, NODES, PODS, SHARE_QUEUES, Re
 from kscheduler.clock import Clock
 from kscheduler.framework import events
 from kscheduler.framework.events import Action, ClusterEvent
-from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.quotas.share_queues import ShareQueues
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Around = Callable[[Resource[Any], Handler[Any]], Handler[Any]]
@@ -39,12 +34,11 @@ class ShareQueueWatch:
         self._profiles = profiles
 
     def informers(
-        self, queue: SchedulingQueue, *, clock: Clock, measurements: Measurements, wake: Callable[[], None]
+        self, queue: SchedulingQueue, *, clock: Clock, wake: Callable[[], None]
     ) -> list[tuple[Resource[Any], Handler[Any]]]:
         """Return the kinds of Queue objects, each with its handler. `wake` is called when a pod may be scheduled."""
-        reports = FaultReports(self._queues, measurements)
         return [
-            (kind, QueueEvents(kind, self._queues, queue, reports, clock=clock, wake=wake))
+            (kind, QueueEvents(kind, self._queues, queue, clock=clock, wake=wake))
             for kind in (SHARE_QUEUES, KAI_QUEUES)
         ]
 
@@ -102,23 +96,6 @@ class _Following(Generic[T]):
         self._handler.on_delete(item)
 
 
-class FaultReports:
-    """Logs why a queue cannot be used, once for each reason."""
-
-    def __init__(self, queues: ShareQueues, measurements: Measurements) -> None:
-        self._queues = queues
-        self._measure = measurements
-        self._reported: dict[str, str] = {}
-
-    def report(self, plural: str) -> None:
-        faults = self._queues.tree.faults
-        for name, fault in faults.items():
-            if self._reported.get(name) != fault:
-                log.error("a queue cannot be used", extra={"queue": name, "err": fault})
-                self._measure.bad_object(plural)
-        self._reported = dict(faults)
-
-
 class QueueEvents:
     """The handler of one kind of Queue objects."""
 
@@ -127,7 +104,6 @@ class QueueEvents:
         kind: Resource[Any],
         queues: ShareQueues,
         queue: SchedulingQueue,
-        reports: FaultReports,
         *,
         clock: Clock,
         wake: Callable[[], None],
@@ -135,7 +111,6 @@ class QueueEvents:
         self._kind = kind
         self._queues = queues
         self._queue = queue
-        self._reports = reports
         self._clock = clock
         self._wake = wake
 
@@ -158,7 +133,6 @@ class QueueEvents:
         return self._kind.group_version, item.metadata.name
 
     def _changed(self, event: ClusterEvent, old: ShareQueueObject | None, new: ShareQueueObject | None) -> None:
-        self._reports.report(self._kind.plural)
         self._queue.move_all_to_active_or_backoff(event, old, new, self._clock.now())
         if self._queue.uids:
             self._wake()

@@ -176,6 +176,7 @@ def explanation(name: str, state: str, decisions: list[dict[str, Any]], **fields
         "queue": queue,
         "claims": None,
         "quota": None,
+        "shareQueue": None,
         "decisions": decisions,
         "record": {"decisions": 10, "bytes": 5000, "evicted": 0},
     }
