@@ -17,6 +17,7 @@ from kscheduler.framework.class_draft import ClassDraft
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ONE_GROUP, SHARE_QUEUES, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.interface import Handle, PreFilterResult
+from kscheduler.framework.plugins.queues.kept_room import nodes_kept
 from kscheduler.framework.plugins.queues.texts import refusal
 from kscheduler.framework.plugins.queues.victims import Preempting, Reclaiming, Way, no_victims
 from kscheduler.framework.preemption.candidates import Candidate, Cost, Findings, cost, least_cost
@@ -151,16 +152,19 @@ class Queues(Preemption):
         why = queues.why_unusable(demand.queue)
         if why:
             return None, unresolvable(why)
-        for nomination in self._handle.nominations.by_pod.values():
+        nominations = self._handle.nominations.by_pod
+        for nomination in nominations.values():
             other = nomination.pod
             is_before = other.uid != pod.uid and other.priority >= pod.priority
             if is_before and self._handle.table.get(nomination.node_name) is not None:
                 view.add(other.pod)
         refused = view.why_refused(demand)
-        if refused is None:
-            return None, None
-        queues.refresh()
-        return None, unschedulable(refusal(refused, demand))
+        if refused is not None:
+            queues.refresh()
+            return None, unschedulable(refusal(refused, demand))
+        table = self._handle.table
+        kept = nodes_kept(table, nominations.values(), queues.demands, pod, demand) if nominations else None
+        return PreFilterResult(frozenset(table.names()) - kept - {""}) if kept else None, None
 
     def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
         state.read(NAME, QueueCheck).view.add(other.pod)

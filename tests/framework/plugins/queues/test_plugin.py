@@ -10,6 +10,7 @@ from kscheduler.api.objects import (
 )
 from kscheduler.api.objects import PodDisruptionBudget as Budget
 from kscheduler.api.share_queues import QueueObject
+from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.status import Code, unresolvable
 from kscheduler.quotas.queues import Queue
 from kscheduler.snapshot.pod_info import PodInfo
@@ -85,6 +86,18 @@ def test_nominated_pods_count_unless_they_are_less_important() -> None:
     assert "would be 3" in made.why_not(pod("p", priority=5))
     assert made.choose(pod("p", priority=6)) == "n1"
     assert made.choose(pod("expected", cpu="2", priority=5)) == "n1"  # itself
+
+
+def test_room_that_a_pod_of_another_queue_waits_for_is_left_to_it_whatever_the_priorities() -> None:
+    made = bench(make_queue("a"), make_queue("b"), nodes=("n1", "n2"))
+    made.place(pod("there", "b"), "n1")
+    made.place(pod("full", "b", "4"), "n2")
+    made.nominate(pod("expected", "a", "3"), "n1")
+    assert isinstance(made.schedule(pod("p", "b", priority=5)), Rejection)
+    assert made.choose(pod("p", "a", priority=5)) == "n1", "in one queue priorities count"
+    assert made.choose(pod("p", "", priority=5)) == "n1"
+    made.nominate(pod("expected", "a", "2"), "n1")
+    assert made.choose(pod("p", "b", priority=5)) == "n1", "there is room for both"
 
 
 # --- PostFilter: preemption within a queue ---
