@@ -29,6 +29,8 @@ class QueueSpec(APIStruct, frozen=True):
     parent: str = ""  # the name of a queue; "" for one at the top
     priority: int = DEFAULT_PRIORITY
     resources: dict[str, QueueResource] | None = None  # by name; a resource that is not named is not limited
+    preempt_min_runtime: str | None = None  # a duration such as "10m": before that, no pod of the queue takes the room
+    reclaim_min_runtime: str | None = None  # before that, no pod of another queue does
 
 
 class QueueStatus(APIStruct, frozen=True):
@@ -65,6 +67,8 @@ class KaiQueueSpec(APIStruct, frozen=True):
     parent_queue: str = ""
     priority: int | None = None
     resources: KaiResources | None = None
+    preempt_min_runtime: str | None = None
+    reclaim_min_runtime: str | None = None
 
 
 class KaiQueueObject(APIObject, frozen=True):

@@ -20,6 +20,7 @@ from kscheduler.api.share_queues import (
     QueueObject,
     ShareQueueObject,
 )
+from kscheduler.config.duration import Duration
 from kscheduler.errors import DecodeError
 from kscheduler.quotas.amounts import parse_stated
 from kscheduler.quotas.queues import Queue, Share
@@ -99,7 +100,21 @@ def _read(item: ShareQueueObject) -> tuple[Queue, str]:
         parent, shares = item.spec.parent, _own_shares(item)
     priority = DEFAULT_PRIORITY if spec.priority is None else spec.priority
     created = metadata.creation_timestamp or ""
-    return Queue(metadata.name, None, priority, created, shares), parent
+    preempt_min_s = _seconds(spec.preempt_min_runtime, f"queue {metadata.name}: spec.preemptMinRuntime")
+    reclaim_min_s = _seconds(spec.reclaim_min_runtime, f"queue {metadata.name}: spec.reclaimMinRuntime")
+    return Queue(metadata.name, None, priority, created, shares, preempt_min_s, reclaim_min_s), parent
+
+
+def _seconds(text: str | None, field: str) -> float | None:
+    if text is None:
+        return None
+    try:
+        duration = Duration.parse(text)
+    except ValueError as error:
+        raise DecodeError(f"{field}: {error}") from error
+    if duration.nanoseconds < 0:
+        raise DecodeError(f"{field}: expected a duration of at least 0, got {text}")
+    return duration.seconds
 
 
 def _own_shares(item: QueueObject) -> dict[str, Share]:

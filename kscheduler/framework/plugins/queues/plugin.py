@@ -211,6 +211,8 @@ class Queues(Preemption):
             found = self._try_way(way, state, pod, nodes, only_best)
             if found.candidates:
                 return found
+            if way.wait_s is not None:
+                self._handle.retry(pod, way.wait_s)
             findings = found
         return findings
 
@@ -247,7 +249,8 @@ class Queues(Preemption):
 
     def _ways(self, demand: Demand, pod: PodInfo) -> list[Way]:
         """Return the ways in which the pod may get room, in order, without those that are known to fail."""
-        ways: list[Preempting | Reclaiming] = [Preempting(self._queues, demand, pod)]
+        now = self._handle.evictions.wall()
+        ways: list[Preempting | Reclaiming] = [Preempting(self._queues, demand, pod, now)]
         if demand.queue in self._queues.leaves:
             ending = self._queues.ending | self._handle.endings.accepted.keys() | self._executor.taken()
             use = self._queues.view()
@@ -256,7 +259,7 @@ class Queues(Preemption):
             for uid, nomination in self._handle.nominations.by_pod.items():
                 if uid != pod.uid:
                     use.add(nomination.pod.pod)
-            ways.insert(0, Reclaiming(self._queues, demand, pod, use, ending))
+            ways.insert(0, Reclaiming(self._queues, demand, pod, now, use, ending))
         return [way for way in ways if way.is_possible]
 
     def _why_in_vain(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> str:

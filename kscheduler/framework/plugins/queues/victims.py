@@ -14,6 +14,7 @@ from kscheduler.framework.preemption.candidates import Candidate, candidate_of
 from kscheduler.framework.preemption.importance import by_importance, started_s
 from kscheduler.framework.preemption.violations import split
 from kscheduler.framework.status import Status, unresolvable, unschedulable
+from kscheduler.quotas.min_runtime import preempt_min_s, reclaim_min_s
 from kscheduler.quotas.pod_demand import NO_QUEUE, Demand
 from kscheduler.quotas.queue_order import dominant_share
 from kscheduler.quotas.queues import Amounts, Queue
@@ -44,6 +45,11 @@ class Way(Protocol):
         """Return the pods on the node that may be evicted, if not all of them together."""
         ...
 
+    @property
+    def wait_s(self) -> float | None:
+        """The seconds until further pods are exposed that have not run for long enough yet; None if there are none."""
+        ...
+
     def find(
         self, what_if: WhatIf, check: Check, node: NodeInfo, budgets: DisruptionBudgets, now: float
     ) -> Candidate | Status:
@@ -60,13 +66,38 @@ def no_victims(pod: PodInfo) -> Status:
     return unresolvable(f"No victims found for preemptor pod {pod.pod.metadata.name}")
 
 
+class Runs:
+    """Tells pods that have run for long enough, and when the next one will have. `now`: Unix seconds."""
+
+    def __init__(self, now: float) -> None:
+        self._now = now
+        self.wait_s: float | None = None
+
+    def are_over(self, pod: PodInfo, least_s: float) -> bool:
+        """Return True if the pod has run for so many seconds, or has not been started."""
+        if least_s <= 0 or pod.pod.status.start_time is None:
+            return True
+        left = started_s(pod, self._now) + least_s - self._now
+        if left <= 0:
+            return True
+        self.wait_s = left if self.wait_s is None else min(self.wait_s, left)
+        return False
+
+
 class Preempting:
     """Room of less important pods: those of the pod's own queue that are preemptible, or any if it is in no queue."""
 
-    def __init__(self, queues: ShareQueues, demand: Demand, pod: PodInfo) -> None:
+    def __init__(self, queues: ShareQueues, demand: Demand, pod: PodInfo, now: float) -> None:
         self._queues = queues
         self._demand = demand
         self._pod = pod
+        queue = queues.get(demand.queue)
+        self._runs = Runs(now)
+        self._min_s = 0.0 if queue is None else preempt_min_s(queue)
+
+    @property
+    def wait_s(self) -> float | None:
+        return self._runs.wait_s
 
     @property
     def is_possible(self) -> bool:
@@ -85,7 +116,9 @@ class Preempting:
         if self._demand.queue == NO_QUEUE:
             return True
         theirs = self._queues.charged(other.uid)
-        return theirs is not None and theirs.is_preemptible and theirs.queue == self._demand.queue
+        if theirs is None or not theirs.is_preemptible or theirs.queue != self._demand.queue:
+            return False
+        return self._runs.are_over(other, self._min_s)
 
     def find(
         self, what_if: WhatIf, check: Check, node: NodeInfo, budgets: DisruptionBudgets, now: float
@@ -112,7 +145,9 @@ class Reclaiming:
     They are judged by what the queues use without pods that are ending, and with the nominated pods.
     """
 
-    def __init__(self, queues: ShareQueues, demand: Demand, pod: PodInfo, use: ShareView, ending: Set[str]) -> None:
+    def __init__(
+        self, queues: ShareQueues, demand: Demand, pod: PodInfo, now: float, use: ShareView, ending: Set[str]
+    ) -> None:
         """`use`: without the pods whose uids are in `ending`, whose room costs nothing any more."""
         queues.refresh()
         self._queues = queues
@@ -123,6 +158,12 @@ class Reclaiming:
         self._ending = ending
         self._allowed: dict[str, bool] = {}  # queue -> may anything be taken from it?
         self._saturations: dict[str, tuple[float, ...]] = {}
+        self._runs = Runs(now)
+        self._min_s: dict[str, float] = {}  # queue -> how long its pods run at least
+
+    @property
+    def wait_s(self) -> float | None:
+        return self._runs.wait_s
 
     @property
     def is_possible(self) -> bool:
@@ -160,7 +201,15 @@ class Reclaiming:
         theirs = self._queues.charged(other.uid)
         if theirs is None or not theirs.is_preemptible or theirs.queue == self._demand.queue:
             return False
-        return self._is_allowed(theirs.queue) or (other.uid in self._ending and theirs.queue in self._queues.leaves)
+        if other.uid in self._ending:
+            return theirs.queue in self._queues.tree.queues
+        return self._is_allowed(theirs.queue) and self._runs.are_over(other, self._least(theirs.queue))
+
+    def _least(self, name: str) -> float:
+        known = self._min_s.get(name)
+        if known is None:
+            known = self._min_s[name] = reclaim_min_s(self._queue, self._queues.tree.queues[name])
+        return known
 
     def find(
         self, what_if: WhatIf, check: Check, node: NodeInfo, budgets: DisruptionBudgets, now: float

@@ -34,10 +34,13 @@ def make_queue(
     limit: RawQuantity = "unlimited",
     weight: RawQuantity = 1,
     priority: int = 100,
+    preempt_min: str | None = None,
+    reclaim_min: str | None = None,
 ) -> QueueObject:
     """A queue that shares cpu."""
     return QueueObject(
-        ObjectMeta(name=name), QueueSpec(parent, priority, {"cpu": QueueResource(deserved, limit, weight)})
+        ObjectMeta(name=name),
+        QueueSpec(parent, priority, {"cpu": QueueResource(deserved, limit, weight)}, preempt_min, reclaim_min),
     )
 
 
@@ -53,6 +56,7 @@ class Bench:
         self.evictions = NotedEvictions()
         self.budgets = DisruptionBudgets()
         self.nominations = Nominations()
+        self.retries: list[tuple[str, float]] = []  # pod, seconds
         profiles: dict[str, ProfileHandle] = {}
         self.handle = Handle(
             table=self.cache.table,
@@ -62,6 +66,7 @@ class Bench:
             budgets=self.budgets,
             evictions=self.evictions,
             share_queues=self.queues,
+            retry=lambda pod, seconds: self.retries.append((pod.pod.metadata.name, seconds)),
         )
         self.plugin = Queues(self.handle)
         fit = Fit(self.handle)

@@ -207,6 +207,28 @@ async def test_budgets_are_respected_if_possible() -> None:
     assert await made.victims(pod("p", cpu="2")) == ["free"]
 
 
+# --- how long pods run at least ---
+
+
+async def test_pods_give_no_room_to_other_queues_before_they_have_run_for_long_enough() -> None:
+    made = bench(make_queue("team", reclaim_min="10m"), make_queue("a", "team"), make_queue("b", deserved=4))
+    made.evictions.now = 1_767_225_600.0 + 60  # 2026-01-01T00:01:00Z
+    made.place(pod("new", cpu="2").started("2026-01-01T00:00:30Z"), "n1")
+    made.place(pod("newer", cpu="2").started("2026-01-01T00:00:40Z"), "n1")
+    assert "No victims found" in made.refused(pod("p", "b"))
+    assert made.retries == [("p", 570.0)]
+    made.evictions.now += 570
+    assert await made.victims(pod("p", "b")) == ["new"]
+
+
+async def test_within_a_queue_its_own_time_counts() -> None:
+    made = bench(make_queue("team", preempt_min="10m", reclaim_min="1h"), make_queue("a", "team", preempt_min="30s"))
+    made.evictions.now = 1_767_225_600.0 + 60
+    made.place(pod("there", cpu="3").started("2026-01-01T00:00:30Z"), "n1")
+    made.place(pod("new", cpu="1", priority=-1).started("2026-01-01T00:00:31Z"), "n1")
+    assert await made.victims(pod("p", priority=5)) == ["there"]
+
+
 # --- eligibility ---
 
 
