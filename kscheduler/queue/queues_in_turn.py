@@ -22,10 +22,13 @@ from kscheduler.quotas.turns import turns
 DemandOf = Callable[[QueuedPodInfo], Demand]
 
 
-class QueuesInTurn(ActiveQueue):
-    """An active queue with one heap for each queue that its pods name."""
+OUTSIDE = ""  # the heap of pods in no queue that takes pods
 
-    __slots__ = ("_demand_of", "_heaps", "_live", "_names", "_queues", "_returns_here", "_tickets")
+
+class QueuesInTurn(ActiveQueue):
+    """An active queue with one heap for each queue that takes pods, and one for the other pods."""
+
+    __slots__ = ("_demand_of", "_heaps", "_leaves", "_live", "_names", "_queues", "_returns_here", "_tickets")
 
     def __init__(self, less_key: LessKey, tickets: Iterator[int], queues: ShareQueues, demand_of: DemandOf) -> None:
         super().__init__(less_key, tickets)
@@ -33,6 +36,7 @@ class QueuesInTurn(ActiveQueue):
         self._demand_of = demand_of
         self._tickets = tickets
         self._returns_here = count(-1, -1)
+        self._leaves = queues.leaves  # the queues that take pods, for which the heaps were made
         self._heaps: dict[str, PodHeap] = {}  # queue -> its pods that call no extender; none is empty
         self._names: dict[str, str] = {}  # uid of such a pod -> the queue in whose heap it is
         self._live = 0
@@ -56,14 +60,31 @@ class QueuesInTurn(ActiveQueue):
             self._push(qpi, next(self._returns_here))
 
     def _push(self, qpi: QueuedPodInfo, ticket: int) -> None:
+        self._follow()
         qpi.pool = Pool.ACTIVE
-        name = self._demand_of(qpi).queue
+        name = self._place_of(qpi)
         heap = self._heaps.get(name)
         if heap is None:
             heap = self._heaps[name] = PodHeap(self._tickets)
         heap.push(qpi, self._less_key(qpi), ticket)
         self._names[qpi.uid] = name
         self._live += 1
+
+    def _place_of(self, qpi: QueuedPodInfo) -> str:
+        name = self._demand_of(qpi).queue
+        return name if name in self._leaves else OUTSIDE
+
+    def _follow(self) -> None:
+        """Make the heaps anew if other queues take pods than before; each pod keeps its place among the others."""
+        leaves = self._queues.leaves
+        if leaves is self._leaves:
+            return
+        is_changed, self._leaves = leaves != self._leaves, leaves
+        if is_changed:
+            pods = [qpi for heap in self._heaps.values() for qpi in heap]
+            self._heaps, self._names, self._live = {}, {}, 0
+            for qpi in pods:
+                self._push(qpi, qpi.ticket)
 
     def pop(self, lane: Lane = PLAIN) -> QueuedPodInfo | None:
         if lane:
@@ -72,6 +93,7 @@ class QueuesInTurn(ActiveQueue):
         return popped[0] if popped else None
 
     def pop_many(self, most: int) -> list[QueuedPodInfo]:
+        self._follow()
         if not self._heaps:
             return []
         with closing(self._in_turn({name: heap.first for name, heap in self._heaps.items()}, self._drop)) as order:
@@ -79,6 +101,7 @@ class QueuesInTurn(ActiveQueue):
 
     def first(self, most: int) -> list[QueuedPodInfo]:
         """Return up to `most` pods: those in queues in the order in which they would be popped, then others."""
+        self._follow()
         orders = {name: _Order(heap.in_order()) for name, heap in self._heaps.items()}
         sources = {name: order.first for name, order in orders.items()}
         with closing(self._in_turn(sources, lambda name, qpi: orders[name].advance())) as order:
@@ -100,32 +123,31 @@ class QueuesInTurn(ActiveQueue):
         drop: Callable[[str, QueuedPodInfo], None],
     ) -> Generator[QueuedPodInfo, None, None]:
         """Yield pods in the order of turns. `firsts`: queue -> its first pod; `drop` lets the next one be the first."""
-        leaves, less_key, demand_of = self._queues.leaves, self._less_key, self._demand_of
+        demand_of = self._demand_of
         heads = {name: qpi for name, first in firsts.items() if (qpi := first()) is not None}
-        demands = {name: demand_of(qpi) for name, qpi in heads.items()}
-        outside = {name for name in heads if name not in leaves}
-        jobs = {name: demand.amounts for name, demand in demands.items() if name in leaves}
-        with turns(self._queues, jobs) as order:
+        demands = {name: demand_of(qpi) for name, qpi in heads.items() if name != OUTSIDE}
+        with turns(self._queues, {name: demand.amounts for name, demand in demands.items()}) as order:
             while heads:
                 name = order.next()
-                for other in outside:
-                    if name is None or (less_key(heads[other]), heads[other].ticket) < (
-                        less_key(heads[name]),
-                        heads[name].ticket,
-                    ):
-                        name = other
-                if name is None:
-                    return
-                qpi, demand = heads.pop(name), demands.pop(name)
+                if name is None or (OUTSIDE in heads and self._is_before(heads[OUTSIDE], heads[name])):
+                    name = OUTSIDE
+                qpi = heads.pop(name)
                 drop(name, qpi)
                 following = firsts[name]()
                 if following is not None:
-                    heads[name], demands[name] = following, demand_of(following)
-                if name not in outside:
-                    order.take(name, demand, None if following is None else demands[name].amounts)
-                elif following is None:
-                    outside.discard(name)
+                    heads[name] = following
+                if name != OUTSIDE:
+                    demand = demands.pop(name)
+                    if following is None:
+                        order.take(name, demand, None)
+                    else:
+                        demands[name] = demand_of(following)
+                        order.take(name, demand, demands[name].amounts)
                 yield qpi
+
+    def _is_before(self, one: QueuedPodInfo, other: QueuedPodInfo) -> bool:
+        """Return True if the profile's order puts a pod before another one."""
+        return (self._less_key(one), one.ticket) < (self._less_key(other), other.ticket)
 
     def remove(self, qpi: QueuedPodInfo) -> None:
         if qpi.lane:
@@ -139,7 +161,7 @@ class QueuesInTurn(ActiveQueue):
             del self._heaps[name]
 
     def is_misplaced(self, qpi: QueuedPodInfo) -> bool:
-        return not qpi.lane and self._names.get(qpi.uid) != self._demand_of(qpi).queue
+        return not qpi.lane and self._names.get(qpi.uid) != self._place_of(qpi)
 
     def check(self) -> None:
         super().check()

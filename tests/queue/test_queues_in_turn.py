@@ -99,6 +99,23 @@ def test_pods_that_call_extenders_are_popped_by_themselves() -> None:
     assert not made
 
 
+def test_when_other_queues_take_pods_than_before_no_pod_loses_its_place() -> None:
+    queues = share_queues()
+    made = active(queues)
+    for number, queue in enumerate(("new", "a", "new", "b", "a")):
+        each = queued(number, queue)
+        queues.pod_waits(each.pod_info.pod)
+        made.push(each)
+    popped = made.pop()
+    assert popped is not None
+    made.put_back(popped)
+    spec = QueueSpec("", 200, {"cpu": QueueResource("9")})
+    queues.set("new", QueueObject(ObjectMeta(name="new"), spec))
+    assert names(made.first(9))[:2] == ["p0", "p2"]
+    queues.remove("a")
+    assert names(made.pop_many(9)) == ["p0", "p1", "p2", "p3", "p4"]
+
+
 STEPS = st.lists(st.tuples(st.sampled_from(["push", "pop", "many", "remove", "back", "first"]), st.integers(0, 40)))
 
 
