@@ -6,8 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from kscheduler.api.objects import Pod
-from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PodResources, pod_resources
+from kscheduler.api.objects import Pod, PodSpec
+from kscheduler.api.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    PODS,
+    PodResources,
+    depends_on_status,
+    pod_resources,
+)
 from kscheduler.api.share_queues import NOT_PREEMPTIBLE, PREEMPTIBILITY_LABELS, PREEMPTIBLE, QUEUE_LABELS
 from kscheduler.quotas.queues import Amounts
 
@@ -41,10 +49,32 @@ class Demands:
         self._sums_resizes_apart = sums_resizes_apart
         # id of a pod's resources -> these, which keeps the id from meaning others, and their amounts.
         self._known: dict[int, tuple[PodResources, Amounts]] = {}
+        # Pods of one template share their parts (api/sharing.py): ids of labels and containers -> these labels and a
+        # spec that has the containers, and the demand of such pods.
+        self._of_templates: dict[tuple[int, int], tuple[object, PodSpec, Demand]] = {}
 
     def of(self, pod: Pod) -> Demand:
         """Return the demand of a pod. Raises DecodeError, naming field and value, for a malformed amount."""
-        return Demand(self.queue_of(pod), self.amounts_of(pod), self.is_preemptible(pod))
+        labels, spec = pod.metadata.labels, pod.spec
+        key = id(labels), id(spec.containers)
+        known = self._of_templates.get(key)
+        if (
+            known is not None
+            and known[0] is labels
+            and known[1].containers is spec.containers
+            and known[1].init_containers is spec.init_containers
+            and known[1].overhead is spec.overhead
+            and known[1].resources is spec.resources
+            and known[1].priority == spec.priority
+            and not depends_on_status(pod)
+        ):
+            return known[2]
+        demand = Demand(self.queue_of(pod), self.amounts_of(pod), self.is_preemptible(pod))
+        if not depends_on_status(pod):
+            if len(self._of_templates) >= MOST_REQUESTS:
+                self._of_templates.clear()
+            self._of_templates[key] = labels, spec, demand
+        return demand
 
     def queue_of(self, pod: Pod) -> str:
         """Return the name of the pod's queue; "" if it has none."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kscheduler.api.objects import ObjectMeta, Pod
 from kscheduler.api.share_queues import QueueObject, QueueResource, QueueSpec
-from kscheduler.quotas.pod_demand import Demands
+from kscheduler.quotas.pod_demand import Demand, Demands
 from kscheduler.quotas.share_queues import ShareQueues
 from kscheduler.testing import PodBuilder, make_node, make_pod
 
@@ -191,3 +192,18 @@ def test_what_is_counted_is_what_the_pods_sum_up_to(steps: list[tuple[int, str]]
         allocated, request, _ = cpu_of(made, name)
         assert allocated == sum(amounts(each)["cpu"] for each in is_in)
         assert request == sum(amounts(each)["cpu"] for each in asks.values() if made.demands.queue_of(each) in counted)
+
+
+def test_a_demand_is_read_again_if_any_part_of_the_pod_is_another() -> None:
+    demands = Demands()
+    first = pod("p", "a").obj()
+    assert demands.of(first) is demands.of(first)
+    for changed in (
+        pod("p", "b").obj(),
+        replace(first, spec=replace(first.spec, priority=100)),
+        replace(first, spec=replace(first.spec, overhead={"cpu": "1"})),
+        replace(first, metadata=replace(first.metadata, labels={LABEL: "b"})),
+    ):
+        expected = Demand(demands.queue_of(changed), demands.amounts_of(changed), demands.is_preemptible(changed))
+        assert demands.of(changed) == expected
+        assert demands.of(changed) != demands.of(first)
