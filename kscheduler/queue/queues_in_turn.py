@@ -17,7 +17,7 @@ from kscheduler.queue.pod_heap import Entry, PodHeap
 from kscheduler.queue.pod_info import PLAIN, Lane, Pool, QueuedPodInfo
 from kscheduler.quotas.pod_demand import Demand
 from kscheduler.quotas.share_queues import ShareQueues
-from kscheduler.quotas.turns import turns
+from kscheduler.quotas.turns import Turns
 
 DemandOf = Callable[[QueuedPodInfo], Demand]
 
@@ -28,11 +28,12 @@ OUTSIDE = ""  # the heap of pods in no queue that takes pods
 class QueuesInTurn(ActiveQueue):
     """An active queue with one heap for each queue that takes pods, and one for the other pods."""
 
-    __slots__ = ("_demand_of", "_heaps", "_leaves", "_live", "_names", "_queues", "_returns_here", "_tickets")
+    __slots__ = ("_demand_of", "_heaps", "_leaves", "_live", "_names", "_queues", "_returns_here", "_tickets", "_turns")
 
     def __init__(self, less_key: LessKey, tickets: Iterator[int], queues: ShareQueues, demand_of: DemandOf) -> None:
         super().__init__(less_key, tickets)
         self._queues = queues
+        self._turns = Turns(queues)
         self._demand_of = demand_of
         self._tickets = tickets
         self._returns_here = count(-1, -1)
@@ -123,10 +124,11 @@ class QueuesInTurn(ActiveQueue):
         drop: Callable[[str, QueuedPodInfo], None],
     ) -> Generator[QueuedPodInfo, None, None]:
         """Yield pods in the order of turns. `firsts`: queue -> its first pod; `drop` lets the next one be the first."""
-        demand_of = self._demand_of
+        demand_of, order = self._demand_of, self._turns
         heads = {name: qpi for name, first in firsts.items() if (qpi := first()) is not None}
         demands = {name: demand_of(qpi) for name, qpi in heads.items() if name != OUTSIDE}
-        with turns(self._queues, {name: demand.amounts for name, demand in demands.items()}) as order:
+        order.begin({name: demand.amounts for name, demand in demands.items()})
+        try:
             while heads:
                 name = order.next()
                 if name is None or (OUTSIDE in heads and self._is_before(heads[OUTSIDE], heads[name])):
@@ -144,6 +146,8 @@ class QueuesInTurn(ActiveQueue):
                         demands[name] = demand_of(following)
                         order.take(name, demand, demands[name].amounts)
                 yield qpi
+        finally:
+            order.end()
 
     def _is_before(self, one: QueuedPodInfo, other: QueuedPodInfo) -> bool:
         """Return True if the profile's order puts a pod before another one."""

@@ -12,12 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 
-from kscheduler.quotas.queues import Amounts, Queue, is_within
+from kscheduler.quotas.queues import Amounts, Queue, Share
 
 # A queue that may use nothing of a resource counts as using so many times what it uses.
 PENALTY = 1000
 
 Rank = tuple[bool, bool, int, bool, float, float]
+# Resource, the share, its fair share, what is deserved, what counts as the whole that may be used, may nothing be used?
+Term = tuple[str, Share, int, int | None, int, bool]
+Terms = Sequence[Term]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,37 +42,59 @@ def in_order(candidates: Sequence[Candidate], total: Amounts) -> list[Candidate]
 
 def compare(left: Candidate, right: Candidate, total: Amounts) -> int:
     """Return a negative number if `left` comes first, a positive one if `right` does."""
-    return compare_ranked(left.queue, rank(left, total), right.queue, rank(right, total))
-
-
-def compare_ranked(left: Queue, left_rank: Rank, right: Queue, right_rank: Rank) -> int:
-    """Compare queues of which the ranks are known, as `compare` does."""
+    left_rank, right_rank = rank(left, total), rank(right, total)
     if left_rank != right_rank:
         return -1 if left_rank < right_rank else 1
+    return compare_unranked(left.queue, right.queue)
+
+
+def rank(candidate: Candidate, total: Amounts) -> Rank:
+    """Return what the first six rules compare: the lower, the earlier."""
+    queue = candidate.queue
+    return rank_by(queue.priority, terms_of(queue, total), candidate.job)
+
+
+def terms_of(queue: Queue, total: Amounts) -> Terms:
+    """Return what a queue may use, by resource, for `rank_by`. Valid until its terms or fair shares change."""
+    terms: list[Term] = []
+    for resource, share in queue.shares.items():
+        may_use = share.allocatable
+        most = total.get(resource, 0) if may_use is None else may_use
+        terms.append((resource, share, share.fair, share.deserved, most, may_use == 0))
+    return terms
+
+
+def rank_by(priority: int, terms: Terms, job: Amounts) -> Rank:
+    """Return the rank of a queue of this priority with its next job, as it uses resources now."""
+    is_over, is_beyond_deserved, uses_nothing_allowed = True, False, False
+    with_job = without = 0.0
+    for resource, share, fair, deserved, most, may_use_nothing in terms:
+        used = share.allocated
+        would_use = used + job.get(resource, 0)
+        if used <= fair:
+            is_over = False
+        if deserved is not None and would_use > deserved:
+            is_beyond_deserved = True
+        if may_use_nothing and would_use > 0:
+            uses_nothing_allowed = True
+        # The quotient of integers is the nearest floating-point number, so that equal parts are equal.
+        part, part_with_job = (
+            (used / most, would_use / most) if most else (float(used * PENALTY), float(would_use * PENALTY))
+        )
+        if part_with_job > with_job:
+            with_job = part_with_job
+        if part > without:
+            without = part
+    return is_over, is_beyond_deserved, -priority, uses_nothing_allowed, with_job, without
+
+
+def compare_unranked(left: Queue, right: Queue) -> int:
+    """Compare queues of equal ranks, by the last two rules."""
     smaller = _compare_claims(left, right)
     if smaller:
         return smaller
     mine, theirs = (left.created, left.name), (right.created, right.name)
     return (mine > theirs) - (mine < theirs)
-
-
-def rank(candidate: Candidate, total: Amounts) -> Rank:
-    """Return what the first six rules compare: the lower, the earlier."""
-    queue, job = candidate.queue, candidate.job
-    is_over, is_beyond_deserved, uses_nothing_allowed = True, False, False
-    with_job = without = 0.0
-    for resource, share in queue.shares.items():
-        used = share.allocated
-        would_use = used + job.get(resource, 0)
-        may_use = share.allocatable
-        is_over = is_over and used > share.fair
-        is_beyond_deserved = is_beyond_deserved or not is_within(would_use, share.deserved)
-        uses_nothing_allowed = uses_nothing_allowed or (may_use == 0 and would_use > 0)
-        if may_use is None:
-            may_use = total.get(resource, 0)
-        with_job = max(with_job, _part(would_use, may_use))
-        without = max(without, _part(used, may_use))
-    return is_over, is_beyond_deserved, -queue.priority, uses_nothing_allowed, with_job, without
 
 
 def dominant_share(queue: Queue, used: Amounts, total: Amounts) -> float:

@@ -70,6 +70,7 @@ class ShareQueues:
         self.tree = QueueTree()
         self.leaves: frozenset[str] = frozenset()  # names of the queues that take pods
         self.epoch = 0  # grows whenever fair shares or the tree have changed
+        self.touched: set[str] = set()  # names of queues whose use has changed; emptied by `turns`
         self.ending: set[str] = set()  # uids of pods on nodes that are being deleted
         self.priorities = Priorities()  # of the preemptible pods on nodes, by the queue that they name
         self.on_change: Callable[[], object] = nothing  # called when what a queue's status says may have changed
@@ -269,8 +270,7 @@ class ShareQueues:
             self._wait(demand, times)
         queue = self.tree.queues.get(demand.queue)
         if queue is not None and (is_on_node or demand.queue in self.leaves):
-            _ask(queue, demand.amounts, times)
-            self._is_stale = True
+            self._is_stale |= _ask(queue, demand.amounts, times)
         elif is_on_node:  # in no queue: it leaves less to divide
             self._is_stale = True
         self.on_change()
@@ -291,6 +291,7 @@ class ShareQueues:
         queue = self.tree.queues.get(demand.queue)
         if queue is not None:
             count_use(queue, demand.amounts, non_preemptible, times)
+            self.touched.add(demand.queue)
 
     def _wait(self, demand: Demand, times: int) -> None:
         _add(self._use_of(demand.queue).waiting, demand.amounts, times)
@@ -446,11 +447,19 @@ def count_use(queue: Queue, amounts: Amounts, non_preemptible: Amounts, times: i
                 share.allocated_non_preemptible += times * amount
 
 
-def _ask(queue: Queue, amounts: Amounts, times: int) -> None:
-    """Add to what a queue and those above it ask for."""
+def _ask(queue: Queue, amounts: Amounts, times: int) -> bool:
+    """Add to what a queue and those above it ask for. Returns True if fair shares may change by that.
+
+    They do not if a queue asks for more than it gets, before and after: the division does not see how much more.
+    """
+    may_change = False
     for each in queue.path():
         shares = each.shares
         for resource, amount in amounts.items():
             share = shares.get(resource)
             if share is not None:
+                before = share.requestable
                 share.request += times * amount
+                after = share.requestable
+                may_change = may_change or (before != after and min(before, after) <= share.fair)
+    return may_change

@@ -1,17 +1,21 @@
 """Whose turn it is: the queue with shares from which the next job is taken, level by level from the top of the tree.
 
 Every job that is taken counts at once, as if it was placed, so that the next turn may be another queue's. When all
-turns are taken, the tree is as it was before.
+turns of a round are taken, the tree is as it was before. Between rounds it is remembered how queues compare, and only
+those whose job or use has changed are looked at again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cmp_to_key
+from itertools import count
+from typing import Any
 
 from kscheduler.quotas.pod_demand import Demand
-from kscheduler.quotas.queue_order import Candidate, Rank, compare_ranked, rank
+from kscheduler.quotas.queue_order import Terms, compare_unranked, rank_by, terms_of
 from kscheduler.quotas.queues import Amounts, Queue
 from kscheduler.quotas.share_queues import NOTHING, ShareQueues, count_use
 
@@ -20,86 +24,128 @@ from kscheduler.quotas.share_queues import NOTHING, ShareQueues, count_use
 class _Branch:
     """A queue from which, or from below which, a job may be taken."""
 
-    queue: Queue
-    rank: Rank
+    ticket: int  # of its valid entry in the heap of its parent
     leaf: str  # the name of the queue that has the job
     job: Amounts
 
 
-@dataclass(slots=True)
 class Turns:
-    """The turns of queues that have jobs. Make them with `turns`."""
+    """The turns of queues that have jobs. A round is: `begin`, any number of `next` and `take`, `end`.
 
-    _total: Amounts
-    _tree: Mapping[str, Queue]
-    _branches: dict[Queue | None, dict[Queue, _Branch]] = field(default_factory=dict)  # by parent, then queue
-    _taken: list[tuple[Queue, Demand]] = field(default_factory=list)
+    Between `begin` and `end` nothing else may change. Only one such object may be used for a `ShareQueues`.
+    """
+
+    def __init__(self, queues: ShareQueues) -> None:
+        self._queues = queues
+        self._epoch = -1  # of the queues, for which all below was computed
+        self._terms: dict[Queue, Terms] = {}
+        self._order: dict[Queue, int] = {}  # among siblings of equal rank
+        self._depths: dict[Queue, int] = {}
+        self._jobs: dict[str, Amounts] = {}  # queue -> its next job
+        self._branches: dict[Queue, _Branch] = {}
+        # Parent -> (*rank, order, ticket, queue) of the queues below it, as a heap; entries without their branch's
+        # ticket are not valid any more.
+        self._heaps: dict[Queue | None, list[tuple[Any, ...]]] = {}
+        self._tickets = count()
+        self._taken: list[tuple[Queue, Demand]] = []
+
+    # --- a round ---
+
+    def begin(self, jobs: Mapping[str, Amounts]) -> None:
+        """State the next jobs of all queues that have any, by the names of queues that take pods."""
+        queues = self._queues
+        queues.refresh()
+        if queues.epoch != self._epoch:
+            self._start(jobs)
+            return
+        tree, known = queues.tree.queues, self._jobs
+        changed = [name for name, job in jobs.items() if known.get(name) is not job]
+        changed += [name for name in known if name not in jobs]
+        changed += queues.touched
+        queues.touched.clear()
+        if changed:
+            self._jobs = dict(jobs)
+            self._update([tree[name] for name in dict.fromkeys(changed) if name in tree])
 
     def next(self) -> str | None:
         """Return the name of the queue whose turn it is; None if none has a job."""
         first = self._first(None)
         return None if first is None else first.leaf
 
-    def start(self, jobs: Mapping[str, Amounts]) -> None:
-        """State the first jobs of queues that take pods."""
-        above: dict[Queue, int] = {}  # -> how many are above it
-        for name, job in jobs.items():
-            self._put(name, job)
-            path = list(self._tree[name].path())[:0:-1]
-            above.update((queue, depth) for depth, queue in enumerate(path))
-        for queue in sorted(above, key=above.__getitem__, reverse=True):
-            self._settle(queue)
-
-    def _put(self, name: str, job: Amounts) -> None:
-        queue = self._tree[name]
-        branch = _Branch(queue, rank(Candidate(queue, job), self._total), name, job)
-        self._branches.setdefault(queue.parent, {})[queue] = branch
-
     def take(self, name: str, demand: Demand, next_job: Amounts | None) -> None:
         """Take the job of a queue, and state the one after it; None if it has no further one."""
-        queue = self._tree[name]
+        queue = self._queues.tree.queues[name]
         count_use(queue, demand.amounts, NOTHING, 1)
         self._taken.append((queue, demand))
-        if next_job is not None:
-            self._put(name, next_job)
+        if next_job is None:
+            del self._jobs[name]
         else:
-            del self._branches[queue.parent][queue]
-        for above in list(queue.path())[1:]:
-            self._settle(above)
+            self._jobs[name] = next_job
+        above: Queue | None = queue
+        while above is not None:
+            self._put(above)
+            above = above.parent
 
-    def _settle(self, queue: Queue) -> None:
-        """Let a queue stand for the first job below it."""
-        siblings = self._branches.setdefault(queue.parent, {})
-        first = self._first(queue)
-        if first is None:
-            siblings.pop(queue, None)
-        else:
-            ranked = rank(Candidate(queue, first.job), self._total)
-            siblings[queue] = _Branch(queue, ranked, first.leaf, first.job)
-
-    def _first(self, parent: Queue | None) -> _Branch | None:
-        first: _Branch | None = None
-        for each in self._branches.get(parent, {}).values():
-            if first is None or compare_ranked(each.queue, each.rank, first.queue, first.rank) < 0:
-                first = each
-        return first
-
-    def undo(self) -> None:
+    def end(self) -> None:
         """Count what was taken no more."""
         for queue, demand in self._taken:
             count_use(queue, demand.amounts, NOTHING, -1)
+            self._queues.touched.add(queue.name)
         self._taken.clear()
 
+    # --- how queues compare ---
 
-@contextmanager
-def turns(queues: ShareQueues, jobs: Mapping[str, Amounts]) -> Iterator[Turns]:
-    """Yield the turns of the queues that have jobs, by the names of queues that take pods.
+    def _start(self, jobs: Mapping[str, Amounts]) -> None:
+        queues = self._queues
+        self._epoch = queues.epoch
+        tree, total = queues.tree.queues.values(), queues.total
+        self._terms = {queue: terms_of(queue, total) for queue in tree}
+        in_order = sorted(tree, key=cmp_to_key(compare_unranked))
+        self._order = {queue: number for number, queue in enumerate(in_order)}
+        self._depths = {queue: sum(1 for _ in queue.path()) for queue in tree}
+        self._jobs, self._branches, self._heaps = dict(jobs), {}, {}
+        queues.touched.clear()
+        self._update([queues.tree.queues[name] for name in jobs])
 
-    Nothing else may change while the context lasts.
-    """
-    found = Turns(queues.total, queues.tree.queues)
-    found.start(jobs)
-    try:
-        yield found
-    finally:
-        found.undo()
+    def _update(self, changed: Iterable[Queue]) -> None:
+        """Look at queues again, and at those above them, from the bottom up."""
+        touched = {each for queue in changed for each in queue.path()}
+        for queue in sorted(touched, key=self._depths.__getitem__, reverse=True):
+            self._put(queue)
+
+    def _put(self, queue: Queue) -> None:
+        """Enter a queue with its next job, or with that of the first queue below it; or remove it."""
+        job = self._jobs.get(queue.name)
+        if job is not None:
+            leaf = queue.name
+        else:
+            first = self._first(queue)
+            if first is None:
+                self._branches.pop(queue, None)
+                return
+            leaf, job = first.leaf, first.job
+        ticket = next(self._tickets)
+        self._branches[queue] = _Branch(ticket, leaf, job)
+        heap = self._heaps.setdefault(queue.parent, [])
+        if len(heap) > 2 * len(self._branches) + 64:
+            self._compact(heap)
+        ranked = rank_by(queue.priority, self._terms[queue], job)
+        heapq.heappush(heap, (*ranked, self._order[queue], ticket, queue))
+
+    def _first(self, parent: Queue | None) -> _Branch | None:
+        heap = self._heaps.get(parent)
+        while heap:
+            entry = heap[0]
+            branch = self._branches.get(entry[-1])
+            if branch is not None and branch.ticket == entry[-2]:
+                return branch
+            heapq.heappop(heap)
+        return None
+
+    def _compact(self, heap: list[tuple[Any, ...]]) -> None:
+        heap[:] = [
+            entry
+            for entry in heap
+            if (branch := self._branches.get(entry[-1])) is not None and branch.ticket == entry[-2]
+        ]
+        heapq.heapify(heap)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from kscheduler.api.objects import ObjectMeta, Pod
 from kscheduler.api.share_queues import QueueObject, QueueResource, QueueSpec
+from kscheduler.quotas.fair_share import set_fair_shares
 from kscheduler.quotas.pod_demand import Demand, Demands
 from kscheduler.quotas.share_queues import ShareQueues
 from kscheduler.testing import PodBuilder, make_node, make_pod
@@ -183,6 +184,10 @@ def test_what_is_counted_is_what_the_pods_sum_up_to(steps: list[tuple[int, str]]
             made.remove("b")
             if number % 2:
                 made.set("b", queue("b", "team"))
+        made.refresh()
+        fair = {name: queue.shares["cpu"].fair for name, queue in made.tree.queues.items()}
+        set_fair_shares(made.tree.queues.values(), made.total)
+        assert fair == {name: queue.shares["cpu"].fair for name, queue in made.tree.queues.items()}
     amounts = made.demands.amounts_of
     usable = {"a": ["a"], "b": ["b"], "team": ["a", "b", "team"]}
     for name in made.tree.queues:
