@@ -67,8 +67,9 @@ class ShareQueues:
         self.demands = demands or Demands()
         self.saturation_multiplier = saturation_multiplier
         self.is_followed = False  # somebody counts pods here
-        self.tree = QueueTree()
-        self.leaves: frozenset[str] = frozenset()  # names of the queues that take pods
+        self._tree = QueueTree()
+        self._leaves: frozenset[str] = frozenset()
+        self._is_outdated = True  # the tree is to be built again
         self.epoch = 0  # grows whenever fair shares or the tree have changed
         self.touched: set[str] = set()  # names of queues whose use has changed; emptied by `turns`
         self.ending: set[str] = set()  # uids of pods on nodes that are being deleted
@@ -82,14 +83,27 @@ class ShareQueues:
         self._allocatable: dict[str, int] = {}  # of all nodes
         self._total: dict[str, int] = {}
         self._is_stale = True  # the fair shares are to be computed again
-        self._rebuild()
+
+    @property
+    def tree(self) -> QueueTree:
+        """The tree of the queues that can be used, with what they use and ask for."""
+        if self._is_outdated:
+            self._rebuild()
+        return self._tree
+
+    @property
+    def leaves(self) -> frozenset[str]:
+        """The names of the queues that take pods."""
+        if self._is_outdated:
+            self._rebuild()
+        return self._leaves
 
     # --- objects ---
 
     def set(self, key: Hashable, item: ShareQueueObject) -> None:
         """Add a Queue object, or replace its older version. `key` tells apart objects of one name."""
         self._objects[key] = item
-        self._rebuild()
+        self._outdate()
 
     def refresh_object(self, key: Hashable, item: ShareQueueObject) -> None:
         """Take a newer version of a Queue object with an equal spec."""
@@ -104,7 +118,7 @@ class ShareQueues:
     def remove(self, key: Hashable) -> None:
         """Remove a Queue object; unknown ones are ignored."""
         if self._objects.pop(key, None) is not None:
-            self._rebuild()
+            self._outdate()
 
     def __len__(self) -> int:
         """The number of queues that can be used."""
@@ -126,18 +140,24 @@ class ShareQueues:
         fault = self.tree.faults.get(name)
         return f'queue "{name}" does not exist' if fault is None else f'queue "{name}" cannot be used: {fault}'
 
+    def _outdate(self) -> None:
+        """Have the tree built again when it is read: at the start, objects come one by one."""
+        self._is_outdated = self._is_stale = True
+        self.on_change()
+
     def _rebuild(self) -> None:
-        self.tree = build_tree((*self._given, *self._objects.values()))
-        self.leaves = frozenset(leaf.name for leaf in self.tree.leaves)
+        self._is_outdated, self._is_stale = False, True
+        self._tree = tree = build_tree((*self._given, *self._objects.values()))
+        leaves = frozenset(leaf.name for leaf in tree.leaves)
+        if leaves != self._leaves:
+            self._leaves = leaves
         for name, use in self._use.items():
-            queue = self.tree.queues.get(name)
+            queue = tree.queues.get(name)
             if queue is not None:
                 count_use(queue, use.allocated, use.non_preemptible, 1)
                 _ask(queue, use.allocated, 1)
-                if name in self.leaves:
+                if name in leaves:
                     _ask(queue, use.waiting, 1)
-        self._is_stale = True
-        self.on_change()
 
     # --- nodes ---
 
@@ -172,7 +192,7 @@ class ShareQueues:
             self._put(uid, _Counted(self.counted_demand(pod), True, False))
         elif not counted.is_on_node:
             demand = self.counted_demand(pod)  # the version that is placed may differ from the one that waited
-            if demand == counted.demand and demand.queue in self.leaves:
+            if demand == counted.demand and self._is_leaf(demand.queue):
                 self._move(counted, True)
             else:
                 self._take(uid, counted)
@@ -199,7 +219,7 @@ class ShareQueues:
         counted = self._pods.get(uid)
         if counted is None or not counted.is_on_node:
             return
-        if counted.is_waiting and counted.demand.queue in self.leaves:
+        if counted.is_waiting and self._is_leaf(counted.demand.queue):
             self._move(counted, False)
         else:
             self._take(uid, counted)
@@ -261,15 +281,19 @@ class ShareQueues:
         del self._pods[uid]
         self._change(counted, -1)
 
+    def _is_leaf(self, name: str) -> bool:
+        """Return True if the tree is up to date, and the queue takes pods."""
+        return not self._is_outdated and name in self._leaves
+
     def _change(self, counted: _Counted, times: int) -> None:
-        """Count a pod, or take it back."""
+        """Count a pod, or take it back. An outdated tree is left alone: all are counted when it is built again."""
         demand, is_on_node = counted.demand, counted.is_on_node
         if is_on_node:
             self._charge(demand, times)
         else:
             self._wait(demand, times)
-        queue = self.tree.queues.get(demand.queue)
-        if queue is not None and (is_on_node or demand.queue in self.leaves):
+        queue = None if self._is_outdated else self._tree.queues.get(demand.queue)
+        if queue is not None and (is_on_node or demand.queue in self._leaves):
             self._is_stale |= _ask(queue, demand.amounts, times)
         elif is_on_node:  # in no queue: it leaves less to divide
             self._is_stale = True
@@ -288,7 +312,7 @@ class ShareQueues:
         non_preemptible = NOTHING if demand.is_preemptible else demand.amounts
         _add(use.allocated, demand.amounts, times)
         _add(use.non_preemptible, non_preemptible, times)
-        queue = self.tree.queues.get(demand.queue)
+        queue = None if self._is_outdated else self._tree.queues.get(demand.queue)
         if queue is not None:
             count_use(queue, demand.amounts, non_preemptible, times)
             self.touched.add(demand.queue)
@@ -314,6 +338,8 @@ class ShareQueues:
 
     def refresh(self) -> None:
         """Compute the fair shares if anything has changed on which they depend."""
+        if self._is_outdated:
+            self._rebuild()
         if self._is_stale:
             self._is_stale = False
             self._total = self._divisible()

@@ -205,8 +205,6 @@ class Queues(Preemption):
     def _try_nodes(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], only_best: bool) -> Findings:
         """Try one way after the other; the first in which there is a candidate is taken."""
         findings = Findings(len(nodes))
-        for node in nodes:
-            findings.add(node.name, no_victims(pod))
         for way in self._ways(state.read(NAME, QueueCheck).demand, pod):
             found = self._try_way(way, state, pod, nodes, only_best)
             if found.candidates:

@@ -179,8 +179,8 @@ class Reclaiming:
         known = self._allowed.get(name)
         if known is None:
             theirs = self._queues.get(name)
-            is_other = theirs is not None and theirs is not self._queue
-            known = self._allowed[name] = is_other and self._may_take({theirs: [NOTHING]})  # type: ignore[dict-item]
+            known = theirs is not None and theirs is not self._queue and self._may_take({theirs: [NOTHING]})
+            self._allowed[name] = known
         return known
 
     def _may_take(self, victims: dict[Queue, list[Amounts]]) -> bool:
