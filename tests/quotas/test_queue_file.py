@@ -22,7 +22,8 @@ profiles:
     args: {file: "%s", saturationMultiplier: 1.5}
 """
 OURS = (
-    "{apiVersion: kscheduler.io/v1alpha1, kind: Queue, metadata: {name: a}, spec: {resources: {cpu: {deserved: %s}}}}\n"
+    "---\n{apiVersion: kscheduler.io/v1alpha1, kind: Queue, metadata: {name: a}, "
+    "spec: {resources: {cpu: {deserved: %s}}}}\n"
 )
 KAIS = "---\n{apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {name: %s}, spec: {parentQueue: gone}}\n"
 
