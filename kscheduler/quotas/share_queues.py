@@ -69,6 +69,7 @@ class ShareQueues:
         self.is_followed = False  # somebody counts pods here
         self._tree = QueueTree()
         self._leaves: frozenset[str] = frozenset()
+        self._unlimited: frozenset[str] = frozenset()
         self._is_outdated = True  # the tree is to be built again
         self.epoch = 0  # grows whenever fair shares or the tree have changed
         self.touched: set[str] = set()  # names of queues whose use has changed; emptied by `turns`
@@ -97,6 +98,13 @@ class ShareQueues:
         if self._is_outdated:
             self._rebuild()
         return self._leaves
+
+    def takes_all(self, demand: Demand) -> bool:
+        """Return True if the queue takes such pods however much is used: they are preemptible, and nothing is limited.
+
+        Their use then matters to no limit.
+        """
+        return demand.is_preemptible and not self._is_outdated and demand.queue in self._unlimited
 
     # --- objects ---
 
@@ -151,6 +159,11 @@ class ShareQueues:
         leaves = frozenset(leaf.name for leaf in tree.leaves)
         if leaves != self._leaves:
             self._leaves = leaves
+        self._unlimited = frozenset(
+            name
+            for name in leaves
+            if all(share.limit is None for each in tree.queues[name].path() for share in each.shares.values())
+        )
         for name, use in self._use.items():
             queue = tree.queues.get(name)
             if queue is not None:

@@ -119,8 +119,12 @@ class Queues(Preemption):
             demand = self._queues.counted_demand(pod.pod)
             if demand.queue == NO_QUEUE:
                 continue
+            if self._handle.nominations.by_pod:
+                return False
+            if self._queues.takes_all(demand):
+                continue
             together = demand.times(numbers[signature])
-            if self._handle.nominations.by_pod or not self._takes(view, together):
+            if not self._takes(view, together):
                 return False
             view.add_demand(pod.uid, together)
         return True
