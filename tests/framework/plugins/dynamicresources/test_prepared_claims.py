@@ -24,7 +24,7 @@ from tests.framework.plugins.dynamicresources.generated import (
     exotic_cluster,
     plain_cluster,
 )
-from tests.framework.plugins.dynamicresources.test_filter_table import allocated_on, by_node
+from tests.framework.plugins.dynamicresources.search_by_node import allocated_on, by_node
 
 seeds = st.integers(0, 1 << 32)
 releases: st.SearchStrategy[Release] = st.sampled_from(RELEASES)
