@@ -15,9 +15,10 @@ from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.kubeconfig import write_kubeconfig
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.workspace import Workspace
+from tests.controlplane.custom_kinds import remove_kind
 from tests.deploy.manifests import own_objects, render
 
-CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/queues.kscheduler.io"
+KIND = "queues.kscheduler.io"
 [CRD] = (each for each in own_objects("queues") if each["kind"] == "CustomResourceDefinition")
 GROUP_VERSION = "kscheduler.io/v1alpha1"
 QUEUES = f"/apis/{GROUP_VERSION}/queues"
@@ -90,12 +91,13 @@ def is_served(control_plane: ControlPlane) -> bool:
 
 @pytest.fixture
 def tenants(control_plane: ControlPlane, workspace: Workspace) -> Iterator[Tenants]:
+    remove_kind(control_plane.api, KIND)
     control_plane.api.apply(CRD)
     eventually(lambda: is_served(control_plane), "the kind is served")
     try:
         yield Tenants(control_plane, workspace)
     finally:
-        control_plane.api.delete(CRD_PATH)
+        remove_kind(control_plane.api, KIND)
 
 
 def test_what_a_queue_does_not_use_is_lent_and_taken_back(tenants: Tenants, tmp_path: Path) -> None:
