@@ -59,7 +59,10 @@ class ActiveQueue:
         self._lanes.remove(qpi)
 
     def is_misplaced(self, qpi: QueuedPodInfo) -> bool:
-        """Return True if a pod here must be pushed again, because something beside its key and lane has changed."""
+        """Take note of a pod's newer version.
+
+        Returns True if it must be pushed again, because something beside its key and lane has changed.
+        """
         return False
 
     def check(self) -> None:

@@ -27,6 +27,7 @@ class _Branch:
     ticket: int  # of its valid entry in the heap of its parent
     leaf: str  # the name of the queue that has the job
     job: Amounts
+    used: list[int]  # of each resource, when the entry was made
 
 
 class Turns:
@@ -51,21 +52,29 @@ class Turns:
 
     # --- a round ---
 
-    def begin(self, jobs: Mapping[str, Amounts]) -> None:
-        """State the next jobs of all queues that have any, by the names of queues that take pods."""
+    def begin(self, jobs: Mapping[str, Amounts], changed: Iterable[str] | None = None) -> None:
+        """State the next jobs of all queues that have any, by the names of queues that take pods.
+
+        `changed`: the queues whose next job is not what it was at the end of the last round; None: any may.
+        """
         queues = self._queues
         queues.refresh()
         if queues.epoch != self._epoch:
             self._start(jobs)
             return
-        tree, known = queues.tree.queues, self._jobs
-        changed = [name for name, job in jobs.items() if known.get(name) is not job]
-        changed += [name for name in known if name not in jobs]
-        changed += queues.touched
+        if changed is None:
+            changed = [*jobs, *self._jobs]
+        for name in changed:
+            job = jobs.get(name)
+            if job is None:
+                self._jobs.pop(name, None)
+            else:
+                self._jobs[name] = job
+        tree = queues.tree.queues
+        again = queues.touched.union(changed)
         queues.touched.clear()
-        if changed:
-            self._jobs = dict(jobs)
-            self._update([tree[name] for name in dict.fromkeys(changed) if name in tree])
+        if again:
+            self._update([tree[name] for name in again if name in tree])
 
     def next(self) -> str | None:
         """Return the name of the queue whose turn it is; None if none has a job."""
@@ -124,12 +133,18 @@ class Turns:
                 self._branches.pop(queue, None)
                 return
             leaf, job = first.leaf, first.job
+        terms = self._terms[queue]
+        used = [term[1].allocated for term in terms]
+        before = self._branches.get(queue)
+        if before is not None and before.job is job and before.used == used:
+            before.leaf = leaf  # it compares as before
+            return
         ticket = next(self._tickets)
-        self._branches[queue] = _Branch(ticket, leaf, job)
+        self._branches[queue] = _Branch(ticket, leaf, job, used)
         heap = self._heaps.setdefault(queue.parent, [])
         if len(heap) > 2 * len(self._branches) + 64:
             self._compact(heap)
-        ranked = rank_by(queue.priority, self._terms[queue], job)
+        ranked = rank_by(queue.priority, terms, job)
         heapq.heappush(heap, (*ranked, self._order[queue], ticket, queue))
 
     def _first(self, parent: Queue | None) -> _Branch | None:
