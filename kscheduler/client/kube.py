@@ -24,6 +24,7 @@ from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.documents import PodDocument
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import Lease, MetricPolicyObject, ObjectMeta, Pod, PodCondition
+from kscheduler.api.share_queues import QueueObject
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client import protobuf
 from kscheduler.client.adaptive_limit import AdaptiveLimit
@@ -37,6 +38,7 @@ from kscheduler.client.protocol import (
     METRIC_POLICIES,
     ONE_TRY,
     RESOURCE_CLAIMS,
+    SHARE_QUEUES,
     AccessReview,
     Binding,
     BindTry,
@@ -368,6 +370,9 @@ class KubeClient:
 
     async def patch_quota_status(self, quota: ElasticQuota, status: Mapping[str, object]) -> None:
         await self._patch_status(ELASTIC_QUOTAS, quota.metadata, status)
+
+    async def patch_queue_status(self, queue: QueueObject, status: Mapping[str, object]) -> None:
+        await self._patch_status(SHARE_QUEUES, queue.metadata, status)
 
     async def _patch_status(self, resource: Resource[Any], meta: ObjectMeta, status: Mapping[str, object]) -> None:
         path = f"{resource.within(quote(meta.namespace)).path}/{quote(meta.name)}/status"

@@ -36,10 +36,13 @@ from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reports import GangReports
 from kscheduler.gangs.resources import pod_groups, resource_of
 from kscheduler.gangs.rules import WHOLE
+from kscheduler.gangs.stand_in import StandIn
 from kscheduler.gangs.status_writer import GroupStatuses
 from kscheduler.gangs.texts import two_gangs
 from kscheduler.observability.measurements import Measurements
+from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.quotas.pod_demand import Demand
 from kscheduler.snapshot.pod_info import PodInfo
 
 Around = Callable[[Resource[Any], Handler[Any]], Handler[Any]]
@@ -129,6 +132,10 @@ class GangParts:
             reports=self.reports,
         )
         return batch
+
+    def demand_of(self, queued: QueuedPodInfo, demand: Demand) -> Demand:
+        """Return what a gang asks of its queue with shares, or a pod. `demand`: of the pod, or of a member."""
+        return demand if type(queued) is not StandIn else demand.times(len(queued.members))
 
     # --- what runs beside decisions ---
 

@@ -161,7 +161,12 @@ class _Simulation:
         # 1. What is there from the start.
         for item in in_order_of_use([*self._scenario.storage, *self._scenario.devices]):
             cluster.create_object(item)
-        for other in (*self._scenario.policies, *self._scenario.quotas, *self._scenario.pod_groups):
+        for other in (
+            *self._scenario.policies,
+            *self._scenario.quotas,
+            *self._scenario.queues,
+            *self._scenario.pod_groups,
+        ):
             cluster.create_object(other)
         for node in self._scenario.nodes:
             cluster.create_node(node)
