@@ -66,7 +66,8 @@ class GangReports:
             return
         reason = _REASONS[outcome]
         if self._statuses is not None and key.api == self._statuses.api:
-            self._statuses.want(tracked.gang, reason, text)
+            has_no_text = outcome is Outcome.PLACED and self._registry.rules.follows_kubernetes
+            self._statuses.want(tracked.gang, reason, "" if has_no_text else text)
         self._record(tracked.gang, reason, text, is_normal=outcome is Outcome.PLACED)
 
     def stale(self, tracked: TrackedGang, seconds: float) -> bool:

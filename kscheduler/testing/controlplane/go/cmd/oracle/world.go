@@ -164,7 +164,8 @@ func recording(made map[string]fwk.Plugin, original framework.Framework) framewo
 	return registry
 }
 
-func noRecorder(string) events.EventRecorderLogger { return nil }
+// noRecorder records nothing.
+func noRecorder(string) events.EventRecorderLogger { return &events.FakeRecorder{} }
 
 func anyProfile(profiles profile.Map) framework.Framework {
 	for _, found := range profiles {
