@@ -11,19 +11,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from kscheduler.api.objects import Pod
 from kscheduler.config.releases import Release
 from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
-from kscheduler.framework.status import Status, error_status, unschedulable
+from kscheduler.framework.plugins.dynamicresources.plugin import NAME as DYNAMIC_RESOURCES
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.status import Status, error_status, unresolvable, unschedulable
 from kscheduler.gangs.gang_cycle import Ended, GangCycle
 from kscheduler.gangs.gang_queue import Outcome
 from kscheduler.gangs.mismatch import mismatch, preemption_policy
-from kscheduler.gangs.planner import Plan
+from kscheduler.gangs.planner import Failed, Plan
 from kscheduler.gangs.registry import TrackedGang
 from kscheduler.gangs.stand_in import StandIn
 from kscheduler.gangs.texts import (
     CANNOT_PREEMPT,
+    CLAIMS_RELEASED,
+    CLAIMS_UNKNOWN,
     GROUP_UNSCHEDULABLE,
     NEVER_PREEMPTS,
     NO_VICTIMS,
@@ -78,7 +83,16 @@ class KubernetesGangCycle(GangCycle):
             reasons = (GROUP_UNSCHEDULABLE, *reasons)
         before_preemption = unschedulable(*reasons)
         members = list(stand_in.flying.values())
-        group = unschedulable(*reasons, self._preemption(tracked, members))
+        framework = self._one.decider_of(members[0].pod_info)
+        after = self._post_filter(
+            tracked, bool(placed), plan.failed, framework, [each.pod_info.pod for each in members]
+        )
+        if not after.is_rejected:
+            for queued in self._in_flight(stand_in):
+                self._settle(queued, _rejection(after, ""), started)
+            self._return(stand_in, Outcome.REJECTED, plan.failed)
+            return Ended(Outcome.FAULT, after.message)
+        group = unschedulable(*reasons, after.message)
         # 2. What each pod says, in order.
         of_placed = _rejection(unschedulable(GROUP_UNSCHEDULABLE, group.message), "")
         of_others = _rejection(before_preemption, None)
@@ -98,24 +112,56 @@ class KubernetesGangCycle(GangCycle):
         assert plan.fault is not None
         text = other_pod_failed(plan.fault.rejection.message)
         of_others = _rejection(error_status(text, plan.fault.rejection.status.error), "")
-        ended = {queued.uid for queued in stand_in.flying.values() if not self._queue.will_return(queued.uid)}
-        for queued in stand_in.flying.values():
-            if queued.uid not in ended:
-                self._settle(queued, plan.fault.rejection if queued is plan.fault.queued else of_others, started)
+        for queued in self._in_flight(stand_in):
+            self._settle(queued, plan.fault.rejection if queued is plan.fault.queued else of_others, started)
         self._return(stand_in, Outcome.FAULT, plan.failed)
         return Ended(Outcome.FAULT, text)
 
-    def _preemption(self, tracked: TrackedGang, members: Sequence[QueuedPodInfo]) -> str:
-        """Return what kube-scheduler's PodGroupPostFilter plugins add, where they would evict nobody."""
-        framework = self._one.decider_of(members[0].pod_info)
-        if DEFAULT_PREEMPTION not in framework.post_filters:
-            return ""
-        pods = (queued.pod_info.pod for queued in members)
-        if preemption_policy(tracked, pods, is_of_group=self._policy_is_of_group) == "Never":
-            return NEVER_PREEMPTS
-        lowest = self._table.lowest_priority
-        priority = 0 if tracked.gang is None else tracked.gang.priority or 0
-        return NO_VICTIMS if lowest is None or lowest >= priority else CANNOT_PREEMPT
+    def _in_flight(self, stand_in: StandIn) -> list[QueuedPodInfo]:
+        """Return the popped members whose attempts have not ended."""
+        return [queued for queued in stand_in.flying.values() if self._queue.will_return(queued.uid)]
+
+    def _post_filter(
+        self,
+        tracked: TrackedGang,
+        any_placed: bool,
+        failed: Sequence[Failed],
+        framework: Framework,
+        pods: Sequence[Pod],
+    ) -> Status:
+        """Return what kube-scheduler's PodGroupPostFilter plugins say, where they would evict nobody."""
+        reasons = []
+        for name in framework.post_filters:
+            if name == DYNAMIC_RESOURCES:
+                if not any_placed and not _asked_about_claims(failed, framework):
+                    return error_status(CLAIMS_UNKNOWN)
+                reasons.append(CLAIMS_RELEASED)
+            elif name == DEFAULT_PREEMPTION:
+                lowest = self._table.lowest_priority
+                priority = 0 if tracked.gang is None else tracked.gang.priority or 0
+                if preemption_policy(tracked, pods, is_of_group=self._policy_is_of_group) == "Never":
+                    reasons.append(NEVER_PREEMPTS)
+                elif lowest is None or lowest >= priority:
+                    return unresolvable(NO_VICTIMS)
+                else:
+                    reasons.append(CANNOT_PREEMPT)
+        return unschedulable(*reasons)
+
+
+def _asked_about_claims(failed: Sequence[Failed], framework: Framework) -> bool:
+    """Return whether the PreFilter of DynamicResources was asked about any of these members; others may end it before.
+
+    kube-scheduler's PodGroupPostFilter fails otherwise.
+    """
+    names = framework.pre_filters
+    for each in failed:
+        diagnosis = each.rejection.diagnosis
+        if diagnosis.total_nodes == 0:
+            continue
+        ended_by = [names.index(name) for name in diagnosis.unschedulable_plugins if name in names]
+        if not diagnosis.pre_filter_message or max(ended_by, default=0) >= names.index(DYNAMIC_RESOURCES):
+            return True
+    return False
 
 
 def _rejection(status: Status, nomination: str | None) -> Rejection:

@@ -4,6 +4,7 @@ package main
 type ganged struct {
 	IsTried   bool              `json:"isTried"` // false: the group is held back, and nothing else is said
 	Pods      map[string]member `json:"pods"`    // by name; one that is terminating is absent
+	Taken     map[string]string `json:"taken"`   // pod -> the node that it had meanwhile, or has
 	Failed    []string          `json:"failed"`  // names in the order in which they were reported
 	Condition *groupCondition   `json:"condition,omitempty"`
 }

@@ -6,11 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -37,18 +40,20 @@ func (w *world) gang(asked *request) (*ganged, error) {
 	found := &ganged{Pods: map[string]member{}}
 	var order []string
 	w.scheduler.FailureHandler = func(_ context.Context, _ framework.Framework, info *framework.QueuedPodInfo,
-		why *fwk.Status, nominating *fwk.NominatingInfo, _ time.Time) {
+		why *fwk.Status, _ *fwk.NominatingInfo, _ time.Time) {
 		order = append(order, info.Pod.Name)
 		found.Pods[info.Pod.Name] = member{Failure: why.Message(), IsRejected: why.IsRejected(), Code: why.Code().String()}
 		w.scheduler.SchedulingQueue.Done(info.Pod.UID)
 	}
 
 	// 2. The group and its pods come as from the watch.
+	current := &schedulingapi.PodGroup{}
 	for _, raw := range asked.PodGroups {
 		group := &schedulingapi.PodGroup{}
 		if err := json.Unmarshal(raw, group); err != nil {
 			return nil, err
 		}
+		current = group
 		w.scheduler.Cache.AddPodGroup(group)
 		w.scheduler.SchedulingQueue.AddPodGroup(w.logger, group)
 		event := fwk.ClusterEvent{Resource: fwk.PodGroup, ActionType: fwk.Add}
@@ -70,7 +75,7 @@ func (w *world) gang(asked *request) (*ganged, error) {
 	w.scheduler.ScheduleOne(w.ctx)
 
 	// 4. What became of it. The bindings run beside.
-	found.Failed = order
+	found.Failed, found.Taken = order, maps.Clone(w.witness.taken)
 	isToBeBound := func(pod *v1.Pod) bool {
 		_, failed := found.Pods[pod.Name]
 		return !failed && pod.DeletionTimestamp == nil
@@ -86,16 +91,37 @@ func (w *world) gang(asked *request) (*ganged, error) {
 	}
 	select {
 	case patch := <-conditions:
-		written := schedulingapi.PodGroup{}
-		if err := json.Unmarshal(patch, &written); err != nil {
+		condition, err := patched(current, patch)
+		if err != nil {
 			return nil, err
 		}
-		for _, condition := range written.Status.Conditions {
-			found.Condition = &groupCondition{
-				condition.Type, string(condition.Status), condition.Reason, condition.Message, condition.ObservedGeneration,
-			}
-		}
+		found.Condition = condition
 	default: // the object says it already
 	}
 	return found, nil
+}
+
+// patched is the condition that a patch of a group's status leads to. The patch has only the fields that change.
+func patched(group *schedulingapi.PodGroup, patch json.RawMessage) (*groupCondition, error) {
+	var written struct {
+		Status struct {
+			Conditions []json.RawMessage `json:"conditions"`
+		} `json:"status"`
+	}
+	if err := json.Unmarshal(patch, &written); err != nil {
+		return nil, err
+	}
+	if len(written.Status.Conditions) != 1 {
+		return nil, fmt.Errorf("the group's status: expected one condition in the patch, got %s", patch)
+	}
+	condition := metav1.Condition{}
+	if before := apimeta.FindStatusCondition(group.Status.Conditions, schedulingapi.PodGroupInitiallyScheduled); before != nil {
+		condition = *before
+	}
+	if err := json.Unmarshal(written.Status.Conditions[0], &condition); err != nil {
+		return nil, err
+	}
+	return &groupCondition{
+		condition.Type, string(condition.Status), condition.Reason, condition.Message, condition.ObservedGeneration,
+	}, nil
 }
