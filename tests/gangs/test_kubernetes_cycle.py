@@ -1,4 +1,4 @@
-"""By the rules of 1.37 a group is checked, rejected and reported in kube-scheduler's words; see tests/parity as well."""
+"""By the rules of 1.37 a group is checked, rejected and reported in kube-scheduler's words; see tests/parity too."""
 
 from __future__ import annotations
 
