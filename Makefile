@@ -27,7 +27,7 @@ run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build dev debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt parity parity-devices test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean
+.PHONY: help build dev debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt parity parity-devices parity-queues test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -92,6 +92,9 @@ parity: dev ## compare with kube-scheduler, all that `make test` compares (needs
 parity-devices: dev ## compare 20,000 allocations of devices and 20,000 decisions with kube-scheduler's, and print what was covered (needs Go)
 	KSCHEDULER_KUBERNETES=$(KUBERNETES) $(BIN)/python -m tests.parity.devices.coverage
 	KSCHEDULER_KUBERNETES=$(KUBERNETES) $(BIN)/python -m tests.parity.coverage_dra
+
+parity-queues: dev ## compare the fair shares of 10,000 random trees of queues with KAI-Scheduler's steps
+	$(BIN)/python -m tests.parity.quotas.compare_divisions
 
 test-fast: dev ## the unit tests alone; CHANGED=1 as for test
 	$(call run_tests,-m "not slow and not controlplane")
