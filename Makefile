@@ -27,7 +27,7 @@ run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt parity parity-devices parity-gangs test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean
+.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt parity parity-devices parity-gangs test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean parity-queues
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -104,6 +104,8 @@ parity-devices: dev ## compare 20,000 allocations of devices and 20,000 decision
 
 parity-gangs: dev ## compare decisions about 5,000 groups of pods with kube-scheduler 1.37's, and print what was covered (needs Go)
 	$(BIN)/python -m tests.parity.coverage_gangs
+parity-queues: dev ## compare the fair shares of 10,000 random trees of queues with KAI-Scheduler's steps
+	$(BIN)/python -m tests.parity.quotas.compare_divisions
 
 test-fast: dev ## the unit tests alone; CHANGED=1 as for test
 	$(call run_tests,-m "not slow and not controlplane")
