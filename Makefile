@@ -27,7 +27,7 @@ run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build dev debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt parity parity-devices test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean
+.PHONY: help build dev debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt parity parity-devices test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane wheels lock vendor clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -139,7 +139,10 @@ profile: dev ## flame graph, event-loop lag and allocations under load, into bui
 controlplane: build ## start etcd and kube-apiserver, print their kubeconfig, run until Ctrl-C (needs Go); KUBERNETES=1.37
 	$(BIN)/python -m kscheduler.testing.controlplane $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header pyproject.toml
+COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header pyproject.toml
+
+wheels: dev ## build the sdist and the wheels for x86-64 and arm64 into dist/, with every promised CPython that is here
+	$(BIN)/python -m deploy.release.wheels
 
 lock: $(VENV)/.runtime ## resolve all dependencies again
 	$(PIP_INSTALL) uv
@@ -150,5 +153,5 @@ vendor: dev ## fetch what the page vendors from npm again, and compare it with i
 	$(BIN)/python -m tests.ui.vendor
 
 clean: ## remove what the targets above made
-	rm -rf $(VENV) build *.egg-info report.html report.json
+	rm -rf $(VENV) build dist *.egg-info report.html report.json
 	find kscheduler -name '*.so' -delete
