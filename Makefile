@@ -27,7 +27,7 @@ run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt parity parity-devices parity-gangs test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean parity-queues
+.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt parity parity-devices parity-gangs parity-queues test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean wheels
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -104,6 +104,7 @@ parity-devices: dev ## compare 20,000 allocations of devices and 20,000 decision
 
 parity-gangs: dev ## compare decisions about 5,000 groups of pods with kube-scheduler 1.37's, and print what was covered (needs Go)
 	$(BIN)/python -m tests.parity.coverage_gangs
+
 parity-queues: dev ## compare the fair shares of 10,000 random trees of queues with KAI-Scheduler's steps
 	$(BIN)/python -m tests.parity.quotas.compare_divisions
 
@@ -153,7 +154,10 @@ profile: dev ## flame graph, event-loop lag and allocations under load, into bui
 controlplane: build ## start etcd and kube-apiserver, print their kubeconfig, run until Ctrl-C (needs Go); KUBERNETES=1.37
 	$(BIN)/python -m kscheduler.testing.controlplane $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header pyproject.toml
+COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header pyproject.toml
+
+wheels: dev ## build the sdist and the wheels for x86-64 and arm64 into dist/, with every promised CPython that is here
+	$(BIN)/python -m deploy.release.wheels
 
 lock: $(VENV)/.runtime ## resolve all dependencies again
 	$(PIP_INSTALL) uv
@@ -164,5 +168,5 @@ vendor: dev ## fetch what the page vendors from npm again, and compare it with i
 	$(BIN)/python -m tests.ui.vendor
 
 clean: ## remove what the targets above made
-	rm -rf $(VENV) build *.egg-info report.html report.json
+	rm -rf $(VENV) build dist *.egg-info report.html report.json
 	find kscheduler -name '*.so' -delete
