@@ -124,7 +124,7 @@ class GangCycle:
         return held
 
     def _remember(self, plan: Plan, held: Sequence[BindingCycle], started: float) -> None:
-        """Have the decisions remembered, for whoever asks why a member is where it is."""
+        """Record the decisions, so that `kscheduler explain` can say why a member is where it is."""
         uids = {cycle.pod.uid for cycle in held}
         placed = [each for each in plan.placed if each.queued.uid in uids]
         nodes, feasible = [each.node_name for each in placed], [each.feasible for each in placed]

@@ -22,7 +22,7 @@ class Mending:
     """`run` is a task.
 
     `waits(key)`: whether a pod of the gang waits for a node. `report(gang, seconds)` says that a gang has been broken
-    for so long, and returns False if nobody may be told now. `timeout_s`: of gangs that have none of their own.
+    for so long, and returns False if it may not be reported now. `timeout_s`: of gangs that have none of their own.
     """
 
     def __init__(

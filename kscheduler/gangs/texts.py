@@ -1,4 +1,4 @@
-"""What is said of gangs that cannot be tried: in kube-scheduler's words under its rules, else in ours."""
+"""The messages about gangs that cannot be tried: kube-scheduler's under its rules, else ours."""
 
 from __future__ import annotations
 
@@ -66,5 +66,5 @@ def placed_text(tracked: TrackedGang) -> str:
 
 
 def stale_text(tracked: TrackedGang, seconds: float) -> str:
-    """Return what is said of a gang that has been broken for so long."""
+    """Return the message about a gang that has been broken for so long."""
     return f"only {placed_text(tracked)}, for {seconds:.0f} s"

@@ -1,7 +1,7 @@
 """Collects the claims of a simulation's pods with the devices that they had, for its report.
 
 A pod that ends is listed when it ends, since its claims are released then; the others are listed at the end of the run,
-when waiting pods are also told which request of which claim fails on how many nodes.
+and for those that wait then, which request of which claim fails on how many nodes.
 """
 
 from __future__ import annotations

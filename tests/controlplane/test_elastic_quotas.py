@@ -14,10 +14,11 @@ from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.kubeconfig import write_kubeconfig
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.workspace import Workspace
+from tests.controlplane.custom_kinds import remove_kind
 from tests.deploy.manifests import own_objects, render
 
-CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/elasticquotas.scheduling.x-k8s.io"
 [CRD] = (each for each in own_objects("quotas") if each["kind"] == "CustomResourceDefinition")
+KIND = "elasticquotas.scheduling.x-k8s.io"
 GROUP_VERSION = "scheduling.x-k8s.io/v1alpha1"
 QUOTAS = f"/apis/{GROUP_VERSION}/elasticquotas"
 MERGE = "application/merge-patch+json"
@@ -98,7 +99,7 @@ def tenants(control_plane: ControlPlane, workspace: Workspace) -> Iterator[Tenan
         yield Tenants(control_plane, workspace, other)
     finally:
         other.clean()
-        control_plane.api.delete(CRD_PATH)
+        remove_kind(control_plane.api, KIND)
 
 
 def test_a_namespace_stays_within_its_max_and_a_larger_one_wakes_its_pods(tenants: Tenants, tmp_path: Path) -> None:
@@ -173,7 +174,7 @@ def test_a_scheduler_that_is_older_than_the_kind_keeps_quotas_once_it_is_there(
     tenants: Tenants, tmp_path: Path
 ) -> None:
     shop = tenants.shop
-    tenants.api.delete(CRD_PATH)
+    remove_kind(tenants.api, KIND)
     eventually(lambda: not is_served(tenants.control_plane), "the kind is gone")
     scheduler = tenants.start(tmp_path)
     create(shop, "a")

@@ -15,6 +15,7 @@ from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.kubeconfig import write_kubeconfig
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.workspace import Workspace
+from tests.controlplane.custom_kinds import remove_kind
 from tests.deploy.manifests import render
 
 LABEL = "scheduling.x-k8s.io/pod-group"
@@ -92,8 +93,7 @@ class Gangs:
 def coscheduling(workspace: Workspace, tmp_path: Path) -> Iterator[Gangs]:
     yield Gangs(workspace, "scheduling.x-k8s.io/v1alpha1", tmp_path)
     workspace.control_plane.stop_processes(keep=0)
-    crd = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/podgroups.scheduling.x-k8s.io"
-    workspace.api.delete(crd)
+    remove_kind(workspace.api, "podgroups.scheduling.x-k8s.io")
 
 
 @contextlib.contextmanager

@@ -19,10 +19,10 @@ from kscheduler.testing.controlplane.api import KeptApi, Object
 from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.workspace import Workspace
+from tests.controlplane.custom_kinds import remove_kind
 from tests.controlplane.policy_kinds import GROUP_VERSION, TAS_CRD, serves_policies
 from tests.deploy.manifests import DEPLOY, documents
 
-CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/metricpolicies.kscheduler.io"
 METRICS = ["a", "b", "c"]
 ARGS: dict[str, Any] = {
     "sources": [{"name": "fields", "nodeFields": {}}, {"name": "custom", "customMetrics": {}}],
@@ -50,8 +50,8 @@ def policies(control_plane: ControlPlane) -> Iterator[Policies]:
         yield made
     finally:
         made.api.close()
-        control_plane.api.delete(CRD_PATH)
-        control_plane.api.delete(f"{CRD_PATH.rpartition('/')[0]}/taspolicies.telemetry.intel.com")
+        remove_kind(control_plane.api, "metricpolicies.kscheduler.io")
+        remove_kind(control_plane.api, "taspolicies.telemetry.intel.com")
 
 
 class Policies:

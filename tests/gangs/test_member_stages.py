@@ -15,7 +15,7 @@ UID = "uid-default-a"
 
 
 class Followed:
-    """A registry that follows a cache, with what it was told to look at again."""
+    """A registry that follows a cache, with the gangs that it was asked to look at again."""
 
     def __init__(self) -> None:
         self.registry = Registry(DOORS, WHOLE)

@@ -13,6 +13,7 @@ from typing import Protocol
 from kscheduler.framework.interface import WhatIf
 from kscheduler.framework.preemption.candidates import Candidate, candidate_of
 from kscheduler.framework.preemption.importance import by_importance
+from kscheduler.framework.preemption.sparing import spare
 from kscheduler.framework.preemption.violations import split
 from kscheduler.framework.status import Status, unresolvable, unschedulable
 from kscheduler.quotas.amounts import Request
@@ -123,10 +124,14 @@ def find_victims(
         return unschedulable(MAX_EXCEEDED)
     # 3. Pods come back where the pod still fits, and the quotas are still kept.
     violating, others = split(by_importance(away, now), budgets, stops_at_overdrawn=False)
-    unspared = _spare(what_if, check, pod, violating)
+
+    def may_stay() -> bool:
+        return what_if.fits() is None and not _exceeds(check.view, pod, check.in_quota, check.in_all)
+
+    unspared = spare(what_if, violating, may_stay)
     if isinstance(unspared, Status):
         return unspared
-    victims = _spare(what_if, check, pod, others)
+    victims = spare(what_if, others, may_stay)
     if isinstance(victims, Status):
         return victims
     return candidate_of(node.name, unspared, victims, now)
@@ -145,24 +150,6 @@ def _clear(what_if: WhatIf, check: Check, pod: PodInfo, node: NodeInfo, now: flo
                 return fault
             away.append(other)
     return away
-
-
-def _spare(what_if: WhatIf, check: Check, pod: PodInfo, pods: Sequence[PodInfo]) -> list[PodInfo] | Status:
-    """Put the pods back one by one, each only if the preemptor still fits beside it and in the quotas.
-
-    Returns the pods that had to stay away, or a fault.
-    """
-    victims: list[PodInfo] = []
-    for other in pods:
-        fault = what_if.add(other)
-        if fault is not None:
-            return fault
-        if what_if.fits() is not None or _exceeds(check.view, pod, check.in_quota, check.in_all):
-            fault = what_if.remove(other)
-            if fault is not None:
-                return fault
-            victims.append(other)
-    return victims
 
 
 def _exceeds(view: ElasticView, pod: PodInfo, in_quota: Request, in_all: Request) -> bool:

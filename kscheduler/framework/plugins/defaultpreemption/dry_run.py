@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.interface import Handle, WhatIf
+from kscheduler.framework.interface import Handle
 from kscheduler.framework.preemption.candidates import Candidate, Findings, candidate_of
 from kscheduler.framework.preemption.importance import by_importance
+from kscheduler.framework.preemption.sparing import spare
 from kscheduler.framework.preemption.violations import split
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.snapshot.node_info import NodeInfo
@@ -63,31 +64,17 @@ class WhatIfDryRun:
         # 3. Pods come back where the pod still fits.
         stops = self._handle.release.stops_at_overdrawn_budget
         violating, others = split(by_importance(lower, now), self._handle.budgets, stops_at_overdrawn=stops)
-        unspared = _spare(what_if, violating)
+
+        def fits() -> bool:
+            return what_if.fits() is None
+
+        unspared = spare(what_if, violating, fits)
         if isinstance(unspared, Status):
             return unspared
-        victims = _spare(what_if, others)
+        victims = spare(what_if, others, fits)
         if isinstance(victims, Status):
             return victims
         return candidate_of(node.name, unspared, victims, now)
-
-
-def _spare(what_if: WhatIf, pods: Sequence[PodInfo]) -> list[PodInfo] | Status:
-    """Put the pods back on the copy of the node, one by one, each only if the preemptor still fits beside it.
-
-    Returns the pods that had to stay away, or a fault.
-    """
-    victims: list[PodInfo] = []
-    for pod in pods:
-        fault = what_if.add(pod)
-        if fault is not None:
-            return fault
-        if what_if.fits() is not None:
-            fault = what_if.remove(pod)
-            if fault is not None:
-                return fault
-            victims.append(pod)
-    return victims
 
 
 def _each(step: Callable[[PodInfo], Status | None], pods: Sequence[PodInfo]) -> Status | None:

@@ -16,7 +16,7 @@ type collection struct {
 	order    []string // names, as created
 	watchers map[*watcher]struct{}
 	changed  uint64 // version of the last change
-	shown    uint64 // version of the last change of which watchers were told
+	shown    uint64 // version of the last change that watchers have seen
 	holding  bool   // whether watchers learn of changes only later
 	held     [][]byte
 }
