@@ -31,7 +31,7 @@ from tests.scenarios.gangs import BY_LABEL, gang, members
 from tests.support.seeds import sampled
 from tests.support.world import PlannedScheduler, World, in_virtual_time
 
-EXAMPLES = int(os.environ.get("KSCHEDULER_EXAMPLES") or sampled(60))
+EXAMPLES = int(os.environ.get("KSCHEDULER_EXAMPLES") or sampled(120))
 GANGS, STEPS = 5, 40
 SETTLING_S = 180.0
 TIMEOUT_S = 30.0  # of each gang
