@@ -76,7 +76,9 @@ class Mending:
             now = self._clock.now()
             until = self.due(now)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), None if until is None else until - now)
+                # Not wait_for: before Python 3.12 it forgets to be cancelled if the event happens at the same time.
+                async with asyncio.timeout(None if until is None else until - now):
+                    await self._changed.wait()
             self._changed.clear()
 
 
