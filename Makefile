@@ -27,7 +27,7 @@ run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt parity parity-devices parity-gangs parity-queues test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean wheels
+.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt gang-faults parity parity-devices parity-gangs parity-queues test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean wheels
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -94,6 +94,9 @@ test: dev ## everything: checks, unit tests, tests on a real control plane (need
 
 hunt: dev ## search for faults with fresh seeds for MINUTES=30, or again with SEEDS=1,2 (needs Go)
 	$(BIN)/python -m tests.hunt --minutes $(MINUTES) $(if $(SEEDS),--seeds $(SEEDS))
+
+gang-faults: dev ## 10,000 random runs of gangs under faults, in virtual time: none stays half placed
+	$(BIN)/python -m tests.scenarios.gang_faults
 
 parity: dev ## compare with kube-scheduler, all that `make test` compares (needs Go); KUBERNETES=1.37: with that release wholly
 	KSCHEDULER_KUBERNETES=$(KUBERNETES) $(PYTEST) tests/parity tests/controlplane/parity

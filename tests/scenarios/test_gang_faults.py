@@ -2,7 +2,8 @@
 
 Pods of several gangs and of none come in any order, and so do the objects of the gangs; pods are deleted, nodes come,
 bindings are refused or their answers lost, the scheduler is killed and started again. A gang may be half placed only
-after something happened to one of its bindings or pods, and only until faults end and there is room.
+after something happened to one of its bindings or pods, and only until faults end and there is room; one that is so for
+longer than its timeout is reported as stale.
 """
 
 from __future__ import annotations
@@ -10,26 +11,37 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kscheduler.api.objects import Pod
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
+from kscheduler.client.protocol import PODS, Binding
+from kscheduler.gangs.mending import PAUSE_S
 from kscheduler.gangs.registry import Registry
 from kscheduler.observability.metrics import Metrics
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import run_virtual
 from kscheduler.testing.wrappers import PodBuilder, make_pod
-from tests.scenarios.gangs import BY_LABEL, gang
+from tests.scenarios.gangs import BY_LABEL, gang, members
 from tests.support.seeds import sampled
-from tests.support.world import PlannedScheduler, World
+from tests.support.world import PlannedScheduler, World, in_virtual_time
 
-EXAMPLES = int(os.environ.get("KSCHEDULER_EXAMPLES") or sampled(60))
+EXAMPLES = int(os.environ.get("KSCHEDULER_EXAMPLES") or sampled(120))
 GANGS, STEPS = 5, 40
 SETTLING_S = 180.0
+TIMEOUT_S = 30.0  # of each gang
+REPORTED_S = TIMEOUT_S + 3 * PAUSE_S  # by then a gang is reported, unless a binding of it is under way at each look
 REFUSALS = (FaultKind.CONFLICT, FaultKind.FORBIDDEN, FaultKind.NOT_FOUND, FaultKind.SERVER_ERROR)
+
+
+def is_binding_of(pod: str) -> Callable[[object], bool]:
+    """Return what says of a request whether it binds the pod."""
+    return lambda about: isinstance(about, Binding) and about.name == pod
 
 
 class GangWorld(World):
@@ -42,6 +54,8 @@ class GangWorld(World):
         self.pods_to_come: list[PodBuilder] = []
         self.number = 0  # of what is created next
         self.killed = 0
+        self.half_since: dict[str, float] = {}  # gang of which some pods are bound, too few, and others wait -> when
+        self.stale_seen = 0
         for index in range(GANGS):
             name, size = f"g{index}", rng.randint(2, 6)
             self.sizes[name] = rng.randint(2, size)
@@ -49,6 +63,7 @@ class GangWorld(World):
             self.pods_to_come += [self.member(name, rng.randint(1, 3)) for _ in range(size)]
         self.pods_to_come += [make_pod(f"alone-{index}").req(cpu=1) for index in range(4)]
         rng.shuffle(self.pods_to_come)
+        self.cluster.store(PODS).subscribe(self._pod_changed)
 
     @property
     def registry(self) -> Registry:
@@ -70,6 +85,9 @@ class GangWorld(World):
                 await self.restart()
         self.rng.choice(steps)()
         await self.sleep(self.rng.choice([0.0, 0.01, 0.03, 0.1, 1.0, 12.0]))
+        if self.is_troubled and self.rng.random() < 0.03:
+            await self.sleep(2 * TIMEOUT_S)
+        self.check_stale_gangs_are_reported()
         if not self.is_troubled:
             self.check_no_gang_is_half_placed()
 
@@ -80,7 +98,8 @@ class GangWorld(World):
     def create_gang(self) -> None:
         if self.objects_to_come:
             name = self.objects_to_come.pop()
-            self.cluster.create_object(gang(name, self.sizes[name], schedule_timeout_seconds=30))
+            self.cluster.create_object(gang(name, self.sizes[name], schedule_timeout_seconds=int(TIMEOUT_S)))
+            self._look(name)
 
     def grow(self) -> None:
         self.number += 1
@@ -95,6 +114,11 @@ class GangWorld(World):
         self.cluster.delete_pod(key)
         if name is not None:
             self.pods_to_come.append(self.member(name, 1))
+
+    def refuse_one_member_of(self, name: str) -> None:
+        """Until faults end, no binding of one of the pods is carried out."""
+        refused = next(pod for pod in self.pods_to_come if pod.obj().metadata.name.startswith(name)).obj().metadata.name
+        self.faults.add(FaultKind.FORBIDDEN, Verb.BIND, matches=is_binding_of(refused))
 
     async def restart(self) -> None:
         """Kill the scheduler in the middle of its work, and start another one."""
@@ -115,15 +139,40 @@ class GangWorld(World):
             stopwatch=self.clock.now,
         )
         self.judge.look_through(self.scheduler.nodes.store, self.scheduler.pods.store)
+        self.half_since = dict.fromkeys(self.half_since, self.clock.now())  # the new one can only count from here
 
     # --- what must hold -------------------------------------------------------------------------------------------
 
+    def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        pod = after or before
+        assert pod is not None
+        name = (pod.metadata.labels or {}).get(POD_GROUP_LABEL)
+        if name is not None:
+            self._look(name)
+
+    def _look(self, name: str) -> None:
+        """Take note of since when the cluster shows a gang half placed, with pods that wait."""
+        members, bound = self.members_of(name), self.bound(name)
+        if name not in self.objects_to_come and 0 < bound < self.sizes[name] and bound < len(members):
+            self.half_since.setdefault(name, self.clock.now())
+        else:
+            self.half_since.pop(name, None)
+
+    def check_stale_gangs_are_reported(self) -> None:
+        parts = self.scheduler.gangs
+        assert parts is not None
+        told = {event.regarding.name for event in self.cluster.events if event.reason == "Stale"}
+        reported = {key.name for key in parts.mending.stale} & told
+        for name, since in self.half_since.items():
+            is_long = self.clock.now() - since > REPORTED_S
+            self.stale_seen += is_long
+            assert not is_long or name in reported, f"{name} is half placed since {since:g} s. {self.describe()}"
+
+    def members_of(self, name: str) -> list[Pod]:
+        return [pod for pod in self.cluster.pods.values() if (pod.metadata.labels or {}).get(POD_GROUP_LABEL) == name]
+
     def bound(self, name: str) -> int:
-        return sum(
-            bool(pod.spec.node_name)
-            for pod in self.cluster.pods.values()
-            if (pod.metadata.labels or {}).get(POD_GROUP_LABEL) == name
-        )
+        return sum(bool(pod.spec.node_name) for pod in self.members_of(name))
 
     def check_no_gang_is_half_placed(self) -> None:
         if len(self.scheduler.bindings):
@@ -148,8 +197,12 @@ class GangWorld(World):
             assert tracked.placed == self.bound(tracked.key.name), f"{tracked.key} counts {tracked.placed}"
 
 
-def play(seed: int, *, is_troubled: bool) -> None:
+def play(seed: int, *, is_troubled: bool) -> int:
+    """Return at how many looks a gang was found that had been half placed for longer than its timeout."""
+    found = 0
+
     async def scenario() -> None:
+        nonlocal found
         rng = random.Random(seed)
         world = GangWorld(rng, is_troubled=is_troubled)
         async with world:
@@ -157,11 +210,15 @@ def play(seed: int, *, is_troubled: bool) -> None:
             if is_troubled:
                 world.faults.add(rng.choice(REFUSALS), Verb.BIND, probability=rng.choice([0.1, 0.4]))
                 world.faults.add(FaultKind.LOST_ANSWER, Verb.BIND, probability=0.1)
+                if rng.random() < 0.3:
+                    world.refuse_one_member_of("g0")
             for _ in range(STEPS):
                 await world.step()
+            found = world.stale_seen
             await world.settle()
 
     run_virtual(scenario())
+    return found
 
 
 @pytest.mark.slow
@@ -176,3 +233,25 @@ def test_without_faults_no_gang_is_ever_half_placed(seed: int) -> None:
 @given(seed=st.integers(0, (1 << 32) - 1))
 def test_whatever_fails_every_gang_is_whole_in_the_end(seed: int) -> None:
     play(seed, is_troubled=True)
+
+
+@in_virtual_time
+async def test_a_gang_that_lacks_a_pod_whose_bindings_are_all_refused_is_stale_although_it_is_tried_again() -> None:
+    async with World(config=BY_LABEL, expect_conditions=False) as world:
+        world.faults.add(FaultKind.FORBIDDEN, Verb.BIND, matches=is_binding_of("g-1"))
+        world.add_nodes(2)
+        world.cluster.create_object(gang("g", 2, schedule_timeout_seconds=int(TIMEOUT_S)))
+        for pod in members("g", 2):
+            world.add_pod(pod)
+        await world.sleep(TIMEOUT_S - 1)
+        assert world.node_of("g-0")
+        assert not world.node_of("g-1")
+        assert not [event for event in world.cluster.events if event.reason == "Stale"]
+        await world.sleep(REPORTED_S)
+        (event,) = (event for event in world.cluster.events if event.reason == "Stale")
+        assert event.note.startswith("only 1 pod of gang default/g has a node, of at least 2, 1 more wait")
+        world.faults.clear()
+        await world.until(world.all_bound)
+        parts = world.scheduler.gangs
+        assert parts is not None
+        assert not parts.mending.stale
