@@ -102,6 +102,7 @@ from kscheduler.telemetry.settings import telemetry_settings
 from kscheduler.watch.eventhandlers import NodeDocuments
 from kscheduler.watch.past_bindings import PastBindings
 from kscheduler.watch.pod_documents import PodDocuments
+from kscheduler.watch.share_queue_divisions import ShareDivisionWatch
 from kscheduler.watch.share_queue_events import ShareQueueWatch
 from kscheduler.watch.watches import Listeners, Watches
 
@@ -636,6 +637,8 @@ class Scheduler:
             lanes.append(self._quota_statuses.run())
         if self._queue_statuses is not None:
             lanes.append(self._queue_statuses.run())
+            watch = ShareDivisionWatch(self.share_queues, self.queue, clock=self._clock, wake=self._work.set)
+            lanes.append(watch.run())
         if self._annotations is not None:
             lanes.append(self._annotations.run())
         if self._guests is not None:

@@ -407,6 +407,20 @@ class SchedulingQueue:
                 moved += self._activate(qpi, now)
         return moved
 
+    def try_again(self, is_wanted: Callable[[QueuedPodInfo], bool], event: ClusterEvent, now: float) -> int:
+        """Requeue the rejected pods that are wanted, after their backoff, and return how many left their pool.
+
+        `event`: a wildcard, which says why. Wanted pods in flight are tried again if they are rejected.
+        """
+        now = self._at(now)
+        wanted = [qpi for qpi in self._unschedulable.rejected.values() if is_wanted(qpi)]
+        for qpi in wanted:
+            self._move(qpi, Strategy.AFTER_BACKOFF, event.label, now)
+        for flying in self._in_flight:
+            if is_wanted(flying):
+                self._in_flight.news(flying.uid).events.append(QueuedEvent(event, None, None))
+        return len(wanted)
+
     def end_error_backoffs(self, uids: Iterable[str], now: float) -> int:
         """Make those of these pods active that back off after a fault, since the fault is over; return how many."""
         now = self._at(now)

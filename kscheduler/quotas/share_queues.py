@@ -76,6 +76,7 @@ class ShareQueues:
         self.ending: set[str] = set()  # uids of pods on nodes that are being deleted
         self.priorities = Priorities()  # of the preemptible pods on nodes, by the queue that they name
         self.on_change: Callable[[], object] = nothing  # called when what a queue's status says may have changed
+        self.on_stale: Callable[[], object] = nothing  # called when the fair shares may have changed
         self._given = tuple(given)
         self._objects: dict[Hashable, ShareQueueObject] = {}
         self._use: dict[str, _Use] = {}  # name of a queue that pods state -> what they use
@@ -150,7 +151,8 @@ class ShareQueues:
 
     def _outdate(self) -> None:
         """Have the tree built again when it is read: at the start, objects come one by one."""
-        self._is_outdated = self._is_stale = True
+        self._is_outdated = True
+        self._make_stale()
         self.on_change()
 
     def _rebuild(self) -> None:
@@ -181,7 +183,7 @@ class ShareQueues:
             self.remove_node(node.metadata.name)
             self._nodes[node.metadata.name] = amounts
             _add(self._allocatable, amounts, 1)
-            self._is_stale = True
+            self._make_stale()
             self.on_change()
 
     def remove_node(self, name: str) -> None:
@@ -189,7 +191,7 @@ class ShareQueues:
         amounts = self._nodes.pop(name, None)
         if amounts is not None:
             _add(self._allocatable, amounts, -1)
-            self._is_stale = True
+            self._make_stale()
             self.on_change()
 
     # --- pods ---
@@ -307,10 +309,16 @@ class ShareQueues:
             self._wait(demand, times)
         queue = None if self._is_outdated else self._tree.queues.get(demand.queue)
         if queue is not None and (is_on_node or demand.queue in self._leaves):
-            self._is_stale |= _ask(queue, demand.amounts, times)
+            if _ask(queue, demand.amounts, times):
+                self._make_stale()
         elif is_on_node:  # in no queue: it leaves less to divide
-            self._is_stale = True
+            self._make_stale()
         self.on_change()
+
+    def _make_stale(self) -> None:
+        if not self._is_stale:
+            self._is_stale = True
+            self.on_stale()
 
     def _move(self, counted: _Counted, to_node: bool) -> None:
         """Count a pod as placed, or as waiting again, in a queue that takes pods, which asks for as much as before."""

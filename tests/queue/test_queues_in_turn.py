@@ -85,6 +85,21 @@ def test_a_pod_that_is_put_back_comes_before_equal_ones_and_one_that_changes_its
     made.check()
 
 
+def test_a_first_pod_that_asks_for_more_than_before_has_its_turn_by_that() -> None:
+    queues = share_queues()
+    made = active(queues)
+    first, other = queued(0, "a"), queued(1, "b")
+    for each in (first, other):
+        queues.pod_waits(each.pod_info.pod)
+        made.push(each)
+    assert names(made.first(2)) == ["p0", "p1"]
+    made.put_back(made.pop_many(1)[0])  # its first pods are known now
+    first.pod_info = queued(0, "a", cpu="2").pod_info
+    assert not made.is_misplaced(first)
+    made.check()
+    assert names(made.pop_many(2)) == ["p1", "p0"], "with it, its queue is beyond what it deserves"
+
+
 def test_pods_that_call_extenders_are_popped_by_themselves() -> None:
     made = active(share_queues())
     calling = queued(0, "a")

@@ -77,6 +77,25 @@ async def test_queues_that_want_more_than_there_is_get_it_by_their_weights() -> 
 
 
 @in_virtual_time
+async def test_a_pod_takes_its_share_soon_after_others_ask_for_less() -> None:
+    async with world() as here:
+        has_queues(here, queue("a"), queue("b"), queue("c"))
+        await here.sleep(1.0)
+        here.add_node("n1", cpu="6")
+        for number in range(6):
+            here.add_pod(pod(f"a{number}", "a"))
+        await here.until(here.all_bound)
+        for number in range(3):
+            here.add_pod(pod(f"c{number}", "c").node_selector(disk="none"))  # they ask for a third, in vain
+            here.add_pod(pod(f"b{number}", "b"))
+        await here.sleep(20.0)
+        assert bound(here) == {"a": 4, "b": 2}
+        for number in range(3):
+            here.cluster.delete_pod(f"default/c{number}")
+        await here.until(lambda: bound(here) == {"a": 3, "b": 3}, within_s=30.0)  # pods are swept after 300
+
+
+@in_virtual_time
 async def test_nobody_takes_room_back_and_forth() -> None:
     async with world() as here:
         has_queues(here, queue("a"), queue("b"), queue("c"))
