@@ -103,7 +103,7 @@ def _disturb(rng: random.Random, members: list[Object], bound: list[Object], pro
         pick(rng, members)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     if often(rng, 0.04):
         pick(rng, members)["spec"]["priority"] = 3
-    if often(rng, 0.04):
+    if often(rng, 0.04) and len(members) > 1:  # one that is alone would preempt
         pick(rng, members)["spec"]["preemptionPolicy"] = pick(rng, ("Never", "PreemptLowerPriority"))
     if often(rng, 0.1) and len(profiles) > 1:
         pick(rng, members)["spec"]["schedulerName"] = pick(rng, profiles)
