@@ -18,6 +18,7 @@ from kscheduler import __version__
 from kscheduler.command import memory
 from kscheduler.command.flags import (
     CompareOptions,
+    DoctorOptions,
     InspectOptions,
     PluginTestOptions,
     RecordOptions,
@@ -83,6 +84,8 @@ def prepare(argv: Sequence[str] | None) -> Command:
         return lambda: explain(options)
     if isinstance(options, (InspectOptions, PluginTestOptions)):
         return lambda: plugin(options)
+    if isinstance(options, DoctorOptions):
+        return lambda: doctor(options)
     return lambda: version(options)
 
 
@@ -241,6 +244,13 @@ def plugin(options: InspectOptions | PluginTestOptions) -> int:
         text, code = try_plugin(options)
     print(text, end="")
     return code
+
+
+def doctor(options: DoctorOptions) -> int:
+    from kscheduler.command.doctor import doctor as examine
+
+    logs.configure(verbosity=logs.QUIET)
+    return examine(options, SystemClock())
 
 
 class SystemClock:
