@@ -18,6 +18,7 @@ from kscheduler import __version__
 from kscheduler.command import memory
 from kscheduler.command.flags import (
     CompareOptions,
+    CompletionOptions,
     DoctorOptions,
     InspectOptions,
     PluginTestOptions,
@@ -84,6 +85,8 @@ def prepare(argv: Sequence[str] | None) -> Command:
         return lambda: explain(options)
     if isinstance(options, (InspectOptions, PluginTestOptions)):
         return lambda: plugin(options)
+    if isinstance(options, CompletionOptions):
+        return lambda: completion(options)
     if isinstance(options, DoctorOptions):
         return lambda: doctor(options)
     return lambda: version(options)
@@ -244,6 +247,14 @@ def plugin(options: InspectOptions | PluginTestOptions) -> int:
         text, code = try_plugin(options)
     print(text, end="")
     return code
+
+
+def completion(options: CompletionOptions) -> int:
+    from kscheduler.command.completion import script
+    from kscheduler.command.flags import words_of_commands
+
+    print(script(options.shell, words_of_commands()), end="")
+    return 0
 
 
 def doctor(options: DoctorOptions) -> int:

@@ -22,6 +22,7 @@ import msgspec
 
 from kscheduler import __version__
 from kscheduler.api.quantity import parse_units
+from kscheduler.command.completion import SHELLS
 from kscheduler.config.duration import Duration
 from kscheduler.config.emulated_version import add_emulated_version
 from kscheduler.config.feature_gates import SWITCHABLE
@@ -270,6 +271,13 @@ class DoctorOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class CompletionOptions:
+    """The options of `kscheduler completion SHELL`."""
+
+    shell: str
+
+
+@dataclass(frozen=True, slots=True)
 class VersionOptions:
     """The options of `kscheduler version [--output json]`."""
 
@@ -290,6 +298,7 @@ Options = (
     | ExplainOptions
     | InspectOptions
     | PluginTestOptions
+    | CompletionOptions
     | DoctorOptions
     | VersionOptions
 )
@@ -379,10 +388,40 @@ def _parser(command: str = "") -> _Parser:
     _add_config(commands.add_parser("config", help="check or show a configuration file"))
     _add_plugin(commands.add_parser("plugin", help="look at a wasm plugin, or try it on a cluster from a file"))
     _add_doctor(commands.add_parser("doctor", help="check a cluster, and say what mends what is wrong"))
+    completion = commands.add_parser("completion", help="print a script that completes commands in a shell")
+    completion.add_argument("shell", choices=SHELLS)
+    completion.set_defaults(make=partial(_from_flags, CompletionOptions))
     version = commands.add_parser("version", help="print the version")
     version.add_argument("-o", "--output", choices=("text", "json"), default="text")
     version.set_defaults(make=partial(_from_flags, VersionOptions))
     return parser
+
+
+def words_of_commands() -> dict[str, list[str]]:
+    """Return what may follow each command: its flags and subcommands. "" is the program, "config show" a subcommand."""
+    found = {"": _words_of(_parser())}
+    found[""] = [word for word in found[""] if not word.startswith("sweep-")]
+    for command in found[""]:
+        if command.startswith("-"):
+            continue
+        parser = _below(_parser(command))[command]
+        found[command] = _words_of(parser)
+        found |= {f"{command} {name}": _words_of(below) for name, below in _below(parser).items()}
+    return found
+
+
+def _below(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Return the parsers of a parser's commands."""
+    found: dict[str, argparse.ArgumentParser] = {}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found |= action.choices
+    return found
+
+
+def _words_of(parser: argparse.ArgumentParser) -> list[str]:
+    shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
+    return [*_below(parser), *(flag for action in shown for flag in action.option_strings)]
 
 
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
