@@ -159,7 +159,7 @@ controlplane: build ## start etcd and kube-apiserver, print their kubeconfig, ru
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header pyproject.toml
 
-wheels: dev ## build the sdist and the wheels for x86-64 and arm64 into dist/, with every promised CPython that is here
+wheels: dev ## build sdist, wheels for x86-64 and arm64, and a CycloneDX list of packages into dist/, with every promised CPython that is here
 	$(BIN)/python -m deploy.release.wheels
 
 lock: $(VENV)/.runtime ## resolve all dependencies again

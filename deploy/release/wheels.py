@@ -1,4 +1,4 @@
-"""Builds the source distribution and the wheels, the same bytes each time: `make wheels`.
+"""Builds the sdist, the wheels and the list of what they need, the same bytes each time: `make wheels`.
 
     python -m deploy.release.wheels --into dist --python 3.11 --architecture x86_64
 
@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from deploy.release.archives import write_zip
+from deploy.release.sbom import write_sbom
 from deploy.release.source import REPOSITORY, BuildError, CModule, Source, copied
 from deploy.release.targets import ARCHITECTURES, Target, find_interpreter, promised, targets
 
@@ -58,6 +59,8 @@ def build(into: Path, versions: Sequence[str] | None, architectures: Sequence[st
     with tempfile.TemporaryDirectory() as work:
         source = copied(Path(work) / "source")
         built = [source.write_sdist(into)]
+        version = built[0].name.removeprefix("kscheduler-").removesuffix(".tar.gz")
+        print(write_sbom(into, source.folder, version, source.epoch_s))
         modules = source.translate()
         shared, metadata = source.python_files(), source.metadata()
         interpreters = [one for one in found.values() if one is not None]

@@ -327,6 +327,16 @@ class AccessReview(NamedTuple):
     reason: str = ""
 
 
+class Right(NamedTuple):
+    """One verb on one resource."""
+
+    group: str  # of the API; "": the core group
+    resource: str  # "pods", or "pods/status"
+    verb: str
+    namespace: str = ""  # "": in all
+    name: str = ""  # of the object; "": of any
+
+
 class Client(Protocol):
     """The requests to the apiserver that the scheduler uses."""
 
