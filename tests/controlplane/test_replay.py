@@ -140,7 +140,7 @@ def test_every_decision_of_a_record_is_made_again(workspace: Workspace, tmp_path
     change_nodes(workspace)
     loading.wait()
     eventually(lambda: is_settled(workspace), "each pod is decided", state=lambda: len(workspace.bindings()))
-    # Where the load is faster than the scheduler, important pods came first and preempted nobody. Now all nodes are full.
+    # Where the load outruns the scheduler, important pods came first and preempted nobody. Now all nodes are full.
     late = [f"late-{number}" for number in range(LATE)]
     for name in late:
         spec = {"priorityClassName": "important", "terminationGracePeriodSeconds": 0}
