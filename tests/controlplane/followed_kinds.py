@@ -1,4 +1,4 @@
-"""Components of deploy/ that bring custom kinds: what is served, and how a replica is told to follow them."""
+"""Components of deploy/ that bring custom kinds: what is served, and the arguments with which a replica follows them."""
 
 from __future__ import annotations
 

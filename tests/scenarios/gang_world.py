@@ -148,8 +148,8 @@ class GangWorld(World):
     def check_stale_gangs_are_reported(self) -> None:
         parts = self.scheduler.gangs
         assert parts is not None
-        told = {event.regarding.name for event in self.cluster.events if event.reason == "Stale"}
-        reported = {key.name for key in parts.mending.stale} & told
+        with_event = {event.regarding.name for event in self.cluster.events if event.reason == "Stale"}
+        reported = {key.name for key in parts.mending.stale} & with_event
         for name, since in self.half_since.items():
             is_long = self.clock.now() - since > REPORTED_S
             self.stale_seen += is_long
