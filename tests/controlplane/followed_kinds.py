@@ -1,4 +1,4 @@
-"""Components of deploy/ that bring custom kinds: what is served, and the arguments with which a replica follows them."""
+"""Components of deploy/ that bring custom kinds: what is served, and the arguments of a replica that follows them."""
 
 from __future__ import annotations
 
