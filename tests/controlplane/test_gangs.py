@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kscheduler.testing.controlplane import ApiserverOptions, ControlPlane, Credentials, RequestFailed, workload
+from kscheduler.testing.controlplane import ApiserverOptions, ControlPlane, Credentials, workload
 from kscheduler.testing.controlplane.api import Object
 from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.kubeconfig import write_kubeconfig
 from kscheduler.testing.controlplane.kubescheduler import KubeScheduler
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.workspace import Workspace
-from tests.controlplane.custom_kinds import remove_kind
+from tests.controlplane.custom_kinds import remove_kind, serves
 from tests.deploy.manifests import render
 
 LABEL = "scheduling.x-k8s.io/pod-group"
@@ -45,14 +45,7 @@ class Gangs:
         self._version = group_version
         self._path = f"/apis/{group_version}/namespaces/{workspace.namespace}/podgroups"
         workspace.api.apply(*render("base", "gangs"))
-        eventually(self._serves, "PodGroups are served")
-
-    def _serves(self) -> bool:
-        try:
-            self.workspace.api.get(self._path)
-        except RequestFailed:
-            return False
-        return True
+        eventually(lambda: serves(workspace.api, self._path), "PodGroups are served")
 
     def start(self, *, configuration: dict[str, Any] | None = None, flags: tuple[str, ...] = ()) -> KScheduler:
         control_plane = self.workspace.control_plane
