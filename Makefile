@@ -27,7 +27,7 @@ run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build dev debug demo demo-metrics demo-wasm guests new-plugin wasmer test hunt parity parity-devices test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean
+.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt gang-faults parity parity-devices parity-gangs parity-queues test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean wheels
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -61,8 +61,17 @@ demo: build ## simulate 38 hours of a busy cluster, and show its page until Ctrl
 	$(BIN)/kscheduler simulate --workload perf/demo.yaml --max-time 136800 --decisions 500 --html report.html --output report.json
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/kscheduler ui report.json; else echo "the page is at file://$(CURDIR)/report.html"; fi
 
+demo_gangs = $(BIN)/kscheduler simulate --workload perf/gangs/workload.yaml $(2) --output build/demo-gangs/$(1).json --html build/demo-gangs/$(1).html
+
 demo-metrics: build ## compare placing by real load with placing by requests, simulated; plots in build/demo-metrics
 	$(BIN)/python -m perf.real_load
+
+demo-gangs: build ## two trainings on a cluster with room for one: under the default profile, and as gangs; pages in build/demo-gangs
+	@mkdir -p build/demo-gangs
+	$(call demo_gangs,default)
+	$(call demo_gangs,coscheduling,--config perf/gangs/coscheduling.yaml)
+	@cd build/demo-gangs && ../../$(BIN)/kscheduler compare default.json coscheduling.json --html compared.html >/dev/null
+	@echo "both runs side by side: file://$(CURDIR)/build/demo-gangs/compared.html"
 
 demo-wasm: dev ## compile a plugin in C, serve it by http, and schedule with it
 	$(BIN)/python plugins/demo_wasm.py
@@ -86,12 +95,21 @@ test: dev ## everything: checks, unit tests, tests on a real control plane (need
 hunt: dev ## search for faults with fresh seeds for MINUTES=30, or again with SEEDS=1,2 (needs Go)
 	$(BIN)/python -m tests.hunt --minutes $(MINUTES) $(if $(SEEDS),--seeds $(SEEDS))
 
+gang-faults: dev ## 10,000 random runs of gangs under faults, in virtual time: none stays half placed
+	$(BIN)/python -m tests.scenarios.gang_faults
+
 parity: dev ## compare with kube-scheduler, all that `make test` compares (needs Go); KUBERNETES=1.37: with that release wholly
 	KSCHEDULER_KUBERNETES=$(KUBERNETES) $(PYTEST) tests/parity tests/controlplane/parity
 
 parity-devices: dev ## compare 20,000 allocations of devices and 20,000 decisions with kube-scheduler's, and print what was covered (needs Go)
 	KSCHEDULER_KUBERNETES=$(KUBERNETES) $(BIN)/python -m tests.parity.devices.coverage
 	KSCHEDULER_KUBERNETES=$(KUBERNETES) $(BIN)/python -m tests.parity.coverage_dra
+
+parity-gangs: dev ## compare decisions about 5,000 groups of pods with kube-scheduler 1.37's, and print what was covered (needs Go)
+	$(BIN)/python -m tests.parity.coverage_gangs
+
+parity-queues: dev ## compare the fair shares of 10,000 random trees of queues with KAI-Scheduler's steps
+	$(BIN)/python -m tests.parity.quotas.compare_divisions
 
 test-fast: dev ## the unit tests alone; CHANGED=1 as for test
 	$(call run_tests,-m "not slow and not controlplane")
@@ -139,7 +157,10 @@ profile: dev ## flame graph, event-loop lag and allocations under load, into bui
 controlplane: build ## start etcd and kube-apiserver, print their kubeconfig, run until Ctrl-C (needs Go); KUBERNETES=1.37
 	$(BIN)/python -m kscheduler.testing.controlplane $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 
-COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header pyproject.toml
+COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 --no-header pyproject.toml
+
+wheels: dev ## build sdist, wheels for x86-64 and arm64, and a CycloneDX list of packages into dist/, with every promised CPython that is here
+	$(BIN)/python -m deploy.release.wheels
 
 lock: $(VENV)/.runtime ## resolve all dependencies again
 	$(PIP_INSTALL) uv
@@ -150,5 +171,5 @@ vendor: dev ## fetch what the page vendors from npm again, and compare it with i
 	$(BIN)/python -m tests.ui.vendor
 
 clean: ## remove what the targets above made
-	rm -rf $(VENV) build *.egg-info report.html report.json
+	rm -rf $(VENV) build dist *.egg-info report.html report.json
 	find kscheduler -name '*.so' -delete

@@ -57,8 +57,10 @@ def extensions() -> list[Extension]:
     flags.append("-ffp-contract=off")
     paths = sorted(Path("kscheduler").rglob("*.pyx"), key=lambda path: (-path.stat().st_size, path))
     modules = {".".join(path.with_suffix("").parts): [str(path)] for path in paths} | {SHARED: []}
+    # What a module depends on is in the source distribution; C files, which its sources become, are not.
     return [
-        Extension(name, sources, extra_compile_args=flags, depends=[str(MODE)]) for name, sources in modules.items()
+        Extension(name, sources, extra_compile_args=flags, depends=[str(MODE), *sources])
+        for name, sources in modules.items()
     ]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from kscheduler.client.protocol import Client, Resource
 from kscheduler.client.quota_statuses import QuotaStatuses
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.retry_pauses import RetryPauses
+from kscheduler.client.share_queue_statuses import ShareQueueStatuses
 from kscheduler.client.times import rfc3339
 from kscheduler.client.turns import Turns
 from kscheduler.client.volume_writer import VolumeWriter
@@ -33,6 +34,7 @@ from kscheduler.client.write_permission import WritePermission
 from kscheduler.client.written_claims import WrittenClaims
 from kscheduler.clock import Clock
 from kscheduler.config.coscheduling import schedules_gangs
+from kscheduler.config.queues import QUEUES, keeps_queues
 from kscheduler.config.releases import Release
 from kscheduler.config.types import Profile, SchedulerConfig
 from kscheduler.cycle.binding_tasks import BackgroundTasks, BindingTasks, PreBindSteps, QuickSteps
@@ -50,6 +52,7 @@ from kscheduler.explain.decisions import DecisionLog
 from kscheduler.explain.explainer import Explainer, Leadership
 from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.explain.quotas import QuotaExplainer
+from kscheduler.explain.share_queues import ShareQueueExplainer
 from kscheduler.extenders.binder import ExtenderBinder
 from kscheduler.extenders.build import MakeEndpoint, build_extenders, webhook, without_ignored_resources
 from kscheduler.extenders.chain import ExtenderChain
@@ -78,9 +81,16 @@ from kscheduler.framework.status import Status
 from kscheduler.framework.telemetry import Telemetry
 from kscheduler.observability.measurements import Measurements
 from kscheduler.observability.metrics import Metrics
+from kscheduler.queue.active_queue import ActiveQueue, LessKey
+from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.queue.queues_in_turn import QueuesInTurn
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.quotas.elastic import ElasticQuotas
+from kscheduler.quotas.pod_demand import Demand
+from kscheduler.quotas.queue_file import share_queues
 from kscheduler.quotas.quota_standings import quota_amounts
+from kscheduler.quotas.share_queues import ShareQueues
+from kscheduler.quotas.standings import share_amounts
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
@@ -92,6 +102,8 @@ from kscheduler.telemetry.settings import telemetry_settings
 from kscheduler.watch.eventhandlers import NodeDocuments
 from kscheduler.watch.past_bindings import PastBindings
 from kscheduler.watch.pod_documents import PodDocuments
+from kscheduler.watch.share_queue_divisions import ShareDivisionWatch
+from kscheduler.watch.share_queue_events import ShareQueueWatch
 from kscheduler.watch.watches import Listeners, Watches
 
 if TYPE_CHECKING:
@@ -134,6 +146,8 @@ def check_supported(config: SchedulerConfig, guests: GuestPlugins | None = None)
     build_extenders(config, Measurements(), lambda: 0.0)
     telemetry_settings(config)
     _check_gangs(config)
+    if keeps_queues(config):
+        share_queues(config)
     handle = Handle(table=NodeTable(), rng=random.Random(0), release=config.release)
     for profile in without_ignored_resources(config).profiles:
         build(profile, handle, guests)
@@ -218,6 +232,13 @@ class Scheduler:
             self.cache.follow(self.elastic_quotas)
             self.measurements.show_quotas(lambda: quota_amounts(self.elastic_quotas))
         self._quota_statuses = QuotaStatuses(client, self.elastic_quotas, self.recorder, self.permission)
+        self.share_queues = share_queues(config) if keeps_queues(config) else ShareQueues()
+        self._queue_watch = self._build_queue_watch(config)
+        self._queue_statuses = (
+            None
+            if self._queue_watch is None
+            else ShareQueueStatuses(client, self.share_queues, self.permission, self.measurements)
+        )
         self.gangs = self._build_gangs(client, config)
         self.preemptions = BackgroundTasks("a preemption", self._work.set)
         self.claim_writes = BackgroundTasks("the write of a resource claim", self._work.set)
@@ -317,6 +338,16 @@ class Scheduler:
             wake=self._work.set,
         )
 
+    def _build_queue_watch(self, config: SchedulerConfig) -> ShareQueueWatch | None:
+        """Let the queues with shares count pods on nodes, and build what tells them the rest; None if nobody asks."""
+        if not keeps_queues(config):
+            return None
+        self.share_queues.is_followed = True
+        self.cache.follow(self.share_queues)
+        self.measurements.show_queues(lambda: share_amounts(self.share_queues))
+        names = {profile.scheduler_name for profile in config.profiles if QUEUES in profile.plugins.enabled_names()}
+        return ShareQueueWatch(self.share_queues, names)
+
     def _build_profiles(
         self, config: SchedulerConfig, stopwatch: Callable[[], float], options: Options
     ) -> dict[str, Framework]:
@@ -358,6 +389,7 @@ class Scheduler:
             waiting_pods=self.waiting_pods,
             budgets=self.budgets,
             elastic_quotas=self.elastic_quotas,
+            share_queues=self.share_queues,
             evictions=self._evictions,
             telemetry=Telemetry() if self.live_metrics is None else self.live_metrics.telemetry,
             retry=self._timers.retry,
@@ -454,7 +486,16 @@ class Scheduler:
             clock=self._clock.now,
             lane_of=(lambda pod: self.extenders.lane_of(pod.pod)) if self.extenders.deciders else None,
             release=config.release,
+            make_active=ActiveQueue if self._queue_watch is None else self._make_active,
         )
+
+    def _make_active(self, less_key: LessKey, tickets: Iterator[int]) -> QueuesInTurn:
+        return QueuesInTurn(less_key, tickets, self.share_queues, self._demand_of)
+
+    def _demand_of(self, queued: QueuedPodInfo) -> Demand:
+        """Return what a pod, or a gang, asks of its queue with shares."""
+        demand = self.share_queues.counted_demand(queued.pod_info.pod)
+        return demand if self.gangs is None else self.gangs.demand_of(queued, demand)
 
     def _registered(self, framework: Framework) -> dict[str, Sequence[ClusterEvent | Registration]]:
         """Return rejecting plugin -> events that may help its pods; an extender cannot register any, so it gets all."""
@@ -526,8 +567,8 @@ class Scheduler:
             past_bindings=self._past_bindings,
             pods=self._known_pods,
             on_gone=self.statuses.forget,
-            around=self._events if self.gangs is None else self.gangs.around(self._events),
-            further=() if self.gangs is None else self.gangs.informers(),
+            around=self._around(),
+            further=self._further_kinds(),
         )
         return Watches(
             client,
@@ -540,6 +581,17 @@ class Scheduler:
             prove_silent=options.prove_silent_watches,
             bound_since=None if self.live_metrics is None else self._bound_since,
         )
+
+    def _around(self) -> Callable[[Resource[Any], Handler[Any]], Handler[Any]]:
+        around = self._events if self.gangs is None else self.gangs.around(self._events)
+        return around if self._queue_watch is None else self._queue_watch.around(around)
+
+    def _further_kinds(self) -> list[tuple[Resource[Any], Handler[Any]]]:
+        """Return the kinds that only some configurations need, with their handlers."""
+        kinds = [] if self.gangs is None else self.gangs.informers()
+        if self._queue_watch is not None:
+            kinds += self._queue_watch.informers(self.queue, clock=self._clock, wake=self._work.set)
+        return kinds
 
     def _events(self, resource: Resource[Any], handler: Handler[Any]) -> Handler[Any]:
         """Return the handler that the informer of this kind calls: `handler`, or one that calls it."""
@@ -560,6 +612,7 @@ class Scheduler:
             self.profiles,
             claims=ClaimExplainer(self.devices, self.release, self._handle.stopwatch),
             quotas=QuotaExplainer(self.elastic_quotas),
+            share_queues=ShareQueueExplainer(self.share_queues),
             clock=self._clock,
             current_pod=self._known_pods.get,
             leadership=leadership,
@@ -582,6 +635,10 @@ class Scheduler:
         lanes = [self.recorder.run(), self.statuses.run(), self._refused_pods.run()]
         if self._keeps_quotas:
             lanes.append(self._quota_statuses.run())
+        if self._queue_statuses is not None:
+            lanes.append(self._queue_statuses.run())
+            watch = ShareDivisionWatch(self.share_queues, self.queue, clock=self._clock, wake=self._work.set)
+            lanes.append(watch.run())
         if self._annotations is not None:
             lanes.append(self._annotations.run())
         if self._guests is not None:

@@ -16,6 +16,7 @@ DOCUMENTS = (
     "RATIONALE.md",
     "README.md",
     "LIVE_METRICS.md",
+    "SECURITY.md",
     "SIMULATION.md",
 )
 SOURCES = [

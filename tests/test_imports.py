@@ -29,6 +29,6 @@ def test_no_module_imports_a_module_of_tests() -> None:
     ] == []
 
 
-@pytest.mark.parametrize("folder", ["kscheduler", "perf", "plugins"])
+@pytest.mark.parametrize("folder", ["deploy", "kscheduler", "perf", "plugins"])
 def test_nothing_but_tests_imports_tests(folder: str) -> None:
     assert [f"{path} imports {module}" for path, module in importers(folder) if module.split(".")[0] == "tests"] == []

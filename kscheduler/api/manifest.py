@@ -27,6 +27,7 @@ from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import MetricPolicyObject, Node, Pod, PolicyObject, TASPolicyObject
 from kscheduler.api.pod_groups import COSCHEDULING_GROUP, KUBERNETES_GROUP, CoschedulingPodGroup, PodGroup
 from kscheduler.api.resources import node_allocatable
+from kscheduler.api.share_queues import KaiQueueObject, QueueObject, ShareQueueObject
 from kscheduler.api.storage import (
     CSIDriver,
     CSINode,
@@ -74,6 +75,10 @@ _POD_GROUPS: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struc
 }
 
 _QUOTA = ("scheduling.x-k8s.io/v1alpha1", "ElasticQuota")
+_QUEUES: dict[tuple[str, str], type[Any]] = {  # (apiVersion, kind) -> struct; what its spec says is not read here
+    ("kscheduler.io/v1alpha1", "Queue"): QueueObject,
+    ("scheduling.run.ai/v2", "Queue"): KaiQueueObject,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,7 @@ class Manifests:
     devices: tuple[DeviceObject, ...] = ()  # in the order of the file
     quotas: tuple[ElasticQuota, ...] = ()  # in the order of the file; their amounts are not read here
     pod_groups: tuple[PodGroup | CoschedulingPodGroup, ...] = ()  # in the order of the file
+    queues: tuple[ShareQueueObject, ...] = ()  # in the order of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +111,7 @@ def load_manifests(path: str | Path) -> Manifests:
     devices: list[DeviceObject] = []
     quotas: list[ElasticQuota] = []
     pod_groups: list[PodGroup | CoschedulingPodGroup] = []
+    queues: list[ShareQueueObject] = []
     others: Counter[str] = Counter()
     for found in _objects(Path(path)):
         if found.api_version == "v1" and found.kind == "Pod":
@@ -121,6 +128,8 @@ def load_manifests(path: str | Path) -> Manifests:
             quotas.append(_read(found, ElasticQuota))
         elif (found.api_version, found.kind) in _POD_GROUPS:
             pod_groups.append(_read(found, _POD_GROUPS[found.api_version, found.kind]))
+        elif (found.api_version, found.kind) in _QUEUES:
+            queues.append(_read(found, _QUEUES[found.api_version, found.kind]))
         else:
             others[found.kind] += 1
     return Manifests(
@@ -132,6 +141,7 @@ def load_manifests(path: str | Path) -> Manifests:
         tuple(devices),
         tuple(quotas),
         tuple(pod_groups),
+        tuple(queues),
     )
 
 

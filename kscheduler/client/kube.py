@@ -24,6 +24,7 @@ from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.documents import PodDocument
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import Lease, MetricPolicyObject, ObjectMeta, Pod, PodCondition
+from kscheduler.api.share_queues import QueueObject
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client import protobuf
 from kscheduler.client.adaptive_limit import AdaptiveLimit
@@ -37,6 +38,7 @@ from kscheduler.client.protocol import (
     METRIC_POLICIES,
     ONE_TRY,
     RESOURCE_CLAIMS,
+    SHARE_QUEUES,
     AccessReview,
     Binding,
     BindTry,
@@ -48,6 +50,7 @@ from kscheduler.client.protocol import (
     Page,
     PodStatusPatch,
     Resource,
+    Right,
     User,
     WatchEvent,
     nothing,
@@ -369,6 +372,9 @@ class KubeClient:
     async def patch_quota_status(self, quota: ElasticQuota, status: Mapping[str, object]) -> None:
         await self._patch_status(ELASTIC_QUOTAS, quota.metadata, status)
 
+    async def patch_queue_status(self, queue: QueueObject, status: Mapping[str, object]) -> None:
+        await self._patch_status(SHARE_QUEUES, queue.metadata, status)
+
     async def _patch_status(self, resource: Resource[Any], meta: ObjectMeta, status: Mapping[str, object]) -> None:
         path = f"{resource.within(quote(meta.namespace)).path}/{quote(meta.name)}/status"
         body = _encode({"metadata": {"uid": meta.uid}, "status": dict(status)})
@@ -501,6 +507,26 @@ class KubeClient:
             attributes["namespace"] = namespace
         return await self._access_review(user, {"resourceAttributes": attributes})
 
+    async def may_user(self, right: Right, user: User) -> AccessReview:
+        """Return whether this user has a right."""
+        return await self._access_review(user, {"resourceAttributes": _attributes(right)})
+
+    async def may_i(self, right: Right) -> AccessReview:
+        """Return whether the user of this client's credentials has a right."""
+        spec: dict[str, object] = {"resourceAttributes": _attributes(right)}
+        status = await self._review("authorization.k8s.io/v1", "SelfSubjectAccessReview", spec, _AccessReview)
+        return AccessReview(status.allowed and not status.denied, status.reason)
+
+    async def count(self, path: str) -> int:
+        """Return how many objects a collection has, such as "/api/v1/nodes"; only one of them is read."""
+        raw = await self._transport.request("GET", f"{path}?limit=1", timeout_s=REQUEST_TIMEOUT_S)
+        page = self._decoded(_decode_count, raw, path)
+        return len(page.items) + page.metadata.remaining_item_count
+
+    async def date(self) -> str:
+        """Return the Date of an answer of the apiserver, as HTTP writes it; "" if it has none."""
+        return await self._transport.date("/version", timeout_s=10.0)
+
     async def _access_review(self, user: User, attributes: dict[str, object]) -> AccessReview:
         spec: dict[str, object] = {"user": user.name, **attributes}
         if user.groups:
@@ -522,6 +548,30 @@ class KubeClient:
     async def close(self) -> None:
         self._slots.close()
         await self._transport.close()
+
+
+def _attributes(right: Right) -> dict[str, str]:
+    resource, _, subresource = right.resource.partition("/")
+    given = {
+        "namespace": right.namespace,
+        "group": right.group,
+        "resource": resource,
+        "subresource": subresource,
+        "name": right.name,
+    }
+    return {"verb": right.verb} | {name: value for name, value in given.items() if value}
+
+
+class _CountMeta(msgspec.Struct, rename="camel", frozen=True):
+    remaining_item_count: int = 0
+
+
+class _Count(msgspec.Struct, frozen=True):
+    metadata: _CountMeta = _CountMeta()
+    items: list[msgspec.Raw] = []
+
+
+_decode_count = json_decoder(_Count)
 
 
 def _expect_bookmarks(stream: LineStream) -> None:

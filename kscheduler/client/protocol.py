@@ -31,6 +31,7 @@ from kscheduler.api.objects import (
     TASPolicyObject,
     Workload,
 )
+from kscheduler.api.share_queues import KaiQueueObject, QueueObject
 from kscheduler.api.storage import (
     CSIDriver,
     CSINode,
@@ -128,6 +129,12 @@ TAS_POLICIES: Resource[TASPolicyObject] = Resource(
 )
 ELASTIC_QUOTAS: Resource[ElasticQuota] = Resource(
     "scheduling.x-k8s.io/v1alpha1", "elasticquotas", "ElasticQuota", ElasticQuota
+)
+SHARE_QUEUES: Resource[QueueObject] = Resource(
+    "kscheduler.io/v1alpha1", "queues", "Queue", QueueObject, namespaced=False
+)
+KAI_QUEUES: Resource[KaiQueueObject] = Resource(
+    "scheduling.run.ai/v2", "queues", "Queue", KaiQueueObject, namespaced=False
 )
 CONFIG_MAPS: Resource[ConfigMap] = Resource("v1", "configmaps", "ConfigMap", ConfigMap)
 LEASES: Resource[Lease] = Resource("coordination.k8s.io/v1", "leases", "Lease", Lease)
@@ -320,6 +327,16 @@ class AccessReview(NamedTuple):
     reason: str = ""
 
 
+class Right(NamedTuple):
+    """One verb on one resource."""
+
+    group: str  # of the API; "": the core group
+    resource: str  # "pods", or "pods/status"
+    verb: str
+    namespace: str = ""  # "": in all
+    name: str = ""  # of the object; "": of any
+
+
 class Client(Protocol):
     """The requests to the apiserver that the scheduler uses."""
 
@@ -446,6 +463,10 @@ class Client(Protocol):
 
     async def patch_quota_status(self, quota: ElasticQuota, status: Mapping[str, object]) -> None:
         """Merge into the status of the ElasticQuota with this uid. Raises NotFound, or Conflict for another uid."""
+        ...
+
+    async def patch_queue_status(self, queue: QueueObject, status: Mapping[str, object]) -> None:
+        """Merge into the status of the Queue with this uid. Raises NotFound, or Conflict for another uid."""
         ...
 
     async def event_slot(self, waited_s: float) -> EventSlot:

@@ -106,6 +106,20 @@ class Transport:
                 raise self._status_error(verb, path, answer)
         raise AssertionError("the second answer was returned or raised")
 
+    async def date(self, path: str, *, timeout_s: float) -> str:
+        """Return the Date header of the answer to a GET, whatever its status; "" if there is none.
+
+        Raises Unreachable.
+        """
+        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S)
+        try:
+            async with self._ask(
+                "GET", path, timeout, _headers(await self.credentials.authorization(), JSON)
+            ) as response:
+                return response.headers.get("Date", "")
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise self._unreachable("GET", path, error) from None
+
     # --- without waiting ----------------------------------------------------------------------------------------
 
     @property

@@ -18,6 +18,8 @@ from kscheduler import __version__
 from kscheduler.command import memory
 from kscheduler.command.flags import (
     CompareOptions,
+    CompletionOptions,
+    DoctorOptions,
     InspectOptions,
     PluginTestOptions,
     RecordOptions,
@@ -83,6 +85,10 @@ def prepare(argv: Sequence[str] | None) -> Command:
         return lambda: explain(options)
     if isinstance(options, (InspectOptions, PluginTestOptions)):
         return lambda: plugin(options)
+    if isinstance(options, CompletionOptions):
+        return lambda: completion(options)
+    if isinstance(options, DoctorOptions):
+        return lambda: doctor(options)
     return lambda: version(options)
 
 
@@ -241,6 +247,21 @@ def plugin(options: InspectOptions | PluginTestOptions) -> int:
         text, code = try_plugin(options)
     print(text, end="")
     return code
+
+
+def completion(options: CompletionOptions) -> int:
+    from kscheduler.command.completion import script
+    from kscheduler.command.flags import words_of_commands
+
+    print(script(options.shell, words_of_commands()), end="")
+    return 0
+
+
+def doctor(options: DoctorOptions) -> int:
+    from kscheduler.command.doctor import doctor as examine
+
+    logs.configure(verbosity=logs.QUIET)
+    return examine(options, SystemClock())
 
 
 class SystemClock:

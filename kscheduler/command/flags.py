@@ -22,6 +22,7 @@ import msgspec
 
 from kscheduler import __version__
 from kscheduler.api.quantity import parse_units
+from kscheduler.command.completion import SHELLS
 from kscheduler.config.duration import Duration
 from kscheduler.config.emulated_version import add_emulated_version
 from kscheduler.config.feature_gates import SWITCHABLE
@@ -139,6 +140,8 @@ class RunOptions:
     record_part_bytes: int = 0  # size at which another file is begun; 0: no limit
     record_keep_parts: int = 0  # how many of the newest files are kept; 0: all
     warnings: tuple[str, ...] = ()  # to be logged once logging is set up
+    # All flags with their values, for /flagz: names without dashes in front.
+    flags: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +259,25 @@ class PluginTestOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class DoctorOptions:
+    """The options of `kscheduler doctor`."""
+
+    config: str = ""  # "": the default configuration
+    kubeconfig: str = ""  # "": the configuration's, else in-cluster
+    context: str = ""  # of the kubeconfig; "": its current one
+    service_account: str | None = None  # NAMESPACE/NAME whose rights are checked; None: the kubeconfig's user's
+    emulated_version: str | None = None  # None: chosen by the apiserver's version
+    output: str = "text"  # or "json"
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionOptions:
+    """The options of `kscheduler completion SHELL`."""
+
+    shell: str
+
+
+@dataclass(frozen=True, slots=True)
 class VersionOptions:
     """The options of `kscheduler version [--output json]`."""
 
@@ -276,6 +298,8 @@ Options = (
     | ExplainOptions
     | InspectOptions
     | PluginTestOptions
+    | CompletionOptions
+    | DoctorOptions
     | VersionOptions
 )
 
@@ -363,10 +387,56 @@ def _parser(command: str = "") -> _Parser:
     _add_explain(commands.add_parser("explain", help="ask a running scheduler why a pod is where it is, or nowhere"))
     _add_config(commands.add_parser("config", help="check or show a configuration file"))
     _add_plugin(commands.add_parser("plugin", help="look at a wasm plugin, or try it on a cluster from a file"))
+    _add_doctor(commands.add_parser("doctor", help="check a cluster, and say what mends what is wrong"))
+    completion = commands.add_parser("completion", help="print a script that completes commands in a shell")
+    completion.add_argument("shell", choices=SHELLS)
+    completion.set_defaults(make=partial(_from_flags, CompletionOptions))
     version = commands.add_parser("version", help="print the version")
     version.add_argument("-o", "--output", choices=("text", "json"), default="text")
     version.set_defaults(make=partial(_from_flags, VersionOptions))
     return parser
+
+
+def words_of_commands() -> dict[str, list[str]]:
+    """Return what may follow each command: its flags and subcommands. "" is the program, "config show" a subcommand."""
+    found = {"": _words_of(_parser())}
+    found[""] = [word for word in found[""] if not word.startswith("sweep-")]
+    for command in found[""]:
+        if command.startswith("-"):
+            continue
+        parser = _below(_parser(command))[command]
+        found[command] = _words_of(parser)
+        found |= {f"{command} {name}": _words_of(below) for name, below in _below(parser).items()}
+    return found
+
+
+def _below(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Return the parsers of a parser's commands."""
+    found: dict[str, argparse.ArgumentParser] = {}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found |= action.choices
+    return found
+
+
+def _words_of(parser: argparse.ArgumentParser) -> list[str]:
+    shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
+    return [*_below(parser), *(flag for action in shown for flag in action.option_strings)]
+
+
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", default="", metavar="FILE", help="as for run; without it the default configuration")
+    parser.add_argument("--kubeconfig", default="", metavar="FILE", help="instead of the configuration's")
+    parser.add_argument("--context", default="", metavar="NAME", help="of the kubeconfig, instead of its current one")
+    parser.add_argument(
+        "--service-account",
+        type=_lease,
+        metavar="NAMESPACE/NAME",
+        help="check its rights, such as those of kscheduler/kscheduler, not those of the kubeconfig's user",
+    )
+    add_emulated_version(parser, "chosen by the apiserver's version")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    parser.set_defaults(make=partial(_from_flags, DoctorOptions))
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
@@ -915,7 +985,28 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
         ),
         record_part_bytes=namespace.record_part_size,
         warnings=_warnings(namespace),
+        flags=_flag_values(namespace),
     )
+
+
+_NO_FLAGS = ("make", "words")  # what a namespace has besides
+
+
+def _flag_values(namespace: argparse.Namespace) -> tuple[tuple[str, str], ...]:
+    """Return all flags with their values as texts, without passwords in URLs."""
+    given = {name: value for name, value in vars(namespace).items() if name not in _NO_FLAGS}
+    return tuple((name.replace("_", "-"), hide_urls(_as_text(value))) for name, value in given.items())
+
+
+def _as_text(value: object) -> str:
+    """Return a flag's value as Go prints one: true, [a,b]."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return f"[{','.join(map(str, value))}]"
+    return str(value)
 
 
 def _authentication(namespace: argparse.Namespace) -> AuthenticationOptions:

@@ -410,6 +410,7 @@ def build_server(
     if explainer is not None:
         server.add_handler(EXPLAIN_PATH, ExplainEndpoint(explainer).answer)
     add_record(server, watched[0])
+    add_zpages(server, options, config.release.version, clock)
     return [trust, endpoint]
 
 
@@ -427,6 +428,14 @@ def add_record(server: Server, scheduler: Scheduler) -> None:
     recorded = RecordEndpoint(scheduler.writer, scheduler.started)
     server.add_handler(RECORD_PATH, recorded.answer_list, reads_scheduler=False)
     server.add_handler(f"{RECORD_PATH}/{{number}}", recorded.answer_part, reads_scheduler=False)
+
+
+def add_zpages(server: Server, options: RunOptions, emulated: str, clock: Clock) -> None:
+    """Have the server say what runs, and with which flags."""
+    from kscheduler.serving.zpages import flagz, statusz
+
+    server.add_handler("/flagz", flagz(dict(options.flags)), reads_scheduler=False)
+    server.add_handler("/statusz", statusz(clock, emulated, lambda: server.paths), reads_scheduler=False)
 
 
 def page_thread() -> LoopThread:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kscheduler.command.report_files import check_writable, save
+from kscheduler.config.queues import keeps_queues
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.framework.plugins.capacityscheduling.plugin import keeps_quotas
+from kscheduler.quotas.queue_file import share_queues
 from kscheduler.scheduler import Scheduler
 from kscheduler.simulator.configuration import simulated_config
 from kscheduler.simulator.inputs import build_scenario, with_nodes
@@ -62,6 +64,8 @@ def run(arguments: SimulateArguments) -> tuple[Report, Outcome]:
     scenario = build_scenario(arguments) if recorded is None else with_nodes(recorded.scenario, arguments)
     if scenario.quotas and not keeps_quotas(config):
         scenario.notes.append("ElasticQuotas are not kept: no profile enables the plugin CapacityScheduling.")
+    if scenario.queues:
+        scenario.notes.extend(_notes_on_queues(scenario, config))
     kept = _kept_decisions(arguments, scenario)
     outcome, machine = _run(arguments, config, scenario, guests, kept)
     if recorded is not None:
@@ -70,6 +74,15 @@ def run(arguments: SimulateArguments) -> tuple[Report, Outcome]:
     if kept is not None:
         report = msgspec.structs.replace(report, decisions=kept.of_report(outcome.accounting.start_s or 0.0))
     return report, outcome
+
+
+def _notes_on_queues(scenario: Scenario, config: SchedulerConfig) -> list[str]:
+    if not keeps_queues(config):
+        return ["Queues share nothing: no profile enables the plugin Queues."]
+    queues = share_queues(config)
+    for item in scenario.queues:
+        queues.set((type(item), item.metadata.name), item)
+    return [f"A queue cannot be used: {fault}." for fault in queues.tree.faults.values()]
 
 
 def _recorded(record: str, config: SchedulerConfig, max_pods: int) -> Recorded:

@@ -25,6 +25,7 @@ FIGURES = (
     "nodes-used",
     "simulated",
 )
+OF_GANGS = ("gangs-ran", "gangs-holding", "gangs-idle", "gangs-wait-mean")
 OF_RESOURCE = ("allocated", "allocated-peak", "imbalance", "fragmentation")
 OF_MACHINE = ("decisions/s", "cpu")
 BARS = 12  # of a histogram, at most
@@ -52,7 +53,7 @@ class Histogram(msgspec.Struct, frozen=True):
 def figures(a: Report, b: Report) -> list[Figure]:
     """Return the figures that at least one of the reports has."""
     of_a, of_b = _figures_of(a), _figures_of(b)
-    names = [*FIGURES]
+    names = [*FIGURES, *OF_GANGS]
     names += [
         f"{kind}:{resource}"
         for resource in dict.fromkeys(each.name for report in (a, b) for each in report.resources)
@@ -72,6 +73,8 @@ def _figures_of(report: Report) -> dict[str, float]:
     found = figures_of(report)
     if not report.latency.count:
         found = {name: value for name, value in found.items() if not name.startswith("pending-")}
+    if report.gangs is not None and not report.gangs.ran:
+        del found["gangs-wait-mean"]
     if not report.attempts:
         found.pop("attempts", None)
     if report.machine is not None:

@@ -13,8 +13,8 @@ from kscheduler.simulator.units import percent, seconds
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 BAR = 24  # characters of the longest bar
-_SHARES = ("placed", "allocated", "fragmentation")
-_SECONDS = ("pending", "simulated", "cpu")
+_SHARES = ("placed", "allocated", "fragmentation", "gangs-ran")
+_SECONDS = ("pending", "simulated", "cpu", "gangs-idle", "gangs-wait")
 _WIDEST = 160
 
 

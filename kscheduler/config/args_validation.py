@@ -15,6 +15,7 @@ from kscheduler.config.coscheduling import validate_coscheduling_args
 from kscheduler.config.duration import Duration
 from kscheduler.config.field_errors import duplicate, forbidden, invalid, not_supported, required
 from kscheduler.config.metric_source_validation import validate_metric_policy_args
+from kscheduler.config.queues import validate_queues_args
 from kscheduler.config.releases import Release
 from kscheduler.config.trimaran_validation import validate_load_variation, validate_target_load_packing
 from kscheduler.config.types import (
@@ -297,6 +298,7 @@ _VALIDATORS: Mapping[str, Callable[[str, Any], list[str]]] = {  # those that are
     "NodeAffinity": validate_node_affinity_args,
     "NodeResourcesBalancedAllocation": validate_balanced_args,
     "PodTopologySpread": validate_spread_args,
+    "Queues": validate_queues_args,
     "TargetLoadPacking": validate_target_load_packing,
 }
 

@@ -122,6 +122,7 @@ OWN_PLUGINS: PointMap = MappingProxyType(
         "CapacityScheduling": _points("preFilter postFilter reserve"),  # as in scheduler-plugins
         "Coscheduling": _points("queueSort preFilter postFilter permit reserve"),  # as scheduler-plugins has it
         "MetricPolicy": _points("preFilter filter postFilter preScore score"),
+        "Queues": _points("preFilter postFilter"),
         "TargetLoadPacking": _points("score"),
         "LoadVariationRiskBalancing": _points("score"),
     }

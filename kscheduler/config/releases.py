@@ -66,6 +66,7 @@ class Release:
     gang_gates: tuple[str, ...]  # feature gates that must all be on for pods to be scheduled with their PodGroup
     pod_group_api: str  # group and version of PodGroups
     pod_group_condition: str  # the condition of a PodGroup that says whether it is scheduled
+    queues_pod_groups: bool  # a PodGroup is one entry of the queue; else its pods are queued by themselves
 
     # Dynamic resource allocation.
     devices: DeviceRules  # how devices are allocated
@@ -117,6 +118,7 @@ RELEASE_1_36 = Release(
     gang_gates=("GenericWorkload", "GangScheduling"),
     pod_group_api="scheduling.k8s.io/v1alpha2",
     pod_group_condition="PodGroupScheduled",
+    queues_pod_groups=False,
     devices=DEVICE_RULES_1_36,
     empty_taint_selector_matches=True,
     selects_by_list_attributes=False,
@@ -172,6 +174,7 @@ RELEASE_1_37 = Release(
     gang_gates=("GenericWorkload",),
     pod_group_api="scheduling.k8s.io/v1beta1",
     pod_group_condition="PodGroupInitiallyScheduled",
+    queues_pod_groups=True,
     devices=DEVICE_RULES_1_37,
     empty_taint_selector_matches=False,
     selects_by_list_attributes=True,

@@ -19,6 +19,7 @@ from kscheduler.explain.documents import decision_document
 from kscheduler.explain.options import DEFAULT_TOP_NODES
 from kscheduler.explain.quotas import QuotaExplainer
 from kscheduler.explain.record import DecisionRecord, Outcome
+from kscheduler.explain.share_queues import ShareQueueExplainer
 from kscheduler.framework.events import Action, EventResource, Registration, action_label, complete_registrations
 from kscheduler.framework.runtime import Framework
 from kscheduler.queue.backoff_queue import WINDOW_S, is_backing_off
@@ -58,6 +59,7 @@ class Explainer:
         *,
         claims: ClaimExplainer,
         quotas: QuotaExplainer,
+        share_queues: ShareQueueExplainer,
         clock: Clock,
         current_pod: Callable[[str], Pod | None],
         leadership: Callable[[], Leadership],
@@ -75,6 +77,7 @@ class Explainer:
         self._cache = cache
         self._claims = claims
         self._quotas = quotas
+        self._share_queues = share_queues
         self._clock = clock
         self._current_pod = current_pod
         self._leadership = leadership
@@ -106,6 +109,7 @@ class Explainer:
             "gang": None if pod is None or self._gangs is None else self._gangs.of_pod(pod.metadata.uid),
             "claims": self._claims.explain(pod, self._cache.table if state in _PENDING else None) if pod else None,
             "quota": self._quotas.explain(pod) if pod is not None and state in _PENDING else None,
+            "shareQueue": self._share_queues.explain(pod) if pod is not None and state in _PENDING else None,
             "decisions": [
                 decision_document(record, self._wall, top_nodes=top_nodes, all_nodes=all_nodes and record is records[0])
                 for record in records

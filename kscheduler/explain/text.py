@@ -45,6 +45,9 @@ def explanation_text(document: Document) -> str:
     quota = document.get("quota")  # absent if an older scheduler answered
     if quota is not None:
         lines += ["", *_quota(quota)]
+    share_queue = document.get("shareQueue")  # absent if an older scheduler answered
+    if share_queue is not None:
+        lines += ["", *_share_queue(share_queue)]
     if document["queue"] is not None:
         lines += ["", *_queue(document["queue"])]
     if len(decisions) > 1:
@@ -230,6 +233,33 @@ def _standing(resource: Document) -> list[str]:
     amounts = [resource[each] for each in ("requested", "used", "min", "max", "usedByAll", "minOfAll")]
     exceeded = {"max": "more than max", "all": "more than all are guaranteed together"}
     return [resource["resource"], *amounts, " and ".join(exceeded[each] for each in resource["beyond"])]
+
+
+# --- the queue with shares ---
+
+
+def _share_queue(queue: Document) -> Iterator[str]:
+    kind = "preemptible" if queue["isPreemptible"] else "not preemptible"
+    yield f"Shares of queue {queue['name']} at this moment, for a pod that is {kind}"
+    if queue["unusable"]:
+        yield f"  {queue['unusable']}"
+    columns = ["", "", "pod", "used", "asked for", "deserved", "fair share", "limit", ""]
+    rows = [
+        _share(level["name"] if number == 0 else "", resource)
+        for level in queue["levels"]
+        for number, resource in enumerate(level["resources"])
+    ]
+    if rows:
+        yield from _table([columns, *rows])
+    if queue["mayReclaim"]:
+        yield "  with the pod, the queue stays within its fair share: it may take room of queues beyond theirs"
+
+
+def _share(name: str, resource: Document) -> list[str]:
+    fields = ("requested", "used", "asked", "deserved", "fairShare", "limit")
+    amounts = [resource[each] for each in fields]
+    beyond = f"beyond its {' and '.join(resource['beyond'])}" if resource["beyond"] else ""
+    return [name, resource["resource"], *amounts, beyond]
 
 
 # --- the queue ---

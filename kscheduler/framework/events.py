@@ -130,6 +130,8 @@ UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.WILDCARD, Action.ALL, "Unsche
 FORCE_ACTIVATE = ClusterEvent(EventResource.WILDCARD, Action.ALL, "ForceActivate")
 GUEST_REPLACED = ClusterEvent(EventResource.WILDCARD, Action.ALL, "WasmPluginReplaced")  # ours
 ELASTIC_QUOTAS = "elasticquotas.v1alpha1.scheduling.x-k8s.io"  # the resource, as scheduler-plugins registers for it
+SHARE_QUEUES = "queues.v1alpha1.kscheduler.io"  # the resource, also for events of KAI-Scheduler's kind
+SHARE_DIVISION = ClusterEvent(EventResource.WILDCARD, Action.ALL, "ShareDivisionChanged")  # ours
 METRICS_CHANGED = ClusterEvent("metrics", Action.UPDATE)  # ours: values of live metrics, or policies over them
 
 

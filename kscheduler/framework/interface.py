@@ -41,6 +41,7 @@ from kscheduler.framework.status import Status
 from kscheduler.framework.telemetry import Telemetry
 from kscheduler.framework.tie_bits import TieBits
 from kscheduler.quotas.elastic import ElasticQuotas
+from kscheduler.quotas.share_queues import ShareQueues
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets
 from kscheduler.snapshot.namespaces import Namespaces
@@ -543,6 +544,7 @@ class Handle:
     waiting_pods: PermitWaits = field(default_factory=NoPermitWaits)
     budgets: DisruptionBudgets = field(default_factory=DisruptionBudgets)  # PodDisruptionBudgets, for preemption
     elastic_quotas: ElasticQuotas = field(default_factory=ElasticQuotas)  # and what each namespace uses
+    share_queues: ShareQueues = field(default_factory=ShareQueues)  # queues with shares, and what each uses
     evictions: Evictions = field(default_factory=Evictions)  # writes and waits for preemption
     endings: Endings = field(default_factory=Endings)  # evictions of all profiles, under way or finished
     telemetry: Telemetry = field(default_factory=Telemetry)  # live metrics, and policies over them

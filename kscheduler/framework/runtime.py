@@ -115,6 +115,8 @@ class Framework:
         self.binds_by_default = bool(self._bind) and isinstance(self._bind[0], DirectBindPlugin)
         self._may_only_bind = self.binds_by_default and all(plugin.name in selective for plugin in after)
         self._handing_over = [plugin for plugin in at("preFilter") if isinstance(plugin, HandingOverPlugin)]
+        self.pre_filters = tuple(plugin.name for plugin in at("preFilter"))
+        self.post_filters = tuple(plugin.name for plugin in at("postFilter"))
         self._all = {plugin.name: plugin for entries in plugins.values() for plugin, _ in entries}
         self._table = handle.table
         searching = SearchPlugins(

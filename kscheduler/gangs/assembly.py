@@ -28,6 +28,7 @@ from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.gang_cycle import NAME, GangBatch, GangCycle
 from kscheduler.gangs.gang_queue import GangQueue
 from kscheduler.gangs.group_events import GroupEvents
+from kscheduler.gangs.kubernetes_cycle import KubernetesGangCycle
 from kscheduler.gangs.member_stages import MemberStages
 from kscheduler.gangs.mending import Mending
 from kscheduler.gangs.parked_reports import ParkedReports
@@ -35,11 +36,14 @@ from kscheduler.gangs.planner import Planner
 from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reports import GangReports
 from kscheduler.gangs.resources import pod_groups, resource_of
-from kscheduler.gangs.rules import WHOLE
+from kscheduler.gangs.rules import rules_of
+from kscheduler.gangs.stand_in import StandIn
 from kscheduler.gangs.status_writer import GroupStatuses
 from kscheduler.gangs.texts import two_gangs
 from kscheduler.observability.measurements import Measurements
+from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.queue.scheduling_queue import SchedulingQueue
+from kscheduler.quotas.pod_demand import Demand
 from kscheduler.snapshot.pod_info import PodInfo
 
 Around = Callable[[Resource[Any], Handler[Any]], Handler[Any]]
@@ -67,7 +71,7 @@ class GangParts:
         self._wake = wake
         self._release: Release = config.release
         self._doors = open_doors(config.release, has_coscheduling=schedules_by_label(config))
-        self.registry = Registry(Doors(self._doors), WHOLE)
+        self.registry = Registry(Doors(self._doors), rules_of(config))
         self._statuses: GroupStatuses | None = None
         if KUBERNETES_DOOR in self._doors:
             self._statuses = GroupStatuses(
@@ -117,18 +121,24 @@ class GangParts:
         self._parked = ParkedReports(self.registry, self.queue, one.report_not_scheduled, self._permission, self._clock)
         self.queue.on_parked = self._parked.parked
         batch = GangBatch(queue, cache, profiles, one, lane, **settings)
-        planner = Planner(cache, profiles, lane, on_broken_lane=batch.leave_lane)
-        batch.gangs = GangCycle(
-            self.queue,
-            self.registry,
-            planner,
-            one,
-            dispatch=settings["dispatch"],
-            clock=self._clock,
-            stopwatch=settings["stopwatch"],
-            reports=self.reports,
-        )
+        follows = self.registry.rules.follows_kubernetes
+        planner = Planner(cache, profiles, lane, on_broken_lane=batch.leave_lane, asks_again=follows)
+        parts = self.queue, self.registry, planner, one
+        around: dict[str, Any] = {
+            "dispatch": settings["dispatch"],
+            "clock": self._clock,
+            "stopwatch": settings["stopwatch"],
+            "reports": self.reports,
+        }
+        if follows:
+            batch.gangs = KubernetesGangCycle(*parts, release=self._release, table=cache.table, **around)
+        else:
+            batch.gangs = GangCycle(*parts, **around)
         return batch
+
+    def demand_of(self, queued: QueuedPodInfo, demand: Demand) -> Demand:
+        """Return what a gang asks of its queue with shares, or a pod. `demand`: of the pod, or of a member."""
+        return demand if type(queued) is not StandIn else demand.times(len(queued.members))
 
     # --- what runs beside decisions ---
 
@@ -175,7 +185,8 @@ class GangParts:
 
     def _object_changed(self, key: GangKey, now: float) -> None:
         self.queue.reconsider(key, now)
-        self.mending.look(key)
+        if self.registry.rules.mends:
+            self.mending.look(key)
         self.reports.forget(key)
 
     def _waits(self, key: GangKey) -> bool:

@@ -70,7 +70,7 @@ class GangExplainer:
             return why
         if tracked.gang is not None and tracked.placed >= tracked.gang.min_members:
             return placed_text(tracked)
-        if tracked.is_broken:
+        if tracked.is_broken and self._registry.rules.mends:
             return f"{placed_text(tracked)}; it comes before others of its priority until its minimum is reached"
         latest = self._reports.latest.get(key)
         return f"gang {key} waits for its first attempt" if latest is None else latest.text

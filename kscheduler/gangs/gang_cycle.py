@@ -23,7 +23,7 @@ from kscheduler.gangs.planner import Failed, Plan, Planner
 from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reports import GangReports
 from kscheduler.gangs.stand_in import StandIn
-from kscheduler.gangs.texts import not_permitted, not_placed, too_few
+from kscheduler.gangs.texts import not_permitted, not_placed, other_pod_failed, too_few
 from kscheduler.gangs.undo_log import Placed
 from kscheduler.queue.pod_info import NOBODY, QueuedPodInfo
 from kscheduler.snapshot.pod_info import PodInfo
@@ -168,8 +168,7 @@ class GangCycle:
         """Return the status of members that are not at fault themselves, and how the attempt ended."""
         if plan.fault is not None:
             fault = plan.fault.rejection.status
-            text = f"failed to schedule other pod from a pod group: {fault.message}"
-            return error_status(text, fault.error), Outcome.FAULT
+            return error_status(other_pod_failed(fault.message), fault.error), Outcome.FAULT
         if not plan.failed:
             text = too_few(stand_in.gang_key, missing, would_fit + len(plan.not_tried))
             return unschedulable(text).of(NAME), Outcome.REJECTED

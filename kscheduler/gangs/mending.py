@@ -2,7 +2,8 @@
 
 The queue tries a broken gang before others of its priority until its minimum is reached. A gang becomes broken only
 after its decision: a binding was refused, a pod was deleted, this program was killed between two bindings. One that
-stays so for longer than its timeout is stale, which is reported once.
+stays so for longer than its timeout is stale, which is reported once. A pod whose binding is under way does not mend
+it yet: if each binding is refused, the gang is broken from the first one on.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable
 
 from kscheduler.clock import Clock
 from kscheduler.gangs.gang import GangKey
-from kscheduler.gangs.registry import Registry, TrackedGang
+from kscheduler.gangs.registry import Registry, Stage, TrackedGang
 
 PAUSE_S = 5.0  # until a stale gang that could not be reported is looked at again
 
@@ -44,13 +45,13 @@ class Mending:
         self._changed = asyncio.Event()
 
     def look(self, key: GangKey) -> None:
-        """Take note of whether a gang is broken, after any change to it. O(1)."""
+        """Take note of whether a gang is broken, or is so again if its bindings fail, after any change to it. O(1)."""
         tracked = self._registry.get(key)
         if tracked is not None and tracked.is_broken:
             if key not in self.broken_since:
                 self.broken_since[key] = self._clock.now()
                 self._changed.set()
-        elif key in self.broken_since:
+        elif key in self.broken_since and not _may_break_again(tracked):
             del self.broken_since[key]
             self.stale.discard(key)
 
@@ -63,7 +64,7 @@ class Mending:
                 continue
             ends = since + (tracked.gang.timeout_s or self._timeout_s)
             if ends <= now:
-                if self._waits(key) and self._report(tracked, now - since):
+                if tracked.is_broken and self._waits(key) and self._report(tracked, now - since):
                     self.stale.add(key)
                     continue
                 ends = now + PAUSE_S
@@ -75,5 +76,14 @@ class Mending:
             now = self._clock.now()
             until = self.due(now)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), None if until is None else until - now)
+                # Not wait_for: before Python 3.12 it forgets to be cancelled if the event happens at the same time.
+                async with asyncio.timeout(None if until is None else until - now):
+                    await self._changed.wait()
             self._changed.clear()
+
+
+def _may_break_again(tracked: TrackedGang | None) -> bool:
+    """Return True if a gang has its minimum only because of pods that are not bound yet."""
+    if tracked is None or tracked.gang is None or tracked.gang.is_basic:
+        return False
+    return 0 < tracked.placed - tracked.count(Stage.ASSUMED) < tracked.gang.min_members

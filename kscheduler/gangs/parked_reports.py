@@ -15,11 +15,12 @@ from kscheduler.clock import Clock
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.gang_queue import GangQueue
-from kscheduler.gangs.registry import Registry
+from kscheduler.gangs.registry import Lack, Registry
 from kscheduler.gangs.texts import lack
 from kscheduler.queue.pod_info import Pool
 
 DELAY_S = 5.0  # from the moment at which a gang was found to lack something
+AWAITED_BY_ALL = frozenset({Lack.OBJECT, Lack.MEMBERS, Lack.GATES})
 NAME = "Gangs"  # stands for a plugin in statuses
 
 
@@ -43,7 +44,10 @@ class ParkedReports:
         self._some = asyncio.Event()
 
     def parked(self, key: GangKey) -> None:
-        """Take note that a gang lacks something."""
+        """Take note that a gang lacks something. What kube-scheduler waits for as well it tells nobody."""
+        tracked = self._registry.get(key)
+        if tracked is not None and self._registry.rules.follows_kubernetes and tracked.lack in AWAITED_BY_ALL:
+            return
         if key not in self._due:
             self._due[key] = self._clock.now() + DELAY_S
             self._some.set()

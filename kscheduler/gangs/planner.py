@@ -62,12 +62,19 @@ class Planner:
         profiles: Mapping[str, Framework],
         lane: CompiledLane | None,
         on_broken_lane: Callable[[], None] = nothing,
+        *,
+        asks_again: bool = False,
     ) -> None:
-        """`on_broken_lane` is called when the lane has met a fault: nobody may use it any more."""
+        """`on_broken_lane` is called when the lane has met a fault: nobody may use it any more.
+
+        `asks_again`: a member like one that fits nowhere is asked about by itself once more has been placed, since it
+        may fail for other reasons then; else those of the first are repeated.
+        """
         self._cache = cache
         self._profiles = profiles
         self._lane = lane
         self._on_broken_lane = on_broken_lane
+        self._asks_again = asks_again
 
     def leave_lane(self) -> None:
         """Decide all members one by one from now on."""
@@ -101,6 +108,8 @@ class Planner:
             at += placed
             window = min(2 * window, MOST_PODS) if placed == len(asked) else max(placed, 1)
             if placed:
+                if self._asks_again:
+                    known.clear()
                 continue
             # 3. One by itself, unless an equal one has failed: what was placed since has left less room.
             queued = members[at]
@@ -110,6 +119,8 @@ class Planner:
             rejection = known.get(look) if self._is_plain(pod) else None
             if rejection is None:
                 rejection = known[look] = self._place_alone(plan, queued)
+                if rejection is None and self._asks_again:
+                    known.clear()
             if rejection is not None:
                 _fail(plan, Failed(queued, rejection))
         plan.not_tried = members[at:]

@@ -62,11 +62,12 @@ class GangReports:
         self.latest[key] = Attempt(self._clock.now(), outcome, text)
         if len(self.latest) > 2 * len(self._registry) + KEPT:
             self.latest = {each: latest for each, latest in self.latest.items() if self._registry.get(each) is not None}
-        if before is not None and (before.outcome, before.text) == (outcome, text):
-            return
         reason = _REASONS[outcome]
         if self._statuses is not None and key.api == self._statuses.api:
-            self._statuses.want(tracked.gang, reason, text)
+            has_no_text = outcome is Outcome.PLACED and self._registry.rules.follows_kubernetes
+            self._statuses.want(tracked.gang, reason, "" if has_no_text else text)
+        if before is not None and (before.outcome, before.text) == (outcome, text):
+            return
         self._record(tracked.gang, reason, text, is_normal=outcome is Outcome.PLACED)
 
     def stale(self, tracked: TrackedGang, seconds: float) -> bool:

@@ -32,6 +32,7 @@ class Written(NamedTuple):
     status: str  # "True" or "False"
     reason: str
     message: str
+    generation: int | None = None  # of the object, when that was found
 
 
 class GroupStatuses:
@@ -61,7 +62,9 @@ class GroupStatuses:
         """Take a new or changed object."""
         for condition in group.status.conditions or ():
             if condition.type == self._type:
-                self._shown[group.metadata.uid] = Written(condition.status, condition.reason, condition.message)
+                self._shown[group.metadata.uid] = Written(
+                    condition.status, condition.reason, condition.message, condition.observed_generation
+                )
 
     def gone(self, group: PodGroup) -> None:
         self._shown.pop(group.metadata.uid, None)
@@ -72,13 +75,13 @@ class GroupStatuses:
     def want(self, gang: Gang, reason: str, message: str) -> None:
         """Have the condition of a gang's object written soon, unless it says the same, or that it was scheduled."""
         status = "True" if reason == SCHEDULED else "False"
-        wanted = Written(status, reason, message[:MAX_MESSAGE])
+        wanted = Written(status, reason, message[:MAX_MESSAGE], gang.generation)
         shown = self._shown.get(gang.uid)
-        if shown is not None and (shown.status == "True" or shown == wanted):
+        if shown is not None and (shown == wanted or (shown.status == "True" and status == "False")):
             self._wanted.pop(gang.uid, None)
             return
         before = self._wanted.get(gang.uid)
-        if before is not None and before[1].status == "True":
+        if before is not None and before[1].status == "True" and status == "False":
             return
         self._wanted[gang.uid] = gang, wanted
         self._work.set()

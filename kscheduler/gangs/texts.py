@@ -1,4 +1,4 @@
-"""The messages about gangs that cannot be tried: kube-scheduler's under its rules, else ours."""
+"""The messages about gangs that cannot be tried or placed: ours, and kube-scheduler's about PodGroups."""
 
 from __future__ import annotations
 
@@ -7,12 +7,24 @@ from collections.abc import Sequence
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.registry import Lack, TrackedGang
 
+# kube-scheduler's.
+GROUP_UNSCHEDULABLE = "pod group is unschedulable"
+CLAIMS_RELEASED = "deallocation and deletion of ResourceClaims completed"  # whether there were any, or not
+CLAIMS_UNKNOWN = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'  # its PreFilter was not asked
+NEVER_PREEMPTS = "pod group preemption: not eligible due to preemptionPolicy=Never."
+NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
+# Ours: kube-scheduler would look for victims.
+CANNOT_PREEMPT = "pod group preemption: not supported by this scheduler"
 
-def upstream_lack(tracked: TrackedGang) -> str:
-    """Return what GangScheduling's PreEnqueue says of a gang that lacks something; both releases say the same."""
-    if tracked.lack is Lack.MEMBERS:
-        return "waiting for minCount pods from a gang to appear in scheduling queue"
-    return f'waiting for pods\'s pod group "{tracked.key.name}" to appear in scheduling queue'
+
+def minimum_out_of_reach(least: int, scheduled: int, remaining: int) -> str:
+    """Return kube-scheduler's reason for a group of which fewer than the minimum can be scheduled any more."""
+    return f"minCount ({least}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
+
+
+def other_pod_failed(why: str) -> str:
+    """Return kube-scheduler's reason for pods of a group that ends since the search for one of them met a fault."""
+    return f"failed to schedule other pod from a pod group: {why}"
 
 
 def lack(tracked: TrackedGang) -> str:

@@ -475,6 +475,19 @@ class Measurements:
 
         self.metrics.before_collect(refresh)
 
+    def show_queues(self, amounts: Callable[[], Mapping[tuple[str, str, str], float]]) -> None:
+        """Have the amounts of queues with shares set at each scrape.
+
+        `amounts`: (queue, resource, "used", "requested", "fair_share", "deserved" or "limit") -> amount, cpu in cores.
+        """
+
+        def refresh() -> None:
+            self.metrics.share_queue.clear()
+            for values, amount in amounts().items():
+                self.metrics.share_queue.labels(*values).set(amount)
+
+        self.metrics.before_collect(refresh)
+
 
 def _show_counts(family: GaugeFamily, counts: Mapping[LabelsT, int]) -> None:
     """Set a family's children to `counts`; existing children that are not in it become 0, as in kube-scheduler."""

@@ -664,6 +664,11 @@ class Metrics:
             "What ElasticQuotas guarantee (min) and allow (max), and what counts against them (used); cpu in cores.",
             ("namespace", "resource", "type"),
         )
+        self.share_queue = self._gauges(
+            "kscheduler_queue_share",
+            "How queues with shares stand: used, requested, fair_share, deserved and limit; cpu in cores.",
+            ("queue", "resource", "type"),
+        )
         self.routed_pods_total = self._counters(
             "kscheduler_routed_pods_total",
             "New pods that were given another scheduler, by the rule of the routing configuration.",

@@ -58,6 +58,13 @@ class ActiveQueue:
     def remove(self, qpi: QueuedPodInfo) -> None:
         self._lanes.remove(qpi)
 
+    def is_misplaced(self, qpi: QueuedPodInfo) -> bool:
+        """Take note of a pod's newer version.
+
+        Returns True if it must be pushed again, because something beside its key and lane has changed.
+        """
+        return False
+
     def check(self) -> None:
         self._lanes.check()
         assert all(qpi.pool is Pool.ACTIVE for qpi in self), "a pod in the active heap says it is elsewhere"

@@ -92,13 +92,14 @@ class SchedulingQueue:
         piece_steps: int = PIECE_STEPS,
         lane_of: Callable[[PodInfo], Lane] | None = None,
         release: Release = DEFAULT_RELEASE,
+        make_active: Callable[[LessKey, Iterator[int]], ActiveQueue] = ActiveQueue,
     ) -> None:
         """Build an empty queue. `pre_enqueue` returns None for a pod that may be queued, or the gating plugin's status.
 
         `registered`: profile, or ANY_PROFILE -> plugin -> events. `stopwatch` measures hints. `clock` and `piece_steps`
         only limit the time and the steps that one piece of requeueing takes. `lane_of` returns the lane of a pod, i.e.
         the extenders that it calls; without it no pod calls any (the plain lane). `release`: of Kubernetes, whose
-        kube-scheduler is emulated.
+        kube-scheduler is emulated. `make_active` makes the pool of active pods, with the tickets of its heaps.
         """
         self.release = release
         self._added = waiting_pod_label(Action.ADD, release)
@@ -114,7 +115,7 @@ class SchedulingQueue:
         self._now = -math.inf  # the latest moment seen
         self._pods: dict[str, QueuedPodInfo] = {}  # pod uid -> pod in any pool; pods in flight are not here
         self.uids = self._pods.keys()  # of these pods, as a view
-        self._active = ActiveQueue(less_key, tickets)
+        self._active = make_active(less_key, tickets)
         self._backoff = BackoffQueue(less_key, tickets)
         self._unschedulable = UnschedulablePods(self._rules)
         self._waker = Waker(self._unschedulable, self._rules, self._move, clock, piece_steps)
@@ -186,8 +187,10 @@ class SchedulingQueue:
         key_before = self._less_key(qpi)
         qpi.pod_info = new
         lane = PLAIN if self._lane_of is None else self._lane_of(new)
-        if lane != qpi.lane or self._less_key(qpi) != key_before:
-            pool: ActiveQueue | BackoffQueue = self._active if qpi.pool is Pool.ACTIVE else self._backoff
+        is_active = qpi.pool is Pool.ACTIVE
+        is_misplaced = is_active and self._active.is_misplaced(qpi)
+        if is_misplaced or lane != qpi.lane or self._less_key(qpi) != key_before:
+            pool: ActiveQueue | BackoffQueue = self._active if is_active else self._backoff
             pool.remove(qpi)
             qpi.lane = lane
             pool.push(qpi)
@@ -403,6 +406,20 @@ class SchedulingQueue:
             elif qpi is not None and qpi.pool is not Pool.ACTIVE:
                 moved += self._activate(qpi, now)
         return moved
+
+    def try_again(self, is_wanted: Callable[[QueuedPodInfo], bool], event: ClusterEvent, now: float) -> int:
+        """Requeue the rejected pods that are wanted, after their backoff, and return how many left their pool.
+
+        `event`: a wildcard, which says why. Wanted pods in flight are tried again if they are rejected.
+        """
+        now = self._at(now)
+        wanted = [qpi for qpi in self._unschedulable.rejected.values() if is_wanted(qpi)]
+        for qpi in wanted:
+            self._move(qpi, Strategy.AFTER_BACKOFF, event.label, now)
+        for flying in self._in_flight:
+            if is_wanted(flying):
+                self._in_flight.news(flying.uid).events.append(QueuedEvent(event, None, None))
+        return len(wanted)
 
     def end_error_backoffs(self, uids: Iterable[str], now: float) -> int:
         """Make those of these pods active that back off after a fault, since the fault is over; return how many."""

@@ -48,11 +48,34 @@ def divide(total: int, shares: Mapping[Queue, Share], *, grain: int = 1, k: int 
 
     If more is deserved and asked for than there is, all get it nonetheless, and nothing is left.
     """
+    if _is_enough(total, shares):
+        left = total
+        for share in shares.values():
+            share.fair = share.requestable if share.weight > 0 else min(_promised(share, total), share.requestable)
+            left -= share.fair
+        return left
     left = total
     for share in shares.values():
-        share.fair = min(total if share.deserved is None else share.deserved, share.requestable)
+        share.fair = min(_promised(share, total), share.requestable)
         left -= share.fair
     return divide_surplus(left, shares, grain=grain, k=k) if left > 0 else 0
+
+
+def _is_enough(total: int, shares: Mapping[Queue, Share]) -> bool:
+    """Return True if there is as much as all ask for together, so that all get it who have a weight.
+
+    False if weights are corrected by past usage, since they may then be zero.
+    """
+    left = total
+    for share in shares.values():
+        left -= share.requestable
+        if left < 0 or share.usage:
+            return False
+    return True
+
+
+def _promised(share: Share, total: int) -> int:
+    return total if share.deserved is None else share.deserved
 
 
 def divide_surplus(amount: int, shares: Mapping[Queue, Share], *, grain: int = 1, k: int | Fraction = ONE) -> int:

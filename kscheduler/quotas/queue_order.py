@@ -10,13 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cmp_to_key
 
-from kscheduler.quotas.queues import Amounts, Queue, is_within
+from kscheduler.quotas.queues import Amounts, Queue, Share
 
 # A queue that may use nothing of a resource counts as using so many times what it uses.
 PENALTY = 1000
+
+Rank = tuple[bool, bool, int, bool, float, float]
+# Resource, the share, its fair share, what is deserved, what counts as the whole that may be used, may nothing be used?
+Term = tuple[str, Share, int, int | None, int, bool]
+Terms = Sequence[Term]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,39 +42,73 @@ def in_order(candidates: Sequence[Candidate], total: Amounts) -> list[Candidate]
 
 def compare(left: Candidate, right: Candidate, total: Amounts) -> int:
     """Return a negative number if `left` comes first, a positive one if `right` does."""
-    first = _first_rules(left, total), _first_rules(right, total)
-    if first[0] != first[1]:
-        return -1 if first[0] < first[1] else 1
-    smaller = _compare_claims(left.queue, right.queue)
+    left_rank, right_rank = rank(left, total), rank(right, total)
+    if left_rank != right_rank:
+        return -1 if left_rank < right_rank else 1
+    return compare_unranked(left.queue, right.queue)
+
+
+def rank(candidate: Candidate, total: Amounts) -> Rank:
+    """Return what the first six rules compare: the lower, the earlier."""
+    queue = candidate.queue
+    return rank_by(queue.priority, terms_of(queue, total), candidate.job)
+
+
+def terms_of(queue: Queue, total: Amounts) -> Terms:
+    """Return what a queue may use, by resource, for `rank_by`. Valid until its terms or fair shares change."""
+    terms: list[Term] = []
+    for resource, share in queue.shares.items():
+        may_use = share.allocatable
+        most = total.get(resource, 0) if may_use is None else may_use
+        terms.append((resource, share, share.fair, share.deserved, most, may_use == 0))
+    return terms
+
+
+def rank_by(priority: int, terms: Terms, job: Amounts) -> Rank:
+    """Return the rank of a queue of this priority with its next job, as it uses resources now."""
+    is_over, is_beyond_deserved, uses_nothing_allowed = True, False, False
+    with_job = without = 0.0
+    for resource, share, fair, deserved, most, may_use_nothing in terms:
+        used = share.allocated
+        would_use = used + job.get(resource, 0)
+        if used <= fair:
+            is_over = False
+        if deserved is not None and would_use > deserved:
+            is_beyond_deserved = True
+        if may_use_nothing and would_use > 0:
+            uses_nothing_allowed = True
+        # The quotient of integers is the nearest floating-point number, so that equal parts are equal.
+        part, part_with_job = (
+            (used / most, would_use / most) if most else (float(used * PENALTY), float(would_use * PENALTY))
+        )
+        if part_with_job > with_job:
+            with_job = part_with_job
+        if part > without:
+            without = part
+    return is_over, is_beyond_deserved, -priority, uses_nothing_allowed, with_job, without
+
+
+def compare_unranked(left: Queue, right: Queue) -> int:
+    """Compare queues of equal ranks, by the last two rules."""
+    smaller = _compare_claims(left, right)
     if smaller:
         return smaller
-    mine, theirs = (left.queue.created, left.queue.name), (right.queue.created, right.queue.name)
+    mine, theirs = (left.created, left.name), (right.created, right.name)
     return (mine > theirs) - (mine < theirs)
 
 
-def _first_rules(candidate: Candidate, total: Amounts) -> tuple[bool, bool, int, bool, Fraction, Fraction]:
-    queue, job = candidate.queue, candidate.job
-    with_job = {resource: amount + job.get(resource, 0) for resource, amount in queue.allocated().items()}
-    shares = queue.shares.items()
-    return (
-        all(share.allocated > share.fair for _, share in shares),
-        not all(is_within(with_job[resource], share.deserved) for resource, share in shares),
-        -queue.priority,
-        any(share.allocatable == 0 and with_job[resource] > 0 for resource, share in shares),
-        dominant_share(queue, with_job, total),
-        dominant_share(queue, queue.allocated(), total),
-    )
-
-
-def dominant_share(queue: Queue, used: Amounts, total: Amounts) -> Fraction:
+def dominant_share(queue: Queue, used: Amounts, total: Amounts) -> float:
     """Return the greatest part that the queue uses of what it may use, over all resources."""
-    greatest = Fraction(0)
+    greatest = 0.0
     for resource, share in queue.shares.items():
         may_use = share.allocatable
-        if may_use is None:
-            may_use = total.get(resource, 0)
-        greatest = max(greatest, Fraction(used[resource], may_use) if may_use else Fraction(used[resource] * PENALTY))
+        greatest = max(greatest, _part(used[resource], total.get(resource, 0) if may_use is None else may_use))
     return greatest
+
+
+def _part(used: int, may_use: int) -> float:
+    # The quotient of integers is the nearest floating-point number, so that equal parts are equal.
+    return used / may_use if may_use else float(used * PENALTY)
 
 
 def _compare_claims(left: Queue, right: Queue) -> int:

@@ -12,7 +12,15 @@ from fractions import Fraction
 from kscheduler.api.objects import RawQuantity
 from kscheduler.api.quantity import parse_uncapped_milli
 from kscheduler.api.resources import CPU, MEMORY
-from kscheduler.api.share_queues import DEFAULT_PRIORITY, UNLIMITED, KaiQueueObject, KaiResource, QueueObject
+from kscheduler.api.share_queues import (
+    DEFAULT_PRIORITY,
+    UNLIMITED,
+    KaiQueueObject,
+    KaiResource,
+    QueueObject,
+    ShareQueueObject,
+)
+from kscheduler.config.duration import Duration
 from kscheduler.errors import DecodeError
 from kscheduler.quotas.amounts import parse_stated
 from kscheduler.quotas.queues import Queue, Share
@@ -34,7 +42,7 @@ class QueueTree:
         return [queue for queue in self.queues.values() if queue not in parents]
 
 
-def build_tree(objects: Iterable[QueueObject | KaiQueueObject]) -> QueueTree:
+def build_tree(objects: Iterable[ShareQueueObject]) -> QueueTree:
     """Build the tree of the queues. What is wrong with an object is in `faults`, under its name."""
     tree = QueueTree()
     read: dict[str, tuple[Queue, str]] = {}  # name -> queue, name of its parent
@@ -58,6 +66,11 @@ def build_tree(objects: Iterable[QueueObject | KaiQueueObject]) -> QueueTree:
     return tree
 
 
+def check_queue(item: ShareQueueObject) -> None:
+    """Raise DecodeError, naming field and value, for an object that cannot be read, whatever others there are."""
+    _read(item)
+
+
 def _fault_of_place(name: str, read: Mapping[str, tuple[Queue, str]], faults: Mapping[str, str]) -> str:
     """Return why a queue has no place in the tree; "" if it has one."""
     path = [name]
@@ -78,7 +91,7 @@ def _fault_of_place(name: str, read: Mapping[str, tuple[Queue, str]], faults: Ma
 # --- one object ---
 
 
-def _read(item: QueueObject | KaiQueueObject) -> tuple[Queue, str]:
+def _read(item: ShareQueueObject) -> tuple[Queue, str]:
     """Return a queue without its parent, and that one's name. Raises DecodeError, naming field and value."""
     metadata, spec = item.metadata, item.spec
     if isinstance(item, KaiQueueObject):
@@ -87,7 +100,21 @@ def _read(item: QueueObject | KaiQueueObject) -> tuple[Queue, str]:
         parent, shares = item.spec.parent, _own_shares(item)
     priority = DEFAULT_PRIORITY if spec.priority is None else spec.priority
     created = metadata.creation_timestamp or ""
-    return Queue(metadata.name, None, priority, created, shares), parent
+    preempt_min_s = _seconds(spec.preempt_min_runtime, f"queue {metadata.name}: spec.preemptMinRuntime")
+    reclaim_min_s = _seconds(spec.reclaim_min_runtime, f"queue {metadata.name}: spec.reclaimMinRuntime")
+    return Queue(metadata.name, None, priority, created, shares, preempt_min_s, reclaim_min_s), parent
+
+
+def _seconds(text: str | None, field: str) -> float | None:
+    if text is None:
+        return None
+    try:
+        duration = Duration.parse(text)
+    except ValueError as error:
+        raise DecodeError(f"{field}: {error}") from error
+    if duration.nanoseconds < 0:
+        raise DecodeError(f"{field}: expected a duration of at least 0, got {text}")
+    return duration.seconds
 
 
 def _own_shares(item: QueueObject) -> dict[str, Share]:

@@ -48,6 +48,8 @@ class Queue:
     priority: int = 100
     created: str = ""  # RFC 3339; older queues come first where all else is equal
     shares: dict[str, Share] = field(default_factory=dict)  # by resource
+    preempt_min_s: float | None = None  # how long its jobs run at least; see `min_runtime`
+    reclaim_min_s: float | None = None
 
     def path(self) -> Iterator[Queue]:
         """Yield this queue and those above it, up to the root."""

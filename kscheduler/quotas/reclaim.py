@@ -86,7 +86,7 @@ def may_take_from(
     remaining: dict[Queue, dict[str, int]] = {}  # what queues use without the victims judged so far
     involved: dict[Queue, set[str]] = {}  # the resources of a queue's victims
     for theirs, requests in victims.items():
-        mine_there, theirs_there = _below_common_ancestor(queue, theirs)
+        mine_there, theirs_there = below_common_ancestor(queue, theirs)
         resources = {resource for victim in requests for resource, amount in victim.items() if amount}
         for victim in requests:
             used = remaining.setdefault(theirs_there, theirs_there.allocated())
@@ -156,7 +156,7 @@ def _is_less_saturated(
     return True
 
 
-def _below_common_ancestor(queue: Queue, other: Queue) -> tuple[Queue, Queue]:
+def below_common_ancestor(queue: Queue, other: Queue) -> tuple[Queue, Queue]:
     """Return the queues on both paths just below their lowest common ancestor.
 
     If one queue is above the other, these are both that queue.

@@ -437,6 +437,8 @@ class RecordedScheduler(Scheduler):
             what = "live metrics"
         elif self._keeps_quotas:
             what = "elastic quotas"
+        elif self._queue_watch is not None:
+            what = "queues with shares"
         elif self.gangs is not None:
             what = "gangs"
         elif guests is not None and (guests.needs_nodes or guests.needs_pods):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from kscheduler.clock import Clock
+from kscheduler.serving.slis import HealthResults
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ class Health:
             "livez": {"ping": _always},
             "readyz": {},
         }
+        self.results = HealthResults()
 
     @property
     def endpoints(self) -> list[str]:
@@ -53,6 +55,8 @@ class Health:
         checks = self._checks.get(endpoint, {})
         for name, check in checks.items():
             reason = None if name in exclude else _run(check)
+            if name not in exclude:
+                self.results.observe(name, endpoint, passed=reason is None)
             if reason is not None:
                 failed.append(f"{name}: {reason}")
             lines.append(_line(name, excluded=name in exclude, failed=reason is not None))

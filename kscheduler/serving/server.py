@@ -32,6 +32,7 @@ _REASONS = {
     403: "Forbidden",
     404: "NotFound",
     405: "MethodNotAllowed",
+    406: "NotAcceptable",
     410: "Gone",
     416: "BadRequest",
     429: "TooManyRequests",
@@ -63,6 +64,7 @@ class Server(Listener):
             self.add_handler(f"/{endpoint}", self._answer_health)
             self.add_handler(f"/{endpoint}/{{check}}", self._answer_check)
         self.add_handler("/metrics", self._answer_metrics)
+        self.add_handler("/metrics/slis", self._answer_slis)
         self.add_handler("/configz", self._answer_config)
 
     def add_handler(self, path: str, handler: Handler, *, reads_scheduler: bool = True) -> None:
@@ -72,6 +74,11 @@ class Server(Listener):
         another one.
         """
         self.app.router.add_get(path, handler)
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths that are answered, such as "/livez/{check}"."""
+        return [resource.canonical for resource in self.app.router.resources()]
 
     async def start(self) -> None:
         await super().start()
@@ -116,6 +123,9 @@ class Server(Listener):
 
     async def _answer_metrics(self, request: web.Request) -> web.Response:
         return web.Response(body=self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _answer_slis(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._health.results.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
     async def _answer_config(self, request: web.Request) -> web.Response:
         return web.json_response(self._config())

@@ -14,6 +14,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from kscheduler.api.defaults import node_with_defaults
@@ -29,18 +30,21 @@ from kscheduler.api.objects import (
     QuantityMap,
 )
 from kscheduler.api.pod_groups import GroupCondition, PodGroup
+from kscheduler.api.share_queues import QueueStatus
 from kscheduler.api.storage import StorageClass, StorageObject
 from kscheduler.client.merge_patch import merge, patched, versioned
 from kscheduler.client.protocol import (
     DEVICES,
     ELASTIC_QUOTAS,
     GROUPS,
+    KAI_QUEUES,
     LEASES,
     METRIC_POLICIES,
     NODES,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
+    SHARE_QUEUES,
     STORAGE,
     STORAGE_CLASSES,
     TAS_POLICIES,
@@ -55,6 +59,7 @@ from kscheduler.clock import Clock
 from kscheduler.config.releases import DEFAULT_RELEASE, Release
 from kscheduler.errors import Conflict, NotFound
 from kscheduler.gangs.resources import COSCHEDULING_POD_GROUPS, pod_groups
+from kscheduler.input.decoding import convert
 from kscheduler.simulator.cluster_client import ClusterClient, Latency
 from kscheduler.simulator.defaulting import PodDefaults, object_with_defaults
 from kscheduler.simulator.faults import Faults
@@ -72,6 +77,8 @@ OBJECTS = (
     METRIC_POLICIES,
     TAS_POLICIES,
     ELASTIC_QUOTAS,
+    SHARE_QUEUES,
+    KAI_QUEUES,
     COSCHEDULING_POD_GROUPS,
 )
 _KIND_OF: dict[type[Any], Resource[Any]] = {resource.type: resource for resource in OBJECTS}
@@ -403,6 +410,13 @@ class Cluster:
         patched = ElasticQuotaStatus(used=cast(QuantityMap, merged["used"]) or None)
         if patched != current.status:
             self._put(self.store(ELASTIC_QUOTAS), replace(current, status=patched))
+
+    def patch_queue_status(self, key: str, uid: str, status: Mapping[str, object]) -> None:
+        """Apply a merge patch to a Queue's status; a patch that changes nothing makes no new version."""
+        current = self._with_uid(SHARE_QUEUES, key, uid)
+        patched = convert(merge(to_builtins(current.status), dict(status)), QueueStatus)
+        if patched != current.status:
+            self._put(self.store(SHARE_QUEUES), replace(current, status=patched))
 
     def _with_uid(self, resource: Resource[Any], key: str, uid: str) -> Any:
         """Return an object. Raises NotFound, or Conflict if it has another uid; "" stands for any."""

@@ -20,6 +20,7 @@ from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.documents import NodeDocument, PodDocument, node_document, pod_document
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import Lease, MetricPolicyObject, Pod
+from kscheduler.api.share_queues import QueueObject
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.client.adaptive_limit import AdaptiveLimit
 from kscheduler.client.alarm import Alarm
@@ -30,6 +31,7 @@ from kscheduler.client.protocol import (
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     RESOURCE_CLAIMS,
+    SHARE_QUEUES,
     Binding,
     BindRequest,
     BindTry,
@@ -403,6 +405,12 @@ class ClusterClient:
         key, uid = quota.key, quota.metadata.uid
         await self._ask(
             Verb.PATCH_QUOTA, ELASTIC_QUOTAS.plural, key, lambda: self._cluster.patch_quota_status(key, uid, status)
+        )
+
+    async def patch_queue_status(self, queue: QueueObject, status: Mapping[str, object]) -> None:
+        key, uid = queue.key, queue.metadata.uid
+        await self._ask(
+            Verb.PATCH_QUEUE, SHARE_QUEUES.plural, key, lambda: self._cluster.patch_queue_status(key, uid, status)
         )
 
     async def event_slot(self, waited_s: float) -> EventSlot:

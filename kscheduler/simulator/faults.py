@@ -31,6 +31,7 @@ class Verb(enum.Enum):
     PATCH_CLAIM = "patch claim"
     PATCH_POLICY = "patch policy"
     PATCH_QUOTA = "patch quota"
+    PATCH_QUEUE = "patch queue"
     PATCH_CONDITION = "patch condition"
     GET_RESOURCE_CLAIM = "get resource claim"
     CREATE_RESOURCE_CLAIM = "create resource claim"

@@ -21,10 +21,12 @@ from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.manifest import Manifests, load_manifests
 from kscheduler.api.objects import MetricPolicyObject, Node, Pod, PolicyObject
 from kscheduler.api.pod_groups import CoschedulingPodGroup, PodGroup
+from kscheduler.api.share_queues import ShareQueueObject
 from kscheduler.api.storage import StorageObject
 from kscheduler.client.protocol import NODES
 from kscheduler.errors import ConfigError, DecodeError
 from kscheduler.quotas.elastic import ElasticQuotas
+from kscheduler.quotas.queue_tree import check_queue
 from kscheduler.simulator.claims_at_start import claims_at_start
 from kscheduler.simulator.cluster import FINISHED
 from kscheduler.simulator.options import SimulateArguments
@@ -38,17 +40,17 @@ from kscheduler.simulator.workload import (
     WorkloadSpec,
     default_workload,
     describe_nodes,
-    describe_pods,
-    generate_arrivals,
     generate_nodes,
+    generate_pods,
     node_devices,
-    pod_devices,
 )
 from kscheduler.simulator.workload_file import read_workload
 from kscheduler.telemetry.policy_book import read_policy
 from kscheduler.telemetry.tas_policies import translate
 
-NamedObject = StorageObject | DeviceObject | PolicyObject | ElasticQuota | PodGroup | CoschedulingPodGroup
+NamedObject = (
+    StorageObject | DeviceObject | PolicyObject | ElasticQuota | PodGroup | CoschedulingPodGroup | ShareQueueObject
+)
 NamedT = TypeVar("NamedT", bound=NamedObject)
 
 MANIFEST_SUFFIXES = (".yaml", ".yml", ".json")
@@ -89,6 +91,7 @@ def with_nodes(recorded: Scenario, arguments: SimulateArguments) -> Scenario:
         devices=nodes.devices,
         quotas=nodes.quotas,
         pod_groups=nodes.pod_groups,
+        queues=nodes.queues,
         parameters=nodes.parameters | recorded.parameters,
         notes=nodes.notes + recorded.notes,
     )
@@ -106,8 +109,10 @@ def build_scenario(arguments: SimulateArguments, sources: Sources | None = None)
     devices = claims_at_start(_united(nodes.devices, pods.devices), [each.pod for each in pods.arrivals])
     quotas = _united(nodes.quotas, pods.quotas)
     pod_groups = _united(nodes.pod_groups, pods.pod_groups)
+    queues = _united(nodes.queues, pods.queues)
     _check_policies(policies)
     _check_quotas(quotas)
+    _check_queues(queues)
     parameters = nodes.parameters | pods.parameters
     if storage:
         parameters["storage"] = _counted(storage)
@@ -117,6 +122,8 @@ def build_scenario(arguments: SimulateArguments, sources: Sources | None = None)
         parameters["policies"] = _counted(policies)
     if quotas:
         parameters["quotas"] = _counted(quotas)
+    if queues:
+        parameters["queues"] = f"{len(queues):,}"
     if pod_groups:
         parameters["pod groups"] = f"{len(pod_groups):,}"
     if arguments.workload is not None:
@@ -132,6 +139,7 @@ def build_scenario(arguments: SimulateArguments, sources: Sources | None = None)
         devices,
         quotas,
         pod_groups,
+        queues,
     )
 
 
@@ -170,6 +178,7 @@ def _nodes(arguments: SimulateArguments, spec: WorkloadSpec, sources: Sources) -
             devices=list(manifests.devices),
             quotas=list(manifests.quotas),
             pod_groups=list(manifests.pod_groups),
+            queues=list(manifests.queues),
         )
     if not part.nodes:
         raise ConfigError(f"--nodes: {source}: expected nodes, found none")
@@ -186,8 +195,7 @@ def _pods(arguments: SimulateArguments, spec: WorkloadSpec, sources: Sources) ->
     if count is not None:
         check_pods("--workload" if source is None else "--pods", count, arguments.max_pods)
         plan = replace(spec.pods, count=count)
-        arrivals = generate_arrivals(plan, spec.seed)
-        return Scenario(arrivals=arrivals, parameters=describe_pods(plan), devices=pod_devices(plan))
+        return generate_pods(plan, spec.seed)
     assert source is not None
     if _is_csv(source):
         return _traced(arguments, source, sources)
@@ -219,6 +227,7 @@ def _listed(source: str, spec: WorkloadSpec, sources: Sources, most: int) -> Sce
             "arrival": spec.pods.arrival.text,
             "duration": spec.pods.duration.text,
         },
+        queues=list(manifests.queues),
         notes=_skipped(source, manifests, "nodes", len(manifests.nodes)),
         storage=list(manifests.storage),
         policies=list(manifests.policies),
@@ -284,6 +293,15 @@ def _check_quotas(quotas: Iterable[ElasticQuota]) -> None:
             ElasticQuotas().set(quota)
         except DecodeError as error:
             raise ConfigError(f'ElasticQuota "{quota.key}": {error}') from error
+
+
+def _check_queues(queues: Iterable[ShareQueueObject]) -> None:
+    """Raise ConfigError for a malformed queue. Its place in the tree depends on the configuration, too."""
+    for queue in queues:
+        try:
+            check_queue(queue)
+        except DecodeError as error:
+            raise ConfigError(str(error)) from error
 
 
 # --- files --------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from kscheduler import __version__
 from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from kscheduler.simulator.accounting import Accounting, Moment, PodRecord
 from kscheduler.simulator.fragmentation import contended, fragmentation, frequent_shapes
+from kscheduler.simulator.gang_book import GangRuns
 from kscheduler.simulator.pod_claims import PodClaims, awaited_claim
 from kscheduler.simulator.report_history import (
     Flow,
@@ -216,6 +217,7 @@ class Report(msgspec.Struct, frozen=True):
     preempted: list[Preempted] = []
     decisions: Decisions | None = None  # None unless asked for
     claims: PodClaims | None = None  # None without claims for devices
+    gangs: GangRuns | None = None  # None without pods of gangs
 
 
 def build_report(
@@ -260,6 +262,7 @@ def build_report(
         placements=placements(books, start_s),
         preempted=preempted,
         claims=outcome.claims,
+        gangs=outcome.gangs,
     )
 
 

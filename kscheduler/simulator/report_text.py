@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kscheduler.simulator.gang_book import HOLDING, GangRuns
 from kscheduler.simulator.report import Report, ResourceFigures
 from kscheduler.simulator.report_load import RealLoadReport
 from kscheduler.simulator.units import amount, percent, seconds
 
 TOP_REASONS = 8
+TOP_GANGS = 3
 _WIDEST_MESSAGE = 110
 
 
@@ -21,6 +23,7 @@ def to_text(report: Report) -> str:
         _resources(report.resources),
         _real_load(report.real_load),
         _nodes(report),
+        _gangs(report.gangs),
         _reasons(report),
         _machine(report),
         [f"note: {note}" for note in report.notes],
@@ -99,6 +102,25 @@ def _nodes(report: Report) -> list[str]:
         f"{nodes.total:,} nodes: {nodes.empty_when_busiest:,} empty at the busiest moment "
         f"(at {seconds(report.busiest_s)}), {nodes.empty_at_end:,} at the end, {nodes.never_used:,} never used"
     ]
+
+
+def _gangs(gangs: GangRuns | None) -> list[str]:
+    if gangs is None:
+        return []
+    lines = [f"{gangs.ran:,} of {gangs.total:,} gangs ran"]
+    if gangs.ran:
+        lines[0] += f", {seconds(gangs.wait_mean_s)} after their first pod on average, p99 {seconds(gangs.wait_p99_s)}"
+    if gangs.holding:
+        held = [f"{run.gang} {run.placed} of {run.minimum}" for run in gangs.gangs if run.state == HOLDING]
+        more = f" and {gangs.holding - TOP_GANGS:,} more" if gangs.holding > TOP_GANGS else ""
+        lines.append(f"{gangs.holding:,} hold nodes for fewer pods than they need: {', '.join(held[:TOP_GANGS])}{more}")
+    if gangs.waiting:
+        lines.append(f"{gangs.waiting:,} wait and hold nothing")
+    if gangs.incomplete:
+        lines.append(f"{gangs.incomplete:,} have fewer pods than their minimum")
+    if gangs.idle_pod_s:
+        lines.append(f"pods stood on nodes and waited for their gang: {seconds(gangs.idle_pod_s)} in all")
+    return lines
 
 
 def _reasons(report: Report) -> list[str]:

@@ -30,6 +30,7 @@ from kscheduler.simulator.claim_controller import ClaimController
 from kscheduler.simulator.cluster import FINISHED, Cluster, grace_s, in_order_of_use
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import Faults
+from kscheduler.simulator.gang_book import GangBook, GangRuns
 from kscheduler.simulator.load_history import LoadHistory
 from kscheduler.simulator.metrics_server import serve_metrics
 from kscheduler.simulator.object_changes import apply_change
@@ -107,6 +108,7 @@ class Outcome:
     scheduler_names: frozenset[str] = frozenset()
     load: LoadHistory | None = None  # None unless pods or nodes declare what they really use
     claims: PodClaims | None = None  # None without claims for devices
+    gangs: GangRuns | None = None  # None without pods of gangs
 
 
 def simulate_scenario(
@@ -139,6 +141,7 @@ class _Simulation:
         self._wanted_s = 0.0  # until when, unless it is woken
         self._started_s = 0.0
         self._load: RealLoad | None = None  # created when first used
+        self._gangs = GangBook(scenario.pod_groups) if scenario.pod_groups else None
 
     async def run(self) -> Outcome:
         loop = asyncio.get_running_loop()
@@ -158,7 +161,12 @@ class _Simulation:
         # 1. What is there from the start.
         for item in in_order_of_use([*self._scenario.storage, *self._scenario.devices]):
             cluster.create_object(item)
-        for other in (*self._scenario.policies, *self._scenario.quotas, *self._scenario.pod_groups):
+        for other in (
+            *self._scenario.policies,
+            *self._scenario.quotas,
+            *self._scenario.queues,
+            *self._scenario.pod_groups,
+        ):
             cluster.create_object(other)
         for node in self._scenario.nodes:
             cluster.create_node(node)
@@ -200,6 +208,7 @@ class _Simulation:
             self._settings.scheduler_names,
             history,
             self._claims.close(self._settings.release),
+            None if self._gangs is None else self._gangs.close(self._accounting.start_s or 0.0, self._accounting.now_s),
         )
 
     def _declares_usage(self) -> bool:
@@ -317,13 +326,22 @@ class _Simulation:
 
     def _create(self, arrival: Arrival, started_s: float) -> None:
         pod = self._cluster.create_pod(arrival.pod)
+        if self._gangs is not None:
+            self._gangs.arrived(pod, self._clock.now())
         if arrival.leaves_at_s is not None:
             self._schedule_departure(started_s + arrival.leaves_at_s, pod)
         elif arrival.runs_s is not None:
-            if pod.spec.node_name:
-                self._schedule_departure(self._clock.now() + arrival.runs_s, pod)
-            else:
-                self._runs_s[pod.metadata.uid] = arrival.runs_s
+            self._runs_s[pod.metadata.uid] = arrival.runs_s
+        if pod.spec.node_name:
+            self._begin(pod)
+
+    def _begin(self, pod: Pod) -> None:
+        """Let a pod run that has a node, and the pods of its gang that have waited for it."""
+        runs_s, now = self._runs_s.pop(pod.metadata.uid, None), self._clock.now()
+        begun = ((pod, runs_s),) if self._gangs is None else self._gangs.got_node(pod, runs_s, now)
+        for each, lasts_s in begun:
+            if lasts_s is not None:
+                self._schedule_departure(now + lasts_s, each)
 
     def _depart(self, key: str, uid: str) -> None:
         pod = self._cluster.pods.get(key)
@@ -340,15 +358,15 @@ class _Simulation:
         self._changed_s = self._clock.now()
         if before is not None and (after is None or after.status.phase in FINISHED) and _has_claims(before):
             self._claims.note_end(before)
+        if self._gangs is not None and before is not None and (after is None or after.status.phase in FINISHED):
+            self._gangs.left(before, self._changed_s)
         if after is None or before is None:
             return
         if after.metadata.deletion_timestamp is not None and before.metadata.deletion_timestamp is None:
             self._schedule_departure(self._changed_s + grace_s(after), after)
         if before.spec.node_name or not after.spec.node_name:
             return
-        runs_s = self._runs_s.pop(after.metadata.uid, None)
-        if runs_s is not None:
-            self._schedule_departure(self._changed_s + runs_s, after)
+        self._begin(after)
         if not self._accounting.pending:
             self._wake()  # this may have been the last one
 

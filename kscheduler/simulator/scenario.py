@@ -8,6 +8,7 @@ from kscheduler.api.devices import DeviceObject
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import Node, Pod, PolicyObject
 from kscheduler.api.pod_groups import CoschedulingPodGroup, PodGroup
+from kscheduler.api.share_queues import ShareQueueObject
 from kscheduler.api.storage import StorageObject
 from kscheduler.simulator.metrics_plan import MetricsPlan
 from kscheduler.simulator.object_changes import ObjectChange
@@ -35,4 +36,5 @@ class Scenario:
     devices: list[DeviceObject] = field(default_factory=list)  # slices, classes, taint rules, claims, their templates
     quotas: list[ElasticQuota] = field(default_factory=list)
     pod_groups: list[PodGroup | CoschedulingPodGroup] = field(default_factory=list)
+    queues: list[ShareQueueObject] = field(default_factory=list)
     changes: list[ObjectChange] = field(default_factory=list)  # by time; at 0: before the scheduler starts

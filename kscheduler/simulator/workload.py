@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
 from typing import TypeVar
 
@@ -27,6 +27,7 @@ from kscheduler.api.objects import (
     Taint,
     Toleration,
 )
+from kscheduler.api.pod_groups import POD_GROUP_LABEL, CoschedulingPodGroup, PodGroup
 from kscheduler.simulator.metrics_plan import MetricsPlan
 from kscheduler.simulator.processes import ArrivalProcess, DurationLaw, parse_arrival, parse_duration
 from kscheduler.simulator.scenario import Arrival, Scenario
@@ -39,6 +40,7 @@ from kscheduler.simulator.workload_devices import (
     slices_of,
     template_of,
 )
+from kscheduler.simulator.workload_gangs import GangShape
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
@@ -71,6 +73,7 @@ class PodShape:
     limits: QuantityMap = field(default_factory=dict)
     usage: UsageLaw | None = None  # what pods really use; None: what they request
     devices: Sequence[WantedDevices] = ()
+    gang: GangShape | None = None  # None: each pod comes by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True)
 class PodPlan:
-    count: int
+    count: int  # of pods; the last gang is whole even if it has more
     shapes: Sequence[PodShape]
     arrival: ArrivalProcess
     duration: DurationLaw
@@ -134,21 +137,18 @@ def default_workload(
 
 def generate(spec: WorkloadSpec) -> Scenario:
     """Return the scenario that a workload describes; equal for equal workloads."""
-    nodes, arrivals = generate_nodes(spec.nodes, spec.seed), generate_arrivals(spec.pods, spec.seed)
-    devices = [*node_devices(nodes, spec.nodes), *pod_devices(spec.pods)]
+    nodes, pods = generate_nodes(spec.nodes, spec.seed), generate_pods(spec.pods, spec.seed)
+    devices = [*node_devices(nodes, spec.nodes), *pods.devices]
     united = list({(type(item), item.key): item for item in devices}.values())
-    return Scenario(nodes, arrivals, describe(spec), metrics=spec.metrics, devices=united)
-
-
-def describe(spec: WorkloadSpec) -> dict[str, str]:
-    return {**describe_nodes(spec.nodes), **describe_pods(spec.pods), "seed": str(spec.seed)}
+    parameters = {**describe_nodes(spec.nodes), **pods.parameters, "seed": str(spec.seed)}
+    return replace(pods, nodes=nodes, parameters=parameters, metrics=spec.metrics, devices=united)
 
 
 def describe_nodes(plan: NodePlan) -> dict[str, str]:
     return {"nodes": f"{plan.count:,} generated", "node shapes": ", ".join(shape.name for shape in plan.shapes)}
 
 
-def describe_pods(plan: PodPlan) -> dict[str, str]:
+def _describe_pods(plan: PodPlan) -> dict[str, str]:
     return {
         "pods": f"{plan.count:,} generated",
         "pod shapes": ", ".join(shape.name for shape in plan.shapes),
@@ -179,31 +179,46 @@ def node_devices(nodes: Iterable[Node], plan: NodePlan) -> list[DeviceObject]:
     return found
 
 
-def pod_devices(plan: PodPlan) -> list[DeviceObject]:
+def _pod_devices(plan: PodPlan) -> list[DeviceObject]:
     """Return the templates of the claims of generated pods, and the classes that they name."""
     shapes = [shape for shape in plan.shapes if shape.devices]
     templates = [template_of(shape.name, plan.namespace, shape.devices) for shape in shapes]
     return [*classes_of(each.driver for shape in shapes for each in shape.devices), *templates]
 
 
-def generate_arrivals(plan: PodPlan, seed: int) -> list[Arrival]:
+def generate_pods(plan: PodPlan, seed: int) -> Scenario:
+    """Return a scenario that has the pods, and what belongs to them, but no nodes."""
     times = plan.arrival.times(random.Random(f"{seed} arrivals"))
     durations, usages = random.Random(f"{seed} durations"), random.Random(f"{seed} usage")
     chosen = _choices(plan.shapes, [shape.weight for shape in plan.shapes], random.Random(f"{seed} pods"))
     specs = {shape.name: _spec(shape) for shape in plan.shapes}
     labels = {shape.name: {"app": shape.name, **shape.labels} for shape in plan.shapes}
     width = len(str(max(plan.count - 1, 0)))
-    arrivals = []
-    for index, at_s, shape in zip(range(plan.count), times, chosen, strict=False):
+    arrivals: list[Arrival] = []
+    pod_groups: list[PodGroup | CoschedulingPodGroup] = []
+
+    def add(name: str, shape: PodShape, of_shape: dict[str, str], at_s: float, runs_s: float | None) -> None:
         metadata = ObjectMeta(
-            name=f"{shape.name}-{index:0{width}}",
-            namespace=plan.namespace,
-            labels=labels[shape.name],
-            annotations=_annotations(shape, usages),
+            name=name, namespace=plan.namespace, labels=of_shape, annotations=_annotations(shape, usages)
         )
-        runs_s = (shape.duration or plan.duration).draw(durations)
         arrivals.append(Arrival(at_s, Pod(metadata=metadata, spec=specs[shape.name]), runs_s))
-    return arrivals
+
+    for at_s, shape in zip(times, chosen, strict=False):
+        if len(arrivals) >= plan.count:
+            break
+        name, runs_s = f"{shape.name}-{len(arrivals):0{width}}", (shape.duration or plan.duration).draw(durations)
+        if shape.gang is None:
+            add(name, shape, labels[shape.name], at_s, runs_s)
+            continue
+        pod_groups.append(shape.gang.pod_group(plan.namespace, name))
+        of_gang = {**labels[shape.name], POD_GROUP_LABEL: name}
+        for member, arrives_s in enumerate(shape.gang.times(at_s)):
+            add(f"{name}-{member}", shape, of_gang, arrives_s, runs_s)
+    if pod_groups:
+        arrivals.sort(key=lambda arrival: arrival.at_s)
+    return Scenario(
+        arrivals=arrivals, parameters=_describe_pods(plan), devices=_pod_devices(plan), pod_groups=pod_groups
+    )
 
 
 def _annotations(shape: PodShape, source: random.Random) -> dict[str, str] | None:

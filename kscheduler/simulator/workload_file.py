@@ -18,6 +18,7 @@
       - {name: job, requests: {cpu: 4, memory: 8Gi}, nodeSelector: {node-shape: small}}
       - {name: training, requests: {cpu: 8}, devices: [{driver: gpu.example.com, count: 2,
          selector: 'device.attributes["gpu.example.com"].model == "large"'}]}
+      - {name: train, requests: {cpu: 8}, gang: {size: 16, minimum: 12, within: 30}}   # 16 pods, all within 30 s
       - {name: idle, requests: {cpu: 2}, limits: {cpu: 4}, usage: {cpu: "normal:0.2,0.05", memory: 0.5, ramp: 30}}
     metrics:                                                 # the metrics.k8s.io API
       interval: 15
@@ -26,7 +27,8 @@
 
 What is left out has the same defaults as for plain numbers on the command line. `pods: 110` is added to a node's
 capacity. `usage` of pods is a share of their requests, and at most their limits; without it they use their requests.
-Devices are those of dynamic resource allocation: `workload_devices` says which objects they become.
+Devices are those of dynamic resource allocation: `workload_devices` says which objects they become. Each arrival of a
+shape with `gang` is a gang of `size` pods with a PodGroup of Coscheduling; its `minimum` is the size unless given.
 """
 
 from __future__ import annotations
@@ -61,6 +63,7 @@ from kscheduler.simulator.workload import (
     WorkloadSpec,
 )
 from kscheduler.simulator.workload_devices import MAX_DEVICES, NodeDevices, WantedDevices
+from kscheduler.simulator.workload_gangs import MAX_MEMBERS, GangShape
 
 MAX_PODS_PER_NODE = "110"  # the kubelet's own default
 _DRIVER = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")  # in part; a class gets this name
@@ -110,6 +113,12 @@ class _Usage(_Fields, frozen=True):
     ramp: float = 0.0
 
 
+class _Gang(_Fields, frozen=True):
+    size: int = 0
+    minimum: int | None = None
+    within: float = 0.0
+
+
 class _PodShape(_Shape, frozen=True):
     requests: dict[str, Any] = {}
     priority: int = 0
@@ -120,6 +129,7 @@ class _PodShape(_Shape, frozen=True):
     limits: dict[str, Any] = {}
     usage: _Usage | None = None
     devices: list[_WantedDevices] = []
+    gang: _Gang | None = None
 
 
 class _Pods(_Fields, frozen=True):
@@ -232,7 +242,19 @@ def _pod_shape(where: str, shape: _PodShape) -> PodShape:
         _quantities(f"{where}.limits", shape.limits),
         None if shape.usage is None else _pod_usage(f"{where}.usage", shape.usage),
         [_wanted_devices(f"{where}.devices[{index}]", each) for index, each in enumerate(shape.devices)],
+        None if shape.gang is None else _gang(f"{where}.gang", shape.gang),
     )
+
+
+def _gang(where: str, gang: _Gang) -> GangShape:
+    if not 1 <= gang.size <= MAX_MEMBERS:
+        raise ConfigError(f"{where}.size: expected 1 to {MAX_MEMBERS} pods, got {gang.size}")
+    minimum = gang.size if gang.minimum is None else gang.minimum
+    if not 1 <= minimum <= gang.size:
+        raise ConfigError(f"{where}.minimum: expected 1 to {gang.size}, the gang's size, got {minimum}")
+    if not 0 <= gang.within < math.inf:
+        raise ConfigError(f"{where}.within: expected seconds, 0 or more, got {gang.within:g}")
+    return GangShape(gang.size, minimum, gang.within)
 
 
 def _pod_usage(where: str, usage: _Usage) -> UsageLaw:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from kscheduler.errors import ConfigError
+from kscheduler.simulator.gang_book import GangRuns
 from kscheduler.simulator.report import Machine, Report, ResourceFigures
 from kscheduler.sweep.spelling import did_you_mean
 
@@ -78,6 +79,21 @@ _OF_RESOURCE: dict[str, tuple[Metric, Callable[[ResourceFigures], float | None]]
         lambda each: each.fragmentation_final,
     ),
 }
+_OF_GANGS: dict[str, tuple[Metric, Callable[[GangRuns], float]]] = {
+    "gangs-ran": (Metric("share of the gangs whose minimum got nodes", True), lambda gangs: gangs.ran / gangs.total),
+    "gangs-holding": (
+        Metric("gangs with nodes for fewer pods than their minimum, at the end", False),
+        lambda gangs: gangs.holding,
+    ),
+    "gangs-idle": (
+        Metric("seconds that pods stood on nodes before their gang had its minimum, summed over pods", False),
+        lambda gangs: gangs.idle_pod_s,
+    ),
+    "gangs-wait-mean": (
+        Metric("seconds from a gang's first pod until its minimum had nodes, mean", False),
+        lambda gangs: gangs.wait_mean_s,
+    ),
+}
 SPEED = "decisions/s"
 _OF_MACHINE: dict[str, tuple[Metric, Callable[[Timing], float]]] = {
     SPEED: (Metric("scheduling attempts a second of this machine", True, True), lambda timing: timing.decisions_per_s),
@@ -120,7 +136,7 @@ def check_metric(where: str, name: str) -> None:
         elif kind in _OF_RESOURCE:
             raise ConfigError(f'{where}: "{name}" is of one resource: expected it behind a colon, such as {kind}:cpu')
         else:
-            valid = [*_OF_RUN, *_OF_MACHINE, *(f"{known}:cpu" for known in _OF_RESOURCE)]
+            valid = [*_OF_RUN, *_OF_GANGS, *_OF_MACHINE, *(f"{known}:cpu" for known in _OF_RESOURCE)]
         raise ConfigError(f"{where}: {did_you_mean('metric', name, valid)}")
 
 
@@ -128,7 +144,7 @@ def _metric(name: str) -> Metric | None:
     kind, _, resource = name.partition(":")
     if resource:
         return _OF_RESOURCE[kind][0] if kind in _OF_RESOURCE else None
-    found = _OF_RUN.get(name) or _OF_MACHINE.get(name)
+    found = _OF_RUN.get(name) or _OF_GANGS.get(name) or _OF_MACHINE.get(name)
     return None if found is None else found[0]
 
 
@@ -140,6 +156,8 @@ def figures_of(report: Report) -> dict[str, float]:
             value = of_resource(resource)
             if value is not None:
                 figures[f"{name}:{resource.name}"] = value
+    if report.gangs is not None:
+        figures |= {name: float(figure(report.gangs)) for name, (_, figure) in _OF_GANGS.items()}
     return figures
 
 

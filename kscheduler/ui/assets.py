@@ -25,6 +25,7 @@ MODULES = (
     "table.js",
     "scrubber.js",
     "nodemap.js",
+    "gangs.js",
     "overview.js",
     "pending.js",
     "scores.js",

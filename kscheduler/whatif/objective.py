@@ -22,7 +22,7 @@ from kscheduler.sweep.metrics import check_metric, metric_named
 from kscheduler.whatif.played_side import FOR_EVER, PlayedSide
 
 EXAMPLE = "pending p99 < 30s"
-SHARES = ("placed", "allocated", "fragmentation")  # with which metrics begin that are fractions of one
+SHARES = ("placed", "allocated", "fragmentation", "gangs-ran")  # with which metrics begin that are fractions of one
 _OBJECTIVE = re.compile(r"\s*(?P<metric>[^<>=]+?)\s*(?P<operator><=|>=|<|>)\s*(?P<value>[^<>=]+?)\s*")
 _PENDING = re.compile(r"pending[ -](?:p(?P<percentile>\d{1,2}(?:\.\d{1,6})?)|(?P<other>max|mean))", re.ASCII)
 _NUMBER = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,9})?)\s*(?P<percent>%)?", re.ASCII)

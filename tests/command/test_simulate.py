@@ -324,6 +324,65 @@ def test_quotas_in_a_list_are_kept_and_what_was_lent_is_taken_back(tmp_path: Pat
     assert unkept.pods.placed == 6
 
 
+QUEUES = """
+kind: List
+apiVersion: v1
+items:
+- apiVersion: kscheduler.io/v1alpha1
+  kind: Queue
+  metadata: {name: shop}
+  spec: {resources: {cpu: {deserved: 1}}}
+- apiVersion: scheduling.run.ai/v2
+  kind: Queue
+  metadata: {name: lab}
+  spec: {resources: {cpu: {quota: 3000, limit: -1}, memory: {limit: -1}, gpu: {limit: -1}}}
+- {apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4, memory: 8Gi, pods: 20}}}
+"""
+SHARES_BY_QUEUES = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    preFilter: {enabled: [{name: Queues}]}
+    postFilter: {enabled: [{name: Queues}], disabled: [{name: "*"}]}
+"""
+
+
+def queue_pods(queue: str, count: int) -> str:
+    return "".join(
+        f"- {{apiVersion: v1, kind: Pod, metadata: {{name: {queue}-{number}, "
+        f"labels: {{kscheduler.io/queue: {queue}}}}}, "
+        "spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}], terminationGracePeriodSeconds: 0}}\n"
+        for number in range(count)
+    )
+
+
+def test_queues_in_a_list_divide_the_nodes(tmp_path: Path) -> None:
+    path = write(tmp_path, "all.yaml", QUEUES + queue_pods("shop", 4) + queue_pods("lab", 4))
+    scenario = build_scenario(arguments("--nodes", path, "--pods", path, "--arrival", "constant:1"))
+    assert scenario.parameters["queues"] == "2"
+    outcome = simulate_scenario(scenario, real_scheduler(parse_config(SHARES_BY_QUEUES), Options()), RunSettings())
+    assert not outcome.violations
+    bound = sorted(pod.metadata.name for pod in outcome.cluster.pods.values() if pod.spec.node_name)
+    assert [name.partition("-")[0] for name in bound] == ["lab", "lab", "lab", "shop"]
+    unshared, _ = run(arguments("--nodes", path, "--pods", path, "--arrival", "constant:1"))
+    assert unshared.notes[-1] == "Queues share nothing: no profile enables the plugin Queues."
+
+
+def test_a_queue_that_cannot_be_read_is_named_and_one_without_a_place_noted(tmp_path: Path) -> None:
+    path = write(tmp_path, "all.yaml", QUEUES.replace("deserved: 1", "deserved: lots"))
+    with pytest.raises(ConfigError, match=r'queue shop: spec.resources\[cpu\].deserved: expected .* got "lots"'):
+        build_scenario(arguments("--nodes", path, "--pods", "0"))
+    path = write(
+        tmp_path,
+        "all.yaml",
+        QUEUES.replace("spec: {resources: {cpu: {des", "spec: {parent: gone, resources: {cpu: {des"),
+    )
+    config = write(tmp_path, "config.yaml", SHARES_BY_QUEUES)
+    report, _ = run(arguments("--nodes", path, "--pods", "0", "--config", config))
+    assert any(note.startswith("A queue cannot be used: queue shop: ") for note in report.notes)
+
+
 def test_a_quota_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     path = write(tmp_path, "all.yaml", QUOTAS.replace("max: {cpu: 3}", "max: {cpu: lots}"))
     with pytest.raises(ConfigError, match=r'ElasticQuota "shop/quota": spec.max\[cpu\]: expected a quantity'):

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import yaml
 
 from kscheduler.testing.controlplane import (
     ApiserverOptions,
@@ -29,13 +28,11 @@ from kscheduler.testing.controlplane import (
 from kscheduler.testing.controlplane.certificates import KeyPair
 from kscheduler.testing.controlplane.kubeconfig import write_kubeconfig
 from kscheduler.testing.controlplane.patience import eventually
-from tests.controlplane.policy_kinds import TAS_CRD, serves_policies
+from tests.controlplane.followed_kinds import COMPONENTS, POLICIES, QUEUES, QUOTAS, Component
 from tests.deploy.audit import AuditLog
 from tests.deploy.manifests import (
     KUSTOMIZATIONS,
     Object,
-    documents,
-    own_objects,
     pod_template,
     render,
     scheduler_config,
@@ -54,8 +51,6 @@ RIGHTS = [
     for right in rights(bound_roles(BASE))
     if right.group != "resource.k8s.io" or (right.verb in ("list", "watch") and right.resource != "devicetaintrules")
 ]
-POLICIES = own_objects("metric-policies")
-POLICY_RIGHTS = rights(bound_roles(POLICIES))
 NODES = 4
 SHORT_RETRY = "--leader-elect-retry-period=500ms"
 KUBE_SCHEDULER_LEASE = LeaseName("kube-system", "kube-scheduler")
@@ -103,13 +98,13 @@ class Stage:
             flags=case.flags,
             reader=self.reader,
             pods=pods,
-            follows_policies=case.follows_policies,
+            kinds=None if case.component is None else case.component.kinds,
         )
 
-    def install_policies(self) -> None:
-        """The kinds of policies, served."""
-        self.api.apply(*POLICIES, *documents(TAS_CRD))
-        eventually(lambda: serves_policies(self.api), "the kinds are served")
+    def install(self, component: Component) -> None:
+        """A component, with its kinds served."""
+        self.api.apply(*component.objects, *component.foreign)
+        eventually(lambda: component.is_served(self.api), "the kinds are served")
 
     def config_flag(self, config: str) -> str:
         """The flag that names a file with this configuration."""
@@ -139,7 +134,7 @@ class Case:
     lease: LeaseName
     scheduler_name: str
     flags: tuple[str, ...]
-    follows_policies: bool = False
+    component: Component | None = None  # whose kinds it follows
 
 
 def as_in_base(stage: Stage) -> Case:
@@ -149,21 +144,24 @@ def as_in_base(stage: Stage) -> Case:
     return Case(stage.service_account("kscheduler"), LeaseName("kscheduler", "kscheduler"), "kscheduler", (config,))
 
 
-def as_with_policies(stage: Stage) -> Case:
-    """The same with policies as objects, and the component that it takes."""
-    stage.install_policies()
+def as_with(component: Component, stage: Stage) -> Case:
+    """The same with a component, and a configuration that follows its kinds."""
+    stage.install(component)
     case = as_in_base(stage)
-    config = stage.config_flag(_following_policies(scheduler_config(BASE)))
-    return dataclasses.replace(case, flags=(config,), follows_policies=True)
+    config = stage.config_flag(component.followed_by(scheduler_config(BASE)))
+    return dataclasses.replace(case, flags=(config,), component=component)
 
 
-def _following_policies(config: str) -> str:
-    """The configuration with the plugin that goes by them."""
-    document = yaml.safe_load(config)
-    [profile] = document["profiles"]
-    profile["plugins"] = {"multiPoint": {"enabled": [{"name": "MetricPolicy"}]}}
-    profile["pluginConfig"] = [{"name": "MetricPolicy", "args": {"policyObjects": True, "tasPolicies": True}}]
-    return yaml.safe_dump(document)
+def as_with_policies(stage: Stage) -> Case:
+    return as_with(POLICIES, stage)
+
+
+def as_with_quotas(stage: Stage) -> Case:
+    return as_with(QUOTAS, stage)
+
+
+def as_with_queues(stage: Stage) -> Case:
+    return as_with(QUEUES, stage)
 
 
 def as_in_replacement(stage: Stage) -> Case:
@@ -185,18 +183,18 @@ def as_static_pod(stage: Stage) -> Case:
     return Case(account, KUBE_SCHEDULER_LEASE, "default-scheduler", flags)
 
 
-def without_right(stage: Stage, right: Right, namespace: str, *, follows_policies: bool = False) -> Case:
-    """As in the base, but in another namespace, and less one right."""
+def without_right(stage: Stage, right: Right, namespace: str, component: Component | None = None) -> Case:
+    """As in the base, with a component, but in another namespace, and less one right."""
     stage.control_plane.create_namespace(namespace)
-    objects = BASE + POLICIES if follows_policies else BASE
+    objects = BASE if component is None else BASE + component.objects
     stage.api.apply(*_roles_without(right, namespace, objects))
     config = scheduler_config(BASE).replace("schedulerName: kscheduler", f"schedulerName: {namespace}")
     assert namespace in config
-    if follows_policies:
-        config = _following_policies(config)
+    if component is not None:
+        config = component.followed_by(config)
     flags = (stage.config_flag(config), f"--leader-elect-resource-namespace={namespace}", SHORT_RETRY)
     lease = LeaseName(namespace, "kscheduler")
-    return Case(stage.service_account(namespace), lease, namespace, flags, follows_policies)
+    return Case(stage.service_account(namespace), lease, namespace, flags, component)
 
 
 def _roles_without(right: Right, namespace: str, objects: list[Object]) -> list[Object]:
@@ -309,7 +307,10 @@ def _flow_schema(credentials: Credentials, path: str) -> str | None:
 # --- what it suffices for ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case_of", [as_in_base, as_with_policies, as_in_replacement, as_static_pod])
+CASES = (as_in_base, as_with_policies, as_with_quotas, as_with_queues, as_in_replacement, as_static_pod)
+
+
+@pytest.mark.parametrize("case_of", CASES)
 def test_its_rights_suffice_for_all_it_does(stage: Stage, case_of: Callable[[Stage], Case]) -> None:
     case = case_of(stage)
     trial = stage.trial(case_of.__name__.replace("_", "-"), case, pods=20)
@@ -323,7 +324,7 @@ def test_its_rights_suffice_for_all_it_does(stage: Stage, case_of: Callable[[Sta
         assert trial.end() == 0
         assert trial.holder() == "", "the lease is released"
         assert trial.refused() == []
-        granted = RIGHTS + (POLICY_RIGHTS if case.follows_policies else [])
+        granted = RIGHTS + ([] if case.component is None else case.component.rights())
         assert [right for right in granted if not asked_for(trial.requests(), right)] == [], "rights nobody uses"
     finally:
         trial.clean()
@@ -409,18 +410,28 @@ def _who_places(stage: Stage, name: str) -> str:
 
 @pytest.mark.parametrize("right", RIGHTS, ids=str)
 def test_each_right_is_missed_when_it_is_taken_away(stage: Stage, right: Right) -> None:
-    _miss(stage, right, follows_policies=False)
+    _miss(stage, right)
 
 
-@pytest.mark.parametrize("right", POLICY_RIGHTS, ids=str)
-def test_each_right_to_policies_is_missed_when_it_is_taken_away(stage: Stage, right: Right) -> None:
-    stage.install_policies()
-    _miss(stage, right, follows_policies=True)
+@pytest.mark.parametrize(
+    ("component", "right"),
+    [
+        pytest.param(component, right, id=f"{right} of {right.group}")
+        for component in COMPONENTS
+        for right in component.rights()
+    ],
+)
+def test_each_right_of_a_component_is_missed_when_it_is_taken_away(
+    stage: Stage, component: Component, right: Right
+) -> None:
+    stage.install(component)
+    _miss(stage, right, component)
 
 
-def _miss(stage: Stage, right: Right, *, follows_policies: bool) -> None:
-    name = f"without-{re.sub('[^a-z]+', '-', str(right))}"
-    trial = stage.trial(name, without_right(stage, right, name, follows_policies=follows_policies))
+def _miss(stage: Stage, right: Right, component: Component | None = None) -> None:
+    group = "" if component is None else f" {right.group}"  # two components may have a resource of one name
+    name = f"without-{re.sub('[^a-z0-9]+', '-', str(right) + group)}"
+    trial = stage.trial(name, without_right(stage, right, name, component))
     try:
         trial.exercise(is_enough=lambda: asked_for(trial.refused(), right))
         refused = trial.refused()

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from kscheduler.testing.controlplane import ApiserverOptions, ControlPlane, Credentials, RequestFailed, workload
+from kscheduler.testing.controlplane import ApiserverOptions, ControlPlane, Credentials, workload
 from kscheduler.testing.controlplane.api import Object
 from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.kubeconfig import write_kubeconfig
+from kscheduler.testing.controlplane.kubescheduler import KubeScheduler
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.workspace import Workspace
-from tests.controlplane.custom_kinds import remove_kind
+from tests.controlplane.custom_kinds import remove_kind, serves
 from tests.deploy.manifests import render
 
 LABEL = "scheduling.x-k8s.io/pod-group"
@@ -27,6 +30,12 @@ GATES_OF = {"1.36": "GenericWorkload=true,GangScheduling=true", "1.37": "Generic
 CONDITION_OF = {"1.36": "PodGroupScheduled", "1.37": "PodGroupInitiallyScheduled"}
 
 
+class Outcome(NamedTuple):
+    pods_per_node: list[int]
+    rejections: list[tuple[str, str, str]]  # of each pod without a node: its group, reason and message
+    conditions: dict[str, list[Object]]  # of the PodGroups, by name
+
+
 class Gangs:
     """A workspace with the kinds of deploy/gangs, and a scheduler with the rights of deploy/ and no others."""
 
@@ -36,14 +45,7 @@ class Gangs:
         self._version = group_version
         self._path = f"/apis/{group_version}/namespaces/{workspace.namespace}/podgroups"
         workspace.api.apply(*render("base", "gangs"))
-        eventually(self._serves, "PodGroups are served")
-
-    def _serves(self) -> bool:
-        try:
-            self.workspace.api.get(self._path)
-        except RequestFailed:
-            return False
-        return True
+        eventually(lambda: serves(workspace.api, self._path), "PodGroups are served")
 
     def start(self, *, configuration: dict[str, Any] | None = None, flags: tuple[str, ...] = ()) -> KScheduler:
         control_plane = self.workspace.control_plane
@@ -83,6 +85,27 @@ class Gangs:
         for each in found.get("status", {}).get("conditions", ()):
             return each["type"], each["status"], each["reason"]
         return None
+
+    def is_decided(self, name: str) -> bool:
+        return self.condition(name) is not None
+
+    def outcome(self) -> Outcome:
+        """Return what became of all pods and PodGroups, without what is left to chance: which of equals are bound."""
+        pods = self.workspace.api.list_all(f"/api/v1/namespaces/{self.workspace.namespace}/pods")
+        rejections, per_node = [], Counter(pod["spec"].get("nodeName", "") for pod in pods)
+        for pod in pods:
+            for each in pod.get("status", {}).get("conditions", ()):
+                if each["type"] == "PodScheduled" and each["status"] == "False":
+                    group = pod["spec"]["schedulingGroup"]["podGroupName"]
+                    rejections.append((group, each["reason"], each.get("message", "")))
+        conditions = {
+            group["metadata"]["name"]: [
+                {field: each.get(field) for field in ("type", "status", "reason", "message", "observedGeneration")}
+                for each in group.get("status", {}).get("conditions", ())
+            ]
+            for group in self.workspace.api.list_all(self._path)
+        }
+        return Outcome(sorted(per_node.values()), sorted(rejections), conditions)
 
     def notes(self, reason: str) -> list[str]:
         events = self.workspace.api.list_all(f"/apis/events.k8s.io/v1/namespaces/{self.workspace.namespace}/events")
@@ -164,6 +187,40 @@ def test_gangs_of_kubernetes(release: str, tmp_path: Path) -> None:
         shown = (CONDITION_OF[release], "False", "Unschedulable")
         eventually(lambda: gangs.condition("large") == shown, "the condition of a gang without room says so")
         assert gangs.bound("large") == 0
+
+
+def three_groups(gangs: Gangs) -> Outcome:
+    """Play one group that fits whole, one of which a pod has no room, and one that has none at all."""
+    gangs.workspace.create_nodes(3)
+    for name, least, members in (("whole", 4, 4), ("partly", 2, 3), ("none", 5, 6)):
+        gangs.create(name, least)
+        gangs.add(name, *range(members))
+        eventually(functools.partial(gangs.is_decided, name), f"the group {name} is decided")
+    eventually(lambda: gangs.bound("whole") == 4, "all of a group are bound")
+    eventually(lambda: gangs.bound("partly") == 2, "all of a group for which there is room are bound")
+    eventually(lambda: len(gangs.outcome().rejections) == 7, "each of the other pods says why")
+    return gangs.outcome()
+
+
+def test_the_same_becomes_of_groups_as_with_kube_scheduler(tmp_path: Path) -> None:
+    gates = f"--feature-gates={GATES_OF['1.37']}"
+    outcomes = []
+    for side in ("theirs", "ours"):
+        folder = tmp_path / side
+        folder.mkdir()
+        with kubernetes_groups("1.37", folder) as gangs:
+            if side == "ours":
+                gangs.start(flags=(gates,))
+            else:
+                KubeScheduler(gangs.workspace.control_plane, extra_flags=(gates,))
+            outcomes.append(three_groups(gangs))
+    theirs, ours = outcomes
+    assert ours == theirs
+    assert {name: each[0]["status"] for name, each in ours.conditions.items()} == {
+        "whole": "True",
+        "partly": "True",
+        "none": "False",
+    }
 
 
 def test_a_pod_that_names_a_group_is_bound_by_itself_while_the_gate_is_off(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ COMPONENTS = (
     "gangs",
     "live-metrics",
     "metric-policies",
+    "queues",
     "quick-takeover",
     "quotas",
     "record",

@@ -428,6 +428,17 @@ def test_quotas_are_read_and_their_status_is_written() -> None:
     ]
 
 
+def test_queues_are_read_and_the_status_of_ours_is_written() -> None:
+    granted = rights(bound_roles(own_objects("queues")))
+    assert [(right.group, right.resource, right.verb) for right in granted] == [
+        ("kscheduler.io", "queues", "list"),
+        ("kscheduler.io", "queues", "watch"),
+        ("kscheduler.io", "queues/status", "patch"),
+        ("scheduling.run.ai", "queues", "list"),
+        ("scheduling.run.ai", "queues", "watch"),
+    ]
+
+
 def test_the_webhook_is_served_where_the_apiserver_looks_for_it(tmp_path: Path) -> None:
     objects = render("base", "routing")
     options = parse(pod_template(objects)["spec"]["containers"][0]["args"])

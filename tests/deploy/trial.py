@@ -1,9 +1,9 @@
 """One replica under some account, led through everything it ever asks of the apiserver.
 
 The steps, each ended by something the apiserver confirms: it stands by while another holds the Lease; takes the
-deleted Lease and renews it; says of a policy that it is valid, if it follows policies; places pods, of which one
-binding's answer is lost and two have volumes to be bound first; says of a large pod that there is no room, and again
-after another pod has gone; drives out a pod for a critical one; and answers a reader of its metrics.
+deleted Lease and renews it; writes the status of an object of a custom kind, if it follows any; places pods, of which
+one binding's answer is lost and two have volumes to be bound first; says of a large pod that there is no room, and
+again after another pod has gone; drives out a pod for a critical one; and answers a reader of its metrics.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tests.deploy.trial_volumes import TrialVolumes
 OTHER = "someone-else"  # who holds the Lease at first
 LOST = "answer-lost"  # the pod whose first binding is carried out, but never answered
 STUCK = "too-large"
+CUSTOM = "any"
 STORAGE = (
     "storageclasses",
     "csidrivers",
@@ -57,6 +58,16 @@ class LeaseName:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class CustomKinds:
+    """Custom kinds that a replica follows, with an object whose status it writes."""
+
+    watched: tuple[tuple[str, str], ...]  # group, resource
+    status: str  # of which resource
+    path: str  # of the object's kind; {namespace}: that of the trial
+    body: Object  # without metadata
+
+
 Step = tuple[str, Callable[[], object], Callable[[], bool]]  # what it is, what we do, whether it is done
 
 
@@ -75,11 +86,11 @@ class Trial:
         flags: Iterable[str],
         reader: str,
         pods: int = 3,
-        follows_policies: bool = False,
+        kinds: CustomKinds | None = None,
     ) -> None:
         """Pods go to a new namespace `trial-<name>`; `reader` is the token of someone who may read the metrics.
 
-        `follows_policies`: its configuration says so, and the kinds are installed.
+        `kinds`: those that its configuration has it follow; they are installed.
         """
         self.namespace = f"trial-{name}"
         self._api = control_plane.api
@@ -95,9 +106,8 @@ class Trial:
         control_plane.create_namespace(self.namespace)
         self._create_lease()
         self._create_pods()
-        self._follows_policies = follows_policies
-        if follows_policies:
-            self._create_policy()
+        self._kinds = kinds
+        self._create_custom()
         self._volumes = TrialVolumes(self._api, self.namespace, scheduler_name)
         self.replica = Replica(control_plane, self.namespace, account.kubeconfig, flags)
 
@@ -133,10 +143,10 @@ class Trial:
             ("it watches what groups pods", _nothing, lambda: all(self._asked(group, "watch") for group in GROUPS)),
             ("it watches storage", _nothing, lambda: all(self._asked(kind, "watch") for kind in STORAGE)),
             ("it watches devices", _nothing, lambda: all(self._asked(kind, "watch") for kind in DEVICES)),
-            *self._policies_listed(),
+            *self._kinds_watched(),
             ("it watches the other's lease", _nothing, lambda: self._asked("leases", "watch")),
             ("it takes the lease and renews it", self._free_lease, lambda: self._asked("leases", "update")),
-            *self._policies_reported(),
+            *self._status_written(),
             ("pods are bound", _nothing, lambda: all(map(self._is_bound, [*self._fitting, LOST, VICTIM]))),
             ("a volume is promised", _nothing, lambda: self._asked("persistentvolumes", "patch")),
             ("a node is chosen for a volume", _nothing, lambda: self._asked("persistentvolumeclaims", "patch")),
@@ -161,14 +171,19 @@ class Trial:
             act()
             self._wait(what, is_done, is_enough)
 
-    def _policies_listed(self) -> list[Step]:
-        kinds = ("metricpolicies", "taspolicies")
-        step: Step = ("it watches policies", _nothing, lambda: all(self._asked(kind, "watch") for kind in kinds))
-        return [step] if self._follows_policies else []
+    def _kinds_watched(self) -> list[Step]:
+        if self._kinds is None:
+            return []
+        watched = self._kinds.watched
+        return [
+            ("it watches custom kinds", _nothing, lambda: all(self._asked(of, "watch", group) for group, of in watched))
+        ]
 
-    def _policies_reported(self) -> list[Step]:
-        step: Step = ("a policy has its condition", _nothing, lambda: self._asked("metricpolicies/status", "patch"))
-        return [step] if self._follows_policies else []
+    def _status_written(self) -> list[Step]:
+        if self._kinds is None:
+            return []
+        resource = self._kinds.status
+        return [("a custom object has its status", _nothing, lambda: self._asked(resource, "patch"))]
 
     def end(self) -> int | None:
         """Stop it as a kubelet would; the exit code."""
@@ -179,6 +194,8 @@ class Trial:
         self.end()
         self._api.delete(self._pods_path)
         self._volumes.clean()
+        if self._kinds is not None:
+            self._api.delete(f"{self._custom_path(self._kinds)}/{CUSTOM}-{self.namespace}", missing_ok=True)
         self._api.delete(f"{self._leases_path}/{self._lease.name}", missing_ok=True)
 
     def _wait(self, what: str, is_done: Callable[[], bool], is_enough: Callable[[], bool]) -> None:
@@ -187,9 +204,12 @@ class Trial:
             assert self.replica.process.is_running, f"{what}: it has ended:\n{self.replica.log_tail()}"
             patience.pause()
 
-    def _asked(self, resource: str, verb: str) -> bool:
+    def _asked(self, resource: str, verb: str, group: str | None = None) -> bool:
         return any(
-            (request.resource, request.verb) == (resource, verb) and request.code < 300 for request in self.requests()
+            (request.resource, request.verb) == (resource, verb)
+            and request.code < 300
+            and group in (None, request.group)
+            for request in self.requests()
         )
 
     # --- the scene ----------------------------------------------------------------------------------------------
@@ -199,10 +219,13 @@ class Trial:
         spec = {"holderIdentity": OTHER, "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now}
         self._api.create(self._leases_path, {"metadata": {"name": self._lease.name}, "spec": spec})
 
-    def _create_policy(self) -> None:
-        path = f"/apis/kscheduler.io/v1alpha1/namespaces/{self.namespace}/metricpolicies"
-        body = {"apiVersion": "kscheduler.io/v1alpha1", "kind": "MetricPolicy", "metadata": {"name": "any"}, "spec": {}}
-        self._api.create(path, body)
+    def _create_custom(self) -> None:
+        if self._kinds is not None:
+            body = {**self._kinds.body, "metadata": {"name": f"{CUSTOM}-{self.namespace}"}}
+            self._api.create(self._custom_path(self._kinds), body)
+
+    def _custom_path(self, kinds: CustomKinds) -> str:
+        return kinds.path.format(namespace=self.namespace)
 
     def _free_lease(self) -> None:
         assert self.holder() == OTHER

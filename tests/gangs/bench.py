@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.cycle.schedule_one import BindingCycle
 from kscheduler.errors import Conflict, Forbidden
 from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.gangs.gang_cycle import GangBatch, GangCycle
 from kscheduler.gangs.gang_queue import GangQueue
+from kscheduler.gangs.kubernetes_cycle import KubernetesGangCycle
 from kscheduler.gangs.planner import Planner
 from kscheduler.gangs.registry import Registry, Stage
-from kscheduler.gangs.rules import WHOLE
+from kscheduler.gangs.rules import WHOLE, GangRules
 from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 from kscheduler.snapshot.pod_info import PodInfo
@@ -22,8 +26,8 @@ from tests.support.checks import check_cache
 class GangBench(Bench):
     """Two nodes with 4 CPUs each, a queue of gangs, and their cycle; stages are moved here as by the cache."""
 
-    def __init__(self) -> None:
-        self.registry = Registry(DOORS, WHOLE)
+    def __init__(self, rules: GangRules = WHOLE) -> None:
+        self.registry = Registry(DOORS, rules)
         super().__init__()
         for name in ("n1", "n2"):
             self.node(name, pods=110)
@@ -40,16 +44,17 @@ class GangBench(Bench):
             stopwatch=self.clock.now,
             decisions=None,
         )
-        planner = Planner(self.cache, {NAME: self.framework}, lane)
-        self.batch.gangs = GangCycle(
-            self.gangs,
-            self.registry,
-            planner,
-            self.one,
-            dispatch=self.dispatch,
-            clock=self.clock,
-            stopwatch=self.clock.now,
-        )
+        planner = Planner(self.cache, {NAME: self.framework}, lane, asks_again=rules.follows_kubernetes)
+        parts = self.gangs, self.registry, planner, self.one
+        around: dict[str, Any] = {
+            "dispatch": self.dispatch,
+            "clock": self.clock,
+            "stopwatch": self.clock.now,
+        }
+        if rules.follows_kubernetes:
+            self.batch.gangs = KubernetesGangCycle(*parts, release=RELEASE_1_37, table=self.cache.table, **around)
+        else:
+            self.batch.gangs = GangCycle(*parts, **around)
 
     def make_queue(self) -> SchedulingQueue:
         self.gangs = GangQueue(

@@ -71,7 +71,7 @@ def test_nobody_is_told_while_no_pod_waits_or_another_replica_leads() -> None:
 def test_a_mended_gang_that_breaks_again_is_reported_again() -> None:
     watched = Watched()
     watched.due_after(60)
-    watched.registry.move("uid-default-b", Stage.ASSUMED)
+    watched.registry.move("uid-default-b", Stage.BOUND)
     watched.mending.look(key_of("train"))
     assert watched.mending.broken_since == {}
     assert watched.due_after(1000) is None
@@ -80,3 +80,26 @@ def test_a_mended_gang_that_breaks_again_is_reported_again() -> None:
     assert watched.due_after(59) == 1
     watched.due_after(1)
     assert len(watched.reported) == 2
+
+
+def test_a_binding_under_way_does_not_end_the_time_and_nothing_is_reported_meanwhile() -> None:
+    watched = Watched()
+    watched.due_after(40)
+    watched.registry.move("uid-default-b", Stage.ASSUMED)
+    watched.mending.look(key_of("train"))
+    assert watched.due_after(20) == PAUSE_S
+    assert watched.reported == []
+    watched.registry.move("uid-default-b", Stage.QUEUED)  # the binding was refused
+    watched.mending.look(key_of("train"))
+    assert watched.due_after(PAUSE_S) is None
+    assert watched.reported == [("default/train", 60.0 + PAUSE_S)]
+
+
+def test_a_gang_none_of_whose_pods_has_a_node_any_more_is_not_broken() -> None:
+    watched = Watched()
+    watched.registry.move("uid-default-b", Stage.ASSUMED)
+    watched.mending.look(key_of("train"))
+    watched.registry.move("uid-default-a", Stage.QUEUED)
+    watched.registry.move("uid-default-b", Stage.QUEUED)
+    watched.mending.look(key_of("train"))
+    assert watched.mending.broken_since == {}

@@ -8,12 +8,12 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kscheduler.gangs.registry import Lack, Registry, Stage, TrackedGang
-from kscheduler.gangs.rules import UPSTREAM_1_36, UPSTREAM_1_37, WHOLE, GangRules
+from kscheduler.gangs.rules import UPSTREAM_1_37, WHOLE, GangRules
 from kscheduler.gangs.texts import lack
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.gangs.builders import DOORS, gang, key_of, pod
 
-RULES = [UPSTREAM_1_36, UPSTREAM_1_37, WHOLE]
+RULES = [UPSTREAM_1_37, WHOLE]
 
 
 def registry(rules: GangRules = WHOLE) -> Registry:
@@ -138,9 +138,7 @@ def test_what_has_succeeded_counts_until_no_member_is_left() -> None:
     assert (tracked.placed, tracked.missing, tracked.lack) == (0, 3, Lack.MEMBERS)
 
 
-@pytest.mark.parametrize(
-    ("rules", "expected"), [(WHOLE, Lack.MEMBERS), (UPSTREAM_1_36, None), (UPSTREAM_1_37, Lack.GATES)]
-)
+@pytest.mark.parametrize(("rules", "expected"), [(WHOLE, Lack.MEMBERS), (UPSTREAM_1_37, Lack.GATES)])
 def test_gated_members_hold_a_gang_back_by_the_rules(rules: GangRules, expected: Lack | None) -> None:
     known = registry(rules)
     tracked = known.set_gang(gang("train", 2))

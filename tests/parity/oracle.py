@@ -103,6 +103,33 @@ class Preempted(msgspec.Struct, rename="camel", kw_only=True):
     nomination: str | None = None  # what becomes of the pod's; None leaves it as it is
 
 
+class Member(msgspec.Struct, rename="camel"):
+    """What became of a pod of a group: it has a node, or a reason why it has none."""
+
+    host: str = ""
+    failure: str = ""
+    is_rejected: bool = False  # False with a failure: a fault
+    code: str = ""
+
+
+class GroupCondition(msgspec.Struct, rename="camel"):
+    type: str
+    status: str
+    reason: str
+    message: str
+    observed_generation: int = 0
+
+
+class Ganged(msgspec.Struct, rename="camel", kw_only=True):
+    """What became of the pending pods of one group in one attempt."""
+
+    is_tried: bool = False  # False: the group is held back, and has no other result
+    pods: dict[str, Member] = {}  # by name; one that is terminating is absent
+    taken: dict[str, str] | None = None  # pod -> the node that it had meanwhile, or has
+    failed: list[str] | None = None  # names in the order in which they were reported
+    condition: GroupCondition | None = None
+
+
 class Answer(msgspec.Struct, rename="camel", kw_only=True):
     error: str = ""
     node_order: list[str] | None = None
@@ -111,6 +138,7 @@ class Answer(msgspec.Struct, rename="camel", kw_only=True):
     pods: list[Decision] | None = None
     changes: list[list[Happened]] | None = None  # of a case of hints: for each change the events it led to
     preempted: list[Preempted] | None = None  # of a case of preemption: for each pending pod
+    gang: Ganged | None = None  # of a case of a group
 
 
 class Oracle(OracleProcess[Case, Answer]):

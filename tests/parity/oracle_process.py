@@ -11,7 +11,7 @@ import queue
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Generic, Protocol, TypeVar
 
@@ -48,10 +48,10 @@ _A = TypeVar("_A", bound=Reply)
 
 
 class OracleProcess(Generic[_Q, _A]):
-    """`binary` is a built command of the control plane's Go module, `reply` the type of its answers."""
+    """`binary` is a built command of the control plane's Go module, started with `flags`; `reply`: what it answers."""
 
-    def __init__(self, binary: Path, reply: type[_A]) -> None:
-        self._binary = binary
+    def __init__(self, binary: Path, reply: type[_A], flags: Sequence[str] = ()) -> None:
+        self._command = [str(binary), *flags]
         self._reply = reply
         self._process: subprocess.Popen[bytes] | None = None
         self._lines: queue.Queue[bytes] = queue.Queue()  # b"" once the process has closed its output
@@ -89,9 +89,7 @@ class OracleProcess(Generic[_Q, _A]):
                 _close(stream)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [str(self._binary)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self._lines = queue.Queue()
         assert process.stdout is not None
         threading.Thread(target=_read_lines, args=(process.stdout, self._lines), daemon=True).start()

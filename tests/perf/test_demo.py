@@ -1,4 +1,4 @@
-"""What `make demo` shows is worth a look: the load varies, some pods wait for different reasons, some are preempted."""
+"""What `make demo` and `make demo-gangs` show is worth a look."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tests.simulator.reports import namespace
 
 HOURS = 14  # of the 38: past the first noon, when the cluster is full
 DEMO = "perf/demo.yaml"
+GANGS = "perf/gangs/workload.yaml"
 
 
 @pytest.mark.slow
@@ -25,3 +26,14 @@ def test_the_demo_has_something_in_every_view() -> None:
     assert report.decisions is not None
     outcomes = {each["outcome"] for pod in report.decisions.pods for each in pod.decisions}
     assert outcomes >= {"bound", "rejected"}
+
+
+def test_two_trainings_block_each_other_unless_they_are_gangs() -> None:
+    default, _ = run(read_arguments(namespace("--workload", GANGS, "--quiet")))
+    assert default.gangs is not None
+    assert (default.gangs.total, default.gangs.ran, default.gangs.holding) == (2, 0, 2)
+    flags = ("--workload", GANGS, "--config", "perf/gangs/coscheduling.yaml", "--quiet")
+    together, _ = run(read_arguments(namespace(*flags)))
+    assert together.gangs is not None
+    assert (together.gangs.ran, together.gangs.holding, together.gangs.idle_pod_s) == (2, 0, 0.0)
+    assert together.pods.finished == 24

@@ -12,6 +12,7 @@ from kscheduler.framework.events import (
     FORCE_ACTIVATE,
     NODE_ADD,
     NODE_DELETE,
+    SHARE_DIVISION,
     UNSCHEDULABLE_TIMEOUT,
     Action,
     ClusterEvent,
@@ -883,6 +884,18 @@ def test_activation_does_not_open_gates() -> None:
     assert queue.activate(["uid-a"], 1.0) == 0
     queue.check()
     assert queue.counts().gated == 1
+
+
+def test_rejected_pods_that_are_wanted_are_tried_again_after_their_backoff_and_no_others() -> None:
+    queue = make_queue()
+    wanted, other = reject(queue, "wanted", 0.0, AFFINITY), reject(queue, "other", 0.0, AFFINITY)
+    queue.add(make_pod("flying"), 0.1)
+    flying = pop(queue, 0.1)
+    uids = {wanted.uid, flying.uid}
+    assert queue.try_again(lambda qpi: qpi.uid in uids, SHARE_DIVISION, 0.2) == 1
+    assert pool_of(wanted) is Pool.BACKOFF
+    assert pool_of(other) is Pool.UNSCHEDULABLE
+    assert queue.add_unschedulable_if_not_present(flying, 0.3, AFFINITY) is Pool.BACKOFF
 
 
 def test_activation_in_flight_brings_the_pod_back_after_its_backoff() -> None:

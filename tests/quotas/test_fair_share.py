@@ -140,3 +140,16 @@ def test_the_order_in_which_queues_are_listed_does_not_matter(queues: list[Queue
     random.shuffle(queues)
     divide(total, shares_of(queues))
     assert {queue.name: queue.shares[GPU].fair for queue in queues} == before
+
+
+@given(siblings(), st.integers(0, 400))
+def test_where_all_get_what_they_ask_for_the_short_way_is_the_long_one(queues: list[Queue], total: int) -> None:
+    shares = shares_of(queues)
+    left = divide(total, shares)
+    found = [share.fair for share in shares.values()]
+    rest = total
+    for share in shares.values():
+        share.fair = min(total if share.deserved is None else share.deserved, share.requestable)
+        rest -= share.fair
+    assert left == (divide_surplus(rest, shares) if rest > 0 else 0)
+    assert found == [share.fair for share in shares.values()]

@@ -130,3 +130,21 @@ def test_a_resource_that_no_pod_can_request_is_refused() -> None:
 def test_what_cannot_be_taken_from_kai_is_named(terms: str, message: str) -> None:
     tree = build_tree([kai(f'{{"metadata": {{"name": "a"}}, "spec": {{"resources": {terms}}}}}')])
     assert tree.faults == {"a": f"queue a: spec.resources.{message}"}
+
+
+def test_times_that_jobs_run_at_least_are_read_and_malformed_ones_are_faults() -> None:
+    spec = QueueSpec(preempt_min_runtime="90s", reclaim_min_runtime="1h30m")
+    tree = build_tree(
+        [
+            QueueObject(ObjectMeta(name="a"), spec),
+            kai('{"metadata": {"name": "b"}, "spec": {"reclaimMinRuntime": "5m"}}'),
+            QueueObject(ObjectMeta(name="c"), QueueSpec(preempt_min_runtime="soon")),
+            QueueObject(ObjectMeta(name="d"), QueueSpec(reclaim_min_runtime="-1s")),
+        ]
+    )
+    assert (tree.queues["a"].preempt_min_s, tree.queues["a"].reclaim_min_s) == (90.0, 5400.0)
+    assert (tree.queues["b"].preempt_min_s, tree.queues["b"].reclaim_min_s) == (None, 300.0)
+    assert tree.faults["c"] == (
+        'queue c: spec.preemptMinRuntime: expected a duration such as "15s" or "1m30s", got "soon"'
+    )
+    assert tree.faults["d"] == "queue d: spec.reclaimMinRuntime: expected a duration of at least 0, got -1s"

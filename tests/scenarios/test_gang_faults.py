@@ -2,166 +2,25 @@
 
 Pods of several gangs and of none come in any order, and so do the objects of the gangs; pods are deleted, nodes come,
 bindings are refused or their answers lost, the scheduler is killed and started again. A gang may be half placed only
-after something happened to one of its bindings or pods, and only until faults end and there is room.
+after something happened to one of its bindings or pods, and only until faults end and there is room; one that is so for
+longer than its timeout is reported as stale.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-import random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kscheduler.api.pod_groups import POD_GROUP_LABEL
-from kscheduler.gangs.registry import Registry
-from kscheduler.observability.metrics import Metrics
-from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import FaultKind, Verb
-from kscheduler.simulator.virtual_time import run_virtual
-from kscheduler.testing.wrappers import PodBuilder, make_pod
-from tests.scenarios.gangs import BY_LABEL, gang
+from tests.scenarios.gang_world import REPORTED_S, TIMEOUT_S, is_binding_of, play
+from tests.scenarios.gangs import BY_LABEL, gang, members
 from tests.support.seeds import sampled
-from tests.support.world import PlannedScheduler, World
+from tests.support.world import World, in_virtual_time
 
-EXAMPLES = int(os.environ.get("KSCHEDULER_EXAMPLES") or sampled(60))
-GANGS, STEPS = 5, 40
-SETTLING_S = 180.0
-REFUSALS = (FaultKind.CONFLICT, FaultKind.FORBIDDEN, FaultKind.NOT_FOUND, FaultKind.SERVER_ERROR)
-
-
-class GangWorld(World):
-    def __init__(self, rng: random.Random, *, is_troubled: bool) -> None:
-        super().__init__(config=BY_LABEL, latency=Latency(bind_s=0.05, jitter=0.5), expect_conditions=False)
-        self.rng = rng
-        self.is_troubled = is_troubled
-        self.sizes: dict[str, int] = {}  # name of a gang -> its minimum
-        self.objects_to_come: list[str] = []
-        self.pods_to_come: list[PodBuilder] = []
-        self.number = 0  # of what is created next
-        self.killed = 0
-        for index in range(GANGS):
-            name, size = f"g{index}", rng.randint(2, 6)
-            self.sizes[name] = rng.randint(2, size)
-            self.objects_to_come.append(name)
-            self.pods_to_come += [self.member(name, rng.randint(1, 3)) for _ in range(size)]
-        self.pods_to_come += [make_pod(f"alone-{index}").req(cpu=1) for index in range(4)]
-        rng.shuffle(self.pods_to_come)
-
-    @property
-    def registry(self) -> Registry:
-        parts = self.scheduler.gangs
-        assert parts is not None
-        return parts.registry
-
-    def member(self, name: str, cpu: int) -> PodBuilder:
-        self.number += 1
-        return make_pod(f"{name}-{self.number}").label(POD_GROUP_LABEL, name).req(cpu=cpu)
-
-    # --- steps ----------------------------------------------------------------------------------------------------
-
-    async def step(self) -> None:
-        steps = [self.create_pod] * 5 + [self.create_gang, self.grow]
-        if self.is_troubled:
-            steps += [self.delete_pod]
-            if self.killed < 2 and self.rng.random() < 0.04:
-                await self.restart()
-        self.rng.choice(steps)()
-        await self.sleep(self.rng.choice([0.0, 0.01, 0.03, 0.1, 1.0, 12.0]))
-        if not self.is_troubled:
-            self.check_no_gang_is_half_placed()
-
-    def create_pod(self) -> None:
-        if self.pods_to_come:
-            self.add_pod(self.pods_to_come.pop())
-
-    def create_gang(self) -> None:
-        if self.objects_to_come:
-            name = self.objects_to_come.pop()
-            self.cluster.create_object(gang(name, self.sizes[name], schedule_timeout_seconds=30))
-
-    def grow(self) -> None:
-        self.number += 1
-        self.add_node(f"n{self.number}")
-
-    def delete_pod(self) -> None:
-        """A pod is deleted, and replaced."""
-        key = self.rng.choice(sorted(self.cluster.pods) or [""])
-        if not key:
-            return
-        name = (self.cluster.pods[key].metadata.labels or {}).get(POD_GROUP_LABEL)
-        self.cluster.delete_pod(key)
-        if name is not None:
-            self.pods_to_come.append(self.member(name, 1))
-
-    async def restart(self) -> None:
-        """Kill the scheduler in the middle of its work, and start another one."""
-        self.killed += 1
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
-        await asyncio.sleep(1.0)  # as long as a Lease would keep the next one out: requests under way arrive
-        self.judge.forget_decisions()
-        self.scheduler = PlannedScheduler(
-            {"reserve": [self.judge]},
-            self.client,
-            self._config,
-            clock=self.clock,
-            rng=self.rng,
-            metrics=Metrics(),
-            stopwatch=self.clock.now,
-        )
-        self.judge.look_through(self.scheduler.nodes.store, self.scheduler.pods.store)
-
-    # --- what must hold -------------------------------------------------------------------------------------------
-
-    def bound(self, name: str) -> int:
-        return sum(
-            bool(pod.spec.node_name)
-            for pod in self.cluster.pods.values()
-            if (pod.metadata.labels or {}).get(POD_GROUP_LABEL) == name
-        )
-
-    def check_no_gang_is_half_placed(self) -> None:
-        if len(self.scheduler.bindings):
-            return
-        for name, least in self.sizes.items():
-            assert not 0 < self.bound(name) < least, f"{self.bound(name)} pods of {name} are bound, of at least {least}"
-
-    async def settle(self) -> None:
-        """No faults any more, room for all, and all pods and gangs exist."""
-        self.faults.clear()
-        while self.objects_to_come:
-            self.create_gang()
-        while self.pods_to_come:
-            self.create_pod()
-        for _ in range(30):
-            self.grow()
-        await self.until(self.all_bound, within_s=SETTLING_S)
-        await self.until(self._is_calm)
-        self.registry.check()
-        for tracked in self.registry:
-            assert not tracked.is_broken, f"{tracked.key} is broken"
-            assert tracked.placed == self.bound(tracked.key.name), f"{tracked.key} counts {tracked.placed}"
-
-
-def play(seed: int, *, is_troubled: bool) -> None:
-    async def scenario() -> None:
-        rng = random.Random(seed)
-        world = GangWorld(rng, is_troubled=is_troubled)
-        async with world:
-            world.add_nodes(2)
-            if is_troubled:
-                world.faults.add(rng.choice(REFUSALS), Verb.BIND, probability=rng.choice([0.1, 0.4]))
-                world.faults.add(FaultKind.LOST_ANSWER, Verb.BIND, probability=0.1)
-            for _ in range(STEPS):
-                await world.step()
-            await world.settle()
-
-    run_virtual(scenario())
+EXAMPLES = int(os.environ.get("KSCHEDULER_EXAMPLES") or sampled(120))
 
 
 @pytest.mark.slow
@@ -176,3 +35,25 @@ def test_without_faults_no_gang_is_ever_half_placed(seed: int) -> None:
 @given(seed=st.integers(0, (1 << 32) - 1))
 def test_whatever_fails_every_gang_is_whole_in_the_end(seed: int) -> None:
     play(seed, is_troubled=True)
+
+
+@in_virtual_time
+async def test_a_gang_that_lacks_a_pod_whose_bindings_are_all_refused_is_stale_although_it_is_tried_again() -> None:
+    async with World(config=BY_LABEL, expect_conditions=False) as world:
+        world.faults.add(FaultKind.FORBIDDEN, Verb.BIND, matches=is_binding_of("g-1"))
+        world.add_nodes(2)
+        world.cluster.create_object(gang("g", 2, schedule_timeout_seconds=int(TIMEOUT_S)))
+        for pod in members("g", 2):
+            world.add_pod(pod)
+        await world.sleep(TIMEOUT_S - 1)
+        assert world.node_of("g-0")
+        assert not world.node_of("g-1")
+        assert not [event for event in world.cluster.events if event.reason == "Stale"]
+        await world.sleep(REPORTED_S)
+        (event,) = (event for event in world.cluster.events if event.reason == "Stale")
+        assert event.note.startswith("only 1 pod of gang default/g has a node, of at least 2, 1 more wait")
+        world.faults.clear()
+        await world.until(world.all_bound)
+        parts = world.scheduler.gangs
+        assert parts is not None
+        assert not parts.mending.stale

@@ -19,6 +19,8 @@ from tests.scenarios.fake_extenders import FakeExtender, all_pass, configured, e
 from tests.scenarios.gangs import BY_LABEL, HEAD, gang, members
 from tests.scenarios.plugins import Guard, Moody
 from tests.scenarios.policies import BELOW_HALF, config, pod, source_of, world_of
+from tests.scenarios.share_queues import CONFIG as SHARING
+from tests.scenarios.share_queues import LABEL, queue
 from tests.support.moving_families import CONSTANT, OF_1_37, OF_A_PROCESS, OF_CLAIMS, declared, moved, pointed_to
 from tests.support.world import World
 
@@ -193,6 +195,16 @@ async def keeping_a_quota(watched: Watched) -> None:
         watched.note(world, before)
 
 
+async def sharing_by_queues(watched: Watched) -> None:
+    async with World(config=parse_config(SHARING)) as world:
+        before = world.metrics.exposition().decode()
+        world.cluster.create_object(queue("a"))
+        world.add_node("n1")
+        world.add_pod(make_pod("p").label(LABEL, "a").req(cpu="1"))
+        await world.until(world.all_bound)
+        watched.note(world, before)
+
+
 async def losing_a_member_of_a_gang(watched: Watched) -> None:
     """It is replaced by a pod for which there is no room, so that the gang stays broken."""
     async with World(config=BY_LABEL, expect_conditions=False) as world:
@@ -222,6 +234,7 @@ SCENARIOS: tuple[Callable[[Watched], Coroutine[Any, Any, None]], ...] = (
     following_policies_as_objects,
     waiting_for_metrics_up_to_the_deadline,
     keeping_a_quota,
+    sharing_by_queues,
     losing_a_member_of_a_gang,
 )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kscheduler.api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
+from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.config.load import default_config
 from kscheduler.errors import ConfigError
 from kscheduler.scheduler import Options
@@ -144,6 +145,37 @@ def test_mistakes_in_devices_name_their_place(tmp_path: Path, before: str, after
     assert before in WITH_DEVICES
     with pytest.raises(ConfigError, match=message):
         read_workload(write(tmp_path, WITH_DEVICES.replace(before, after, 1)))
+
+
+def test_each_arrival_of_a_shape_with_a_gang_is_a_whole_gang(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "pods: {count: 9, shapes: [{name: train, requests: {cpu: 1}, gang: {size: 4, minimum: 3, within: 6}}]}",
+    )
+    scenario = generate(read_workload(path))
+    assert [(each.key, getattr(each.spec, "min_member", None)) for each in scenario.pod_groups] == [
+        ("default/train-0", 3),
+        ("default/train-4", 3),
+        ("default/train-8", 3),
+    ]
+    assert [each.at_s for each in scenario.arrivals] == [float(2 * member) for member in range(4) for _ in range(3)]
+    first = [each.pod for each in scenario.arrivals if (each.pod.metadata.labels or {})[POD_GROUP_LABEL] == "train-4"]
+    assert [pod.metadata.name for pod in first] == [f"train-4-{member}" for member in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("gang", "message"),
+    [
+        ("{}", "size: expected 1 to 10000 pods, got 0"),
+        ("{size: 4, minimum: 5}", "minimum: expected 1 to 4, the gang's size, got 5"),
+        ("{size: 4, within: -1}", "within: expected seconds, 0 or more, got -1"),
+    ],
+)
+def test_mistakes_in_gangs_name_their_place(tmp_path: Path, gang: str, message: str) -> None:
+    path = write(tmp_path, f"pods: {{shapes: [{{name: train, gang: {gang}}}]}}")
+    with pytest.raises(ConfigError) as raised:
+        read_workload(path)
+    assert str(raised.value) == f"{path}: pods.shapes[0].gang.{message}"
 
 
 def test_shapes_come_by_their_weights_and_zones_in_turn() -> None:

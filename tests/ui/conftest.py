@@ -61,7 +61,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("files")
     first, second = msgspec.to_builtins(busy()), msgspec.to_builtins(busy())
     second["placements"]["node"][0] = 4
-    newer = ("flow", "node_history", "placements", "preempted", "decisions", "claims")
+    newer = ("flow", "node_history", "placements", "preempted", "decisions", "claims", "gangs")
     old = {name: value for name, value in first.items() if name not in newer}
     for name, report in {"a": first, "b": second, "old": old}.items():
         (folder / f"{name}.json").write_bytes(msgspec.json.encode(report))

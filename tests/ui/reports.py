@@ -11,6 +11,7 @@ import msgspec
 from kscheduler.api.objects import Node
 from kscheduler.record.entries import Change, End, Header, Synced
 from kscheduler.record.writer import RecordWriter
+from kscheduler.simulator.gang_book import GangRun, GangRuns
 from kscheduler.simulator.pod_claims import ClaimsOfPod, PodClaims
 from kscheduler.simulator.report import Report
 from kscheduler.simulator.report_history import Preempted
@@ -92,7 +93,17 @@ def busy() -> Report:
     victim = Preempted("default/p3", 0, SCRIPT, 30.0, 60.0, f"preempted by {SCRIPT}")
     claims = [ClaimsOfPod(each.pod, CLAIMS) for each in unplaced]
     claims.append(ClaimsOfPod("default/p0", {**CLAIMS, "claims": CLAIMS["claims"][1:2], "nodes": 0, "findings": []}))
-    return msgspec.structs.replace(report, unplaced=unplaced, preempted=[victim], claims=PodClaims(claims, 0))
+    return msgspec.structs.replace(
+        report, unplaced=unplaced, preempted=[victim], claims=PodClaims(claims, 0), gangs=gang_runs()
+    )
+
+
+def gang_runs() -> GangRuns:
+    """Return how three gangs went: one ran, one holds nodes for half of its pods, one of a hostile name lacks pods."""
+    ran = GangRun("default/first", 2, 2, 0, "ran", 0.0, 30.0, 20.0, [10.0, 30.0, 60.0], [1, 2, 0])
+    holding = GangRun("default/second", 4, 4, 2, "holding", 5.0, None, 45.0, [40.0], [2])
+    lacking = GangRun(f"default/{SCRIPT}", 3, 1, 0, "incomplete", 50.0, None, 0.0)
+    return GangRuns(4, 1, 1, 1, 1, 65.0, 30.0, 30.0, [ran, holding, lacking], 1)
 
 
 def _in_zone(node: Node, zone: str) -> Node:

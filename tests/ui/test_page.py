@@ -287,6 +287,23 @@ def test_a_pod_that_was_placed_shows_its_devices(page: Page, addresses: dict[str
     assert page.get_by_role("region", name="Claims", exact=True).count() == 0
 
 
+def test_the_gangs_of_a_run_show_what_they_hold(page: Page, address: str) -> None:
+    opened(page, address)
+    rows = page.get_by_role("region", name="How each gang went").locator("tbody tr").all_inner_texts()
+    assert [row.split("\t") for row in rows] == [
+        ["default/first", "2", "2", "0", "ran 30 s after its first pod", "20 s"],
+        ["default/second", "4", "4", "2", "holds nodes for 2 of the 4 pods that it needs", "45 s"],
+        [f"default/{SCRIPT}", "3", "1", "0", "has 1 pod of the 3 that it needs", "0 s"],
+    ]
+    assert page.get_by_text(
+        "1 of 4 gangs ran; 1 gang holds nodes for fewer pods than needed, and cannot run;"
+    ).is_visible()
+    drawn = "default/first 2 at most, needs 2; default/second 2 at most, needs 4."
+    assert page.get_by_role(
+        "img", name=f"Line chart of each gang's pods on nodes over virtual time: {drawn}"
+    ).is_visible()
+
+
 def test_a_comparison_names_the_first_plugin_that_says_why(page: Page, addresses: dict[str, str]) -> None:
     opened(page, addresses["compared"])
     assert page.locator("main").get_attribute("data-view") == "compare"

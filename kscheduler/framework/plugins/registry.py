@@ -50,6 +50,7 @@ from kscheduler.framework.plugins.noderesources.strategies import (
 from kscheduler.framework.plugins.nodeunschedulable import NodeUnschedulable
 from kscheduler.framework.plugins.nodevolumelimits.plugin import NodeVolumeLimits
 from kscheduler.framework.plugins.podtopologyspread.plugin import PodTopologySpread
+from kscheduler.framework.plugins.queues.plugin import Queues
 from kscheduler.framework.plugins.queuesort import PrioritySort
 from kscheduler.framework.plugins.schedulinggates import SchedulingGates
 from kscheduler.framework.plugins.tainttoleration import TaintToleration
@@ -163,6 +164,7 @@ IN_TREE: Mapping[str, Factory] = {
     "CapacityScheduling": lambda profile, handle: CapacityScheduling(handle),
     "Coscheduling": lambda profile, handle: Coscheduling(),
     "MetricPolicy": lambda profile, handle: MetricPolicy(handle),
+    "Queues": lambda profile, handle: Queues(handle),
     "TargetLoadPacking": lambda profile, handle: TargetLoadPacking(
         handle, profile.args("TargetLoadPacking", TargetLoadPackingArgs)
     ),

@@ -61,6 +61,11 @@ function figures(a, b) {
   add("Pods placed", (r) => r.pods.placed, whole);
   add("Without a node", (r) => r.pods.unplaced + r.pods.left_unplaced, whole);
   add("Preempted", (r) => r.preempted?.length, whole);
+  if (a.gangs || b.gangs) {
+    add("Gangs that ran", (r) => r.gangs?.ran, whole);
+    add("Gangs with nodes for fewer pods than they need", (r) => r.gangs?.holding, whole);
+    add("Pods idle on nodes before their gang ran, summed", (r) => r.gangs?.idle_pod_s, seconds);
+  }
   add("Pending at most", (r) => r.peak_pending, whole);
   for (const name of ["p50", "p90", "p99", "max"]) add(`Created to bound, ${name}`, (r) => r.latency[`${name}_s`], seconds);
   const names = [...new Set([...a.resources, ...b.resources].map((each) => each.name))];

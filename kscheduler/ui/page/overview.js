@@ -3,6 +3,7 @@
 import { chart, shares } from "./chart.js";
 import { card, el, plainTable, segments, tile, tileList, wide } from "./dom.js";
 import { amount, compactNumber, counted, percent, seconds, whole } from "./format.js";
+import { gangsCard } from "./gangs.js";
 import { remember } from "./route.js";
 
 const TOP_VIOLATIONS = 10;
@@ -27,6 +28,7 @@ export function overview(report, settings) {
       chart(report.node_history.time_s, fragments.map(([label, values]) => ({ label, values })),
         { format: shares(...fragments.map(([, values]) => values)), total, label: "Line chart of fragmentation over virtual time: " +
           fragments.map(([name, values]) => `${name} ${percent(values[values.length - 1])} last`).join("; ") + "." })));
+  if (report.gangs) cards.push(wide(gangsCard(report)));
   if (report.real_load) cards.push(realLoad(report, settings));
   cards.push(wide(card("Resources", "Balance is the standard deviation of utilisation over nodes, divided by its mean: 0 is perfectly even.",
     resourceTable(resources))));

@@ -176,6 +176,7 @@ def explanation(name: str, state: str, decisions: list[dict[str, Any]], **fields
         "queue": queue,
         "claims": None,
         "quota": None,
+        "shareQueue": None,
         "decisions": decisions,
         "record": {"decisions": 10, "bytes": 5000, "evicted": 0},
     }
@@ -217,9 +218,40 @@ QUOTA = {
         },
     ],
 }
+SHARE_QUEUE = {
+    "name": f"team/{SCRIPT}",
+    "unusable": "",
+    "isPreemptible": True,
+    "mayReclaim": True,
+    "levels": [
+        {
+            "name": name,
+            "resources": [
+                {
+                    "resource": "cpu",
+                    "requested": "1500m",
+                    "used": "2",
+                    "usedNonPreemptible": "0",
+                    "asked": "3500m",
+                    "deserved": "2",
+                    "fairShare": "3",
+                    "limit": "unlimited",
+                    "beyond": beyond,
+                    "line": "",
+                }
+            ],
+        }
+        for name, beyond in ((f"team/{SCRIPT}", []), ("team", ["limit", "fair share"]))
+    ],
+}
 EXPLAINED: Explained = (
     explanation(
-        "web-1", "unschedulable", [decision(), decision(attempt=1, message="earlier")], claims=CLAIMS, quota=QUOTA
+        "web-1",
+        "unschedulable",
+        [decision(), decision(attempt=1, message="earlier")],
+        claims=CLAIMS,
+        quota=QUOTA,
+        shareQueue=SHARE_QUEUE,
     ),
     "",
     FREE,

@@ -88,6 +88,16 @@ def test_the_quota_of_the_namespace_is_shown_with_what_the_pod_would_exceed(live
     live_page.get_by_text("Beyond their min, cpu is used by lab (1), ").wait_for()
 
 
+def test_the_shares_of_the_pods_queue_are_shown_level_by_level(live_page: Page, live: LiveServer) -> None:
+    opened(live_page, live, "#/pod?pod=shop/web-1")
+    rows = live_page.get_by_role("region", name="Shares", exact=True).locator("tbody tr")
+    rows.first.wait_for()
+    shown = [[cell.strip() for cell in row.split("\t")] for row in rows.all_inner_texts()]
+    amounts = ["cpu", "1500m", "2", "3500m", "2", "3", "unlimited"]
+    assert shown == [[f"team/{SCRIPT}", *amounts, "–"], ["team", *amounts, "beyond its limit and fair share"]]
+    live_page.get_by_text("it may take room of queues beyond theirs").wait_for()
+
+
 def test_hostile_names_are_text(live_page: Page, live: LiveServer) -> None:
     opened(live_page, live, "#/queue")
     cells = live_page.locator(".vspace .vrow")

@@ -60,6 +60,7 @@ function explained(found, pod) {
   if (latest) cards.push(...decisionCards(latest, { pod, when: clock }));
   if (found.claims) cards.push(wide(claimsCard(found.claims, "at this moment")));
   if (found.quota) cards.push(wide(quota(found.quota)));
+  if (found.shareQueue) cards.push(wide(shares(found.shareQueue)));
   if (latest?.nominatedNode || latest?.postFilter) cards.push(preemption(latest));
   if (found.queue && found.nearest?.length && !latest?.node) cards.push(wide(nearest(found.nearest)));
   if (earlier.length) cards.push(wide(card("Earlier attempts", "", plainTable("Earlier attempts",
@@ -80,6 +81,17 @@ function quota({ name, resources }) {
   return card("Quota of the namespace", name, plainTable("Quota",
     [["Resource"], ["Pod", "number"], ["Used", "number"], ["Min", "number"], ["Max", "number"], ["Used by all", "number"], ["Min of all", "number"], ["With the pod", "message"]],
     rows), ...borrowed);
+}
+
+// How the pod's queue with shares stands at this moment, and those above it.
+function shares({ name, unusable, isPreemptible, mayReclaim, levels }) {
+  const rows = levels.flatMap((level) => level.resources.map((each) => [shortName(level.name), each.resource, each.requested, each.used, each.asked,
+    each.deserved, each.fairShare, each.limit, each.beyond.length ? `beyond its ${each.beyond.join(" and ")}` : "–"]));
+  return card("Shares of its queue", name, paragraph(`The pod is ${isPreemptible ? "" : "not "}preemptible.`),
+    unusable ? paragraph(`No pod can be placed: ${unusable}.`) : null,
+    rows.length ? plainTable("Shares", [["Queue"], ["Resource"], ["Pod", "number"], ["Used", "number"], ["Asked for", "number"], ["Deserved", "number"],
+      ["Fair share", "number"], ["Limit", "number"], ["With the pod", "message"]], rows) : null,
+    mayReclaim ? paragraph("With the pod, the queue stays within its fair share, so that it may take room of queues beyond theirs.") : null);
 }
 
 const clock = (time) => new Date(time).toLocaleTimeString("en-GB");

@@ -12,6 +12,7 @@ type answer struct {
 	Pods       []decision           `json:"pods"`
 	Changes    [][]happened         `json:"changes,omitempty"` // for each change the events it leads to
 	Preempted  []preempted          `json:"preempted,omitempty"`
+	Gang       *ganged              `json:"gang,omitempty"`
 }
 
 type weighed struct {

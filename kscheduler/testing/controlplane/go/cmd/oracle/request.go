@@ -17,9 +17,10 @@ const (
 	modeSequence = "sequence" // each pod that fits is assumed on its node, with its volumes, before the next
 	modeHints    = "hints"    // every change: whom of the pending pods it wakes
 	modePreempt  = "preempt"  // every pending pod that fits nowhere: whom it would preempt
+	modeGang     = "gang"     // the pending pods are one group, decided together; needs the gate GenericWorkload
 )
 
-var modes = []string{modeEvaluate, modeSequence, modeHints, modePreempt}
+var modes = []string{modeEvaluate, modeSequence, modeHints, modePreempt, modeGang}
 
 // request is a cluster and the pods to decide about, as the apiserver would give them but for its defaults.
 type request struct {
@@ -31,6 +32,9 @@ type request struct {
 	// For hints.
 	Rejectors []string `json:"rejectors"` // the plugins that may have rejected the pending pods
 	Changes   []change `json:"changes"`
+
+	// For a group.
+	PodGroups []json.RawMessage `json:"podGroups"`
 }
 
 type cluster struct {
@@ -112,6 +116,10 @@ func (r *request) answer() (answer, error) {
 	if r.Mode == modePreempt {
 		preempted, err := world.preempt(r)
 		return answer{NodeOrder: world.nodeOrder(), QueueOrder: []int{}, Preempted: preempted}, err
+	}
+	if r.Mode == modeGang {
+		ganged, err := world.gang(r)
+		return answer{QueueOrder: []int{}, Gang: ganged}, err
 	}
 	found := answer{NodeOrder: world.nodeOrder(), Plugins: world.plugins(), QueueOrder: world.queueOrder(r.Pending)}
 	for _, pod := range r.Pending {

@@ -13,9 +13,11 @@ import (
 
 const witnessName = "Witness"
 
-// witness is a PreScore plugin that sees which nodes the scheduler found, in its order, and changes nothing.
+// witness is a PreScore and Reserve plugin that sees which nodes the scheduler found, in its order, and which it took.
+// It changes nothing.
 type witness struct {
-	found []string // of the last cycle in which more than one node fitted
+	found []string          // of the last cycle in which more than one node fitted
+	taken map[string]string // pod -> the node that was reserved for it first
 }
 
 func (w *witness) Name() string { return witnessName }
@@ -24,6 +26,15 @@ func (w *witness) PreScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, nodes
 	w.found = names(nodes)
 	return nil
 }
+
+func (w *witness) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	if _, known := w.taken[pod.Name]; !known {
+		w.taken[pod.Name] = node
+	}
+	return nil
+}
+
+func (w *witness) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) {}
 
 func (w *witness) registry() frameworkruntime.Registry {
 	return frameworkruntime.Registry{
@@ -38,6 +49,7 @@ func watched(profiles []config.KubeSchedulerProfile) []config.KubeSchedulerProfi
 		profiles[i] = *profiles[i].DeepCopy()
 		plugins := profiles[i].Plugins
 		plugins.PreScore.Enabled = append(plugins.PreScore.Enabled, config.Plugin{Name: witnessName})
+		plugins.Reserve.Enabled = append(plugins.Reserve.Enabled, config.Plugin{Name: witnessName})
 	}
 	return profiles
 }

@@ -50,7 +50,7 @@ func newWorld(text string, cluster *cluster) (*world, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	w := &world{ctx: ctx, stop: stop, logger: klog.FromContext(ctx), witness: &witness{}, twins: map[string]*twin{}}
+	w := &world{ctx: ctx, stop: stop, logger: klog.FromContext(ctx), witness: &witness{taken: map[string]string{}}, twins: map[string]*twin{}}
 	if err := w.build(loaded, cluster); err != nil {
 		stop()
 		return nil, err
@@ -164,7 +164,8 @@ func recording(made map[string]fwk.Plugin, original framework.Framework) framewo
 	return registry
 }
 
-func noRecorder(string) events.EventRecorderLogger { return nil }
+// noRecorder records nothing.
+func noRecorder(string) events.EventRecorderLogger { return &events.FakeRecorder{} }
 
 func anyProfile(profiles profile.Map) framework.Framework {
 	for _, found := range profiles {

@@ -1,0 +1,51 @@
+"""Implements `kubectl kscheduler`: the program kubectl-kscheduler, which kubectl finds on PATH.
+
+All of kscheduler's commands are there under their names (`kubectl kscheduler explain web-7 -n shop`). Besides, `drain
+NODE...` says where the pods of nodes would go: it records the cluster for a second, and asks `whatif` about the record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kscheduler.command.cli import main as run_command
+from kscheduler.command.flags import report
+from kscheduler.errors import ConfigError
+
+RECORD_FOR = "1s"
+
+
+def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] = run_command) -> int:
+    """Run a command, given without `kubectl kscheduler` before it, and return its exit code."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    if arguments[:1] != ["drain"]:
+        return run(arguments)
+    try:
+        nodes, others, kubeconfig = _drained(arguments[1:])
+    except ConfigError as error:
+        return report(error)
+    with tempfile.TemporaryDirectory() as folder:
+        record = str(Path(folder) / "cluster.zst")
+        where = ["--kubeconfig", kubeconfig] if kubeconfig else []
+        code = run(["record", "--out", record, "--duration", RECORD_FOR, *where])
+        changes = [word for node in nodes for word in ("--remove-nodes", node)]
+        return code or run(["whatif", "--record", record, *changes, *others])
+
+
+def _drained(arguments: Sequence[str]) -> tuple[list[str], list[str], str]:
+    """Return the nodes to drain, other flags of `whatif`, and the kubeconfig; "": kubectl's. Raises ConfigError."""
+    parser = argparse.ArgumentParser(prog="kubectl kscheduler drain", allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("nodes", nargs="*", metavar="NODE")
+    parser.add_argument("--kubeconfig", default="", metavar="FILE")
+    namespace, others = parser.parse_known_args(arguments)
+    if not namespace.nodes:
+        raise ConfigError("drain: expected names of nodes, got none (kubectl kscheduler drain NODE...)")
+    return namespace.nodes, others, namespace.kubeconfig
+
+
+if __name__ == "__main__":
+    sys.exit(main())

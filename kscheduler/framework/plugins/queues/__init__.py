@@ -1,0 +1,1 @@
+"""Queues: shares a cluster among queues, by KAI-Scheduler's rules."""

@@ -1,0 +1,52 @@
+"""Finds the nodes whose free room is meant for nominated pods of other queues.
+
+A pod that takes room of another queue waits until its victims have ended. Meanwhile the framework keeps the room from
+pods of lower or equal priority; but priorities compare pods of one queue, so that a more important pod of another queue
+would take it, and further pods would have to be evicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from kscheduler.framework.nominations import Nomination
+from kscheduler.quotas.pod_demand import NO_QUEUE, Demand, Demands
+from kscheduler.quotas.queues import Amounts
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.node_table import NodeTable
+from kscheduler.snapshot.pod_info import PodInfo
+
+
+def nodes_kept(
+    table: NodeTable, nominations: Iterable[Nomination], demands: Demands, pod: PodInfo, demand: Demand
+) -> set[str]:
+    """Return the names of the nodes where the pod would take room of less important nominated pods of other queues."""
+    kept: dict[str, list[Amounts]] = {}
+    for nomination in nominations:
+        other = nomination.pod
+        if other.uid != pod.uid and other.priority < pod.priority:
+            theirs = demands.queue_of(other.pod)
+            if theirs not in (NO_QUEUE, demand.queue):
+                kept.setdefault(nomination.node_name, []).append(demands.amounts_of(other.pod))
+    return {
+        name
+        for name, amounts in kept.items()
+        if (node := table.get(name)) is not None and not _has_room(node, (demand.amounts, *amounts), demand.amounts)
+    }
+
+
+def _has_room(node: NodeInfo, wanted: Iterable[Amounts], asked: Amounts) -> bool:
+    """Return True if all that is wanted is free on the node, of the resources that are asked for."""
+    has, used = node.allocatable.resources, node.requested
+    free = {
+        CPU: has.cpu_milli - used.cpu_milli,
+        MEMORY: has.memory - used.memory,
+        EPHEMERAL_STORAGE: has.ephemeral_storage - used.ephemeral_storage,
+        PODS: node.allocatable.pods - len(node.pods),
+        **{name: amount - used.scalars.get(name, 0) for name, amount in has.scalars.items()},
+    }
+    for amounts in wanted:
+        for resource in asked:
+            free[resource] = free.get(resource, 0) - amounts.get(resource, 0)
+    return all(free[resource] >= 0 for resource in asked)

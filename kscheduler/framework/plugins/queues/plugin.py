@@ -1,0 +1,270 @@
+"""Queues at its extension points: PreFilter asks the pod's queue, PostFilter gets it room by the rules of queues.
+
+The rules are KAI-Scheduler's (`quotas`). It has no Reserve: what pods use is counted by `ShareQueues` when the cache
+assumes and forgets them. The order in which queues get their turn is the active queue's (`queue/queues_in_turn.py`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+
+from kscheduler.api.objects import Pod
+from kscheduler.errors import DecodeError
+from kscheduler.framework.class_draft import ClassDraft
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ONE_GROUP, SHARE_QUEUES, Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.interface import Handle, PreFilterResult
+from kscheduler.framework.plugins.queues.kept_room import nodes_kept
+from kscheduler.framework.plugins.queues.texts import refusal
+from kscheduler.framework.plugins.queues.victims import Preempting, Reclaiming, Way, no_victims
+from kscheduler.framework.preemption.candidates import Candidate, Cost, Findings, cost, least_cost
+from kscheduler.framework.preemption.evaluator import NEVER, POLICY_NEVER, VICTIM_ENDING, Preemption, code_at
+from kscheduler.framework.preemption.executor import Executor
+from kscheduler.framework.status import Code, Status, unresolvable, unschedulable
+from kscheduler.quotas.pod_demand import NO_QUEUE, Demand
+from kscheduler.quotas.share_queues import ShareView
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.pod_info import PodInfo
+
+NAME = "Queues"
+NOT_CHECKED = "not eligible due to failed to read from cycleState"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCheck:
+    """What PreFilter found: the pod's demand, and the view of what queues use. It belongs to its cycle state."""
+
+    demand: Demand
+    view: ShareView
+
+    def clone(self) -> QueueCheck:
+        return replace(self, view=self.view.clone())
+
+
+class _NotingExecutor(Executor):
+    """An executor that knows the victims of preemptions that have just been started."""
+
+    def __init__(self, handle: Handle, plugin: str) -> None:
+        super().__init__(handle, plugin)
+        self._taken: dict[str, str] = {}  # uid of a victim -> uid of its preemptor
+
+    def start(self, candidate: Candidate, preemptor: PodInfo) -> None:
+        super().start(candidate, preemptor)
+        self._taken.update((victim.uid, preemptor.uid) for victim in candidate.victims)
+
+    def taken(self) -> set[str]:
+        """Return the uids of victims of preemptors whose evictions are under way."""
+        self._taken = {victim: by for victim, by in self._taken.items() if self.is_running(by)}
+        return set(self._taken)
+
+
+class Queues(Preemption):
+    name = NAME
+
+    def __init__(self, handle: Handle) -> None:
+        super().__init__(handle, NAME)
+        self._queues = handle.share_queues
+        self._executor: _NotingExecutor = _NotingExecutor(handle, NAME)
+
+    # --- the queue ---
+
+    def events_to_register(self) -> Sequence[Registration]:
+        """Register for what may make a queue take a pod, or give it room: pods that go or shrink, and Queue objects."""
+        return (
+            Registration(ClusterEvent(EventResource.POD, Action.DELETE)),
+            Registration(ClusterEvent(EventResource.POD, Action.UPDATE_POD_SCALE_DOWN), self._after_resize, ONE_GROUP),
+            Registration(ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_LABEL)),
+            Registration(ClusterEvent(SHARE_QUEUES, Action.ALL)),
+        )
+
+    def _after_resize(self, waiting: Pod, old: object, new: object) -> bool:
+        """Return True if the pod that requests less is the waiting one, or is on a node and in a queue."""
+        if not isinstance(new, Pod) or new.metadata.uid == waiting.metadata.uid:
+            return True
+        return bool(new.spec.node_name) and self._queues.demands.queue_of(new) != NO_QUEUE
+
+    # --- the compiled lane ---
+
+    def sign_pod(self, pod: PodInfo) -> Hashable | None:
+        try:
+            demand = self._queues.demands.of(pod.pod)
+        except DecodeError:  # PreFilter reports it
+            return None
+        return demand.queue, tuple(demand.amounts.items()), demand.is_preemptible
+
+    def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
+        """Leave the choice of nodes to kernels: `admitted` says how many pods they may place."""
+        return True
+
+    def admitted(self, profile: str, pods: Sequence[PodInfo]) -> int:
+        """Return how many of the leading pods PreFilter would pass, each with those before it counted.
+
+        Beside nominated pods none in a queue is, since PreFilter compares those together with them.
+        """
+        return len(pods) if self._are_all_admitted(profile, pods) else self._admitted_one_by_one(profile, pods)
+
+    def _are_all_admitted(self, profile: str, pods: Sequence[PodInfo]) -> bool:
+        """Return True if queues take all these pods together: then they do each after those before it.
+
+        False if there are pods of other profiles, whose signatures do not tell their requests.
+        """
+        numbers = Counter(map(attrgetter("signature"), pods))
+        view = self._queues.view()
+        for signature, pod in {pod.signature: pod for pod in pods}.items():
+            if pod.pod.spec.scheduler_name != profile:
+                return False
+            demand = self._queues.counted_demand(pod.pod)
+            if demand.queue == NO_QUEUE:
+                continue
+            if self._handle.nominations.by_pod:
+                return False
+            if self._queues.takes_all(demand):
+                continue
+            together = demand.times(numbers[signature])
+            if not self._takes(view, together):
+                return False
+            view.add_demand(pod.uid, together)
+        return True
+
+    def _admitted_one_by_one(self, profile: str, pods: Sequence[PodInfo]) -> int:
+        view = self._queues.view()
+        for number, pod in enumerate(pods):
+            demand = self._queues.counted_demand(pod.pod)
+            if demand.queue == NO_QUEUE:
+                continue
+            if pod.pod.spec.scheduler_name == profile and (
+                self._handle.nominations.by_pod or not self._takes(view, demand)
+            ):
+                return number
+            view.add_demand(pod.uid, demand)  # one of another profile is not limited, and counts all the same
+        return len(pods)
+
+    def _takes(self, view: ShareView, demand: Demand) -> bool:
+        return demand.queue in self._queues.leaves and view.why_refused(demand) is None
+
+    # --- the cycle ---
+
+    def pre_filter(self, state: CycleState, pod: PodInfo) -> tuple[PreFilterResult | None, Status | None]:
+        queues = self._queues
+        demand, view = queues.demands.of(pod.pod), queues.view()
+        state.write(NAME, QueueCheck(demand, view))
+        if demand.queue == NO_QUEUE:
+            return None, None
+        why = queues.why_unusable(demand.queue)
+        if why:
+            return None, unresolvable(why)
+        nominations = self._handle.nominations.by_pod
+        for nomination in nominations.values():
+            other = nomination.pod
+            is_before = other.uid != pod.uid and other.priority >= pod.priority
+            if is_before and self._handle.table.get(nomination.node_name) is not None:
+                view.add(other.pod)
+        refused = view.why_refused(demand)
+        if refused is not None:
+            queues.refresh()
+            return None, unschedulable(refusal(refused, demand))
+        table = self._handle.table
+        kept = nodes_kept(table, nominations.values(), queues.demands, pod, demand) if nominations else None
+        return PreFilterResult(frozenset(table.names()) - kept - {""}) if kept else None, None
+
+    def add_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
+        state.read(NAME, QueueCheck).view.add(other.pod)
+        return None
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
+        state.read(NAME, QueueCheck).view.remove(other.uid)
+        return None
+
+    # --- preemption ---
+
+    def _why_ineligible(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
+        if pod.pod.spec.preemption_policy == NEVER:
+            return POLICY_NEVER
+        check = state.get(NAME, QueueCheck)
+        if check is None:
+            return NOT_CHECKED
+        if self._executor.is_running(pod.uid):  # kube-scheduler's evictions are over before the next attempt
+            return VICTIM_ENDING
+        nominated = self._handle.table.get(self._nominated_node(pod))
+        if nominated is None or code_at(nominated.name, statuses) is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return ""
+        ending = (other for other in nominated.pods.values() if self._is_terminating(other))
+        return VICTIM_ENDING if any(self._makes_room(other, pod, check.demand) for other in ending) else ""
+
+    def _is_terminating(self, pod: PodInfo) -> bool:
+        return pod.pod.metadata.deletion_timestamp is not None or self._executor.has_ended(pod.pod)
+
+    def _makes_room(self, ending: PodInfo, pod: PodInfo, demand: Demand) -> bool:
+        """Return True if a terminating pod is one that the pod could have chosen as a victim."""
+        if demand.queue == NO_QUEUE:
+            return ending.priority < pod.priority
+        theirs = self._queues.charged(ending.uid)
+        if theirs is None or not theirs.is_preemptible:
+            return False
+        return ending.priority < pod.priority if theirs.queue == demand.queue else theirs.queue in self._queues.leaves
+
+    def _try_nodes(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], only_best: bool) -> Findings:
+        """Try one way after the other; the first in which there is a candidate is taken."""
+        findings = Findings(len(nodes))
+        for way in self._ways(state.read(NAME, QueueCheck).demand, pod):
+            found = self._try_way(way, state, pod, nodes, only_best)
+            if found.candidates:
+                return found
+            if way.wait_s is not None:
+                self._handle.retry(pod, way.wait_s)
+            findings = found
+        return findings
+
+    def _try_way(
+        self, way: Way, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], only_best: bool
+    ) -> Findings:
+        """Try the nodes in the order of what their victims cost at least, until no other can be cheaper."""
+        profile = self._handle.profiles[state.decider or pod.pod.spec.scheduler_name]
+        budgets, now = self._handle.budgets, self._handle.evictions.wall()
+        # 1. Nodes without a pod that may be evicted need no dry run.
+        findings, none, order = Findings(len(nodes)), no_victims(pod), list[tuple[Cost, int]]()
+        for number, node in enumerate(nodes):
+            exposed = way.exposed(node)
+            if exposed:
+                order.append((least_cost(exposed, now), number))
+            else:
+                findings.add(node.name, none)
+        # 2. Dry runs. Of equally cheap nodes the first is chosen, so that numbers are compared as well.
+        found: dict[int, Candidate | Status] = {}
+        best: tuple[Cost, int] | None = None
+        for at_least in sorted(order):
+            if only_best and best is not None and best <= at_least:
+                break
+            number = at_least[1]
+            what_if = profile.what_if(state, pod, nodes[number].name)
+            check = what_if.state.read(NAME, QueueCheck)
+            outcome = found[number] = way.find(what_if, check, nodes[number], budgets, now)
+            if isinstance(outcome, Candidate):
+                own = cost(outcome, now), number
+                best = own if best is None else min(best, own)
+        for number in sorted(found):
+            findings.add(nodes[number].name, found[number])
+        return findings
+
+    def _ways(self, demand: Demand, pod: PodInfo) -> list[Way]:
+        """Return the ways in which the pod may get room, in order, without those that are known to fail."""
+        now = self._handle.evictions.wall()
+        ways: list[Preempting | Reclaiming] = [Preempting(self._queues, demand, pod, now)]
+        if demand.queue in self._queues.leaves:
+            ending = self._queues.ending | self._handle.endings.accepted.keys() | self._executor.taken()
+            use = self._queues.view()
+            for uid in ending:
+                use.remove(uid)
+            for uid, nomination in self._handle.nominations.by_pod.items():
+                if uid != pod.uid:
+                    use.add(nomination.pod.pod)
+            ways.insert(0, Reclaiming(self._queues, demand, pod, now, use, ending))
+        return [way for way in ways if way.is_possible]
+
+    def _why_in_vain(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
+        if self._ways(state.read(NAME, QueueCheck).demand, pod):
+            return ""
+        return self._all_fail(no_victims(pod), self._count_promising(statuses))

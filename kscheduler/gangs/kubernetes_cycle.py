@@ -1,0 +1,169 @@
+"""A PodGroup's scheduling cycle as kube-scheduler 1.37 has it: the same checks, order and texts.
+
+The members are placed as for any gang. What differs is when a group is rejected without a plan, and what its pods and
+its condition say then. Sources: pkg/scheduler/schedule_one_podgroup.go and the plugin GangScheduling of that release.
+kube-scheduler might evict pods for a group; this does not, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from kscheduler.api.objects import Pod
+from kscheduler.config.releases import Release
+from kscheduler.framework.algorithm import Rejection
+from kscheduler.framework.diagnosis import Diagnosis
+from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
+from kscheduler.framework.plugins.dynamicresources.plugin import NAME as DYNAMIC_RESOURCES
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.status import Status, error_status, unresolvable, unschedulable
+from kscheduler.gangs.gang_cycle import Ended, GangCycle
+from kscheduler.gangs.gang_queue import Outcome
+from kscheduler.gangs.mismatch import mismatch, preemption_policy
+from kscheduler.gangs.planner import Failed, Plan
+from kscheduler.gangs.registry import TrackedGang
+from kscheduler.gangs.stand_in import StandIn
+from kscheduler.gangs.texts import (
+    CANNOT_PREEMPT,
+    CLAIMS_RELEASED,
+    CLAIMS_UNKNOWN,
+    GROUP_UNSCHEDULABLE,
+    NEVER_PREEMPTS,
+    NO_VICTIMS,
+    minimum_out_of_reach,
+    other_pod_failed,
+)
+from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.snapshot.node_table import NodeTable
+
+POLICY_GATE = "PodGroupPreemptionPolicy"
+
+
+class KubernetesGangCycle(GangCycle):
+    """`table`: of the cache, where preemption would look for victims."""
+
+    def __init__(self, *parts: Any, release: Release, table: NodeTable, **settings: Any) -> None:
+        super().__init__(*parts, **settings)
+        self._policy_is_of_group = release.has(POLICY_GATE)
+        self._table = table
+
+    def _run(self, stand_in: StandIn) -> Ended | None:
+        started = self._clock.now()
+        tracked, members = self._registry.get(stand_in.gang_key), list(stand_in.flying.values())
+        if tracked is not None and members:
+            pods = [queued.pod_info.pod for queued in members]
+            fault = mismatch(tracked, pods, is_policy_of_group=self._policy_is_of_group)
+            if fault:
+                return self._fail(stand_in, members, fault, started)
+        return super()._run(stand_in)
+
+    def _fail(self, stand_in: StandIn, members: Sequence[QueuedPodInfo], fault: str, started: float) -> Ended:
+        """Reject all members with a fault that was found before any of them was placed."""
+        for queued in members:
+            self._settle(queued, _rejection(error_status(fault), ""), started)
+        self._return(stand_in, Outcome.FAULT, ())
+        return Ended(Outcome.FAULT, fault)
+
+    def _reject(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> Ended:
+        placed = {each.queued.uid for each in plan.placed}
+        plan.placed.undo()
+        tracked = self._registry.get(stand_in.gang_key)
+        assert tracked is not None, "a gang in flight has members"
+        own = {each.queued.uid: each.rejection for each in plan.failed}
+        if plan.fault is not None:
+            return self._end_with_fault(stand_in, plan, started)
+        # 1. What the group says.
+        scheduled, rest = tracked.placed + len(placed), len(plan.not_tried)
+        reasons: tuple[str, ...] = ()
+        if scheduled < tracked.min_members:
+            reasons = (minimum_out_of_reach(tracked.min_members, scheduled, rest),)
+        if not reasons or not (placed or own):  # nothing was tried, or the minimum was there before
+            reasons = (GROUP_UNSCHEDULABLE, *reasons)
+        before_preemption = unschedulable(*reasons)
+        members = list(stand_in.flying.values())
+        framework = self._one.decider_of(members[0].pod_info)
+        after = self._post_filter(
+            tracked, bool(placed), plan.failed, framework, [each.pod_info.pod for each in members]
+        )
+        if not after.is_rejected:
+            for queued in self._in_flight(stand_in):
+                self._settle(queued, _rejection(after, ""), started)
+            self._return(stand_in, Outcome.REJECTED, plan.failed)
+            return Ended(Outcome.FAULT, after.message)
+        group = unschedulable(*reasons, after.message)
+        # 2. What each pod says, in order.
+        of_placed = _rejection(unschedulable(GROUP_UNSCHEDULABLE, group.message), "")
+        of_others = _rejection(before_preemption, None)
+        not_tried = {queued.uid for queued in plan.not_tried}
+        for queued in members:
+            if queued.uid in own:
+                self._settle(queued, replace(own[queued.uid], nomination=None), started)
+            elif queued.uid in placed:
+                self._settle(queued, of_placed, started)
+            elif queued.uid in not_tried:
+                self._settle(queued, of_others, started)
+        self._return(stand_in, Outcome.REJECTED, plan.failed)
+        return Ended(Outcome.REJECTED, group.message)
+
+    def _end_with_fault(self, stand_in: StandIn, plan: Plan, started: float) -> Ended:
+        """Reject all members after the search for one of them met a fault."""
+        assert plan.fault is not None
+        text = other_pod_failed(plan.fault.rejection.message)
+        of_others = _rejection(error_status(text, plan.fault.rejection.status.error), "")
+        for queued in self._in_flight(stand_in):
+            self._settle(queued, plan.fault.rejection if queued is plan.fault.queued else of_others, started)
+        self._return(stand_in, Outcome.FAULT, plan.failed)
+        return Ended(Outcome.FAULT, text)
+
+    def _in_flight(self, stand_in: StandIn) -> list[QueuedPodInfo]:
+        """Return the popped members whose attempts have not ended."""
+        return [queued for queued in stand_in.flying.values() if self._queue.will_return(queued.uid)]
+
+    def _post_filter(
+        self,
+        tracked: TrackedGang,
+        any_placed: bool,
+        failed: Sequence[Failed],
+        framework: Framework,
+        pods: Sequence[Pod],
+    ) -> Status:
+        """Return what kube-scheduler's PodGroupPostFilter plugins say, where they would evict nobody."""
+        reasons = []
+        for name in framework.post_filters:
+            if name == DYNAMIC_RESOURCES:
+                if not any_placed and not _asked_about_claims(failed, framework):
+                    return error_status(CLAIMS_UNKNOWN)
+                reasons.append(CLAIMS_RELEASED)
+            elif name == DEFAULT_PREEMPTION:
+                lowest = self._table.lowest_priority
+                priority = 0 if tracked.gang is None else tracked.gang.priority or 0
+                if preemption_policy(tracked, pods, is_of_group=self._policy_is_of_group) == "Never":
+                    reasons.append(NEVER_PREEMPTS)
+                elif lowest is None or lowest >= priority:
+                    return unresolvable(NO_VICTIMS)
+                else:
+                    reasons.append(CANNOT_PREEMPT)
+        return unschedulable(*reasons)
+
+
+def _asked_about_claims(failed: Sequence[Failed], framework: Framework) -> bool:
+    """Return whether the PreFilter of DynamicResources was asked about any of these members; others may end it before.
+
+    kube-scheduler's PodGroupPostFilter fails otherwise.
+    """
+    names = framework.pre_filters
+    for each in failed:
+        diagnosis = each.rejection.diagnosis
+        if diagnosis.total_nodes == 0:
+            continue
+        ended_by = [names.index(name) for name in diagnosis.unschedulable_plugins if name in names]
+        if not diagnosis.pre_filter_message or max(ended_by, default=0) >= names.index(DYNAMIC_RESOURCES):
+            return True
+    return False
+
+
+def _rejection(status: Status, nomination: str | None) -> Rejection:
+    """Return a rejection that no node gave. `nomination`: None keeps that of the pod, "" takes it back."""
+    return Rejection(status, Diagnosis(0), nomination)

@@ -1,0 +1,54 @@
+"""Says what keeps the pods of a PodGroup from being decided together, as kube-scheduler validates them.
+
+All of them, those that are scheduled already as well, must have the same scheduler, the priority of their PodGroup, and
+the same preemption policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kscheduler.api.objects import Pod
+from kscheduler.gangs.registry import Stage, TrackedGang
+
+DEFAULT_POLICY = "PreemptLowerPriority"
+
+
+def preemption_policy(tracked: TrackedGang, pods: Iterable[Pod], *, is_of_group: bool) -> str:
+    """Return the preemption policy of a group. `is_of_group`: its object says it; else the first pod that has one."""
+    if is_of_group:
+        return "Never" if tracked.gang is not None and tracked.gang.preempts is False else DEFAULT_POLICY
+    return next((pod.spec.preemption_policy for pod in pods if pod.spec.preemption_policy), DEFAULT_POLICY)
+
+
+def mismatch(tracked: TrackedGang, members: Sequence[Pod], *, is_policy_of_group: bool) -> str:
+    """Return what is wrong with the group's pods, in kube-scheduler's words; "" if they agree.
+
+    `members`: those to be decided, at least one, in their order. `is_policy_of_group`: the gate
+    PodGroupPreemptionPolicy.
+    """
+    scheduler = members[0].spec.scheduler_name
+    priority = 0 if tracked.gang is None else tracked.gang.priority or 0
+    if is_policy_of_group:
+        policy, whose = preemption_policy(tracked, (), is_of_group=True), " as the pod group's preemption policy"
+    else:
+        policy, whose = members[0].spec.preemption_policy or DEFAULT_POLICY, ""
+    scheduled = [each.pod for each in tracked.members.values() if each.stage in (Stage.ASSUMED, Stage.BOUND)]
+    for pod in (*members, *scheduled):
+        spec = pod.spec
+        if spec.scheduler_name != scheduler:
+            return (
+                "all pods in a single pod group should have the same .spec.schedulerName set, "
+                f'got: "{spec.scheduler_name}" and "{scheduler}"'
+            )
+        if (spec.priority or 0) != priority:
+            return (
+                "all pods in a single pod group should have the same priority as the pod group's priority, "
+                f"got {spec.priority or 0} and {priority}"
+            )
+        if (spec.preemption_policy or DEFAULT_POLICY) != policy:
+            return (
+                f"all pods in a single pod group should have the same preemption policy{whose}, "
+                f"got {spec.preemption_policy or DEFAULT_POLICY} and {policy}"
+            )
+    return ""

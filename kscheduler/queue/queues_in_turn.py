@@ -1,0 +1,244 @@
+"""Active pods of queues with shares: the queues take turns, and within each the profile's order applies.
+
+Each pod that is popped counts as placed for the turns after it, as far as they belong to one call; the caller decides
+the pods in that order, and puts back those that it does not come to. Pods that are in no queue that takes pods come
+where the profile's order puts them beside the first pod of the queue whose turn it is. So do pods that call extenders,
+which are popped by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, count
+
+from kscheduler.queue.active_queue import ActiveQueue, LessKey
+from kscheduler.queue.pod_heap import PodHeap
+from kscheduler.queue.pod_info import PLAIN, Lane, Pool, QueuedPodInfo
+from kscheduler.quotas.pod_demand import Demand
+from kscheduler.quotas.queues import Amounts
+from kscheduler.quotas.share_queues import ShareQueues
+from kscheduler.quotas.turns import Turns
+
+DemandOf = Callable[[QueuedPodInfo], Demand]
+
+
+OUTSIDE = ""  # the heap of pods in no queue that takes pods
+
+
+class QueuesInTurn(ActiveQueue):
+    """An active queue with one heap for each queue that takes pods, and one for the other pods.
+
+    The first pod of each heap is remembered from call to call, with what it asks for: only heaps that have changed are
+    looked at again.
+    """
+
+    __slots__ = (
+        "_changed",
+        "_demand_of",
+        "_demands",
+        "_gangs",
+        "_heads",
+        "_heaps",
+        "_jobs",
+        "_leaves",
+        "_live",
+        "_queues",
+        "_returns_here",
+        "_tickets",
+        "_turns",
+    )
+
+    def __init__(self, less_key: LessKey, tickets: Iterator[int], queues: ShareQueues, demand_of: DemandOf) -> None:
+        super().__init__(less_key, tickets)
+        self._queues = queues
+        self._turns = Turns(queues)
+        self._demand_of = demand_of
+        self._tickets = tickets
+        self._returns_here = count(-1, -1)
+        self._leaves = queues.leaves  # the queues that take pods, for which the heaps were made
+        self._heaps: dict[str, PodHeap] = {}  # queue -> its pods that call no extender; none is empty
+        self._demands: dict[str, Demand] = {}  # uid of such a pod -> what it asked for when it came, or was updated
+        self._live = 0
+        self._heads: dict[str, QueuedPodInfo] = {}  # queue -> the first pod of its heap, except of `_changed` ones
+        self._jobs: dict[str, Amounts] = {}  # queue that takes pods -> what its first pod asks for
+        self._gangs: set[str] = set()  # queues whose first pod stands for others, so that its demand may change
+        self._changed: set[str] = set()  # queues whose first pod, or what it asks for, may be another one
+
+    def __len__(self) -> int:
+        return self._live + super().__len__()
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        return chain(*self._heaps.values(), super().__iter__())
+
+    # --- pods come and go ---
+
+    def push(self, qpi: QueuedPodInfo) -> None:
+        if qpi.lane:
+            super().push(qpi)
+        else:
+            self._push(qpi, 0)
+
+    def put_back(self, qpi: QueuedPodInfo) -> None:
+        if qpi.lane:
+            super().put_back(qpi)
+        else:
+            self._push(qpi, next(self._returns_here))
+
+    def _push(self, qpi: QueuedPodInfo, ticket: int) -> None:
+        self._follow()
+        qpi.pool = Pool.ACTIVE
+        self._demands[qpi.uid] = demand = self._demand_of(qpi)
+        name = self._place_of(demand)
+        heap = self._heaps.get(name)
+        if heap is None:
+            heap = self._heaps[name] = PodHeap(self._tickets)
+        heap.push(qpi, self._less_key(qpi), ticket)
+        self._changed.add(name)
+        self._live += 1
+
+    def _place_of(self, demand: Demand) -> str:
+        return demand.queue if demand.queue in self._leaves else OUTSIDE
+
+    def _follow(self) -> None:
+        """Make the heaps anew if other queues take pods than before; each pod keeps its place among the others."""
+        leaves = self._queues.leaves
+        if leaves is self._leaves:
+            return
+        is_changed, self._leaves = leaves != self._leaves, leaves
+        if is_changed:
+            pods = [qpi for heap in self._heaps.values() for qpi in heap]
+            self._heaps, self._demands, self._live = {}, {}, 0
+            self._heads, self._jobs = {}, {}
+            self._gangs.clear()
+            self._changed.clear()
+            for qpi in pods:
+                self._push(qpi, qpi.ticket)
+
+    def remove(self, qpi: QueuedPodInfo) -> None:
+        if qpi.lane:
+            super().remove(qpi)
+            return
+        name = self._place_of(self._demands.pop(qpi.uid))
+        heap = self._heaps[name]
+        heap.remove(qpi)
+        self._changed.add(name)
+        self._live -= 1
+        if not heap:
+            del self._heaps[name]
+
+    def is_misplaced(self, qpi: QueuedPodInfo) -> bool:
+        if qpi.lane:
+            return False
+        known, demand = self._demands.get(qpi.uid), self._demand_of(qpi)
+        if known is None or self._place_of(known) != self._place_of(demand):
+            return True
+        if demand != known:
+            self._demands[qpi.uid] = demand
+            self._changed.add(self._place_of(demand))
+        return False
+
+    # --- their order ---
+
+    def pop(self, lane: Lane = PLAIN) -> QueuedPodInfo | None:
+        if lane:
+            return super().pop(lane)
+        popped = self.pop_many(1)
+        return popped[0] if popped else None
+
+    def pop_many(self, most: int) -> list[QueuedPodInfo]:
+        self._follow()
+        if not self._heaps:
+            return []
+        heads, jobs, turns = self._heads, self._jobs, self._turns
+        turns.begin(jobs, self._look_again())
+        popped: list[QueuedPodInfo] = []
+        try:
+            while heads and len(popped) < most:
+                name = self._next(heads)
+                popped.append(qpi := heads[name])
+                heap, demand = self._heaps[name], self._demand_at(qpi)
+                heap.pop()
+                del self._demands[qpi.uid]
+                self._live -= 1
+                if not heap:
+                    del self._heaps[name]
+                self._set_head(name, heap.first())
+                if name != OUTSIDE:
+                    turns.take(name, demand, jobs.get(name))
+        finally:
+            turns.end()
+        return popped
+
+    def _look_again(self) -> list[str]:
+        """Look at the first pods of heaps that may have another one. Returns the queues whose next job has changed."""
+        changed: list[str] = []
+        for name in self._changed | self._gangs:
+            heap, before = self._heaps.get(name), self._jobs.get(name)
+            self._set_head(name, None if heap is None else heap.first())
+            if self._jobs.get(name) is not before:
+                changed.append(name)
+        self._changed.clear()
+        return changed
+
+    def _set_head(self, name: str, head: QueuedPodInfo | None) -> None:
+        self._gangs.discard(name)
+        if head is None:
+            self._heads.pop(name, None)
+            self._jobs.pop(name, None)
+            return
+        self._heads[name] = head
+        if name != OUTSIDE:
+            self._jobs[name] = self._demand_at(head).amounts
+            if type(head) is not QueuedPodInfo:
+                self._gangs.add(name)
+
+    def _demand_at(self, head: QueuedPodInfo) -> Demand:
+        """Return what a pod asks for now. A gang may ask for more than when it came."""
+        return self._demands[head.uid] if type(head) is QueuedPodInfo else self._demand_of(head)
+
+    def first(self, most: int) -> list[QueuedPodInfo]:
+        """Return up to `most` pods: those in queues in the order in which they would be popped, then others."""
+        self._follow()
+        orders = {name: (entry[-1] for entry in heap.in_order()) for name, heap in self._heaps.items()}
+        heads = {name: next(order) for name, order in orders.items()}
+        jobs = {name: self._demand_at(head).amounts for name, head in heads.items() if name != OUTSIDE}
+        found: list[QueuedPodInfo] = []
+        self._turns.begin(jobs)
+        try:
+            while heads and len(found) < most:
+                name = self._next(heads)
+                found.append(qpi := heads.pop(name))
+                following = next(orders[name], None)
+                if following is not None:
+                    heads[name] = following
+                if name != OUTSIDE:
+                    job = None if following is None else self._demand_at(following).amounts
+                    self._turns.take(name, self._demand_at(qpi), job)
+        finally:
+            self._turns.end()
+            self._turns.begin(self._jobs)
+            self._turns.end()
+        return found + super().first(most - len(found))
+
+    def _next(self, heads: Mapping[str, QueuedPodInfo]) -> str:
+        """Return the queue whose turn it is, or OUTSIDE. One of them has a pod."""
+        name = self._turns.next()
+        if name is None or (OUTSIDE in heads and self._is_before(heads[OUTSIDE], heads[name])):
+            return OUTSIDE
+        return name
+
+    def _is_before(self, one: QueuedPodInfo, other: QueuedPodInfo) -> bool:
+        """Return True if the profile's order puts a pod before another one."""
+        return (self._less_key(one), one.ticket) < (self._less_key(other), other.ticket)
+
+    def check(self) -> None:
+        super().check()
+        for name, heap in self._heaps.items():
+            heap.check()
+            assert heap, f"the heap of queue {name} is kept for nobody"
+            for qpi in heap:
+                assert self._place_of(self._demands[qpi.uid]) == name, f"a pod of queue {name} is counted elsewhere"
+            if name not in self._changed:
+                assert self._heads.get(name) is heap.first(), f"another pod of queue {name} is taken for the first"
+        assert self._heads.keys() - self._changed <= self._heaps.keys(), "an empty queue has a first pod"
+        assert sum(map(len, self._heaps.values())) == self._live == len(self._demands), "pods are counted wrongly"

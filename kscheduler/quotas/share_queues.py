@@ -1,0 +1,512 @@
+"""Queues with shares in a cluster: the tree of Queue objects, what pods use and ask for, and the fair shares.
+
+What pods use is counted by the name of the queue that they state, also while there is no such queue, so that one that
+is created later counts the pods that are there. There is to divide what the nodes have, without what pods in no queue
+use. Fair shares follow from this and from what the queues ask for. They are computed when they are read after a change;
+a pod that is placed changes none, since its queue asks for as much as before.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from kscheduler.api.objects import Node, Pod
+from kscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, node_allocatable
+from kscheduler.api.share_queues import ShareQueueObject
+from kscheduler.errors import DecodeError
+from kscheduler.quotas.fair_share import set_fair_shares
+from kscheduler.quotas.pod_demand import NO_QUEUE, Demand, Demands
+from kscheduler.quotas.priorities import Priorities
+from kscheduler.quotas.queue_tree import QueueTree, build_tree
+from kscheduler.quotas.queues import Amounts, Queue
+from kscheduler.quotas.reclaim import Refused, why_refused
+
+log = logging.getLogger(__name__)
+
+READY, TRUE = "Ready", "True"
+NOTHING: Amounts = {}
+MOST_NAMES = 10_000  # of queues that pods state; beyond that, those that are not used are looked for and dropped
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+@dataclass(slots=True)
+class _Use:
+    """What the pods use and ask for that state one name of a queue, by resource."""
+
+    allocated: dict[str, int] = field(default_factory=dict)
+    non_preemptible: dict[str, int] = field(default_factory=dict)
+    waiting: dict[str, int] = field(default_factory=dict)  # asked for by pods that are not on nodes
+
+
+@dataclass(slots=True)
+class _Counted:
+    """A pod that is counted: as it was then, so that the same is taken back."""
+
+    demand: Demand
+    is_on_node: bool  # or assumed there
+    is_waiting: bool  # as the watch says; it may be assumed meanwhile
+
+
+class ShareQueues:
+    """All queues with shares, and the pods that are counted in them. Read the tree only."""
+
+    def __init__(
+        self,
+        demands: Demands | None = None,
+        given: Iterable[ShareQueueObject] = (),
+        saturation_multiplier: int | Fraction = 1,
+    ) -> None:
+        """`given`: objects that are always there, from a file. `saturation_multiplier`: see `reclaim`."""
+        self.demands = demands or Demands()
+        self.saturation_multiplier = saturation_multiplier
+        self.is_followed = False  # somebody counts pods here
+        self._tree = QueueTree()
+        self._leaves: frozenset[str] = frozenset()
+        self._unlimited: frozenset[str] = frozenset()
+        self._is_outdated = True  # the tree is to be built again
+        self.epoch = 0  # grows whenever fair shares or the tree have changed
+        self.touched: set[str] = set()  # names of queues whose use has changed; emptied by `turns`
+        self.ending: set[str] = set()  # uids of pods on nodes that are being deleted
+        self.priorities = Priorities()  # of the preemptible pods on nodes, by the queue that they name
+        self.on_change: Callable[[], object] = nothing  # called when what a queue's status says may have changed
+        self.on_stale: Callable[[], object] = nothing  # called when the fair shares may have changed
+        self._given = tuple(given)
+        self._objects: dict[Hashable, ShareQueueObject] = {}
+        self._use: dict[str, _Use] = {}  # name of a queue that pods state -> what they use
+        self._pods: dict[str, _Counted] = {}  # uid -> pod
+        self._nodes: dict[str, Amounts] = {}  # name of a node -> what it has
+        self._allocatable: dict[str, int] = {}  # of all nodes
+        self._total: dict[str, int] = {}
+        self._is_stale = True  # the fair shares are to be computed again
+
+    @property
+    def tree(self) -> QueueTree:
+        """The tree of the queues that can be used, with what they use and ask for."""
+        if self._is_outdated:
+            self._rebuild()
+        return self._tree
+
+    @property
+    def leaves(self) -> frozenset[str]:
+        """The names of the queues that take pods."""
+        if self._is_outdated:
+            self._rebuild()
+        return self._leaves
+
+    def takes_all(self, demand: Demand) -> bool:
+        """Return True if the queue takes such pods however much is used: they are preemptible, and nothing is limited.
+
+        Their use then matters to no limit.
+        """
+        return demand.is_preemptible and not self._is_outdated and demand.queue in self._unlimited
+
+    # --- objects ---
+
+    def set(self, key: Hashable, item: ShareQueueObject) -> None:
+        """Add a Queue object, or replace its older version. `key` tells apart objects of one name."""
+        self._objects[key] = item
+        self._outdate()
+
+    def refresh_object(self, key: Hashable, item: ShareQueueObject) -> None:
+        """Take a newer version of a Queue object with an equal spec."""
+        if key in self._objects:
+            self._objects[key] = item
+            self.on_change()
+
+    def objects(self) -> Iterator[ShareQueueObject]:
+        """Iterate over the Queue objects of the apiserver."""
+        return iter(self._objects.values())
+
+    def remove(self, key: Hashable) -> None:
+        """Remove a Queue object; unknown ones are ignored."""
+        if self._objects.pop(key, None) is not None:
+            self._outdate()
+
+    def __len__(self) -> int:
+        """The number of queues that can be used."""
+        return len(self.tree.queues)
+
+    def get(self, name: str) -> Queue | None:
+        return self.tree.queues.get(name)
+
+    def leaf(self, name: str) -> Queue | None:
+        """Return the queue of this name if it takes pods."""
+        return self.tree.queues.get(name) if name in self.leaves else None
+
+    def why_unusable(self, name: str) -> str:
+        """Return why no pod can be placed in the queue of this name; "" if pods can."""
+        if name in self.leaves:
+            return ""
+        if name in self.tree.queues:
+            return f'queue "{name}" has queues below it, and only those without take pods'
+        fault = self.tree.faults.get(name)
+        return f'queue "{name}" does not exist' if fault is None else f'queue "{name}" cannot be used: {fault}'
+
+    def _outdate(self) -> None:
+        """Have the tree built again when it is read: at the start, objects come one by one."""
+        self._is_outdated = True
+        self._make_stale()
+        self.on_change()
+
+    def _rebuild(self) -> None:
+        self._is_outdated, self._is_stale = False, True
+        self._tree = tree = build_tree((*self._given, *self._objects.values()))
+        leaves = frozenset(leaf.name for leaf in tree.leaves)
+        if leaves != self._leaves:
+            self._leaves = leaves
+        self._unlimited = frozenset(
+            name
+            for name in leaves
+            if all(share.limit is None for each in tree.queues[name].path() for share in each.shares.values())
+        )
+        for name, use in self._use.items():
+            queue = tree.queues.get(name)
+            if queue is not None:
+                count_use(queue, use.allocated, use.non_preemptible, 1)
+                _ask(queue, use.allocated, 1)
+                if name in leaves:
+                    _ask(queue, use.waiting, 1)
+
+    # --- nodes ---
+
+    def set_node(self, node: Node) -> None:
+        """Take a node's newest version. One that is not ready, or is cordoned, or cannot be read, has nothing."""
+        amounts = _offered(node)
+        if self._nodes.get(node.metadata.name) != amounts:
+            self.remove_node(node.metadata.name)
+            self._nodes[node.metadata.name] = amounts
+            _add(self._allocatable, amounts, 1)
+            self._make_stale()
+            self.on_change()
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node; unknown ones are ignored."""
+        amounts = self._nodes.pop(name, None)
+        if amounts is not None:
+            _add(self._allocatable, amounts, -1)
+            self._make_stale()
+            self.on_change()
+
+    # --- pods ---
+
+    def pod_added(self, pod: Pod) -> None:
+        """Count a pod that is on a node, or assumed there, unless it is counted there already.
+
+        One whose requests cannot be read counts for nothing, which is logged.
+        """
+        uid = pod.metadata.uid
+        counted = self._pods.get(uid)
+        if counted is None:
+            self._put(uid, _Counted(self.counted_demand(pod), True, False))
+        elif not counted.is_on_node:
+            demand = self.counted_demand(pod)  # the version that is placed may differ from the one that waited
+            if demand == counted.demand and self._is_leaf(demand.queue):
+                self._move(counted, True)
+            else:
+                self._take(uid, counted)
+                self._put(uid, _Counted(demand, True, True))
+        self._note(pod)
+
+    def pod_changed(self, old: Pod, new: Pod) -> None:
+        """Take a newer version of a pod that is counted on its node."""
+        uid = new.metadata.uid
+        counted = self._pods.get(uid)
+        if counted is not None and counted.is_on_node:
+            demand = self.counted_demand(new)
+            if demand != counted.demand:
+                self._take(uid, counted)
+                self._put(uid, _Counted(demand, True, counted.is_waiting))
+                self.priorities.drop(uid)
+            self._note(new)
+
+    def pod_removed(self, pod: Pod) -> None:
+        """Count a pod on its node no more; it may still wait for one."""
+        uid = pod.metadata.uid
+        self.ending.discard(uid)
+        self.priorities.drop(uid)
+        counted = self._pods.get(uid)
+        if counted is None or not counted.is_on_node:
+            return
+        if counted.is_waiting and self._is_leaf(counted.demand.queue):
+            self._move(counted, False)
+        else:
+            self._take(uid, counted)
+            if counted.is_waiting:
+                self._put(uid, _Counted(counted.demand, False, True))
+
+    def pod_waits(self, pod: Pod) -> None:
+        """Take the newest version of a pod that waits for a node, and whose queue asks for room for it."""
+        uid = pod.metadata.uid
+        counted = self._pods.get(uid)
+        if counted is not None and counted.is_on_node:
+            counted.is_waiting = True
+            return
+        demand = self.counted_demand(pod)
+        if counted is None or counted.demand != demand:
+            if counted is not None:
+                self._take(uid, counted)
+            self._put(uid, _Counted(demand, False, True))
+
+    def waits_no_more(self, uid: str) -> None:
+        """Forget that a pod waits: it has a node, or is gone. Unknown ones are ignored."""
+        counted = self._pods.get(uid)
+        if counted is None:
+            return
+        if counted.is_on_node:
+            counted.is_waiting = False
+        else:
+            self._take(uid, counted)
+
+    def counted_demand(self, pod: Pod) -> Demand:
+        """Return the demand of a pod; nothing if its requests cannot be read, which is logged."""
+        try:
+            return self.demands.of(pod)
+        except DecodeError as error:
+            log.error("pod counts for nothing in its queue", extra={"pod": pod.key, "err": str(error)})
+            return Demand(self.demands.queue_of(pod), NOTHING, self.demands.is_preemptible(pod))
+
+    def charged(self, uid: str) -> Demand | None:
+        """Return what a pod on a node, or assumed there, is counted for; None if it is not."""
+        counted = self._pods.get(uid)
+        return counted.demand if counted is not None and counted.is_on_node else None
+
+    def _note(self, pod: Pod) -> None:
+        """Note of a pod that is counted on a node what preemption asks for."""
+        uid = pod.metadata.uid
+        demand = self._pods[uid].demand
+        if demand.is_preemptible:
+            self.priorities.add(demand.queue, uid, pod.spec.priority or 0)
+        if pod.metadata.deletion_timestamp is not None:
+            self.ending.add(uid)
+
+    # --- counting ---
+
+    def _put(self, uid: str, counted: _Counted) -> None:
+        self._pods[uid] = counted
+        self._change(counted, 1)
+
+    def _take(self, uid: str, counted: _Counted) -> None:
+        del self._pods[uid]
+        self._change(counted, -1)
+
+    def _is_leaf(self, name: str) -> bool:
+        """Return True if the tree is up to date, and the queue takes pods."""
+        return not self._is_outdated and name in self._leaves
+
+    def _change(self, counted: _Counted, times: int) -> None:
+        """Count a pod, or take it back. An outdated tree is left alone: all are counted when it is built again."""
+        demand, is_on_node = counted.demand, counted.is_on_node
+        if is_on_node:
+            self._charge(demand, times)
+        else:
+            self._wait(demand, times)
+        queue = None if self._is_outdated else self._tree.queues.get(demand.queue)
+        if queue is not None and (is_on_node or demand.queue in self._leaves):
+            if _ask(queue, demand.amounts, times):
+                self._make_stale()
+        elif is_on_node:  # in no queue: it leaves less to divide
+            self._make_stale()
+        self.on_change()
+
+    def _make_stale(self) -> None:
+        if not self._is_stale:
+            self._is_stale = True
+            self.on_stale()
+
+    def _move(self, counted: _Counted, to_node: bool) -> None:
+        """Count a pod as placed, or as waiting again, in a queue that takes pods, which asks for as much as before."""
+        counted.is_on_node = to_node
+        times = 1 if to_node else -1
+        self._charge(counted.demand, times)
+        self._wait(counted.demand, -times)
+        self.on_change()
+
+    def _charge(self, demand: Demand, times: int) -> None:
+        use = self._use_of(demand.queue)
+        non_preemptible = NOTHING if demand.is_preemptible else demand.amounts
+        _add(use.allocated, demand.amounts, times)
+        _add(use.non_preemptible, non_preemptible, times)
+        queue = None if self._is_outdated else self._tree.queues.get(demand.queue)
+        if queue is not None:
+            count_use(queue, demand.amounts, non_preemptible, times)
+            self.touched.add(demand.queue)
+
+    def _wait(self, demand: Demand, times: int) -> None:
+        _add(self._use_of(demand.queue).waiting, demand.amounts, times)
+
+    def _use_of(self, name: str) -> _Use:
+        use = self._use.get(name)
+        if use is None:
+            if len(self._use) >= MOST_NAMES:
+                self._use = {each: use for each, use in self._use.items() if use.allocated or use.waiting}
+            use = self._use[name] = _Use()
+        return use
+
+    # --- what follows from them ---
+
+    @property
+    def total(self) -> Amounts:
+        """What there is to divide, by resource."""
+        self.refresh()
+        return self._total
+
+    def refresh(self) -> None:
+        """Compute the fair shares if anything has changed on which they depend."""
+        if self._is_outdated:
+            self._rebuild()
+        if self._is_stale:
+            self._is_stale = False
+            self._total = self._divisible()
+            set_fair_shares(self.tree.queues.values(), self._total)
+            self.epoch += 1
+
+    def _divisible(self) -> dict[str, int]:
+        resources = {resource for queue in self.tree.queues.values() for resource in queue.shares}
+        outside = self._outside()
+        return {
+            resource: max(self._allocatable.get(resource, 0) - outside.get(resource, 0), 0)
+            for resource in sorted(resources)
+        }
+
+    def _outside(self) -> dict[str, int]:
+        """Return what pods on nodes use that are in no queue, or name one that cannot be used."""
+        used: dict[str, int] = {}
+        for name, use in self._use.items():
+            if name not in self.tree.queues:
+                _add(used, use.allocated, 1)
+        return used
+
+    def view(self) -> ShareView:
+        """Return a view of what is used now, on which pods may be added and removed on trial."""
+        return ShareView(self)
+
+
+class ShareView:
+    """What the queues use, with changes on trial; valid until queues or pods change."""
+
+    def __init__(self, queues: ShareQueues) -> None:
+        self._queues = queues
+        self._charged: dict[str, Demand | None] = {}  # uid -> its demand; None: released
+        self._changes: dict[
+            tuple[str, bool], dict[str, int]
+        ] = {}  # queue, is it preemptible -> by how much use differs
+
+    def clone(self) -> ShareView:
+        """Return an independent copy."""
+        other = ShareView(self._queues)
+        other._charged = dict(self._charged)
+        other._changes = {key: dict(amounts) for key, amounts in self._changes.items()}
+        return other
+
+    def add(self, pod: Pod) -> None:
+        """Count a pod, unless it is counted already."""
+        if self._demand(pod.metadata.uid) is None:
+            self.add_demand(pod.metadata.uid, self._queues.counted_demand(pod))
+
+    def add_demand(self, uid: str, demand: Demand) -> None:
+        """Count a pod that is not counted yet for this demand."""
+        self._charged[uid] = demand
+        self._change(demand, 1)
+
+    def remove(self, uid: str) -> None:
+        """Count a pod no more, if it is counted."""
+        demand = self._demand(uid)
+        if demand is not None:
+            self._charged[uid] = None
+            self._change(demand, -1)
+
+    def _demand(self, uid: str) -> Demand | None:
+        return self._charged[uid] if uid in self._charged else self._queues.charged(uid)
+
+    def _change(self, demand: Demand, times: int) -> None:
+        if demand.queue != NO_QUEUE:
+            _add(self._changes.setdefault((demand.queue, demand.is_preemptible), {}), demand.amounts, times)
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Let the tree say what this view does, for the time of the context, in which nothing else may change."""
+        applied: list[tuple[Queue, Amounts, Amounts]] = []
+        try:
+            for (name, is_preemptible), amounts in self._changes.items():
+                queue = self._queues.get(name)
+                if queue is not None and amounts:
+                    non_preemptible = NOTHING if is_preemptible else amounts
+                    count_use(queue, amounts, non_preemptible, 1)
+                    applied.append((queue, amounts, non_preemptible))
+            yield
+        finally:
+            for each in applied:
+                count_use(*each, -1)
+
+    def why_refused(self, demand: Demand) -> Refused | None:
+        """Return why a queue, or one above it, does not take a pod; None if they do. It must be there."""
+        queue = self._queues.tree.queues[demand.queue]
+        with self.applied():
+            return why_refused(queue, demand.amounts, is_preemptible=demand.is_preemptible)
+
+
+# --- amounts ---
+
+
+def _offered(node: Node) -> Amounts:
+    """Return what a node has to divide."""
+    if node.spec.unschedulable:
+        return NOTHING
+    if any(each.type == READY and each.status != TRUE for each in node.status.conditions or ()):
+        return NOTHING
+    try:
+        allocatable = node_allocatable(node)
+    except DecodeError:  # whoever reads the node for the cache reports it
+        return NOTHING
+    has = allocatable.resources
+    native = {CPU: has.cpu_milli, MEMORY: has.memory, EPHEMERAL_STORAGE: has.ephemeral_storage, PODS: allocatable.pods}
+    return {name: amount for name, amount in (native | dict(has.scalars)).items() if amount}
+
+
+def _add(to: dict[str, int], amounts: Mapping[str, int], times: int) -> None:
+    """Add amounts in place, so many times; -1 subtracts them. Resources of which nothing is left are dropped."""
+    for resource, amount in amounts.items():
+        new = to.get(resource, 0) + times * amount
+        if new:
+            to[resource] = new
+        else:
+            to.pop(resource, None)
+
+
+def count_use(queue: Queue, amounts: Amounts, non_preemptible: Amounts, times: int) -> None:
+    """Add to what a queue and those above it use. Resources of which they have no share are not counted."""
+    for each in queue.path():
+        shares = each.shares
+        for resource, amount in amounts.items():
+            share = shares.get(resource)
+            if share is not None:
+                share.allocated += times * amount
+        for resource, amount in non_preemptible.items():
+            share = shares.get(resource)
+            if share is not None:
+                share.allocated_non_preemptible += times * amount
+
+
+def _ask(queue: Queue, amounts: Amounts, times: int) -> bool:
+    """Add to what a queue and those above it ask for. Returns True if fair shares may change by that.
+
+    They do not if a queue asks for more than it gets, before and after: the division does not see how much more.
+    """
+    may_change = False
+    for each in queue.path():
+        shares = each.shares
+        for resource, amount in amounts.items():
+            share = shares.get(resource)
+            if share is not None:
+                before = share.requestable
+                share.request += times * amount
+                after = share.requestable
+                may_change = may_change or (before != after and min(before, after) <= share.fair)
+    return may_change

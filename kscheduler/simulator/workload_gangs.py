@@ -1,0 +1,28 @@
+"""The gangs of generated pods: PodGroups of Coscheduling, and when their members arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kscheduler.api.objects import ObjectMeta
+from kscheduler.api.pod_groups import CoschedulingPodGroup, CoschedulingPodGroupSpec
+
+MAX_MEMBERS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class GangShape:
+    """Makes each arrival of a pod shape a whole gang."""
+
+    size: int
+    minimum: int  # members that are placed together, or none
+    within_s: float = 0.0  # from the first member's arrival to the last one's, at equal distances
+
+    def times(self, at_s: float) -> Iterator[float]:
+        """Yield when each member arrives, if the first one does at `at_s`."""
+        for member in range(self.size):
+            yield at_s + self.within_s * member / max(self.size - 1, 1)
+
+    def pod_group(self, namespace: str, name: str) -> CoschedulingPodGroup:
+        return CoschedulingPodGroup(ObjectMeta(name=name, namespace=namespace), CoschedulingPodGroupSpec(self.minimum))

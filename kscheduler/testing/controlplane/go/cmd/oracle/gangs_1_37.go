@@ -1,0 +1,127 @@
+//go:build kubernetes_1_37
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingapi "k8s.io/api/scheduling/v1beta1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+const bindingPatience = 20 * time.Second // for the bindings of a group, which take milliseconds
+
+// gang lets the real scheduler decide the pending pods, all of one group, in one attempt, and sees what it does.
+func (w *world) gang(asked *request) (*ganged, error) {
+	// 1. Whatever is written is seen, and nothing fails.
+	client := anyProfile(w.scheduler.Profiles).ClientSet().(*fake.Clientset)
+	conditions, bound := make(chan json.RawMessage, 10), make(chan *v1.Binding, len(asked.Pending))
+	client.PrependReactor("patch", "podgroups", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		conditions <- action.(clienttesting.PatchAction).GetPatch()
+		return true, &schedulingapi.PodGroup{}, nil
+	})
+	client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		binding := action.(clienttesting.CreateAction).GetObject().(*v1.Binding)
+		bound <- binding
+		return true, binding, nil
+	})
+	found := &ganged{Pods: map[string]member{}}
+	var order []string
+	w.scheduler.FailureHandler = func(_ context.Context, _ framework.Framework, info *framework.QueuedPodInfo,
+		why *fwk.Status, _ *fwk.NominatingInfo, _ time.Time) {
+		order = append(order, info.Pod.Name)
+		found.Pods[info.Pod.Name] = member{Failure: why.Message(), IsRejected: why.IsRejected(), Code: why.Code().String()}
+		w.scheduler.SchedulingQueue.Done(info.Pod.UID)
+	}
+
+	// 2. The group and its pods come as from the watch.
+	current := &schedulingapi.PodGroup{}
+	for _, raw := range asked.PodGroups {
+		group := &schedulingapi.PodGroup{}
+		if err := json.Unmarshal(raw, group); err != nil {
+			return nil, err
+		}
+		current = group
+		w.scheduler.Cache.AddPodGroup(group)
+		w.scheduler.SchedulingQueue.AddPodGroup(w.logger, group)
+		event := fwk.ClusterEvent{Resource: fwk.PodGroup, ActionType: fwk.Add}
+		w.scheduler.SchedulingQueue.MoveAllToActiveOrBackoffQueue(w.logger, event, nil, group, nil)
+	}
+	for _, pod := range asked.Pending {
+		w.scheduler.Cache.AddPodGroupMember(pod)
+		w.scheduler.SchedulingQueue.Add(w.ctx, pod)
+		w.scheduler.SchedulingQueue.MoveAllToActiveOrBackoffQueue(
+			w.logger, framework.EventUnscheduledPodAdd, nil, pod, nil)
+	}
+
+	// 3. One attempt, if it is not held back: Pop would wait for it.
+	active := w.scheduler.SchedulingQueue.PodsInActiveQ()
+	if len(active) == 0 {
+		return found, nil
+	}
+	found.IsTried = true
+	w.scheduler.ScheduleOne(w.ctx)
+
+	// 4. What became of it. The bindings run beside.
+	found.Failed, found.Taken = order, maps.Clone(w.witness.taken)
+	isToBeBound := func(pod *v1.Pod) bool {
+		_, failed := found.Pods[pod.Name]
+		return !failed && pod.DeletionTimestamp == nil
+	}
+	patience := time.After(bindingPatience)
+	for range slices.DeleteFunc(slices.Clone(active), func(pod *v1.Pod) bool { return !isToBeBound(pod) }) {
+		select {
+		case binding := <-bound:
+			found.Pods[binding.Name] = member{Host: binding.Target.Name}
+		case <-patience:
+			return nil, fmt.Errorf("the pods that did not fail: expected them to be bound within %s", bindingPatience)
+		}
+	}
+	select {
+	case patch := <-conditions:
+		condition, err := patched(current, patch)
+		if err != nil {
+			return nil, err
+		}
+		found.Condition = condition
+	default: // the object says it already
+	}
+	return found, nil
+}
+
+// patched is the condition that a patch of a group's status leads to. The patch has only the fields that change.
+func patched(group *schedulingapi.PodGroup, patch json.RawMessage) (*groupCondition, error) {
+	var written struct {
+		Status struct {
+			Conditions []json.RawMessage `json:"conditions"`
+		} `json:"status"`
+	}
+	if err := json.Unmarshal(patch, &written); err != nil {
+		return nil, err
+	}
+	if len(written.Status.Conditions) != 1 {
+		return nil, fmt.Errorf("the group's status: expected one condition in the patch, got %s", patch)
+	}
+	condition := metav1.Condition{}
+	if before := apimeta.FindStatusCondition(group.Status.Conditions, schedulingapi.PodGroupInitiallyScheduled); before != nil {
+		condition = *before
+	}
+	if err := json.Unmarshal(written.Status.Conditions[0], &condition); err != nil {
+		return nil, err
+	}
+	return &groupCondition{
+		condition.Type, string(condition.Status), condition.Reason, condition.Message, condition.ObservedGeneration,
+	}, nil
+}

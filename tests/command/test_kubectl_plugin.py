@@ -1,0 +1,49 @@
+"""`kubectl kscheduler` hands everything on, and makes a drain of a record and a what-if."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from kscheduler.command.kubectl_plugin import main
+
+
+class Commands:
+    """Notes the commands that are run; each ends with a code."""
+
+    def __init__(self, code: int = 0) -> None:
+        self.ran: list[list[str]] = []
+        self._code = code
+
+    def __call__(self, arguments: Sequence[str]) -> int:
+        self.ran.append(list(arguments))
+        return self._code
+
+
+def test_a_command_is_run_as_it_is() -> None:
+    commands = Commands(3)
+    assert main(["explain", "web-7", "-n", "shop"], commands) == 3
+    assert commands.ran == [["explain", "web-7", "-n", "shop"]]
+
+
+def test_a_drain_asks_about_a_record_of_the_cluster() -> None:
+    commands = Commands()
+    assert main(["drain", "a", "b", "--kubeconfig", "k", "--output=json"], commands) == 0
+    record, whatif = commands.ran
+    assert record[:2] == ["record", "--out"]
+    assert record[3:] == ["--duration", "1s", "--kubeconfig", "k"]
+    assert whatif[:2] == ["whatif", "--record"]
+    assert whatif[2] == record[2]
+    assert whatif[3:] == ["--remove-nodes", "a", "--remove-nodes", "b", "--output=json"]
+
+
+def test_without_a_record_nothing_is_asked() -> None:
+    commands = Commands(1)
+    assert main(["drain", "a"], commands) == 1
+    assert len(commands.ran) == 1
+
+
+def test_a_drain_names_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["drain"], Commands()) == 2
+    assert "expected names of nodes, got none" in capsys.readouterr().err

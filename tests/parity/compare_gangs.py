@@ -1,0 +1,45 @@
+"""Differences between what kube-scheduler and this program decide about a group, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kscheduler.testing.controlplane import ensure
+from tests.parity.generate_gangs import RELEASE, GangCase
+from tests.parity.oracle import Answer, Ganged
+from tests.parity.oracle_process import OracleProcess
+from tests.parity.ours_gangs import decide_gang
+
+
+def gang_oracle() -> OracleProcess[GangCase, Answer]:
+    """The oracle, with the gate on. It is built if it has not been."""
+    binary = ensure(["oracle"], RELEASE).path("oracle")
+    return OracleProcess(binary, Answer, ("--feature-gates=GenericWorkload=true",))
+
+
+def gang_differences(case: GangCase, answer: Answer) -> list[tuple[int, str]]:
+    """(0, what differs) for all that does."""
+    theirs = answer.gang
+    assert theirs is not None, "the oracle decides about a group"
+    ours = decide_gang(case, theirs.taken or {})
+    return [(0, text) for text in _differences(theirs, ours)]
+
+
+def _differences(theirs: Ganged, ours: Ganged) -> Iterator[str]:
+    if theirs.is_tried is not ours.is_tried:
+        yield f"is tried: expected {theirs.is_tried}, got {ours.is_tried}"
+        return
+    if theirs.pods.keys() != ours.pods.keys():
+        yield f"pods with an outcome: expected {sorted(theirs.pods)}, got {sorted(ours.pods)}"
+    for name in theirs.pods.keys() & ours.pods.keys():
+        expected, got = theirs.pods[name], ours.pods[name]
+        if expected.host != got.host:
+            yield f"node: pod {name}: expected {expected.host!r}, got {got.host!r}"
+        if expected.failure != got.failure:
+            yield f"failure: pod {name}: expected {expected.failure!r}, got {got.failure!r}"
+        if expected.is_rejected is not got.is_rejected:
+            yield f"is rejected: pod {name}: expected {expected.is_rejected}, got {got.is_rejected}"
+    if (theirs.failed or []) != (ours.failed or []):
+        yield f"order of failures: expected {theirs.failed}, got {ours.failed}"
+    if theirs.condition != ours.condition:
+        yield f"condition: expected {theirs.condition}, got {ours.condition}"

@@ -1,0 +1,135 @@
+"""Seeded cases of groups: a cluster, a PodGroup, and pods of it that wait or are bound; one attempt decides them all.
+
+Nothing could be evicted for a group: all other pods are at least as important, or the group does not preempt.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from dataclasses import dataclass, field
+
+from kscheduler.framework.plugins.registry import IN_TREE
+from tests.parity.case import Case, Object
+from tests.parity.generate import PROFILES, generate_config
+from tests.parity.generate_nodes import generate_node
+from tests.parity.generate_pods import PodGenerator
+from tests.parity.words import NAMESPACES, often, pick
+
+GANG = "gang"  # the mode
+RELEASE = "1.37"
+GATES = {"GenericWorkload": True}
+NAME = "train"
+CONFIGURATIONS = 50  # that cases take turns with, since reading one takes longer than a decision
+PRIORITIES = (0, 10)
+
+
+@dataclass(slots=True)
+class GangCase(Case):
+    """`pending` are the pods of the group that wait, in the order in which they come."""
+
+    pod_groups: list[Object] = field(default_factory=list)
+
+    def request(self) -> bytes:
+        asked = {"mode": self.mode, "config": json.dumps(self.config), "cluster": self.cluster}
+        return json.dumps({**asked, "pending": self.pending, "podGroups": self.pod_groups}).encode()
+
+    def copy(self) -> GangCase:
+        return copy.deepcopy(self)
+
+    def __str__(self) -> str:
+        return f"{Case.__str__(self)}\nof the groups\n{json.dumps(self.pod_groups, indent=1)}"
+
+
+def generate_gang(seed: int) -> GangCase:
+    rng = random.Random(seed)
+    nodes = [f"n{i}" for i in range(rng.randint(1, 8))]
+    profiles = PROFILES[: 2 if often(rng, 0.1) else 1]
+    pods = PodGenerator(rng, nodes, frozenset(IN_TREE), profiles, theme=often(rng, 0.6), claims=False)
+    namespace, priority = pick(rng, list(NAMESPACES)), pick(rng, PRIORITIES)
+    # 1. The members, of a few classes.
+    templates = [pods.pending("template") for _ in range(pick(rng, (1, 1, 1, 2, 3)))]
+    members = [_member(rng, pick(rng, templates), f"p{i}", namespace, priority) for i in range(rng.randint(1, 9))]
+    scheduler = members[0]["spec"].get("schedulerName")
+    bound = []
+    if often(rng, 0.25):
+        bound = [_member(rng, pods.running("r"), f"b{i}", namespace, priority) for i in range(rng.randint(1, 3))]
+    for pod in bound:
+        pod["spec"]["nodeName"] = pick(rng, nodes)
+    for pod in (*members, *bound):
+        pod["spec"].pop("schedulerName", None)
+        if scheduler is not None:
+            pod["spec"]["schedulerName"] = scheduler
+    # 2. The others, and the group.
+    never = often(rng, 0.3)
+    others = [pods.running(f"r{i}") for i in range(rng.randint(0, 3 * len(nodes)))]
+    for pod in others:
+        pod["spec"]["priority"] = pick(rng, (-5, 0, 10) if never else (priority, priority + 5))
+    config = generate_config(random.Random(rng.randrange(CONFIGURATIONS)), profiles, has_claims=False)
+    if never and often(rng, 0.5):
+        for profile in config["profiles"]:
+            profile["plugins"]["multiPoint"]["disabled"].append({"name": "DefaultPreemption"})
+    elif never:
+        for pod in (*members, *bound):
+            pod["spec"]["preemptionPolicy"] = "Never"
+    _disturb(rng, members, bound, profiles)
+    cluster: dict[str, list[Object]] = {
+        "nodes": [generate_node(rng, name, calm=often(rng, 0.5)) for name in nodes],
+        "pods": [*others, *bound],
+        "namespaces": [{"metadata": {"name": name, "labels": labels}} for name, labels in NAMESPACES.items()],
+    }
+    groups = [_group(rng, namespace, priority, len(members) + len(bound))] if often(rng, 0.97) else []
+    return GangCase(seed, GANG, config, cluster, members, RELEASE, groups)
+
+
+def _member(rng: random.Random, template: Object, name: str, namespace: str, priority: int) -> Object:
+    pod: Object = copy.deepcopy(template)
+    pod["metadata"] |= {"name": name, "uid": name, "namespace": namespace}
+    pod["spec"] |= {"schedulingGroup": {"podGroupName": NAME}, "priority": priority}
+    pod["spec"].pop("preemptionPolicy", None)
+    if name.startswith("p"):
+        pod["spec"].pop("nodeName", None)
+    pod["metadata"].pop("deletionTimestamp", None)
+    return pod
+
+
+def _disturb(rng: random.Random, members: list[Object], bound: list[Object], profiles: tuple[str, ...]) -> None:
+    """What is wrong with some groups: members that differ, wait for a gate, or are terminating."""
+    for pod in members:
+        if often(rng, 0.95):
+            pod["spec"].pop("schedulingGates", None)
+    if often(rng, 0.05):
+        pick(rng, members)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    if often(rng, 0.04):
+        pick(rng, members)["spec"]["priority"] = 3
+    if often(rng, 0.04) and len(members) > 1:  # one that is alone would preempt
+        pick(rng, members)["spec"]["preemptionPolicy"] = pick(rng, ("Never", "PreemptLowerPriority"))
+    if often(rng, 0.1) and len(profiles) > 1:
+        pick(rng, members)["spec"]["schedulerName"] = pick(rng, profiles)
+    if len(bound) == 1 and often(rng, 0.1):  # of several that differ kube-scheduler names any
+        bound[0]["spec"] |= pick(rng, ({"priority": 7}, {"schedulerName": "another-scheduler"}))
+
+
+def _group(rng: random.Random, namespace: str, priority: int, count: int) -> Object:
+    policy: Object = {"basic": {}}
+    if often(rng, 0.85):
+        least = rng.randint(1, count) if often(rng, 0.5) else max(count - pick(rng, (0, 0, 1, -1)), 1)
+        policy = {"gang": {"minCount": least}}
+    spec: Object = {"schedulingPolicy": policy}
+    if priority or often(rng, 0.5):
+        spec["priority"] = priority
+    if often(rng, 0.1):
+        spec["disruptionMode"] = {pick(rng, ("single", "all")): {}}
+    metadata = {"name": NAME, "namespace": namespace, "uid": "group", "generation": rng.randint(1, 3)}
+    group: Object = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+    if often(rng, 0.1):
+        condition = {
+            "type": "PodGroupInitiallyScheduled",
+            "status": pick(rng, ("True", "False")),
+            "reason": "Unschedulable",
+            "message": "as it was",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        group["status"] = {"conditions": [condition]}
+    return group

@@ -1,0 +1,267 @@
+"""What this program decides about a group, in the oracle's format.
+
+The real queue, registry, planner and cycle of groups run on the real cache, with the plugins that the registry builds.
+Of nodes with the highest score kube-scheduler takes any; a further Score plugin lets this program take the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from kscheduler.api.decode import convert_object
+from kscheduler.api.objects import Pod, PodCondition
+from kscheduler.api.pod_groups import GroupCondition as Condition
+from kscheduler.api.pod_groups import PodGroup
+from kscheduler.cache.cache import Cache
+from kscheduler.client.pod_status import PodStatusLane
+from kscheduler.client.retry_pauses import RetryPauses
+from kscheduler.client.write_permission import WritePermission
+from kscheduler.config.load import parse_config
+from kscheduler.config.releases import release_of
+from kscheduler.config.types import SchedulerConfig
+from kscheduler.cycle.binding_tasks import PreBindSteps, QuickSteps
+from kscheduler.cycle.refused_pods import RefusedPods
+from kscheduler.cycle.schedule_one import BindingCycle, ScheduleOne
+from kscheduler.cycle.waiting_pods import WaitingPods
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.interface import Handle
+from kscheduler.framework.nominations import Nominations
+from kscheduler.framework.plugins.registry import build
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.status import Status
+from kscheduler.gangs.doors import KUBERNETES_DOOR, Doors
+from kscheduler.gangs.gang_cycle import GangBatch
+from kscheduler.gangs.gang_queue import GangQueue
+from kscheduler.gangs.group_events import GroupEvents
+from kscheduler.gangs.kubernetes_cycle import KubernetesGangCycle
+from kscheduler.gangs.member_stages import MemberStages
+from kscheduler.gangs.planner import Planner
+from kscheduler.gangs.registry import Registry
+from kscheduler.gangs.reports import GangReports
+from kscheduler.gangs.resources import pod_groups
+from kscheduler.gangs.rules import rules_of
+from kscheduler.gangs.status_writer import GroupStatuses
+from kscheduler.observability.measurements import Measurements
+from kscheduler.simulator.cluster import Cluster
+from kscheduler.snapshot.devices import Devices
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.pod_info import PodInfo
+from tests.cycle.bench import Events
+from tests.parity.detours import read_node, read_pod
+from tests.parity.generate_gangs import GATES, GangCase
+from tests.parity.oracle import Ganged, GroupCondition, Member
+from tests.parity.ours import fill_around
+from tests.parity.ours_devices import NotedClaimWrites, Ticks
+from tests.support.checks import check_cache
+from tests.support.clocks import ManualClock
+
+_MEASUREMENTS = Measurements()  # of all cases; nobody looks at them
+SCALE = 1000  # of all weights, so that the plugin that breaks ties has the last word only
+
+
+def decide_gang(case: GangCase, taken: Mapping[str, str]) -> Ganged:
+    """`taken`: the nodes that kube-scheduler took, by pod."""
+    return _World(case, taken).decide()
+
+
+@functools.lru_cache(maxsize=256)
+def _read_config(text: str, release: str) -> SchedulerConfig:
+    return parse_config(text, release=release_of(release).with_gates(GATES))
+
+
+class _World:
+    def __init__(self, case: GangCase, taken: Mapping[str, str]) -> None:
+        self._case = case
+        config = _read_config(json.dumps(case.config), case.release)
+        self._release = config.release
+        self._found = Ganged(taken={}, failed=[])
+        self._conditions: list[Condition] = []
+        self.clock = ManualClock(now=100.0)
+        self._cache, nominations = Cache(), Nominations()
+        handle = Handle(
+            table=self._cache.table,
+            rng=random.Random(0),
+            nominations=nominations,
+            devices=Devices(self._release),
+            claims=NotedClaimWrites(),
+            stopwatch=Ticks(),
+            release=self._release,
+        )
+        fill_around(handle, case.cluster)
+        frameworks = {}
+        for profile in config.profiles:
+            points = build(profile, handle)
+            scorers = [(plugin, SCALE * weight) for plugin, weight in points.get("score", ())]
+            points["score"] = [*scorers, (_TieBreaker(taken), 1)]
+            frameworks[profile.scheduler_name] = Framework(
+                profile.scheduler_name,
+                points,
+                handle,
+                observer=_MEASUREMENTS,
+                stopwatch=lambda: 0.0,
+                percentage_of_nodes_to_score=100,
+                first_on_tie=True,
+            )
+        self._registry = Registry(Doors([KUBERNETES_DOOR]), rules_of(config))
+        first = next(iter(frameworks.values()))
+        self._queue = GangQueue(
+            lambda queued: first.sort_key(queued.pod_info.priority, queued.timestamp),
+            lambda pod: frameworks[pod.pod.spec.scheduler_name].run_pre_enqueue(pod),
+            gangs=self._registry,
+            registered={name: {} for name in frameworks},  # there is one attempt, and nothing to wake it before
+            release=self._release,
+        )
+        self._cache.follow(
+            MemberStages(
+                self._registry,
+                will_return=self._queue.will_return,
+                changed=lambda key: self._queue.reconsider(key, self.clock.now()),
+            )
+        )
+        self._watched: dict[str, Pod] = {}
+        recorder = Events(self.clock)
+        one = ScheduleOne(
+            self._cache,
+            self._queue,
+            frameworks,
+            clock=self.clock,
+            stopwatch=self.clock.now,
+            measurements=_MEASUREMENTS,
+            recorder=recorder,
+            statuses=_Failures(self.clock, self._found),
+            nominations=nominations,
+            waiting_pods=WaitingPods(),
+            pre_binds=PreBindSteps(),
+            quick_steps=QuickSteps(100),
+            current_pod=self._watched.get,
+            refused_pods=RefusedPods(self._queue, self.clock, RetryPauses(random.Random(0)), lambda: None),
+        )
+        permission = WritePermission()
+        writes: Any = _Writes(self._conditions)
+        self._statuses = GroupStatuses(
+            writes,
+            pod_groups(self._release),
+            self._release.pod_group_condition,
+            permission,
+            self.clock,
+        )
+        reports = GangReports(
+            self._registry,
+            _Silent(self.clock),
+            self._statuses,
+            _MEASUREMENTS,
+            permission,
+            self.clock,
+            {KUBERNETES_DOOR.api: self._release.pod_group_api},
+        )
+        settings: dict[str, Any] = {"dispatch": self._dispatch, "clock": self.clock, "stopwatch": self.clock.now}
+        self._batch = GangBatch(self._queue, self._cache, frameworks, one, None, decisions=None, **settings)
+        planner = Planner(self._cache, frameworks, None, asks_again=True)
+        self._batch.gangs = KubernetesGangCycle(
+            self._queue,
+            self._registry,
+            planner,
+            one,
+            release=self._release,
+            table=self._cache.table,
+            reports=reports,
+            **settings,
+        )
+
+    def decide(self) -> Ganged:
+        case, queue = self._case, self._queue
+        for node in case.cluster.get("nodes", ()):
+            self._cache.set_node(read_node(node))
+        for pod in case.cluster.get("pods", ()):
+            self._cache.set_pod(read_pod(pod, self._release))
+        events = GroupEvents(
+            KUBERNETES_DOOR,
+            self._registry,
+            queue,
+            queue.reconsider,
+            clock=self.clock,
+            measurements=_MEASUREMENTS,
+            wake=lambda: None,
+            statuses=self._statuses,
+        )
+        for group in case.pod_groups:
+            events.on_add(convert_object(group, PodGroup))
+        for document in case.pending:
+            self.clock.advance(0.001)
+            info = read_pod(document, self._release)
+            self._watched[info.key] = info.pod
+            queue.add(info, self.clock.now())
+        before = len(self._registry.members)
+        self._found.is_tried = self._batch.run(self.clock.now(), 1) > 0
+        assert len(self._registry.members) == before or self._found.is_tried, "a group that is not tried stays"
+        queue.check()
+        self._registry.check()
+        check_cache(self._cache)
+        asyncio.run(self._write())
+        for condition in self._conditions:
+            self._found.condition = GroupCondition(
+                condition.type,
+                condition.status,
+                condition.reason,
+                condition.message,
+                condition.observed_generation or 0,
+            )
+        return self._found
+
+    async def _write(self) -> None:
+        await self._statuses._write_all()
+
+    def _dispatch(self, cycle: BindingCycle) -> None:
+        self._found.pods[cycle.pod.pod.metadata.name] = Member(cycle.node_name)
+
+
+class _TieBreaker:
+    """A Score plugin that prefers the node that kube-scheduler took."""
+
+    name = "TieBreaker"
+
+    def __init__(self, taken: Mapping[str, str]) -> None:
+        self._taken = taken
+
+    def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
+        return 100 * (self._taken.get(pod.pod.metadata.name) == node.name), None
+
+
+class _Failures(PodStatusLane):
+    """Notes the failures of pods in place of writing them."""
+
+    def __init__(self, clock: ManualClock, found: Ganged) -> None:
+        super().__init__(Cluster(clock).client())
+        self._found = found
+
+    def patch(self, pod: Pod, condition: PodCondition, nomination: str | None = None) -> None:
+        name = pod.metadata.name
+        assert self._found.failed is not None
+        self._found.failed.append(name)
+        self._found.pods[name] = Member("", condition.message or "", condition.reason == "Unschedulable")
+
+    async def nominate(self, pod: Pod, node_name: str) -> None:
+        pass
+
+    def forget(self, uid: str) -> None:
+        pass
+
+
+class _Silent(Events):
+    def record(self, *args: Any, **fields: Any) -> None:
+        pass
+
+
+class _Writes:
+    """A client that notes conditions of groups in place of writing them."""
+
+    def __init__(self, conditions: list[Condition]) -> None:
+        self._conditions = conditions
+
+    async def patch_condition(self, resource: Any, namespace: str, name: str, uid: str, condition: Condition) -> None:
+        self._conditions.append(condition)
