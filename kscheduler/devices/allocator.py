@@ -10,6 +10,7 @@ from kscheduler.config.releases import Release
 from kscheduler.devices.allocated import AllocatedState
 from kscheduler.devices.constraints import Constraint, compile_constraint
 from kscheduler.devices.counters import AvailableCounters
+from kscheduler.devices.direct import DirectPlan
 from kscheduler.devices.errors import AllocationError, PoolError, SearchStopped
 from kscheduler.devices.requests import Requests, Variant, show_claim
 from kscheduler.devices.results import make_allocation
@@ -55,14 +56,25 @@ class Allocator:
         self._variants: dict[tuple[int, int, int], tuple[ResourceClaim, Variant]] = {}
 
     def allocate(
-        self, node: Node, claims: Sequence[ResourceClaim], *, should_stop: Callable[[], bool] = _never
+        self,
+        node: Node,
+        claims: Sequence[ResourceClaim],
+        *,
+        should_stop: Callable[[], bool] = _never,
+        plan: DirectPlan | None = None,
     ) -> list[AllocationResult] | None:
         """Return an allocation for each claim, or None if they cannot be allocated together on the node.
 
         Raises AllocationError if that is an error on every node, PoolError if the node's pools are at fault.
-        `should_stop` is asked often; the search ends with SearchStopped when it returns True.
+        `should_stop` is asked often; the search ends with SearchStopped when it returns True. `plan`: that of these
+        claims, if they have one; then there is a search only where it is needed.
         """
         pools = self._index.pools_of(node)
+        if plan is not None:
+            allocations = plan.allocate(node.metadata.name, pools, self._state)
+            if allocations is not None:
+                self.steps += plan.steps
+                return allocations
         search = Search(
             node=node,
             pools=pools,
@@ -83,6 +95,15 @@ class Allocator:
                 raise PoolError("invalid resource pools were encountered")
             return None
         return self._make_allocations(node, claims, wants, search)
+
+    def plan_for(
+        self, claims: Sequence[ResourceClaim], requests: Sequence[Sequence[Sequence[Variant]]]
+    ) -> DirectPlan | None:
+        """Return how to allocate to claims without a search; None if that is impossible.
+
+        `requests`: what `variants_of` returns for each of the claims.
+        """
+        return DirectPlan.of(claims, requests, self._features.rules)
 
     # --- what is wanted -----------------------------------------------------------------------------------------
 

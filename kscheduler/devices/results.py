@@ -18,7 +18,7 @@ from kscheduler.devices.errors import AllocationError
 from kscheduler.devices.requests import Variant
 from kscheduler.devices.search import Choice
 
-_NODE_NAME = "metadata.name"  # the field that selects a node by name
+NODE_NAME = "metadata.name"  # the field that selects a node by name
 
 
 def make_allocation(
@@ -31,16 +31,10 @@ def make_allocation(
     repeats_claim_configs: bool,
 ) -> AllocationResult:
     """Return the allocation of a claim. `variants`: those that were chosen for its requests, in their order."""
-    configs = [
-        *_class_configs(variants),
-        *_claim_configs(claim, variants, is_repeated=repeats_claim_configs),
-    ]
-    if not repeats_claim_configs:
-        configs = [_without_needless_requests(config, variants) for config in configs]
     return AllocationResult(
         devices=DeviceAllocationResult(
             results=[_result(choice, has_binding_conditions=has_binding_conditions) for choice in chosen],
-            config=configs or None,
+            config=configs_of(claim, variants, repeats_claim_configs=repeats_claim_configs),
         ),
         node_selector=_node_selector(claim, chosen, node_name),
     )
@@ -64,6 +58,19 @@ def _result(choice: Choice, *, has_binding_conditions: bool) -> DeviceRequestAll
 
 
 # --- configuration ----------------------------------------------------------------------------------------------
+
+
+def configs_of(
+    claim: ResourceClaim, variants: Sequence[Variant], *, repeats_claim_configs: bool
+) -> list[DeviceAllocationConfiguration] | None:
+    """Return the configuration that classes and the claim have for the chosen requests; None if there is none."""
+    configs = [
+        *_class_configs(variants),
+        *_claim_configs(claim, variants, is_repeated=repeats_claim_configs),
+    ]
+    if not repeats_claim_configs:
+        configs = [_without_needless_requests(config, variants) for config in configs]
+    return configs or None
 
 
 def _class_configs(variants: Sequence[Variant]) -> list[DeviceAllocationConfiguration]:
@@ -116,7 +123,7 @@ def _node_selector(claim: ResourceClaim, chosen: Sequence[Choice], node_name: st
         device, spec = choice.device.device, choice.device.slice.published.spec
         place = device if choice.device.slice.is_per_device else spec
         if place.node_name is not None or device.binds_to_node:
-            only = SelectorRequirement(_NODE_NAME, "In", [node_name])
+            only = SelectorRequirement(NODE_NAME, "In", [node_name])
             return NodeSelector([NodeSelectorTerm(match_fields=[only])])
         terms = () if place.node_selector is None else place.node_selector.node_selector_terms
         if len(terms) > 1:

@@ -85,6 +85,7 @@ class ParsedDevice:
         "has_binding_conditions",
         "id",
         "index",
+        "is_plain",
         "name",
         "slice",
         "taints",
@@ -112,6 +113,20 @@ class ParsedDevice:
         )
         self.uses_counters = bool(device.consumes_counters)
         self.has_binding_conditions = bool(device.binding_conditions)
+        # Can any request that its selectors allow get it as long as it is free, for the node that its slice names?
+        self.is_plain = not (
+            owner.published.spec.node_name is None
+            or owner.is_per_device
+            or self.allows_multiple
+            or self.uses_counters
+            or self.taints
+            or device.binds_to_node
+            or device.binding_conditions is not None
+            or device.binding_failure_conditions is not None
+        )
+        for capacity in self.capacity.values():
+            if capacity.has_policy or capacity.limit < 0:
+                self.is_plain = False
 
     def view(self) -> DeviceView:
         """Return what selectors see. It is not kept, since it grows as they read it."""

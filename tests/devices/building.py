@@ -238,8 +238,7 @@ class Cluster:
     def allocate(
         self, *claims: ResourceClaim, node: Node | None = None, should_stop: Callable[[], bool] | None = None
     ) -> list[AllocationResult] | None:
-        stop = {} if should_stop is None else {"should_stop": should_stop}
-        return self.allocator().allocate(node or make_node(), claims, **stop)
+        return self.allocator().allocate(node or make_node(), claims, should_stop=should_stop or _never)
 
     def chosen(self, *claims: ResourceClaim, node: Node | None = None) -> list[list[str]] | None:
         """Return the names of each claim's devices, or None."""
@@ -253,3 +252,7 @@ def names_of(result: AllocationResult) -> list[str]:
 
 def in_use(*names: str, pool: str = "pool", driver: str = DRIVER) -> AllocatedState:
     return AllocatedState(devices={(driver, pool, name) for name in names})
+
+
+def _never() -> bool:
+    return False

@@ -9,6 +9,7 @@ import msgspec
 
 from kscheduler.api.devices import ResourceClaim
 from kscheduler.devices.allocator import AllocationError, Allocator
+from kscheduler.devices.direct import DirectPlan
 from kscheduler.framework.plugins.dynamicresources.claims import check_requests
 from kscheduler.framework.plugins.dynamicresources.counting import Need, Needs, needs_of_requests, single_need
 from kscheduler.snapshot.devices import Devices
@@ -26,6 +27,7 @@ class Asked:
     key: ClaimsKey
     needs: Needs | None  # None: the search is needed on every node
     only_need: Need | None  # if they only ask for a number of devices that match one query
+    plan: DirectPlan | None  # how to allocate to them without a search
 
 
 class AskedClaims:
@@ -63,4 +65,4 @@ class AskedClaims:
         except AllocationError:
             return None
         needs = needs_of_requests(claims, requests)
-        return Asked(key_of(claims, requests), needs, single_need(needs))
+        return Asked(key_of(claims, requests), needs, single_need(needs), allocator.plan_for(claims, requests))

@@ -323,6 +323,7 @@ class DynamicResources:
         asked = self._asked.of(claims, allocator)
         if asked is None:
             return verdicts.feasible_rows() if rows is None else rows
+        cycle.plan, cycle.plan_special = asked.plan, claims[-1] if cycle.has_special else None
         needs = asked.needs
         outcomes = None if rows is not None else self._free.outcomes(asked.key)
         if outcomes is not None:
@@ -357,12 +358,13 @@ class DynamicResources:
     def _allocate(
         self, allocator: Allocator, cycle: PodClaims, special: ResourceClaim | None, node: NodeInfo
     ) -> list[AllocationResult] | Status:
+        plan = None if cycle.plan is None or special is not cycle.plan_special else cycle.plan
         claims = [
             special if special is not None and cycle.is_special(position) else claim
             for position, claim in cycle.unallocated()
         ]
         try:
-            results = allocator.allocate(node.node, claims, should_stop=self._deadline())
+            results = allocator.allocate(node.node, claims, should_stop=self._deadline(), plan=plan)
         except SearchStopped:
             # No rejection but a fault, so that the pod is tried again without waiting for an event.
             return error_status(f"node {node.name}: timed out trying to allocate devices")
@@ -608,7 +610,9 @@ class DynamicResources:
         if asked is None:
             return None
         number = len(claims)
-        cycle = PodClaims(claims, nodes=[None] * number, allocations=[None] * number, allocator=allocator)
+        cycle = PodClaims(
+            claims, nodes=[None] * number, allocations=[None] * number, allocator=allocator, plan=asked.plan
+        )
         outcomes = self._free.outcomes(asked.key)
         if outcomes is None or not self._find_unknown(cycle, allocator, asked, outcomes):
             return None
