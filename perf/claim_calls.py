@@ -1,8 +1,10 @@
-"""Counts the calls of Python functions for a pod with a ResourceClaim made from a template, on the cluster in memory.
+"""Counts the calls of Python functions for a pod that gets a device, on the cluster in memory.
 
     python -m perf.claim_calls
-    python -m perf.claim_calls --nodes 500 --pods 500 --most 60
+    python -m perf.claim_calls --load extended --nodes 500 --pods 500 --most 60
 
+Loads: each pod has a ResourceClaim made from a template; five pods share a claim, as in SchedulingWithResourceClaim; or
+each pod requests an extended resource that a class backs.
 Counted is all that the scheduler does for a pod from the watch to the confirmed binding, with its claim's events and
 writes. The simulated apiserver and its controllers are left out. Time plays a small part in it: a burst may be decided
 in more or fewer batches, which changes the sum by a few per cent.
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import cProfile
+import enum
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -37,25 +40,32 @@ _NODE = {
     "metadata": {"name": ""},
     "status": {part: {"cpu": "64", "memory": "256Gi", "pods": "110"} for part in ("capacity", "allocatable")},
 }
-_CLASS = {
+_CLASS: dict[str, Any] = {
     "metadata": {"name": "gpu"},
     "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]},
 }
+_CLASS_OF_RESOURCE = {
+    "metadata": {"name": "gpu-resource"},
+    "spec": {**_CLASS["spec"], "extendedResourceName": "example.com/gpu"},
+}
 _REQUEST = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
 _TEMPLATE = {"metadata": {"name": "one-gpu"}, "spec": {"spec": {"devices": {"requests": [_REQUEST]}}}}
-_SPEC = {
-    "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}],
-    "containers": [
-        {"name": "pause", "image": "pause:3.10", "resources": {"requests": {"cpu": "100m", "memory": "500Mi"}}}
-    ],
-}
+_AMOUNTS = {"cpu": "100m", "memory": "500Mi"}
+_EXTENDED = {"example.com/gpu": "1"}
+_SHARERS = 5  # pods of one claim
 _CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
-def calls_a_pod(nodes: int, pods: int) -> dict[str, float]:
+class Load(enum.StrEnum):
+    TEMPLATE = "template"
+    SHARED = "shared"
+    EXTENDED = "extended"
+
+
+def calls_a_pod(nodes: int, pods: int, load: Load = Load.TEMPLATE) -> dict[str, float]:
     """Return function -> calls a pod. There must be devices for all pods and for the FIRST_PODS."""
     profile = cProfile.Profile(builtins=False)
-    uvloop.run(_Run().count(nodes, pods, profile))
+    uvloop.run(_Run(load).count(nodes, pods, profile))
     found: Counter[str] = Counter()
     for entry in profile.getstats():
         if isinstance(entry.code, CodeType) and not (name := name_of(entry.code)).startswith(_OTHERS):
@@ -66,7 +76,8 @@ def calls_a_pod(nodes: int, pods: int) -> dict[str, float]:
 class _Run:
     """A cluster in memory with its scheduler."""
 
-    def __init__(self) -> None:
+    def __init__(self, load: Load) -> None:
+        self._load = load
         self._embedded: EmbeddedCluster | None = None
 
     async def count(self, nodes: int, pods: int, profile: cProfile.Profile) -> None:
@@ -76,7 +87,8 @@ class _Run:
             node = {**_NODE, "metadata": {"name": f"node-{number}"}}
             await self._call("POST", "/api/v1/nodes", node)
             await self._call("POST", f"{devices}/resourceslices", node_slice(DRIVER, f"node-{number}", DEVICES))
-        await self._call("POST", f"{devices}/deviceclasses", _CLASS)
+        is_extended = self._load is Load.EXTENDED
+        await self._call("POST", f"{devices}/deviceclasses", _CLASS_OF_RESOURCE if is_extended else _CLASS)
         await self._call("POST", f"{devices}/namespaces/test/resourceclaimtemplates", _TEMPLATE)
         await self._call("START", body=yaml.safe_dump(_CONFIGURATION))
         await self._burst("first", FIRST_PODS)
@@ -87,9 +99,16 @@ class _Run:
 
     async def _burst(self, prefix: str, count: int) -> None:
         assert self._embedded is not None
-        template = {"metadata": {"name": f"{prefix}-{{index}}"}, "spec": _SPEC}
-        batch = {"path": "/api/v1/namespaces/test/pods", "templates": [template], "count": count}
-        await self._call("BATCH", body=batch)
+        if self._load is Load.SHARED:
+            for number in range(0, count, _SHARERS):
+                claim = {"metadata": {"name": f"{prefix}-{number}"}, "spec": {"devices": {"requests": [_REQUEST]}}}
+                await self._call("POST", "/apis/resource.k8s.io/v1/namespaces/test/resourceclaims", claim)
+        sharers = _SHARERS if self._load is Load.SHARED else count
+        for number in range(0, count, sharers):
+            template = {"metadata": {"name": f"{prefix}-{number}-{{index}}"}, "spec": _spec(self._load, prefix, number)}
+            some = min(sharers, count - number)
+            batch = {"path": "/api/v1/namespaces/test/pods", "templates": [template], "count": some}
+            await self._call("BATCH", body=batch)
         cluster, bound = self._embedded.cluster, 0
         while bound < count:
             await asyncio.sleep(0.01)
@@ -104,15 +123,29 @@ class _Run:
             raise RuntimeError(f"{method} {path}: {reply.status} {reply.message}")
 
 
+def _spec(load: Load, prefix: str, number: int) -> dict[str, Any]:
+    resources: dict[str, Any] = {"requests": _AMOUNTS}
+    spec: dict[str, Any] = {"containers": [{"name": "pause", "image": "pause:3.10", "resources": resources}]}
+    if load is Load.EXTENDED:
+        resources.update(requests=_AMOUNTS | _EXTENDED, limits=_EXTENDED)
+    else:
+        source = {"resourceClaimName": f"{prefix}-{number}"}
+        if load is Load.TEMPLATE:
+            source = {"resourceClaimTemplateName": "one-gpu"}
+        spec["resourceClaims"] = [{"name": "gpu", **source}]
+    return spec
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m perf.claim_calls", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--load", type=Load, choices=[*Load], default=Load.TEMPLATE)
     parser.add_argument("--nodes", type=int, default=30)
     parser.add_argument("--pods", type=int, default=100)
     parser.add_argument("--most", type=int, default=30, help="functions to print")
     options = parser.parse_args(argv)
-    calls = calls_a_pod(options.nodes, options.pods)
+    calls = calls_a_pod(options.nodes, options.pods, options.load)
     print(f"{sum(calls.values()):.0f} calls a pod")
     for name, number in list(calls.items())[: options.most]:
         print(f"{number:8.2f} {name}")
