@@ -15,7 +15,7 @@ from kscheduler.api.objects import Pod, PodExtendedResourceClaimStatus
 from kscheduler.client.protocol import Client, PodStatusPatch
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.times import rfc3339, unix_seconds
-from kscheduler.client.write_permission import WritePermission
+from kscheduler.client.write_permission import WritePermission, not_leading
 from kscheduler.client.written_claims import WrittenClaims
 from kscheduler.clock import Clock
 from kscheduler.errors import APIError
@@ -67,7 +67,8 @@ class ClaimWriter(ClaimWrites):
         return await self._patch(claim, {STATUS: patch}, STATUS)
 
     async def _patch(self, claim: ResourceClaim, patch: dict[str, object], subresource: str) -> ResourceClaim:
-        self._permission.check(f"resource claim {claim.key} is not written")
+        if not self._permission.may_write():
+            raise not_leading(f"resource claim {claim.key} is not written")
         metadata = claim.metadata
         written = await self._client.patch_resource_claim(
             metadata.namespace, metadata.name, metadata.resource_version, patch, subresource=subresource

@@ -7,8 +7,7 @@ provision volumes and the like, a preemption may still stop its binding cycle.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,20 +152,36 @@ class QuickSteps:
     def __len__(self) -> int:
         return min(self._overdue, self._limit)
 
-    @contextlib.contextmanager
-    def step(self) -> Iterator[None]:
+    def step(self) -> _QuickStep:
         """Return a context manager around one step, i.e. a part of a binding cycle that should be quick."""
-        is_overdue = False
+        return _QuickStep(self)
 
-        def note() -> None:
-            nonlocal is_overdue
-            is_overdue = True
-            self._overdue += 1
+    def change_overdue(self, by: int) -> None:
+        """Count steps that have become overdue, or that were and have ended."""
+        self._overdue += by
+        if by > 0:
             self._on_overdue()
 
-        timer = asyncio.get_running_loop().call_later(OVERDUE_S, note)
-        try:
-            yield
-        finally:
-            timer.cancel()
-            self._overdue -= is_overdue
+
+class _QuickStep:
+    """One step of a binding cycle that should be quick, as a context manager."""
+
+    __slots__ = ("_is_overdue", "_steps", "_timer")
+
+    def __init__(self, steps: QuickSteps) -> None:
+        self._steps = steps
+        self._is_overdue = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(OVERDUE_S, self._note)
+
+    def __exit__(self, *_: object) -> None:
+        assert self._timer is not None  # it has been entered
+        self._timer.cancel()
+        if self._is_overdue:
+            self._steps.change_overdue(-1)
+
+    def _note(self) -> None:
+        self._is_overdue = True
+        self._steps.change_overdue(1)

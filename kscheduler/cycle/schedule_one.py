@@ -296,7 +296,7 @@ class ScheduleOne:
             self._waiting_pods.remove(cycle.pod.uid)
             raise
         if status is None and write is not None:
-            metadata = cycle.pod.pod.metadata
+            metadata = cycle.queued.pod_info.pod.metadata
             write(cycle, Binding(metadata.namespace, metadata.name, metadata.uid, cycle.node_name))
         else:
             self.finish_binding(cycle, status)
@@ -338,7 +338,7 @@ class ScheduleOne:
 
     async def _prepare(self, cycle: BindingCycle) -> Status | None:
         """Do what comes before Bind. Returns None if the pod may be bound."""
-        pod, node_name = cycle.pod, cycle.node_name
+        pod, node_name = cycle.queued.pod_info, cycle.node_name
         # 1. Is there anything to do before the pod can be bound?
         status, has_pre_bind = self._pre_flight(cycle)
         # 2. Then the pod's nominated node is written for others to see; and Permit plugins may have asked to wait.
@@ -363,7 +363,7 @@ class ScheduleOne:
 
     def _pre_flight(self, cycle: BindingCycle) -> tuple[Status | None, bool]:
         """Return the fault of a PreBind plugin, or None, and whether any PreBind plugin has something to do."""
-        status = cycle.framework.run_pre_bind_pre_flights(cycle.state, cycle.pod, cycle.node_name)
+        status = cycle.framework.run_pre_bind_pre_flights(cycle.state, cycle.queued.pod_info, cycle.node_name)
         if status is None:
             return None, True
         return (None if status.code is Code.SKIP else status), False
@@ -372,7 +372,7 @@ class ScheduleOne:
         """Write the pod's nomination, then wait for the Permit plugins that answered WAIT, if any did."""
         if not cycle.waits:
             with self._quick_steps.step():
-                await self._statuses.nominate(cycle.pod.pod, cycle.node_name)
+                await self._statuses.nominate(cycle.queued.pod_info.pod, cycle.node_name)
             return None
         started = self._clock.now()
         waiting = self._waiting_pods.get(cycle.pod.uid)

@@ -171,16 +171,20 @@ class SchedulingQueue:
         before = old or qpi.pod_info.pod
         # 1. Decide unfinished earlier events for the older version of the pod.
         strategy, label = self._waker.overtake(qpi)
-        self._unschedulable.update(qpi, new)
+        events = pod_events(before, new.pod, self.release)
+        if new.pod.spec.scheduler_name != qpi.pod_info.pod.spec.scheduler_name:  # another profile's plugins decide
+            self._unschedulable.update(qpi, new)
+        # 2. Decide the events of the update. A pod that leaves need not get another place among the waiting pods.
+        qpi.pod_info = new
         if strategy is not Strategy.SKIP:
             self._move(qpi, strategy, label, now)
             return
-        # 2. Decide the events of the update.
-        for event in pod_events(before, new.pod, self.release):
+        for event in events:
             strategy = self._rules.decide(qpi, QueuedEvent(event, before, new.pod))
             if strategy is not Strategy.SKIP:
                 self._move(qpi, strategy, event.label, now)
                 return
+        self._unschedulable.update(qpi, new)
 
     def _update_in_place(self, qpi: QueuedPodInfo, new: PodInfo) -> None:
         """Update a pod in activeQ or backoffQ; its position changes only if its sort key or its extenders do."""

@@ -86,11 +86,12 @@ class Devices:
 
     def set_claim(self, claim: ResourceClaim) -> None:
         """Take a claim that the watch reported. A version that is no newer than an assumed one changes nothing."""
-        key = claim.key
+        metadata = claim.metadata
+        key = f"{metadata.namespace}/{metadata.name}"  # as `claim.key`, without its call for each report
         known = self._claims.get(key)
         if known is None:
             self._claims[key] = _Claim(claim, claim)
-            self._changed(None, claim)
+            self._changed(key, None, claim)
             return
         before, is_assumed = known.latest, known.latest is not known.reported
         known.reported = claim
@@ -101,16 +102,18 @@ class Devices:
         if is_assumed and _version(claim) <= _version(before):
             return
         known.latest = claim
-        self._changed(before, claim)
+        self._changed(key, before, claim)
 
     def remove_claim(self, namespace: str, name: str) -> None:
-        known = self._claims.pop(f"{namespace}/{name}", None)
+        key = f"{namespace}/{name}"
+        known = self._claims.pop(key, None)
         if known is not None:
-            self._changed(known.latest, None)
+            self._changed(key, known.latest, None)
 
     def assume_claim(self, claim: ResourceClaim) -> None:
         """Assume the apiserver's answer to a write. Raises InternalError if the claim is unknown, or newer by now."""
-        known = self._claims.get(claim.key)
+        key = claim.key
+        known = self._claims.get(key)
         if known is None:
             raise InternalError(f"claim {claim.key}: expected one that is known, to assume its changes")
         if _version(claim) < _version(known.latest):
@@ -119,14 +122,15 @@ class Devices:
                 f"to be assumed in version {claim.metadata.resource_version}"
             )
         before, known.latest = known.latest, claim
-        self._changed(before, claim)
+        self._changed(key, before, claim)
 
     def restore_claim(self, namespace: str, name: str) -> None:
         """Go back to the version that the watch reported."""
-        known = self._claims.get(f"{namespace}/{name}")
+        key = f"{namespace}/{name}"
+        known = self._claims.get(key)
         if known is not None and known.latest is not known.reported:
             before, known.latest = known.latest, known.reported
-            self._changed(before, known.latest)
+            self._changed(key, before, known.latest)
 
     def special_claim(self, pod: Pod) -> ResourceClaim | None:
         """Return the claim that was made for the pod's extended resources, or None."""
@@ -139,7 +143,7 @@ class Devices:
                 return claim
         return None
 
-    def _changed(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
+    def _changed(self, key: str, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
         freed = None if before is None else before.status.allocation
         taken = None if after is None else after.status.allocation
         if freed is not taken and freed != taken:
@@ -147,20 +151,23 @@ class Devices:
                 self._use.deallocate(freed)
             if taken is not None:
                 self._use.allocate(taken)
-        self._index_special(before, after)
+        for claim in (before, after):
+            if claim is not None and EXTENDED_RESOURCE_CLAIM in (claim.metadata.annotations or ()):
+                self._index_special(key, before, after)
+                break
         for listener in self._claim_listeners:
             listener(before, after)
 
-    def _index_special(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
+    def _index_special(self, key: str, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
         for claim, is_known in ((before, False), (after, True)):
             if claim is None or (claim.metadata.annotations or {}).get(EXTENDED_RESOURCE_CLAIM) != "true":
                 continue
             for owner in claim.metadata.owner_references or ():
                 keys = self._special.setdefault(owner.uid, {})
                 if is_known:
-                    keys[claim.key] = None
+                    keys[key] = None
                 else:
-                    keys.pop(claim.key, None)
+                    keys.pop(key, None)
                 if not keys:
                     del self._special[owner.uid]
 

@@ -171,8 +171,7 @@ class ClaimBinding:
             try:
                 if attempt:
                     await self._handle.sleep(PAUSE_S)
-                    doing = f"get updated claim {claim.key} after conflict"
-                    claim = await _doing(doing, self._writes.get(claim))
+                    claim = await _doing("get updated claim {} after conflict", claim, self._writes.get(claim))
                 return await self._try_to_write(claim, allocation, pod)
             except _Conflicted as conflict:
                 text = str(conflict)
@@ -188,7 +187,7 @@ class ClaimBinding:
             finalizers = claim.metadata.finalizers or []
             if FINALIZER not in finalizers:
                 patch: dict[str, object] = {"metadata": {"finalizers": [*finalizers, FINALIZER]}}
-                claim = await _doing(f"add finalizer to claim {claim.key}", self._writes.patch(claim, patch))
+                claim = await _doing("add finalizer to claim {}", claim, self._writes.patch(claim, patch))
         # 2. The status.
         status: dict[str, object] = {"reservedFor": [*(claim.status.reserved_for or ()), _reference(pod)]}
         written = allocation or claim.status.allocation
@@ -201,7 +200,7 @@ class ClaimBinding:
         if allocation is not None:
             status["allocation"] = written
         doing = "add allocation and reservation to claim" if allocation is not None else "add reservation to claim"
-        return await _doing(f"{doing} {claim.key}", self._writes.patch_status(claim, status))
+        return await _doing(f"{doing} {{}}", claim, self._writes.patch_status(claim, status))
 
     async def _name_claim(self, cycle: PodClaims, claim: ResourceClaim, pod: Pod, node_name: str) -> None:
         """Write to the pod's status which claim was made for its extended resources."""
@@ -354,14 +353,17 @@ class _Conflicted(Exception):
     """A write met a newer version of its claim; the message is what it was doing."""
 
 
-async def _doing(what: str, request: Awaitable[ResourceClaim]) -> ResourceClaim:
-    """Return the request's answer. Raises _Conflicted or NotWritten, with words that say what it was for."""
+async def _doing(what: str, claim: ResourceClaim, request: Awaitable[ResourceClaim]) -> ResourceClaim:
+    """Return the request's answer. Raises _Conflicted or NotWritten, with words that say what it was for.
+
+    In `what`, {} stands for the claim.
+    """
     try:
         return await request
     except Conflict as error:
-        raise _Conflicted(f"{what}: {error.explanation}") from error
+        raise _Conflicted(f"{what.format(claim.key)}: {error.explanation}") from error
     except APIError as error:
-        raise NotWritten(f"{what}: {error.explanation}") from error
+        raise NotWritten(f"{what.format(claim.key)}: {error.explanation}") from error
 
 
 def _reference(pod: Pod) -> ResourceClaimConsumerReference:

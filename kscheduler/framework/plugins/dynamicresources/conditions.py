@@ -31,7 +31,13 @@ def results_of(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
 
 
 def has_conditions(claims: Iterable[ResourceClaim]) -> bool:
-    return any(result.binding_conditions for claim in claims for result in results_of(claim))
+    for claim in claims:
+        allocation = claim.status.allocation
+        if allocation is not None:
+            for result in allocation.devices.results or ():
+                if result.binding_conditions:
+                    return True
+    return False
 
 
 def is_ready(claim: ResourceClaim) -> bool:

@@ -359,10 +359,9 @@ class DynamicResources:
         self, allocator: Allocator, cycle: PodClaims, special: ResourceClaim | None, node: NodeInfo
     ) -> list[AllocationResult] | Status:
         plan = None if cycle.plan is None or special is not cycle.plan_special else cycle.plan
-        claims = [
-            special if special is not None and cycle.is_special(position) else claim
-            for position, claim in cycle.unallocated()
-        ]
+        claims = [claim for _, claim in cycle.unallocated()]
+        if special is not None and cycle.special is claims[-1]:
+            claims[-1] = special
         try:
             results = allocator.allocate(node.node, claims, should_stop=self._deadline(), plan=plan)
         except SearchStopped:
@@ -504,7 +503,7 @@ class DynamicResources:
             state.write(_CLAIMS, cycle)
         if cycle is None or cycle.allocator is None:
             return None
-        unallocated = list(cycle.unallocated())
+        unallocated = cycle.unallocated()
         found = cycle.by_node.get(node_name)
         if found is None and cycle.is_counted:
             allocated = self._allocate_counted(cycle, cycle.allocator, pod.pod, node_name)

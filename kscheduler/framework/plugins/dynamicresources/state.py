@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kscheduler.api.devices import AllocationResult, ResourceClaim
@@ -62,8 +61,6 @@ class PodClaims:
     def is_special(self, position: int) -> bool:
         return self.has_special and position == len(self.claims) - 1
 
-    def unallocated(self) -> Iterator[tuple[int, ResourceClaim]]:
-        """Yield position and claim of each claim without an allocation."""
-        for position, claim in enumerate(self.claims):
-            if claim.status.allocation is None:
-                yield position, claim
+    def unallocated(self) -> list[tuple[int, ResourceClaim]]:
+        """Return position and claim of each claim without an allocation."""
+        return [(position, claim) for position, claim in enumerate(self.claims) if claim.status.allocation is None]
