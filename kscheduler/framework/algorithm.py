@@ -46,7 +46,7 @@ from kscheduler.framework.node_filters import NodeFilters
 from kscheduler.framework.node_values import ValuingPlugin
 from kscheduler.framework.nominated_pods import NominatedPods, filter_of_requests
 from kscheduler.framework.search_plugins import SearchPlugins
-from kscheduler.framework.status import STATUS_LABELS, Code, Status, code_of, unresolvable
+from kscheduler.framework.status import SKIP, STATUS_LABELS, Code, Status, code_of, unresolvable
 from kscheduler.framework.verdict_statuses import SameStatus, VerdictStatuses
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
@@ -370,11 +370,13 @@ class Algorithm:
         names: frozenset[str] | None = None
         contributors: list[str] = []
         rejected: Status | None = None
+        evaluated = self._evaluated
         for plugin in self._pre_filter:
-            started = self._begin(plugin, "PreFilter")
+            evaluated[plugin.name, "PreFilter"].value += 1
+            started = self._stopwatch() if self._is_sampled else 0.0
             try:
                 result, status = plugin.pre_filter(state, pod)
-                code = Code.SUCCESS if status is None else code_of(status)
+                code = Code.SUCCESS if status is None else Code.SKIP if status is SKIP else code_of(status)
             except Exception as error:
                 raise CycleFault(raised(plugin, "PreFilter", error)) from error
             if self._is_sampled:
@@ -430,7 +432,8 @@ class Algorithm:
         for position, (plugin, table_form) in enumerate(self._filter, 1):
             if plugin.name in state.skip_filter:
                 continue
-            started = self._begin(plugin, "Filter")
+            self._evaluated[plugin.name, "Filter"].value += 1
+            started = self._stopwatch() if self._is_sampled else 0.0
             try:
                 if may_stop and plugin is last and plugin.name in self._searching:
                     start = self._next_start_row % max(table.columns.rows, 1)
@@ -568,11 +571,13 @@ class Algorithm:
         return evaluated
 
     def _run_pre_score(self, state: CycleState, pod: PodInfo) -> None:
+        evaluated = self._evaluated
         for plugin in self._pre_score:
-            started = self._begin(plugin, "PreScore")
+            evaluated[plugin.name, "PreScore"].value += 1
+            started = self._stopwatch() if self._is_sampled else 0.0
             try:
                 status = plugin.pre_score(state, pod)
-                code = Code.SUCCESS if status is None else code_of(status)
+                code = Code.SUCCESS if status is None else Code.SKIP if status is SKIP else code_of(status)
             except Exception as error:
                 raise CycleFault(raised(plugin, "PreScore", error)) from error
             if self._is_sampled:
@@ -585,10 +590,12 @@ class Algorithm:
     def _run_scores(self, state: CycleState, pod: PodInfo) -> None:
         table, verdicts, scores = self._handle.table, self._verdicts, self._scores
         scores.reset(table.columns)
+        evaluated = self._evaluated
         for plugin, weight, table_form, normalizing in self._score:
             if plugin.name in state.skip_score:
                 continue
-            started = self._begin(plugin, "Score")
+            evaluated[plugin.name, "Score"].value += 1
+            started = self._stopwatch() if self._is_sampled else 0.0
             point = "Score"
             try:
                 if table_form is not None:
@@ -706,14 +713,6 @@ class Algorithm:
         return last, Status(Code.UNSCHEDULABLE, tuple(reasons))
 
     # --- measuring ---
-
-    def _begin(self, plugin: Plugin, point: str) -> float:
-        """Count an evaluation of the plugin.
-
-        Returns the stopwatch's seconds if this cycle's times are sampled, else 0.
-        """
-        self._evaluated[plugin.name, point].value += 1
-        return self._stopwatch() if self._is_sampled else 0.0
 
     def _end(self, plugin: Plugin, point: str, started: float, status: Status | None) -> None:
         """Report how long the plugin took, in a cycle whose times are sampled."""

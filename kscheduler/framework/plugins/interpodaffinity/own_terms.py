@@ -31,6 +31,8 @@ def own_terms(terms: PodAffinityTerms, namespaces: Namespaces, *, matches_select
     `matches_selectors_without_labels`: a selector that empty labels match means all namespaces, as in kube-scheduler
     1.36.
     """
+    if not (terms.required_affinity or terms.required_anti_affinity or terms.preferred):
+        return NO_OWN_TERMS  # as of most pods
     quirk = matches_selectors_without_labels
     return OwnTerms(
         tuple(_named(term, namespaces, quirk) for term in terms.required_affinity),
