@@ -1,21 +1,23 @@
-"""A pod with a claim from a template costs a bounded number of Python calls."""
+"""A pod that gets a device costs a bounded number of Python calls."""
 
 from __future__ import annotations
 
 import pytest
 
 from perf import claim_calls
+from perf.claim_calls import Load
 
-# Measured are some 690, by how a burst is cut into batches; before claims with equal specs shared what is found out
-# about them, and bindings followed PreBind without a task, it was 900.
-MOST = 760
+# Measured are some 560 for a claim from a template, 790 for one that pods share and 750 for an extended resource, by
+# how a burst is cut into batches.
+MOST = {Load.TEMPLATE: 630, Load.SHARED: 900, Load.EXTENDED: 840}
 
 
-def test_a_pod_with_a_claim_costs_few_calls() -> None:
-    calls = claim_calls.calls_a_pod(nodes=10, pods=60)
-    assert calls["framework/plugins/dynamicresources/plugin.py DynamicResources.reserve"] == 1.0
+@pytest.mark.parametrize("load", Load)
+def test_a_pod_with_a_claim_costs_few_calls(load: Load) -> None:
+    calls = claim_calls.calls_a_pod(nodes=10, pods=60, load=load)
+    assert calls["framework/plugins/dynamicresources/plugin.py DynamicResources.reserve"] >= 1.0
     assert calls["framework/plugins/dynamicresources/binding.py ClaimBinding.bind"] >= 1.0
-    assert sum(calls.values()) < MOST, list(calls.items())[:40]
+    assert sum(calls.values()) < MOST[load], list(calls.items())[:40]
 
 
 def test_the_command_prints_the_sum_and_the_functions(capsys: pytest.CaptureFixture[str]) -> None:
