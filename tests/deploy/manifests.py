@@ -21,6 +21,7 @@ COMPONENTS = (
     "gangs",
     "live-metrics",
     "metric-policies",
+    "network-policy",
     "queues",
     "quick-takeover",
     "quotas",

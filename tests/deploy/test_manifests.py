@@ -408,6 +408,17 @@ def test_kubectl_renders_the_same_objects_with_a_component(name: str, tmp_path: 
     assert _by_name(documents(rendered.stdout)) == _by_name(render("base", name))
 
 
+def test_the_network_policy_is_of_the_pods_and_opens_their_ports_alone() -> None:
+    objects = render("base", "routing", "network-policy")
+    spec = find(objects, "NetworkPolicy", "kscheduler", "kscheduler")["spec"]
+    template = pod_template(objects)
+    assert spec["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    assert sorted(spec["policyTypes"]) == ["Egress", "Ingress"]
+    served = {each["name"] for each in template["spec"]["containers"][0]["ports"]}
+    assert {port["port"] for rule in spec["ingress"] for port in rule["ports"]} == served
+    assert {port["port"] for rule in spec["egress"] for port in rule["ports"]} == {53, 443, 6443}
+
+
 def test_policies_are_read_and_their_status_is_written() -> None:
     granted = rights(bound_roles(own_objects("metric-policies")))
     assert [(right.group, right.resource, right.verb) for right in granted] == [
