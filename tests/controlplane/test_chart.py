@@ -141,7 +141,7 @@ def test_what_kustomize_installed_can_become_a_release(cluster: Cluster) -> None
     assert cluster.differences(objects) == []
     after = cluster.live(find(objects, "Deployment", RELEASE))
     assert after is not None
-    assert after["metadata"]["uid"] == before["metadata"]["uid"], "its pods go on running"
+    assert after["metadata"]["uid"] == before["metadata"]["uid"], "it was updated, not replaced"
 
 
 def _same(one: Object, other: Object) -> bool:
