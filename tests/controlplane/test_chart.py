@@ -5,14 +5,16 @@ Nothing runs the Deployment's pods, so that these tests are about objects.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kscheduler.testing.controlplane import Api, ControlPlane, RequestFailed
+from kscheduler.testing.controlplane import Binaries, ControlPlane, RequestFailed
+from kscheduler.testing.controlplane.api import KeptApi
 from tests.deploy.chart import CHART, RELEASE, VALUES_OF_COMPONENTS, render_chart
 from tests.deploy.manifests import CHECKSUM, Object, find, pod_template, render
 from tests.support.helm import Helm, HelmFailed, build
@@ -32,8 +34,8 @@ CHANGED = (
 class Cluster:
     """A control plane with the namespace of the release, and helm for it."""
 
-    def __init__(self, control_plane: ControlPlane, program: Path, directory: Path) -> None:
-        self.api: Api = control_plane.api
+    def __init__(self, control_plane: ControlPlane, api: KeptApi, program: Path, directory: Path) -> None:
+        self.api = api
         self._helm = Helm(program, directory, control_plane.kubeconfig_for_user("admin", ["system:masters"]))
         self.api.apply(find(render("base"), "Namespace", RELEASE))
 
@@ -80,10 +82,19 @@ def _set(settings: tuple[str, ...]) -> list[str]:
     return [part for setting in settings for part in ("--set", setting)]
 
 
+@pytest.fixture(scope="module")
+def own_control_plane(binaries: Binaries) -> Iterator[ControlPlane]:
+    """One whose names are free: the objects of a release belong to nobody else."""
+    with ControlPlane(binaries=binaries) as own:
+        yield own
+
+
 @pytest.fixture
-def cluster(fresh_control_plane: Callable[..., ControlPlane], tmp_path: Path) -> Cluster:
-    program = build()
-    return Cluster(fresh_control_plane(), program, tmp_path)
+def cluster(own_control_plane: ControlPlane, tmp_path: Path) -> Iterator[Cluster]:
+    with contextlib.closing(KeptApi(own_control_plane.api.credentials)) as api:
+        cluster = Cluster(own_control_plane, api, build(), tmp_path)
+        yield cluster
+        cluster.helm("uninstall")
 
 
 @pytest.mark.parametrize("settings", [(), CHANGED, ALL_ON], ids=["default", "changed", "all"])
@@ -106,7 +117,7 @@ def test_a_release_is_installed_upgraded_rolled_back_and_removed(cluster: Cluste
     assert cluster.differences(default) == []
     assert cluster.differences(changed) != []
 
-    cluster.helm("upgrade", CHART, *_set(CHANGED))
+    cluster.helm("upgrade", CHART, "--reset-then-reuse-values", *_set(CHANGED))
     assert cluster.revision() == 2
     assert cluster.differences(changed) == []
     assert _checksum(changed) != _checksum(default), "other pods are to read the other configuration"
