@@ -81,8 +81,8 @@ def ensure(commands: Sequence[str] = CONTROL_PLANE_COMMANDS, release: str = DEFA
 def ensure_tool(module: Path) -> Path:
     """Return the executable of the one command that a Go module of its own names in its `tool` line, built if need be.
 
-    `module` has a go.mod and go.sum, which pin all versions. The executable is named like the last part of the command's
-    import path. Raises MissingTool without Go, and HarnessError if go.mod names no tool, or the build fails.
+    `module` has a go.mod and go.sum, which pin all versions. The executable has the last part of the command's import
+    path as its name. Raises MissingTool without Go, and HarnessError if go.mod names no tool, or the build fails.
     """
     text = (module / "go.mod").read_text()
     found = re.search(r"^tool (\S+)$", text, re.MULTILINE)
