@@ -27,7 +27,7 @@ run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt gang-faults parity parity-devices parity-gangs parity-queues test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean wheels
+.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt gang-faults parity parity-devices parity-gangs parity-queues test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean wheels chart
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -161,6 +161,9 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-
 
 wheels: dev ## build sdist, wheels for x86-64 and arm64, and a CycloneDX list of packages into dist/, with every promised CPython that is here
 	$(BIN)/python -m deploy.release.wheels
+
+chart: ## copy into the Helm chart what it shares with kustomize: rights, custom kinds, rules, dashboard
+	$(PYTHON) -m deploy.release.chart
 
 lock: $(VENV)/.runtime ## resolve all dependencies again
 	$(PIP_INSTALL) uv

@@ -28,7 +28,7 @@ from kscheduler.testing.controlplane import (
     ensure,
     verify,
 )
-from kscheduler.testing.controlplane.binaries import kubernetes_version
+from kscheduler.testing.controlplane.binaries import ensure_tool, kubernetes_version
 from kscheduler.testing.controlplane.kwok import ANNOTATION
 from kscheduler.testing.controlplane.load import create, nodes, pods
 from kscheduler.testing.controlplane.patience import eventually
@@ -274,6 +274,18 @@ def test_missing_go_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("PATH", "")
     with pytest.raises(MissingTool, match=r"'go' is not on PATH: .* needs Go 1\.\d+"):
         ensure()
+
+
+def test_a_tool_of_a_module_needs_go_and_a_line_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KSCHEDULER_CONTROLPLANE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", "")
+    (tmp_path / "go.sum").touch()
+    (tmp_path / "go.mod").write_text("module some.test\n")
+    with pytest.raises(HarnessError, match=r"go\.mod: expected a line `tool IMPORT-PATH`, found none"):
+        ensure_tool(tmp_path)
+    (tmp_path / "go.mod").write_text("module some.test\n\ntool some.test/cmd/it\n")
+    with pytest.raises(MissingTool, match=r"'go' is not on PATH: building it needs Go 1\.\d+"):
+        ensure_tool(tmp_path)
 
 
 def _exists(api: Api, path: str) -> bool:

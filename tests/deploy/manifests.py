@@ -21,6 +21,7 @@ COMPONENTS = (
     "gangs",
     "live-metrics",
     "metric-policies",
+    "network-policy",
     "queues",
     "quick-takeover",
     "quotas",
@@ -60,9 +61,9 @@ def find(objects: list[Object], kind: str, name: str, namespace: str | None = No
     return found[0]
 
 
-def scheduler_config(objects: list[Object]) -> str:
+def scheduler_config(objects: list[Object], name: str = "kscheduler") -> str:
     """The text of the scheduler's configuration file."""
-    return cast(str, find(objects, "ConfigMap", "kscheduler")["data"]["config.yaml"])
+    return cast(str, find(objects, "ConfigMap", name)["data"]["config.yaml"])
 
 
 def checksum(config: str) -> str:
@@ -70,9 +71,9 @@ def checksum(config: str) -> str:
     return hashlib.sha256(config.encode()).hexdigest()[:16]
 
 
-def pod_template(objects: list[Object]) -> Object:
+def pod_template(objects: list[Object], name: str = "kscheduler") -> Object:
     """The Deployment's pods: metadata and spec."""
-    return cast(Object, find(objects, "Deployment", "kscheduler")["spec"]["template"])
+    return cast(Object, find(objects, "Deployment", name)["spec"]["template"])
 
 
 def _kustomization(directory: Path) -> Object:

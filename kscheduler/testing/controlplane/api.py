@@ -69,11 +69,12 @@ class Api:
                 return objects
             query["continue"] = token
 
-    def apply(self, *documents: Object) -> list[Object]:
-        """Apply whole manifests server-side, in order; return the resulting objects."""
+    def apply(self, *documents: Object, dry_run: bool = False) -> list[Object]:
+        """Apply whole manifests server-side, in order; return the resulting objects. With `dry_run` nothing is kept."""
+        options = f"fieldManager={FIELD_MANAGER}&force=true" + ("&dryRun=All" if dry_run else "")
         return [
             self.patch(
-                f"{self._path_of(document)}?fieldManager={FIELD_MANAGER}&force=true",
+                f"{self.path_of(document)}?{options}",
                 document,
                 content_type="application/apply-patch+yaml",
             )
@@ -113,7 +114,7 @@ class Api:
             raise _failure(response.status, content)
         return content
 
-    def _path_of(self, document: Object) -> str:
+    def path_of(self, document: Object) -> str:
         """Return the API path of a manifest's object, found by requesting the API's resource list."""
         version, kind, metadata = document["apiVersion"], document["kind"], document["metadata"]
         base = f"/apis/{version}" if "/" in version else f"/api/{version}"

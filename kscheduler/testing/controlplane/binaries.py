@@ -4,7 +4,7 @@ The same sources are built for each release of Kubernetes, with a go.mod for eac
 library, a build tag chooses the file. A command's directory in the cache is named by a hash of the release's go.mod and
 go.sum and the command's own sources. So another clone finds what one has built, and a change of one command does not
 rebuild the others. A build holds a file lock, and is done in a temporary directory that is renamed when complete, so
-that the cache contains complete builds only.
+that the cache contains complete builds only. A tool of another module, such as helm, is built and kept in the same way.
 """
 
 from __future__ import annotations
@@ -76,6 +76,29 @@ def ensure(commands: Sequence[str] = CONTROL_PLANE_COMMANDS, release: str = DEFA
     for path in paths.values():
         os.utime(path.parent)
     return Binaries(paths, release)
+
+
+def ensure_tool(module: Path) -> Path:
+    """Return the executable of the one command that a Go module of its own names in its `tool` line, built if need be.
+
+    `module` has a go.mod and go.sum, which pin all versions. The executable has the last part of the command's import
+    path as its name. Raises MissingTool without Go, and HarnessError if go.mod names no tool, or the build fails.
+    """
+    text = (module / "go.mod").read_text()
+    found = re.search(r"^tool (\S+)$", text, re.MULTILINE)
+    if found is None:
+        raise HarnessError(f"{module / 'go.mod'}: expected a line `tool IMPORT-PATH`, found none")
+    package = found.group(1)
+    digest = hashlib.sha256(f"{platform.machine()}\0{text}\0".encode())
+    digest.update((module / "go.sum").read_bytes())
+    name = package.rpartition("/")[2]
+    executable = cache_directory() / f"{name}-{digest.hexdigest()[:16]}" / name
+    if not executable.exists():
+        with _lock():
+            if not executable.exists():  # another process may have built it while this one waited for the lock
+                _build_tool(module, package, executable)
+    os.utime(executable.parent)
+    return executable
 
 
 def all_commands(release: str = DEFAULT_RELEASE) -> list[str]:
@@ -152,17 +175,34 @@ def _build(commands: Sequence[str], release: str) -> None:
         _drop_unused()
 
 
+def _build_tool(module: Path, package: str, executable: Path) -> None:
+    line = [_go(f"building {executable.name}"), "build", "-p", PARALLEL_COMPILERS, "-trimpath", "-ldflags", "-s -w"]
+    _say(f"building {package} (minutes when cold, then cached)")
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="build-", dir=cache_directory()) as scratch:
+        built = Path(scratch) / executable.name
+        _run_go([*line, "-o", str(built), package], module)
+        _install(built, executable)
+    _say(f"built in {time.monotonic() - began:.0f} s into {cache_directory()}")
+    _drop_unused()
+
+
 def _compile(go: str, commands: Sequence[str], release: str, target: Path) -> None:
     line = [go, "build", "-p", PARALLEL_COMPILERS, "-trimpath", f"-modfile={_mod_file(release).name}"]
     line += ["-tags", f"kubernetes_{release.replace('.', '_')}", "-ldflags", _linker_flags(release), "-o", f"{target}/"]
     line += [f"./cmd/{command}" for command in commands]
+    _run_go(line, MODULE)
+
+
+def _run_go(line: Sequence[str], module: Path) -> None:
+    """Run `go build` in a module's directory."""
     # -mod=readonly: a build never edits go.mod, or its hash would change under it.
     environment = {**os.environ, "GOFLAGS": "-mod=readonly -buildvcs=false"}
-    done = subprocess.run(line, cwd=MODULE, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(line, cwd=module, env=environment, capture_output=True, text=True, check=False)
     if "requires go >=" in done.stderr:
-        raise MissingTool(f"{go} is too old to build {MODULE}: {done.stderr.strip()[-500:]}")
+        raise MissingTool(f"{line[0]} is too old to build {module}: {done.stderr.strip()[-500:]}")
     if done.returncode != 0:
-        raise HarnessError(f"go build in {MODULE} failed with exit code {done.returncode}:\n{done.stderr[-4000:]}")
+        raise HarnessError(f"go build in {module} failed with exit code {done.returncode}:\n{done.stderr[-4000:]}")
 
 
 def _linker_flags(release: str) -> str:
@@ -186,12 +226,10 @@ def _install(built: Path, executable: Path) -> None:
     staged.rename(executable.parent)
 
 
-def _go() -> str:
+def _go(what: str = "building etcd, kube-apiserver and kube-scheduler") -> str:
     go = shutil.which("go")
     if go is None:
-        raise MissingTool(
-            f"'go' is not on PATH: building etcd, kube-apiserver and kube-scheduler needs Go {_go_version()} or newer"
-        )
+        raise MissingTool(f"'go' is not on PATH: {what} needs Go {_go_version()} or newer")
     return go
 
 
