@@ -349,9 +349,9 @@ def build_server(
     from kscheduler.explain.endpoint import ExplainEndpoint
     from kscheduler.serving.authentication import DelegatedAuthenticator
     from kscheduler.serving.authorization import DelegatedAuthorizer
-    from kscheduler.serving.pod_metrics import PodResourceMetrics
     from kscheduler.serving.certificates import server_context
     from kscheduler.serving.client_tls import ClientAskingContext
+    from kscheduler.serving.pod_metrics import PodResourceMetrics
     from kscheduler.serving.server import Listen, Server
     from kscheduler.serving.tls_policy import tls_policy
     from kscheduler.serving.trust import EndpointTrust

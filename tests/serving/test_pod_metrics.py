@@ -36,7 +36,12 @@ async def amounts(pod: PodBuilder) -> dict[str, float]:
 
 
 async def test_each_resource_has_a_sample_with_its_unit() -> None:
-    asked = {"nvidia.com/gpu": 2, "hugepages-2Mi": "4Mi", "attachable-volumes-csi-x": 3, "ephemeral-storage": 5}
+    asked: dict[str, str | int] = {
+        "nvidia.com/gpu": 2,
+        "hugepages-2Mi": "4Mi",
+        "attachable-volumes-csi-x": 3,
+        "ephemeral-storage": 5,
+    }
     pod = make_pod("web").node("n1").priority(7).req(cpu="1500m", memory="1Gi", **asked)
     front = 'kube_pod_resource_request{namespace="default",node="n1",pod="web",priority="7",resource='
     assert await samples(pod) == [
