@@ -351,6 +351,7 @@ def build_server(
     from kscheduler.serving.authorization import DelegatedAuthorizer
     from kscheduler.serving.certificates import server_context
     from kscheduler.serving.client_tls import ClientAskingContext
+    from kscheduler.serving.pod_metrics import PodResourceMetrics
     from kscheduler.serving.server import Listen, Server
     from kscheduler.serving.tls_policy import tls_policy
     from kscheduler.serving.trust import EndpointTrust
@@ -409,6 +410,7 @@ def build_server(
         )
     if explainer is not None:
         server.add_handler(EXPLAIN_PATH, ExplainEndpoint(explainer).answer)
+    server.add_handler("/metrics/resources", PodResourceMetrics(watched[0].pods.store).answer)
     add_record(server, watched[0])
     add_zpages(server, options, config.release.version, clock)
     return [trust, endpoint]
