@@ -19,6 +19,8 @@ from kscheduler.cycle.schedule_batch import ScheduleBatch
 from kscheduler.cycle.schedule_one import ScheduleOne
 from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.interface import Handle
+from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.gangs.doors import KUBERNETES_DOOR, Doors, open_doors
@@ -33,6 +35,8 @@ from kscheduler.gangs.member_stages import MemberStages
 from kscheduler.gangs.mending import Mending
 from kscheduler.gangs.parked_reports import ParkedReports
 from kscheduler.gangs.planner import Planner
+from kscheduler.gangs.preemption.executor import GangExecutor
+from kscheduler.gangs.preemption.whole import WholePreemption
 from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reports import GangReports
 from kscheduler.gangs.resources import pod_groups, resource_of
@@ -85,6 +89,7 @@ class GangParts:
         self._finished = FinishedMembers(client, self.registry, self._member_changed)
         measurements.show_gangs(self.reports.states)
         self.queue: GangQueue  # set by `make_queue`
+        self.handle: Handle | None = None  # of the profiles, for preemption; set before `make_batch`
         self._parked: ParkedReports  # set by `make_batch`
 
     # --- in place of the types that a scheduler without gangs has ---
@@ -122,7 +127,14 @@ class GangParts:
         self.queue.on_parked = self._parked.parked
         batch = GangBatch(queue, cache, profiles, one, lane, **settings)
         follows = self.registry.rules.follows_kubernetes
-        planner = Planner(cache, profiles, lane, on_broken_lane=batch.leave_lane, asks_again=follows)
+        planner = Planner(
+            cache,
+            profiles,
+            lane,
+            on_broken_lane=batch.leave_lane,
+            asks_again=follows,
+            nominations=None if self.handle is None else self.handle.nominations,
+        )
         parts = self.queue, self.registry, planner, one
         around: dict[str, Any] = {
             "dispatch": settings["dispatch"],
@@ -133,8 +145,16 @@ class GangParts:
         if follows:
             batch.gangs = KubernetesGangCycle(*parts, release=self._release, table=cache.table, **around)
         else:
-            batch.gangs = GangCycle(*parts, **around)
+            batch.gangs = GangCycle(*parts, preemption=self._preemption(cache, planner, profiles), **around)
         return batch
+
+    def _preemption(self, cache: Cache, planner: Planner, profiles: Mapping[str, Framework]) -> WholePreemption | None:
+        if self.handle is None:
+            return None
+        executor = GangExecutor(
+            self.handle, DEFAULT_PREEMPTION, tell=self.reports.evicted, gang_uid=self.reports.uid_of_face
+        )
+        return WholePreemption(cache, self.registry, planner, profiles, self.handle, executor)
 
     def demand_of(self, queued: QueuedPodInfo, demand: Demand) -> Demand:
         """Return what a gang asks of its queue with shares, or a pod. `demand`: of the pod, or of a member."""

@@ -16,6 +16,12 @@ NO_VICTIMS = "pod group preemption: No preemption victims found for incoming pre
 # Ours: kube-scheduler would look for victims.
 CANNOT_PREEMPT = "pod group preemption: not supported by this scheduler"
 
+# Ours, of gangs by label.
+POLICY_NEVER = "preemption: not eligible due to preemptionPolicy=Never."
+NOBODY_TO_EVICT = "preemption: no pod of lower priority is where it would help."
+IN_VAIN = "preemption: even without all pods of lower priority there would be too little room."
+STILL_EVICTING = "preemption: the gang waits until the pods that were evicted for it are gone."
+
 
 def minimum_out_of_reach(least: int, scheduled: int, remaining: int) -> str:
     """Return kube-scheduler's reason for a group of which fewer than the minimum can be scheduled any more."""
@@ -67,6 +73,14 @@ def not_permitted(key: GangKey, missing: int, permitted: int) -> str:
 def two_gangs(name: str, apis: Sequence[str], key: GangKey) -> str:
     """Return what is wrong with a pod that names a gang by more than one API."""
     return f"pod {key.namespace}/{name} names a group of {' and one of '.join(apis)}: expected one"
+
+
+def evicting(victims: int, members: int) -> str:
+    """Return what preemption does for a gang: it evicts so many pods, after which so many members have a node."""
+    room = "1 pod of the gang" if members == 1 else f"{members} pods of the gang"
+    if not victims:
+        return f"preemption: nobody is evicted, and room for {room} is kept."
+    return f"preemption: {victims} {'pod is' if victims == 1 else 'pods are'} evicted, and room for {room} is kept."
 
 
 def placed_text(tracked: TrackedGang) -> str:

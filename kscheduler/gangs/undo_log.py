@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kscheduler.cache.cache import Cache
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.runtime import Framework
 from kscheduler.queue.pod_info import QueuedPodInfo
 
@@ -30,8 +31,11 @@ class Placed:
 
 
 class UndoLog:
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, nominations: Nominations | None = None) -> None:
+        """`nominations`: those of waiting pods; a member that is placed must not count as nominated as well."""
         self._cache = cache
+        self._nominations = nominations
+        self._lifted: dict[str, str] = {}  # pod uid of a placed member -> the node to which it was nominated
         self._placed: list[Placed] = []
 
     def __len__(self) -> int:
@@ -44,6 +48,16 @@ class UndoLog:
     def add(self, placed: Sequence[Placed]) -> None:
         """Take members that are assumed now."""
         self._placed += placed
+        if self._nominations is not None and self._nominations.by_pod:
+            for each in placed:
+                self._lift(self._nominations, each.queued.pod_info.uid)
+
+    def _lift(self, nominations: Nominations, uid: str) -> None:
+        """Remove the nomination of a member that is placed, if it has one."""
+        node_name = nominations.node_of(uid)
+        if node_name:
+            nominations.remove(uid)
+            self._lifted[uid] = node_name
 
     def undo(self) -> None:
         """Unreserve and forget all members, the last one first. After it the cache is as before the plan."""
@@ -61,3 +75,6 @@ class UndoLog:
             for fault in placed.framework.run_unreserve(placed.state, pod, placed.node_name):
                 log.error("unreserve plugin failed", extra={"pod": pod.key, "err": fault.message})
         self._cache.forget(pod.uid)
+        node_name = self._lifted.pop(pod.uid, None)
+        if node_name is not None and self._nominations is not None:
+            self._nominations.nominate(pod, node_name)
