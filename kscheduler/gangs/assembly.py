@@ -36,6 +36,7 @@ from kscheduler.gangs.mending import Mending
 from kscheduler.gangs.parked_reports import ParkedReports
 from kscheduler.gangs.planner import Planner
 from kscheduler.gangs.preemption.executor import GangExecutor
+from kscheduler.gangs.preemption.kubernetes import KubernetesPreemption
 from kscheduler.gangs.preemption.whole import WholePreemption
 from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reports import GangReports
@@ -89,7 +90,7 @@ class GangParts:
         self._finished = FinishedMembers(client, self.registry, self._member_changed)
         measurements.show_gangs(self.reports.states)
         self.queue: GangQueue  # set by `make_queue`
-        self.handle: Handle | None = None  # of the profiles, for preemption; set before `make_batch`
+        self.handle: Handle  # of the profiles; set before `make_batch`
         self._parked: ParkedReports  # set by `make_batch`
 
     # --- in place of the types that a scheduler without gangs has ---
@@ -126,14 +127,14 @@ class GangParts:
         self._parked = ParkedReports(self.registry, self.queue, one.report_not_scheduled, self._permission, self._clock)
         self.queue.on_parked = self._parked.parked
         batch = GangBatch(queue, cache, profiles, one, lane, **settings)
-        follows = self.registry.rules.follows_kubernetes
+        follows, handle = self.registry.rules.follows_kubernetes, self.handle
         planner = Planner(
             cache,
             profiles,
             lane,
             on_broken_lane=batch.leave_lane,
             asks_again=follows,
-            nominations=None if self.handle is None else self.handle.nominations,
+            nominations=handle.nominations,
         )
         parts = self.queue, self.registry, planner, one
         around: dict[str, Any] = {
@@ -142,19 +143,21 @@ class GangParts:
             "stopwatch": settings["stopwatch"],
             "reports": self.reports,
         }
-        if follows:
-            batch.gangs = KubernetesGangCycle(*parts, release=self._release, table=cache.table, **around)
-        else:
-            batch.gangs = GangCycle(*parts, preemption=self._preemption(cache, planner, profiles), **around)
-        return batch
-
-    def _preemption(self, cache: Cache, planner: Planner, profiles: Mapping[str, Framework]) -> WholePreemption | None:
-        if self.handle is None:
-            return None
         executor = GangExecutor(
-            self.handle, DEFAULT_PREEMPTION, tell=self.reports.evicted, gang_uid=self.reports.uid_of_face
+            handle, DEFAULT_PREEMPTION, tell=self.reports.evicted, gang_uid=self.reports.uid_of_face
         )
-        return WholePreemption(cache, self.registry, planner, profiles, self.handle, executor)
+        if follows:
+            batch.gangs = KubernetesGangCycle(
+                *parts,
+                release=self._release,
+                nominations=handle.nominations,
+                group_preemption=KubernetesPreemption(cache, self.registry, planner, handle, executor),
+                **around,
+            )
+        else:
+            preemption = WholePreemption(cache, self.registry, planner, profiles, handle, executor)
+            batch.gangs = GangCycle(*parts, preemption=preemption, **around)
+        return batch
 
     def demand_of(self, queued: QueuedPodInfo, demand: Demand) -> Demand:
         """Return what a gang asks of its queue with shares, or a pod. `demand`: of the pod, or of a member."""

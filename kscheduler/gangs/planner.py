@@ -87,34 +87,36 @@ class Planner:
         """Decide all members one by one from now on."""
         self._lane = None
 
-    def plan(self, members: Sequence[QueuedPodInfo], missing: int, *, on_trial: bool = False) -> Plan:
+    def plan(
+        self, members: Sequence[QueuedPodInfo], missing: int, *, on_trial: bool = False, most: int | None = None
+    ) -> Plan:
         """Place the members in order.
 
         Ends early once fewer than `missing` can be placed any more. Afterwards the caller must commit what is placed or
         undo it, before anything else happens. If this raises, nothing is placed.
 
-        `on_trial`: the caller will undo it in any case. Then no more than `missing` members are placed, and the cycle
-        states of those for which Reserve plugins run say so (`TRIAL`).
+        `on_trial`: the caller will undo it in any case, and the cycle states of members for which Reserve plugins run
+        say so (`TRIAL`). `most`: so many members are enough; None: all are tried.
         """
         plan = Plan(UndoLog(self._cache, self._nominations), is_trial=on_trial)
         try:
-            self._place_all(plan, members, missing)
+            self._place_all(plan, members, missing, len(members) if most is None else most)
         except BaseException:
             plan.placed.undo()
             raise
         return plan
 
-    def _place_all(self, plan: Plan, members: Sequence[QueuedPodInfo], missing: int) -> None:
+    def _place_all(self, plan: Plan, members: Sequence[QueuedPodInfo], missing: int, most: int) -> None:
         # Signature and priority of members that fit nowhere -> why.
         known: dict[object, Rejection | None] = {}
         at, window = 0, MOST_PODS
         while at < len(members) and plan.fault is None:
             # 1. Is the minimum out of reach?
-            wanted = missing - len(plan.placed)
-            if len(members) - at < wanted or (plan.is_trial and wanted <= 0):
+            placed = len(plan.placed)
+            if placed + len(members) - at < missing or placed >= most:
                 break
             # 2. As many as the kernels can decide.
-            asked = members[at : at + (min(window, wanted) if plan.is_trial else window)]
+            asked = members[at : at + min(window, most - placed)]
             placed = self._place_run(plan, asked)
             at += placed
             window = min(2 * window, MOST_PODS) if placed == len(asked) else max(placed, 1)

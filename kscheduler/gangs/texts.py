@@ -11,10 +11,10 @@ from kscheduler.gangs.registry import Lack, TrackedGang
 GROUP_UNSCHEDULABLE = "pod group is unschedulable"
 CLAIMS_RELEASED = "deallocation and deletion of ResourceClaims completed"  # said whether there were any, or not
 CLAIMS_UNKNOWN = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'  # its PreFilter was not asked
-NEVER_PREEMPTS = "pod group preemption: not eligible due to preemptionPolicy=Never."
-NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
-# Ours: kube-scheduler would look for victims.
-CANNOT_PREEMPT = "pod group preemption: not supported by this scheduler"
+PREEMPTION = "pod group preemption"
+NEVER_PREEMPTS = f"{PREEMPTION}: not eligible due to preemptionPolicy=Never."
+NO_VICTIMS = f"{PREEMPTION}: No preemption victims found for incoming preemptor"
+ONGOING = f"{PREEMPTION}: ongoing preemption on nominated nodes"
 
 # Ours, of gangs by label.
 POLICY_NEVER = "preemption: not eligible due to preemptionPolicy=Never."
@@ -26,6 +26,16 @@ STILL_EVICTING = "preemption: the gang waits until the pods that were evicted fo
 def minimum_out_of_reach(least: int, scheduled: int, remaining: int) -> str:
     """Return kube-scheduler's reason for a group of which fewer than the minimum can be scheduled any more."""
     return f"minCount ({least}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
+
+
+def preempting(victims: int) -> str:
+    """Return kube-scheduler's message about a group for which so many pods are evicted."""
+    return f"{PREEMPTION}: found a placement for podgroup, preempting {victims} victims"
+
+
+def preemption_fault(why: str) -> str:
+    """Return kube-scheduler's message about a fault while it looked for victims for a group."""
+    return f'error in "DefaultPreemption" PodGroupPostFilter plugins: {PREEMPTION}: {why}'
 
 
 def other_pod_failed(why: str) -> str:

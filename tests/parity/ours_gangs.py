@@ -168,7 +168,7 @@ class _World:
             planner,
             one,
             release=self._release,
-            table=self._cache.table,
+            nominations=nominations,
             reports=reports,
             **settings,
         )

@@ -130,8 +130,12 @@ class Order:
         Those first that violate a PodDisruptionBudget if all more important ones are evicted as well; and the more
         important first.
         """
-        violating, others = self.split(sorted(units, key=self._importance))
+        violating, others = self.split(self.by_importance(units))
         return [*violating, *others]
+
+    def by_importance(self, units: Iterable[Unit]) -> list[Unit]:
+        """Return the units, the most important first."""
+        return sorted(units, key=self._importance)
 
     def split(self, units: Sequence[Unit]) -> tuple[list[Unit], list[Unit]]:
         """Return the units of which a pod violates a PodDisruptionBudget, and the others, each in the order given."""

@@ -32,6 +32,7 @@ from kscheduler.gangs.gang import Disruption, GangKey
 from kscheduler.gangs.planner import Plan, Planner
 from kscheduler.gangs.preemption.away import Away
 from kscheduler.gangs.preemption.executor import GangExecutor
+from kscheduler.gangs.preemption.fitting import Fitting
 from kscheduler.gangs.preemption.units import Order, Residents, Unit, pods_of
 from kscheduler.gangs.registry import Registry, TrackedGang
 from kscheduler.gangs.texts import (
@@ -41,7 +42,6 @@ from kscheduler.gangs.texts import (
     STILL_EVICTING,
     evicting,
 )
-from kscheduler.gangs.undo_log import Placed
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
@@ -253,7 +253,7 @@ class _Search:
         return plan or self._plan(members, missing)
 
     def _plan(self, members: Sequence[QueuedPodInfo], missing: int) -> Plan | None:
-        plan = self._planner.plan(members, missing, on_trial=True)
+        plan = self._planner.plan(members, missing, on_trial=True, most=missing)
         if plan.reaches(missing) and not self._away.is_torn:
             return plan
         plan.placed.undo()
@@ -265,7 +265,7 @@ class _Search:
         gone = self._away.uids
         left = [unit for unit in leaving if not unit.is_ending and any(pod.uid in gone for pod in unit.pods)]
         items = [item for unit in left for item in self._items(unit)]
-        check = _Check(self._planner, self._away, plan)
+        check = Fitting(self._planner, self._away, plan, MOST_CHECKS)
         # 1. Those that are where no member goes; then the others, those first whose eviction costs most.
         out = self._give_back([item for item in items if not check.is_touched(item)], check)
         out += self._give_back(self._order.returning([item for item in items if check.is_touched(item)]), check)
@@ -275,7 +275,7 @@ class _Search:
             out = self._give_back(self._order.returning(unit for unit in out if unit.gang not in whole), check)
         if self._away.is_torn or not check.holds():
             return None
-        victims = [pod for unit in self._order.returning([*out, *whole.values()]) for pod in unit.pods]
+        victims = pods_of(self._order.by_importance([*out, *whole.values()]))
         nominations = {placed.queued.uid: placed.node_name for placed in plan.placed}
         return _Found(victims, nominations)
 
@@ -286,7 +286,7 @@ class _Search:
             return [unit]
         return [Unit((pod,), pod.priority, unit.gang) for pod in unit.pods]
 
-    def _give_back(self, units: Iterable[Unit], check: _Check) -> list[Unit]:
+    def _give_back(self, units: Iterable[Unit], check: Fitting) -> list[Unit]:
         """Put units back in order, each if all members still fit. Returns those that stay away.
 
         Many at once as far as possible: that all of some may come back shows that each of them may.
@@ -322,46 +322,3 @@ class _Search:
             whole[key] = Unit(tuple(staying), max(pod.priority for pod in staying), key)
             self._away.take(staying)
         return whole
-
-
-class _Check:
-    """Tells whether the members of a plan, which are assumed, fit on their nodes."""
-
-    def __init__(self, planner: Planner, away: Away, plan: Plan) -> None:
-        self._away = away
-        self._left = MOST_CHECKS
-        self._by_node: dict[str, dict[object, Placed]] = {}  # node -> kind of member -> one of them
-        for placed in plan.placed:
-            pod = placed.queued.pod_info
-            kinds = self._by_node.setdefault(placed.node_name, {})
-            kinds[pod.uid if pod.signature is None else (pod.signature, pod.priority)] = placed
-        # Do the pods on a node alone decide whether a member fits there?
-        self._is_plain = all(planner.is_plain(placed.queued.pod_info) for placed in plan.placed)
-
-    def is_touched(self, unit: Unit) -> bool:
-        """Return True if the unit is on a node to which a member goes."""
-        return any(self._away.node_of(pod) in self._by_node for pod in unit.pods)
-
-    def holds(self, returned: Sequence[Unit] | None = None) -> bool:
-        """Return True if all members fit, each beside all others; `returned`: the pods that have come back since.
-
-        False when so many checks have been made that no more are to be.
-        """
-        names: Iterable[str] = self._by_node
-        if returned is not None and self._is_plain and not any(pod.states_affinity for pod in pods_of(returned)):
-            touched = {self._away.node_of(pod) for pod in pods_of(returned)}
-            names = [name for name in self._by_node if name in touched]
-        for name in names:
-            for placed in self._by_node[name].values():
-                if returned is not None:
-                    self._left -= 1
-                    if self._left < 0:
-                        return False
-                if not self._fits(placed):
-                    return False
-        return True
-
-    def _fits(self, placed: Placed) -> bool:
-        pod = placed.queued.pod_info
-        with self._away.without(pod, placed.node_name):
-            return placed.framework.algorithm.fits_on(CycleState(), pod, placed.node_name)
