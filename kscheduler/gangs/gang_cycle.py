@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from kscheduler.api.objects import Pod
 from kscheduler.clock import Clock
 from kscheduler.cycle.schedule_batch import ScheduleBatch
 from kscheduler.cycle.schedule_one import NO_STATE, BindingCycle, ScheduleOne
@@ -21,7 +22,7 @@ from kscheduler.framework.status import Status, error_status, unschedulable
 from kscheduler.gangs.gang_queue import GangQueue, Outcome
 from kscheduler.gangs.planner import Failed, Plan, Planner
 from kscheduler.gangs.preemption.whole import NOT_TRIED, Answer, WholePreemption
-from kscheduler.gangs.registry import Registry
+from kscheduler.gangs.registry import Registry, Stage, TrackedGang
 from kscheduler.gangs.reports import GangReports
 from kscheduler.gangs.stand_in import StandIn
 from kscheduler.gangs.texts import not_permitted, not_placed, other_pod_failed, too_few
@@ -90,11 +91,24 @@ class GangCycle:
             self._queue.return_gang(stand_in, Outcome.PLACED, started)
             return None
         # At least one pod is needed: else surplus without a node would count as a success for ever.
-        missing = max(tracked.missing, 1)
+        missing = max(self._missing(tracked), 1)
         plan = self.planner.plan(members, missing)
         if plan.reaches(missing):
             return self._commit(stand_in, plan, missing, started)
         return self._reject(stand_in, plan, missing, started)
+
+    def _missing(self, tracked: TrackedGang) -> int:
+        """Return how many members must be placed to reach the minimum. Those on nodes that are leaving do not count."""
+        leaving = sum(
+            member.stage in (Stage.ASSUMED, Stage.BOUND) and self._is_leaving(member.pod)
+            for member in tracked.members.values()
+        )
+        return max(tracked.min_members - (tracked.placed - leaving), 0)
+
+    def _is_leaving(self, pod: Pod) -> bool:
+        if self._preemption is None:
+            return pod.metadata.deletion_timestamp is not None
+        return self._preemption.is_leaving(pod)
 
     def _commit(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> Ended:
         """Begin the bindings of the placed members; the surplus that has no node waits."""

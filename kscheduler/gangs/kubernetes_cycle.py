@@ -68,6 +68,9 @@ class KubernetesGangCycle(GangCycle):
                 return self._fail(stand_in, members, fault, started)
         return super()._run(stand_in)
 
+    def _missing(self, tracked: TrackedGang) -> int:
+        return tracked.missing
+
     def _fail(self, stand_in: StandIn, members: Sequence[QueuedPodInfo], fault: str, started: float) -> Ended:
         """Reject all members with a fault that was found before any of them was placed."""
         for queued in members:

@@ -10,14 +10,19 @@ from msgspec.structs import replace
 from kscheduler.api.objects import (
     LabelSelector,
     ObjectMeta,
+    Pod,
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
+from kscheduler.client.protocol import PODS
+from kscheduler.config.load import parse_config
 from kscheduler.gangs.resources import COSCHEDULING_POD_GROUPS as GROUPS
+from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.testing.wrappers import PodBuilder, make_pod
 from tests.scenarios.gangs import BY_LABEL, gang
+from tests.scenarios.quotas import CONFIG
 from tests.support.world import World, in_virtual_time
 
 HIGH = 1000
@@ -237,6 +242,53 @@ async def test_victims_are_told_for_which_gang_they_leave() -> None:
         assert event.note == f"Preempted by podgroup {event.related.uid} on node cluster"
 
 
+@pytest.mark.parametrize("verb", [Verb.DELETE_POD, Verb.PATCH_STATUS])
+def test_evictions_that_the_apiserver_refuses_are_tried_again(verb: Verb) -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        async with World(config=BY_LABEL) as world:
+            world.add_nodes(2)
+            await fill(world, *(low(f"low-{i}") for i in range(4)))
+            world.faults.add(FaultKind.SERVER_ERROR, verb, count=6)
+            add_gang(world, "train", 4)
+            await world.until(lambda: len(bound(world, "train")) == 4)
+
+    scenario()
+
+
+@in_virtual_time
+async def test_a_gang_of_quotas_evicts_nobody_by_priority_alone() -> None:
+    config = parse_config(CONFIG.rstrip() + "\n    permit: {enabled: [{name: Coscheduling}]}\n")
+    async with World(config=config) as world:
+        world.add_nodes(1)
+        await fill(world, low("low", cpu=4))
+        add_gang(world, "train", 1)
+        await world.sleep(30)
+        assert left(world, "low") == ["low"]
+
+
+class Evicted:
+    """Notes what is evicted for whom: (pod, its priority, the gang)."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._priorities: dict[str, int] = {}
+        world.cluster.store(PODS).subscribe(self._changed)
+
+    def _changed(self, before: Pod | None, after: Pod | None) -> None:
+        pod = after or before
+        assert pod is not None
+        self._priorities[pod.metadata.name] = pod.spec.priority or 0
+
+    def by(self, name: str) -> list[int]:
+        """The priorities of the pods that were evicted for a gang."""
+        return [
+            self._priorities[event.regarding.name]
+            for event in self._world.cluster.events
+            if event.reason == "Preempted" and event.related is not None and event.related.name == name
+        ]
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_random_gangs_evict_only_for_a_whole_minimum_and_leave_no_gang_broken(seed: int) -> None:
     rng = random.Random(seed)
@@ -244,22 +296,29 @@ def test_random_gangs_evict_only_for_a_whole_minimum_and_leave_no_gang_broken(se
     @in_virtual_time
     async def scenario() -> None:
         async with World(config=BY_LABEL, seed=seed) as world:
+            evicted, names = Evicted(world), ["a", "b", "c", "d"]
+            world.run_kubelets()
             world.add_nodes(6, cpu="8")
-            for name in ("a", "b", "c", "d"):
+            world.cluster.create_object(budget("guarded", 1))
+            for name in names:
                 count = rng.randint(2, 5)
                 add_gang(world, name, count, rng.randint(1, count), cpu=rng.randint(1, 3), priority=rng.randint(1, 5))
             for i in range(10):
-                world.add_pod(low(f"single-{i}", rng.randint(1, 3), rng.randint(0, 6)))
+                single = low(f"single-{i}", rng.randint(1, 3), rng.randint(0, 6)).grace_period(rng.randint(0, 20))
+                world.add_pod(single.label("app", "guarded") if i % 3 == 0 else single)
             await world.sleep(60)
             for name in ("v", "w"):
-                count = rng.randint(2, 6)
-                add_gang(
-                    world, name, count, rng.randint(1, count), cpu=rng.randint(1, 4), priority=rng.randint(3, HIGH)
-                )
-            await world.sleep(120)
-            for name in ("a", "b", "c", "d", "v", "w"):
-                least = world.cluster.store(GROUPS).objects[f"default/{name}"].spec.min_member
-                placed = len(bound(world, f"{name}-"))
-                assert placed == 0 or placed >= least, f"{name}: {placed} of {least}"
+                count, priority = rng.randint(2, 6), rng.randint(3, 9)
+                least = rng.randint(1, count)
+                add_gang(world, name, count, least, cpu=rng.randint(1, 4), priority=priority)
+                await world.sleep(120)
+                if evicted.by(name):
+                    assert max(evicted.by(name)) < priority
+                    assert len(bound(world, f"{name}-")) >= least
+                for other in (*names, name):
+                    needed = world.cluster.store(GROUPS).objects[f"default/{other}"].spec.min_member
+                    placed = len(bound(world, f"{other}-"))
+                    assert placed == 0 or placed >= needed, f"{other}: {placed} of {needed}"
+                names.append(name)
 
     scenario()

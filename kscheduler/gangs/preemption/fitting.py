@@ -28,7 +28,7 @@ class Fitting:
             kinds = self._by_node.setdefault(placed.node_name, {})
             kinds[pod.uid if pod.signature is None else (pod.signature, pod.priority)] = placed
         # Do the pods on a node alone decide whether a member fits there?
-        self._is_plain = all(planner.is_plain(placed.queued.pod_info) for placed in plan.placed)
+        self.is_local = all(planner.is_plain(placed.queued.pod_info) for placed in plan.placed)
 
     def is_touched(self, unit: Unit) -> bool:
         """Return True if the unit is on a node to which a member goes."""
@@ -40,9 +40,13 @@ class Fitting:
         False when so many checks have been made that no more are to be.
         """
         names: Iterable[str] = self._by_node
-        if returned is not None and self._is_plain and not any(pod.states_affinity for pod in pods_of(returned)):
-            touched = {self._away.node_of(pod) for pod in pods_of(returned)}
-            names = [name for name in self._by_node if name in touched]
+        if returned is not None:
+            # Those first that have less room now: if a member does not fit, then mostly there.
+            on_nodes = dict.fromkeys(self._away.node_of(pod) for pod in pods_of(returned))
+            touched = [name for name in on_nodes if name in self._by_node]
+            names = touched
+            if not self.is_local or any(pod.states_affinity for pod in pods_of(returned)):
+                names = dict.fromkeys([*touched, *self._by_node])
         for name in names:
             for placed in self._by_node[name].values():
                 if returned is not None:

@@ -23,6 +23,7 @@ from kscheduler.framework.algorithm import Decision
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
+from kscheduler.framework.plugins.dynamicresources.plugin import NAME as DYNAMIC_RESOURCES
 from kscheduler.framework.preemption.evaluator import NEVER
 from kscheduler.framework.preemption.executor import is_ending_for_preemption
 from kscheduler.framework.runtime import Framework
@@ -112,7 +113,7 @@ class WholePreemption:
         for queued in members:
             self._handle.nominations.remove(queued.uid)
         now = self._handle.evictions.wall()
-        residents = Residents(self._cache, self._registry, self._is_ending, now)
+        residents = Residents(self._cache, self._registry, self.is_leaving, now)
         units = residents.units(nodes, priority, tracked.key)
         if not units:
             return Answer(NOBODY_TO_EVICT)
@@ -129,8 +130,10 @@ class WholePreemption:
 
     def _why_ineligible(self, tracked: TrackedGang, members: Sequence[QueuedPodInfo]) -> Answer | None:
         specs = [queued.pod_info.pod.spec for queued in members]
-        if any(DEFAULT_PREEMPTION not in self._profiles[spec.scheduler_name].post_filters for spec in specs):
-            return NOT_TRIED
+        for name in {spec.scheduler_name for spec in specs}:
+            # Beside it, other plugins may have rules of their own about who may evict whom, such as those of quotas.
+            if set(self._profiles[name].post_filters) - {DYNAMIC_RESOURCES} != {DEFAULT_PREEMPTION}:
+                return NOT_TRIED
         refuses = tracked.gang is not None and tracked.gang.preempts is False
         if refuses or any(spec.preemption_policy == NEVER for spec in specs):
             return Answer(POLICY_NEVER)
@@ -156,8 +159,9 @@ class WholePreemption:
         }
         return {uid: name for uid, name in found.items() if name}
 
-    def _is_ending(self, pod: Pod) -> bool:
-        return pod.metadata.deletion_timestamp is not None or self._executor.has_ended(pod)
+    def is_leaving(self, pod: Pod) -> bool:
+        """Return True if a pod on a node is terminating, or is about to since a gang evicts it."""
+        return self._executor.is_leaving(pod)
 
     def _promising(self, plan: Plan) -> Iterable[NodeInfo]:
         """Return the nodes that reject members for reasons that evictions may remove; the plan is still assumed."""
@@ -179,13 +183,13 @@ class WholePreemption:
         return nodes.values()
 
     def _carry_out(self, found: _Found, face: PodInfo) -> Answer:
-        staying = sum(not self._is_ending(victim.pod) for victim in found.victims)
-        log.info("preemption found room for a gang", extra={"gang": face.key, "victims": staying})
+        victims = len(found.victims)
+        log.info("preemption found room for a gang", extra={"gang": face.key, "victims": victims})
         if found.victims:
             self._executor.evict(found.victims, face, frozenset(found.nominations.values()))
         else:
             self._handle.evictions.try_again(face.uid)
-        return Answer(evicting(staying, len(found.nominations)), found.nominations)
+        return Answer(evicting(victims, len(found.nominations)), found.nominations)
 
 
 def _priority_of(tracked: TrackedGang, members: Sequence[QueuedPodInfo]) -> int:
@@ -268,11 +272,11 @@ class _Search:
         check = Fitting(self._planner, self._away, plan, MOST_CHECKS)
         # 1. Those that are where no member goes; then the others, those first whose eviction costs most.
         out = self._give_back([item for item in items if not check.is_touched(item)], check)
-        out += self._give_back(self._order.returning([item for item in items if check.is_touched(item)]), check)
+        out += self._return_in_order([item for item in items if check.is_touched(item)], check)
         # 2. Gangs that lost more than their surplus go whole, which may spare others.
         whole = self._close_gangs(out)
         if whole:
-            out = self._give_back(self._order.returning(unit for unit in out if unit.gang not in whole), check)
+            out = self._return_in_order([unit for unit in out if unit.gang not in whole], check)
         if self._away.is_torn or not check.holds():
             return None
         victims = pods_of(self._order.by_importance([*out, *whole.values()]))
@@ -286,12 +290,19 @@ class _Search:
             return [unit]
         return [Unit((pod,), pod.priority, unit.gang) for pod in unit.pods]
 
-    def _give_back(self, units: Iterable[Unit], check: Fitting) -> list[Unit]:
+    def _return_in_order(self, units: Sequence[Unit], check: Fitting) -> list[Unit]:
+        """Put units back beside which all members still fit, in DefaultPreemption's order. Returns the others."""
+        in_order = self._order.returning(units)
+        if not check.is_local:
+            return self._give_back(in_order, check)
+        # One by one: a check is cheap, and most of those that are where members go are needed.
+        return [unit for each in in_order for unit in self._give_back([each], check)]
+
+    def _give_back(self, units: Sequence[Unit], check: Fitting) -> list[Unit]:
         """Put units back in order, each if all members still fit. Returns those that stay away.
 
         Many at once as far as possible: that all of some may come back shows that each of them may.
         """
-        units = list(units)
         if not units:
             return []
         pods = pods_of(units)
@@ -300,7 +311,7 @@ class _Search:
             return []
         self._away.take(pods)
         if len(units) == 1:
-            return units
+            return list(units)
         half = len(units) // 2
         return self._give_back(units[:half], check) + self._give_back(units[half:], check)
 

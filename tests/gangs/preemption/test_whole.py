@@ -92,10 +92,11 @@ def test_a_member_that_never_preempts_keeps_its_gang_from_it() -> None:
     assert cluster.preempt(members, 1) == whole.Answer(POLICY_NEVER)
 
 
-def test_without_default_preemption_in_the_profile_nobody_is_evicted() -> None:
+@pytest.mark.parametrize("plugins", [(), ("CapacityScheduling",), ("CapacityScheduling", "DefaultPreemption")])
+def test_where_other_rules_than_those_of_default_preemption_hold_nobody_is_evicted(plugins: tuple[str, ...]) -> None:
     cluster = Cluster(1)
     for framework in cluster.side.profiles.values():
-        framework.post_filters = ("CapacityScheduling",)
+        framework.post_filters = plugins
     cluster.place(low("low", cpu=4), "n0")
     cluster.set_gang("train", 1)
     assert cluster.preempt(cluster.members(1), 1) == whole.NOT_TRIED
