@@ -52,6 +52,7 @@ log = logging.getLogger(__name__)
 MOST_UNITS = 16_384  # the cheapest ones, that may leave
 MOST_CHECKS = 5_000  # of a member on its node, while units come back
 FEW_STEPS = 4  # of bisection, each with a plan
+RETRY_S = 1.0  # until a gang is tried again that fits without evictions, since members were tried in another order
 MOST_ASKED = 8  # members that fit nowhere, of different kinds, which are asked where evictions may help
 
 
@@ -70,6 +71,7 @@ NOT_TRIED = Answer()
 class _Found:
     victims: Sequence[PodInfo]  # the most important first
     nominations: Mapping[str, str]
+    uses_ending: bool  # pods that are terminating anyway were away as well
 
 
 class WholePreemption:
@@ -187,8 +189,8 @@ class WholePreemption:
         log.info("preemption found room for a gang", extra={"gang": face.key, "victims": victims})
         if found.victims:
             self._executor.evict(found.victims, face, frozenset(found.nominations.values()))
-        else:
-            self._handle.evictions.try_again(face.uid)
+        elif not found.uses_ending:
+            self._handle.retry(face, RETRY_S)  # no event will come
         return Answer(evicting(victims, len(found.nominations)), found.nominations)
 
 
@@ -281,7 +283,7 @@ class _Search:
             return None
         victims = pods_of(self._order.by_importance([*out, *whole.values()]))
         nominations = {placed.queued.uid: placed.node_name for placed in plan.placed}
-        return _Found(victims, nominations)
+        return _Found(victims, nominations, any(unit.is_ending for unit in leaving))
 
     def _items(self, unit: Unit) -> list[Unit]:
         """Return what comes back together of a unit: all its pods, or each by itself."""
