@@ -7,29 +7,19 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from kscheduler.api.objects import (
-    LabelSelector,
-    ObjectMeta,
-    Pod,
-    PodDisruptionBudget,
-    PodDisruptionBudgetSpec,
-    PodDisruptionBudgetStatus,
-)
+from kscheduler.api.objects import Pod
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.client.protocol import PODS
 from kscheduler.config.load import parse_config
 from kscheduler.gangs.resources import COSCHEDULING_POD_GROUPS as GROUPS
 from kscheduler.simulator.faults import FaultKind, Verb
-from kscheduler.testing.wrappers import PodBuilder, make_pod
+from kscheduler.testing.wrappers import PodBuilder
+from tests.scenarios.evicted import bound, budget, fill, left, low
 from tests.scenarios.gangs import BY_LABEL, gang
 from tests.scenarios.quotas import CONFIG
 from tests.support.world import World, in_virtual_time
 
 HIGH = 1000
-
-
-def low(name: str, cpu: int = 2, priority: int = 1) -> PodBuilder:
-    return make_pod(name).req(cpu=cpu).priority(priority).grace_period(0)
 
 
 def members(name: str, count: int, cpu: int = 2, priority: int = HIGH) -> list[PodBuilder]:
@@ -40,28 +30,6 @@ def add_gang(world: World, name: str, count: int, least: int | None = None, **fi
     world.cluster.create_object(gang(name, count if least is None else least))
     for pod in members(name, count, **fields):
         world.add_pod(pod)
-
-
-async def fill(world: World, *pods: PodBuilder) -> None:
-    for pod in pods:
-        world.add_pod(pod)
-    await world.until(world.all_bound)
-
-
-def left(world: World, prefix: str) -> list[str]:
-    """The pods whose names begin so, that exist and are not terminating."""
-    pods = world.cluster.pods.values()
-    return sorted(
-        pod.metadata.name
-        for pod in pods
-        if pod.metadata.name.startswith(prefix) and pod.metadata.deletion_timestamp is None
-    )
-
-
-def bound(world: World, prefix: str) -> dict[str, str]:
-    pods = world.cluster.pods.values()
-    named = [pod for pod in pods if pod.metadata.name.startswith(prefix)]
-    return {pod.metadata.name: pod.spec.node_name for pod in named if pod.spec.node_name}
 
 
 @in_virtual_time
@@ -178,14 +146,6 @@ async def test_pods_of_no_gang_are_evicted_rather_than_a_whole_gang() -> None:
         add_gang(world, "train", 2)
         await world.until(world.all_bound)
         assert left(world, "batch") == ["batch-0", "batch-1"]
-
-
-def budget(name: str, allowed: int) -> PodDisruptionBudget:
-    return PodDisruptionBudget(
-        ObjectMeta(name=name, namespace="default"),
-        PodDisruptionBudgetSpec(LabelSelector(match_labels={"app": name})),
-        PodDisruptionBudgetStatus(allowed, {}),
-    )
 
 
 @in_virtual_time

@@ -6,8 +6,8 @@ from kscheduler.api.pod_groups import DisruptionMode, Empty, PodGroup
 from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.gangs.resources import pod_groups
 from kscheduler.testing.wrappers import PodBuilder, make_pod
+from tests.scenarios.evicted import bound, budget, fill, left, low
 from tests.scenarios.gangs import by_field, group
-from tests.scenarios.test_gang_preemption import bound, budget, fill, left, low
 from tests.support.world import World, in_virtual_time
 
 HIGH = 1000
