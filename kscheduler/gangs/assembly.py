@@ -150,7 +150,6 @@ class GangParts:
             batch.gangs = KubernetesGangCycle(
                 *parts,
                 release=self._release,
-                nominations=handle.nominations,
                 group_preemption=KubernetesPreemption(cache, self.registry, planner, handle, executor),
                 **around,
             )

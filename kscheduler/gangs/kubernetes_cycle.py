@@ -14,7 +14,6 @@ from typing import Any
 from kscheduler.config.releases import Release
 from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.diagnosis import Diagnosis
-from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
 from kscheduler.framework.plugins.dynamicresources.plugin import NAME as DYNAMIC_RESOURCES
 from kscheduler.framework.runtime import Framework
@@ -49,13 +48,11 @@ class KubernetesGangCycle(GangCycle):
         self,
         *parts: Any,
         release: Release,
-        nominations: Nominations,
         group_preemption: KubernetesPreemption | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(*parts, **settings)
         self._policy_is_of_group = release.has(POLICY_GATE)
-        self._nominations = nominations
         self._group_preemption = group_preemption
 
     def _run(self, stand_in: StandIn) -> Ended | None:
@@ -162,10 +159,9 @@ class KubernetesGangCycle(GangCycle):
     ) -> tuple[Status, Mapping[str, str]]:
         if self._group_preemption is None:
             return unresolvable(NO_VICTIMS), {}
-        for uid in placed:
-            self._nominations.remove(uid)  # as kube-scheduler does when it assumes a pod, even if that is taken back
         priority = 0 if tracked.gang is None else tracked.gang.priority or 0
-        found = self._group_preemption.preempt(stand_in.pod_info, priority, self._in_flight(stand_in), missing)
+        members = self._in_flight(stand_in)
+        found = self._group_preemption.preempt(stand_in.pod_info, priority, members, missing, placed)
         if not isinstance(found, InVain):
             return found
         fault = found.plan.fault

@@ -168,7 +168,6 @@ class _World:
             planner,
             one,
             release=self._release,
-            nominations=nominations,
             reports=reports,
             **settings,
         )

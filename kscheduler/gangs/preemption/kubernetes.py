@@ -10,7 +10,7 @@ are evicted. kube-scheduler checks without end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kscheduler.api.objects import Pod
@@ -54,16 +54,29 @@ class KubernetesPreemption:
         self._handle = handle
         self._executor = executor
 
-    def preempt(self, face: PodInfo, priority: int, members: Sequence[QueuedPodInfo], missing: int) -> PreemptionAnswer:
+    def preempt(
+        self,
+        face: PodInfo,
+        priority: int,
+        members: Sequence[QueuedPodInfo],
+        missing: int,
+        placed: Iterable[str] = (),
+    ) -> PreemptionAnswer:
         """Evict pods below a priority if the group then fits.
 
-        `face`: the group's pod in the queue. `members`: those without a node, in order.
+        `face`: the group's pod in the queue. `members`: those without a node, in order. `placed`: the uids of those
+        that had a node in this attempt, although there were too few.
         """
         # 1. Is there an earlier preemption to wait for?
-        if self._executor.is_running(face.uid) or self._is_ongoing(members, priority):
-            nominations = {queued.uid: queued.pod_info.pod.status.nominated_node_name for queued in members}
-            return Status(Code.SUCCESS, (ONGOING,)), nominations
+        shown = {queued.uid: queued.pod_info.pod.status.nominated_node_name for queued in members}
+        if self._executor.is_running(face.uid):  # the statuses may not show it yet
+            known = self._handle.nominations
+            return Status(Code.SUCCESS, (ONGOING,)), {uid: known.node_of(uid) or name for uid, name in shown.items()}
+        if self._is_ongoing(set(shown.values()), priority):
+            return Status(Code.SUCCESS, (ONGOING,)), shown
         # 2. All units of lower priority leave.
+        for uid in placed:
+            self._handle.nominations.remove(uid)  # as kube-scheduler does when it assumes a pod, even for a trial
         lowest = self._handle.table.lowest_priority
         units = [] if lowest is None else self._units(priority)
         if not units:
@@ -88,9 +101,9 @@ class KubernetesPreemption:
             self._executor.evict(victims, face, ())
         return Status(Code.SUCCESS, (preempting(len(victims)),)), nominations
 
-    def _is_ongoing(self, members: Sequence[QueuedPodInfo], priority: int) -> bool:
-        """Return True if a preempted pod is terminating on a node to which a member is nominated, by its status."""
-        for name in {queued.pod_info.pod.status.nominated_node_name for queued in members}:
+    def _is_ongoing(self, nominated: Iterable[str], priority: int) -> bool:
+        """Return True if a preempted pod of lower priority is terminating on one of these nodes."""
+        for name in nominated:
             node = self._handle.table.get(name)
             for other in () if node is None else node.pods.values():
                 if self._priority_of(other) < priority and self._is_ending(other.pod):
