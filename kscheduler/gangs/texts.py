@@ -20,6 +20,7 @@ ONGOING = f"{PREEMPTION}: ongoing preemption on nominated nodes"
 POLICY_NEVER = "preemption: not eligible due to preemptionPolicy=Never."
 NOBODY_TO_EVICT = "preemption: no pod of lower priority is where it would help."
 IN_VAIN = "preemption: even without all pods of lower priority there would be too little room."
+NOT_YET = "preemption: looked for later, since many gangs fit nowhere."
 STILL_EVICTING = "preemption: the gang waits until the pods that were evicted for it are gone."
 
 

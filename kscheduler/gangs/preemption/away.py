@@ -20,6 +20,7 @@ class Away:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._recounts = cache.recounts
+        self.moves = 0  # how often a pod was taken off its node or put onto it
         self._pods: dict[str, tuple[NodeInfo, PodInfo]] = {}  # by uid
         self._before: dict[int, dict[str, PodInfo]] = {}  # row -> the pods of its node, in their order
 
@@ -79,6 +80,7 @@ class Away:
             self._move(table.add_pod, node, pod)
 
     def _move(self, move: Callable[[NodeInfo, PodInfo], None], node: NodeInfo, pod: PodInfo) -> None:
+        self.moves += 1
         try:
             move(node, pod)
         except Exception:

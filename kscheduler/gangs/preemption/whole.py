@@ -34,11 +34,13 @@ from kscheduler.gangs.planner import Plan, Planner
 from kscheduler.gangs.preemption.away import Away
 from kscheduler.gangs.preemption.executor import GangExecutor
 from kscheduler.gangs.preemption.fitting import Fitting
+from kscheduler.gangs.preemption.pace import Pace
 from kscheduler.gangs.preemption.units import Order, Residents, Unit, pods_of
 from kscheduler.gangs.registry import Registry, TrackedGang
 from kscheduler.gangs.texts import (
     IN_VAIN,
     NOBODY_TO_EVICT,
+    NOT_YET,
     POLICY_NEVER,
     STILL_EVICTING,
     evicting,
@@ -53,6 +55,9 @@ MOST_UNITS = 16_384  # the cheapest ones, that may leave
 MOST_CHECKS = 5_000  # of a member on its node, while units come back
 FEW_STEPS = 4  # of bisection, each with a plan
 RETRY_S = 1.0  # until a gang is tried again that fits without evictions, since members were tried in another order
+# What a search costs, in seconds, as far as it does not depend on the machine.
+S_PER_MOVE, S_PER_PLAN, S_PER_MEMBER = 20e-6, 1e-3, 20e-6
+MOST_KEPT = 20_000  # gangs of which it is known that their search was in vain
 MOST_ASKED = 8  # members that fit nowhere, of different kinds, which are asked where evictions may help
 
 
@@ -90,6 +95,8 @@ class WholePreemption:
         self._profiles = profiles
         self._handle = handle
         self._executor = executor
+        self._pace = Pace()
+        self._in_vain: set[str] = set()  # uids of the faces of gangs whose latest search was in vain
 
     def look(
         self, tracked: TrackedGang, face: PodInfo, members: Sequence[QueuedPodInfo], plan: Plan, missing: int
@@ -108,25 +115,36 @@ class WholePreemption:
             lowest = self._handle.table.lowest_priority
             if lowest is None or lowest >= priority:
                 return Answer(NOBODY_TO_EVICT)
+            now = self._handle.evictions.wall()
+            if self._pace.wait_s(now):
+                self._handle.retry(face, self._pace.next_turn_s(face.uid, now))
+                text = IN_VAIN if face.uid in self._in_vain else NOT_YET
+                return Answer(text, self._nominations_of(members))
             nodes, would_fit = self._promising(plan), len(plan.placed)
         finally:
             plan.placed.undo()
         self._handle.evictions.attempted()
         for queued in members:
             self._handle.nominations.remove(queued.uid)
-        now = self._handle.evictions.wall()
         residents = Residents(self._cache, self._registry, self.is_leaving, now)
         units = residents.units(nodes, priority, tracked.key)
         if not units:
             return Answer(NOBODY_TO_EVICT)
         order = Order(self._handle.budgets, now, stops_at_overdrawn=self._handle.release.stops_at_overdrawn_budget)
         with Away(self._cache) as away:
-            found = _Search(self._registry, self._planner, residents, order, away).run(
-                units, members, missing, max(missing - would_fit, 1)
-            )
+            search = _Search(self._registry, self._planner, residents, order, away)
+            found = search.run(units, members, missing, max(missing - would_fit, 1))
         if found is None:
+            self._note_in_vain(face, now, away.moves, search.plans, len(members))
             return Answer(IN_VAIN)
+        self._in_vain.discard(face.uid)
         return self._carry_out(found, face)
+
+    def _note_in_vain(self, face: PodInfo, now: float, moves: int, plans: int, members: int) -> None:
+        self._pace.was_in_vain(now, moves * S_PER_MOVE + plans * (S_PER_PLAN + members * S_PER_MEMBER))
+        if len(self._in_vain) > MOST_KEPT:
+            self._in_vain.clear()
+        self._in_vain.add(face.uid)
 
     # --- may it? ---
 
@@ -210,6 +228,7 @@ class _Search:
         self._residents = residents
         self._order = order
         self._away = away
+        self.plans = 0  # how many were made
 
     def run(self, units: Sequence[Unit], members: Sequence[QueuedPodInfo], missing: int, step: int) -> _Found | None:
         """Return the victims and where the members would go; None if no evictions make room for all that are missing.
@@ -259,6 +278,7 @@ class _Search:
         return plan or self._plan(members, missing)
 
     def _plan(self, members: Sequence[QueuedPodInfo], missing: int) -> Plan | None:
+        self.plans += 1
         plan = self._planner.plan(members, missing, on_trial=True, most=missing)
         if plan.reaches(missing) and not self._away.is_torn:
             return plan

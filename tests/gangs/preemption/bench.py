@@ -50,7 +50,13 @@ class Cluster:
             self.cache.set_node(node.label("kubernetes.io/hostname", f"n{i}").obj())
         self.registry = Registry(DOORS, WHOLE)
         self.evictions, self.budgets = NotedEvictions(), DisruptionBudgets()
-        self.handle = replace(self.side.handle, evictions=self.evictions, budgets=self.budgets)
+        self.retried: list[tuple[str, float]] = []  # keys of the faces of gangs, and after how many seconds
+        self.handle = replace(
+            self.side.handle,
+            evictions=self.evictions,
+            budgets=self.budgets,
+            retry=lambda pod, seconds: self.retried.append((pod.key, seconds)),
+        )
         self.nominations = self.handle.nominations
         lane = self.side.lane if has_lane else None
         self.planner = Planner(self.cache, self.side.profiles, lane, nominations=self.nominations)
