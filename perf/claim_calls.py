@@ -95,7 +95,7 @@ class _Run:
             await asyncio.sleep(0.01)
             names = [pod.metadata.name for pod in cluster.store(PODS).objects.values() if pod.spec.node_name]
             bound = sum([name.startswith(prefix) for name in names])
-        await asyncio.sleep(0.1)  # until the bindings are confirmed and told
+        await asyncio.sleep(0.1)  # until the bindings are confirmed and their Events written
 
     async def _call(self, method: str, path: str = "", body: Any = None) -> None:
         assert self._embedded is not None

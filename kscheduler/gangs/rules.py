@@ -24,7 +24,7 @@ class GangRules:
     waits_for_events: bool  # a rejected gang waits for an event that may help it; else for its backoff only
     grows_backoff: bool  # the longest backoff is multiplied with the square root of the number of members
     retries_rest_at_once: bool  # after some members were placed, the others are tried again at once
-    # --- what users are told ---
+    # --- messages and conditions ---
     follows_kubernetes: bool  # the pods and the condition of a group say what kube-scheduler says, and when it does
 
 

@@ -9,7 +9,7 @@ from kscheduler.gangs.registry import Lack, TrackedGang
 
 # kube-scheduler's.
 GROUP_UNSCHEDULABLE = "pod group is unschedulable"
-CLAIMS_RELEASED = "deallocation and deletion of ResourceClaims completed"  # said whether there were any, or not
+CLAIMS_RELEASED = "deallocation and deletion of ResourceClaims completed"  # whether there were any, or not
 CLAIMS_UNKNOWN = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'  # its PreFilter was not asked
 PREEMPTION = "pod group preemption"
 NEVER_PREEMPTS = f"{PREEMPTION}: not eligible due to preemptionPolicy=Never."

@@ -237,8 +237,8 @@ class QueuesInTurn(ActiveQueue):
             heap.check()
             assert heap, f"the heap of queue {name} is kept for nobody"
             for qpi in heap:
-                assert self._place_of(self._demands[qpi.uid]) == name, f"a pod of queue {name} is said to be elsewhere"
+                assert self._place_of(self._demands[qpi.uid]) == name, f"a pod of queue {name} is counted elsewhere"
             if name not in self._changed:
                 assert self._heads.get(name) is heap.first(), f"another pod of queue {name} is taken for the first"
-        assert self._heads.keys() - self._changed <= self._heaps.keys(), "an empty queue is said to have a first pod"
+        assert self._heads.keys() - self._changed <= self._heaps.keys(), "an empty queue has a first pod"
         assert sum(map(len, self._heaps.values())) == self._live == len(self._demands), "pods are counted wrongly"

@@ -106,10 +106,10 @@ def test_what_is_no_line_is_left_to_the_decoder(raw: bytes) -> None:
 def test_a_recognised_report_ends_the_assumption_and_tells_nobody() -> None:
     devices, first = Devices(), at(1, claim("c"))
     devices.set_claim(first)
-    told: list[tuple[ResourceClaim | None, ResourceClaim | None]] = []
-    devices.watch_claims(lambda *change: told.append(change))
+    changes: list[tuple[ResourceClaim | None, ResourceClaim | None]] = []
+    devices.watch_claims(lambda *change: changes.append(change))
     devices.assume_claim(WRITTEN)
     devices.set_claim(WRITTEN)
     devices.restore_claim("default", "c")
-    assert told == [(first, WRITTEN)]
+    assert changes == [(first, WRITTEN)]
     assert devices.claim("default", "c") is devices.reported_claim("default", "c") is WRITTEN

@@ -1,4 +1,4 @@
-"""Components of deploy/ that bring custom kinds: what is served, and how a replica is told to follow them."""
+"""Components of deploy/ that bring custom kinds: what is served, and the arguments of a replica that follows them."""
 
 from __future__ import annotations
 
@@ -8,32 +8,15 @@ from typing import Any
 
 import yaml
 
-from kscheduler.testing.controlplane import RequestFailed
 from kscheduler.testing.controlplane.api import Api
-from tests.controlplane.policy_kinds import TAS_CRD
-from tests.deploy.manifests import Object, documents, own_objects
+from tests.controlplane.custom_kinds import definition, serves
+from tests.controlplane.policy_kinds import SERVED, TAS_CRD
+from tests.deploy.manifests import Object, own_objects
 from tests.deploy.rules import Right, bound_roles, rights
 from tests.deploy.trial import CustomKinds
 
 # KAI-Scheduler's own, as far as a scheduler is concerned.
-KAI_CRD = """
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: queues.scheduling.run.ai}
-spec:
-  group: scheduling.run.ai
-  scope: Cluster
-  names: {kind: Queue, listKind: QueueList, plural: queues, singular: queue}
-  versions:
-  - name: v2
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
-"""
+KAI_CRD = definition("scheduling.run.ai", "v2", "Queue", "queues", "Cluster")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +41,7 @@ class Component:
 
     def is_served(self, api: Api) -> bool:
         """Whether the kinds that were applied can be used yet."""
-        try:
-            for path in self.served:
-                api.get(path)
-        except RequestFailed:
-            return False
-        return True
+        return serves(api, *self.served)
 
     def followed_by(self, config: str) -> str:
         """A configuration of one profile that follows the kinds."""
@@ -85,8 +63,8 @@ POLICIES = Component(
         "plugins": {"multiPoint": {"enabled": [{"name": "MetricPolicy"}]}},
         "pluginConfig": [{"name": "MetricPolicy", "args": {"policyObjects": True, "tasPolicies": True}}],
     },
-    ("/apis/kscheduler.io/v1alpha1/metricpolicies", "/apis/telemetry.intel.com/v1alpha1/taspolicies"),
-    tuple(documents(TAS_CRD)),
+    SERVED,
+    (TAS_CRD,),
 )
 QUOTAS = Component(
     "quotas",
@@ -119,6 +97,6 @@ QUEUES = Component(
         }
     },
     ("/apis/kscheduler.io/v1alpha1/queues", "/apis/scheduling.run.ai/v2/queues"),
-    tuple(documents(KAI_CRD)),
+    (KAI_CRD,),
 )
 COMPONENTS = (POLICIES, QUOTAS, QUEUES)

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from kscheduler.testing.controlplane import ControlPlane, Credentials, RequestFailed, workload
+from kscheduler.testing.controlplane import ControlPlane, Credentials, workload
 from kscheduler.testing.controlplane.api import Object
 from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.kubeconfig import write_kubeconfig
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.workspace import Workspace
-from tests.controlplane.custom_kinds import remove_kind
+from tests.controlplane.custom_kinds import remove_kind, serves
 from tests.deploy.manifests import own_objects, render
 
 [CRD] = (each for each in own_objects("quotas") if each["kind"] == "CustomResourceDefinition")
@@ -82,18 +82,10 @@ def message(tenant: Workspace, name: str) -> str:
     return next((str(one.get("message", "")) for one in conditions if one["type"] == "PodScheduled"), "")
 
 
-def is_served(control_plane: ControlPlane) -> bool:
-    try:
-        control_plane.api.get(QUOTAS)
-    except RequestFailed:
-        return False
-    return True
-
-
 @pytest.fixture
 def tenants(control_plane: ControlPlane, workspace: Workspace) -> Iterator[Tenants]:
     control_plane.api.apply(CRD)
-    eventually(lambda: is_served(control_plane), "the kind is served")
+    eventually(lambda: serves(control_plane.api, QUOTAS), "the kind is served")
     other = Workspace(control_plane)
     try:
         yield Tenants(control_plane, workspace, other)
@@ -175,12 +167,12 @@ def test_a_scheduler_that_is_older_than_the_kind_keeps_quotas_once_it_is_there(
 ) -> None:
     shop = tenants.shop
     remove_kind(tenants.api, KIND)
-    eventually(lambda: not is_served(tenants.control_plane), "the kind is gone")
+    eventually(lambda: not serves(tenants.api, QUOTAS), "the kind is gone")
     scheduler = tenants.start(tmp_path)
     create(shop, "a")
     eventually(lambda: shop.bindings(), "pods are bound without the kind")
     tenants.api.apply(CRD)
-    eventually(lambda: is_served(tenants.control_plane), "the kind is back")
+    eventually(lambda: serves(tenants.api, QUOTAS), "the kind is back")
     tenants.set_quota(shop, "1", "1")
     eventually(lambda: tenants.used(shop).get("cpu") == "0", "the quota was seen")
     create(shop, "b")

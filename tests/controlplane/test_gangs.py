@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kscheduler.testing.controlplane import ApiserverOptions, ControlPlane, Credentials, RequestFailed, workload
+from kscheduler.testing.controlplane import ApiserverOptions, ControlPlane, Credentials, workload
 from kscheduler.testing.controlplane.api import Object
 from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.kubeconfig import write_kubeconfig
 from kscheduler.testing.controlplane.kubescheduler import KubeScheduler
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.workspace import Workspace
-from tests.controlplane.custom_kinds import remove_kind
+from tests.controlplane.custom_kinds import remove_kind, serves
 from tests.deploy.manifests import render
 
 LABEL = "scheduling.x-k8s.io/pod-group"
@@ -32,7 +32,7 @@ CONDITION_OF = {"1.36": "PodGroupScheduled", "1.37": "PodGroupInitiallyScheduled
 
 class Outcome(NamedTuple):
     pods_per_node: list[int]
-    said: list[tuple[str, str, str]]  # of each pod without a node: its group, reason and message
+    rejections: list[tuple[str, str, str]]  # of each pod without a node: its group, reason and message
     conditions: dict[str, list[Object]]  # of the PodGroups, by name
 
 
@@ -45,14 +45,7 @@ class Gangs:
         self._version = group_version
         self._path = f"/apis/{group_version}/namespaces/{workspace.namespace}/podgroups"
         workspace.api.apply(*render("base", "gangs"))
-        eventually(self._serves, "PodGroups are served")
-
-    def _serves(self) -> bool:
-        try:
-            self.workspace.api.get(self._path)
-        except RequestFailed:
-            return False
-        return True
+        eventually(lambda: serves(workspace.api, self._path), "PodGroups are served")
 
     def start(self, *, configuration: dict[str, Any] | None = None, flags: tuple[str, ...] = ()) -> KScheduler:
         control_plane = self.workspace.control_plane
@@ -99,12 +92,12 @@ class Gangs:
     def outcome(self) -> Outcome:
         """Return what became of all pods and PodGroups, without what is left to chance: which of equals are bound."""
         pods = self.workspace.api.list_all(f"/api/v1/namespaces/{self.workspace.namespace}/pods")
-        said, per_node = [], Counter(pod["spec"].get("nodeName", "") for pod in pods)
+        rejections, per_node = [], Counter(pod["spec"].get("nodeName", "") for pod in pods)
         for pod in pods:
             for each in pod.get("status", {}).get("conditions", ()):
                 if each["type"] == "PodScheduled" and each["status"] == "False":
                     group = pod["spec"]["schedulingGroup"]["podGroupName"]
-                    said.append((group, each["reason"], each.get("message", "")))
+                    rejections.append((group, each["reason"], each.get("message", "")))
         conditions = {
             group["metadata"]["name"]: [
                 {field: each.get(field) for field in ("type", "status", "reason", "message", "observedGeneration")}
@@ -112,7 +105,7 @@ class Gangs:
             ]
             for group in self.workspace.api.list_all(self._path)
         }
-        return Outcome(sorted(per_node.values()), sorted(said), conditions)
+        return Outcome(sorted(per_node.values()), sorted(rejections), conditions)
 
     def notes(self, reason: str) -> list[str]:
         events = self.workspace.api.list_all(f"/apis/events.k8s.io/v1/namespaces/{self.workspace.namespace}/events")
@@ -205,7 +198,7 @@ def three_groups(gangs: Gangs) -> Outcome:
         eventually(functools.partial(gangs.is_decided, name), f"the group {name} is decided")
     eventually(lambda: gangs.bound("whole") == 4, "all of a group are bound")
     eventually(lambda: gangs.bound("partly") == 2, "all of a group for which there is room are bound")
-    eventually(lambda: len(gangs.outcome().said) == 7, "each of the other pods says why")
+    eventually(lambda: len(gangs.outcome().rejections) == 7, "each of the other pods says why")
     return gangs.outcome()
 
 

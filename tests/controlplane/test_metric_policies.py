@@ -19,8 +19,8 @@ from kscheduler.testing.controlplane.api import KeptApi, Object
 from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.workspace import Workspace
-from tests.controlplane.custom_kinds import remove_kind
-from tests.controlplane.policy_kinds import GROUP_VERSION, TAS_CRD, serves_policies
+from tests.controlplane.custom_kinds import remove_kind, serves
+from tests.controlplane.policy_kinds import GROUP_VERSION, SERVED, TAS_CRD
 from tests.deploy.manifests import DEPLOY, documents
 
 METRICS = ["a", "b", "c"]
@@ -43,9 +43,9 @@ CONFIGURATION: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def policies(control_plane: ControlPlane) -> Iterator[Policies]:
-    control_plane.api.apply(*documents((DEPLOY / "metric-policies" / "crd.yaml").read_text()), *documents(TAS_CRD))
+    control_plane.api.apply(*documents((DEPLOY / "metric-policies" / "crd.yaml").read_text()), TAS_CRD)
     made = Policies(control_plane)
-    eventually(lambda: serves_policies(made.api), "the kinds are served")
+    eventually(lambda: serves(made.api, *SERVED), "the kinds are served")
     try:
         yield made
     finally:

@@ -33,6 +33,7 @@ from tests.controlplane.parity.manifests import (
 )
 
 PODS = 2_000
+LATE = 3  # important pods that come when the nodes are full
 NODES = 42
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
@@ -139,10 +140,16 @@ def test_every_decision_of_a_record_is_made_again(workspace: Workspace, tmp_path
     change_nodes(workspace)
     loading.wait()
     eventually(lambda: is_settled(workspace), "each pod is decided", state=lambda: len(workspace.bindings()))
+    # Where the load outruns the scheduler, important pods came first and preempted nobody. Now all nodes are full.
+    late = [f"late-{number}" for number in range(LATE)]
+    for name in late:
+        spec = {"priorityClassName": "important", "terminationGracePeriodSeconds": 0}
+        workspace.create(workload.pod(name, requests={"cpu": "2", "memory": "100Mi"}, spec=spec))
+    eventually(lambda: set(late) <= set(workspace.bindings()), "important pods have made room")
     scheduler.stop()
 
     recorded = decisions_in(out)
-    assert len({each.uid for each in recorded}) == PODS
+    assert len({each.uid for each in recorded}) == PODS + LATE
     kinds = Counter("placed" if each.node else "preempts" if each.victims else "rejected" for each in recorded)
     assert min(kinds["placed"], kinds["preempts"], kinds["rejected"]) > 0, kinds
     command = [sys.executable, "-m", "kscheduler", "replay", str(out)]

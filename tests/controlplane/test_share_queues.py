@@ -15,7 +15,7 @@ from kscheduler.testing.controlplane.kscheduler import KScheduler
 from kscheduler.testing.controlplane.kubeconfig import write_kubeconfig
 from kscheduler.testing.controlplane.patience import eventually
 from kscheduler.testing.controlplane.workspace import Workspace
-from tests.controlplane.custom_kinds import remove_kind
+from tests.controlplane.custom_kinds import remove_kind, serves
 from tests.deploy.manifests import own_objects, render
 
 KIND = "queues.kscheduler.io"
@@ -81,19 +81,11 @@ class Tenants:
         return next((str(one.get("message", "")) for one in conditions if one["type"] == "PodScheduled"), "")
 
 
-def is_served(control_plane: ControlPlane) -> bool:
-    try:
-        control_plane.api.get(QUEUES)
-    except RequestFailed:
-        return False
-    return True
-
-
 @pytest.fixture
 def tenants(control_plane: ControlPlane, workspace: Workspace) -> Iterator[Tenants]:
     remove_kind(control_plane.api, KIND)
     control_plane.api.apply(CRD)
-    eventually(lambda: is_served(control_plane), "the kind is served")
+    eventually(lambda: serves(control_plane.api, QUEUES), "the kind is served")
     try:
         yield Tenants(control_plane, workspace)
     finally:

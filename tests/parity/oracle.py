@@ -123,7 +123,7 @@ class GroupCondition(msgspec.Struct, rename="camel"):
 class Ganged(msgspec.Struct, rename="camel", kw_only=True):
     """What became of the pending pods of one group in one attempt."""
 
-    is_tried: bool = False  # False: the group is held back, and nothing else is said
+    is_tried: bool = False  # False: the group is held back, and has no other result
     pods: dict[str, Member] = {}  # by name; one that is terminating is absent
     taken: dict[str, str] | None = None  # pod -> the node that it had meanwhile, or has
     failed: list[str] | None = None  # names in the order in which they were reported

@@ -2,7 +2,7 @@
 
     python -m tests.scenarios.gang_faults --cases 10000 --seed 1 --processes 2
 
-A case is a seed of `test_gang_faults.play`. A failure is printed with its seed, and the others go on.
+A case is a seed of `gang_world.play`. A failure is printed with its seed, and the others go on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from tests.scenarios.test_gang_faults import play
+from tests.scenarios.gang_world import play
 
 EACH = 500  # cases between two lines that say how far it is
 

@@ -1,4 +1,4 @@
-"""What claims ask for, kept by their specs, is what is found for each claim anew."""
+"""What claims ask for, kept by their specs, equals what is computed for each claim by itself."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class World:
             DEFAULT_RELEASE, devices.allocated, devices.classes, devices.slices, FakeSelectors(), draw_share_id=str
         )
 
-    def anew(self, wanted: Sequence[ResourceClaim]) -> Asked | None:
+    def computed(self, wanted: Sequence[ResourceClaim]) -> Asked | None:
         return AskedClaims(self.devices).of(wanted, self.allocator())
 
 
@@ -79,7 +79,7 @@ def shown(found: Asked | None) -> object:
 def test_what_is_kept_is_what_would_be_found(pods: list[list[ResourceClaim]]) -> None:
     world = World()
     for wanted in pods:
-        assert shown(world.of(wanted)) == shown(world.anew(wanted))
+        assert shown(world.of(wanted)) == shown(world.computed(wanted))
 
 
 def test_claims_with_equal_specs_share_what_is_found_whatever_their_names() -> None:
@@ -119,7 +119,7 @@ def test_what_specs_ask_for_that_no_apiserver_stores_is_found(odd: DeviceRequest
     for _ in range(2):
         found = world.of(wanted)
         assert found is not None
-        assert shown(found) == shown(world.anew(wanted))
+        assert shown(found) == shown(world.computed(wanted))
 
 
 def test_only_so_many_specs_are_kept() -> None:

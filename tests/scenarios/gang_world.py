@@ -1,0 +1,208 @@
+"""Random clusters with gangs, random hands on them and random faults, and what must hold meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from kscheduler.api.objects import Pod
+from kscheduler.api.pod_groups import POD_GROUP_LABEL
+from kscheduler.client.protocol import PODS, Binding
+from kscheduler.gangs.mending import PAUSE_S
+from kscheduler.gangs.registry import Registry
+from kscheduler.observability.metrics import Metrics
+from kscheduler.simulator.cluster_client import Latency
+from kscheduler.simulator.faults import FaultKind, Verb
+from kscheduler.simulator.virtual_time import run_virtual
+from kscheduler.testing.wrappers import PodBuilder, make_pod
+from tests.scenarios.gangs import BY_LABEL, gang
+from tests.support.world import PlannedScheduler, World
+
+GANGS, STEPS = 5, 40
+SETTLING_S = 180.0
+TIMEOUT_S = 30.0  # of each gang
+REPORTED_S = TIMEOUT_S + 3 * PAUSE_S  # by then a gang is reported, unless a binding of it is under way at each look
+REFUSALS = (FaultKind.CONFLICT, FaultKind.FORBIDDEN, FaultKind.NOT_FOUND, FaultKind.SERVER_ERROR)
+
+
+def is_binding_of(pod: str) -> Callable[[object], bool]:
+    """Return what says of a request whether it binds the pod."""
+    return lambda about: isinstance(about, Binding) and about.name == pod
+
+
+class GangWorld(World):
+    def __init__(self, rng: random.Random, *, is_troubled: bool) -> None:
+        super().__init__(config=BY_LABEL, latency=Latency(bind_s=0.05, jitter=0.5), expect_conditions=False)
+        self.rng = rng
+        self.is_troubled = is_troubled
+        self.sizes: dict[str, int] = {}  # name of a gang -> its minimum
+        self.objects_to_come: list[str] = []
+        self.pods_to_come: list[PodBuilder] = []
+        self.number = 0  # of what is created next
+        self.killed = 0
+        self.half_since: dict[str, float] = {}  # gang of which some pods are bound, too few, and others wait -> when
+        self.stale_seen = 0
+        for index in range(GANGS):
+            name, size = f"g{index}", rng.randint(2, 6)
+            self.sizes[name] = rng.randint(2, size)
+            self.objects_to_come.append(name)
+            self.pods_to_come += [self.member(name, rng.randint(1, 3)) for _ in range(size)]
+        self.pods_to_come += [make_pod(f"alone-{index}").req(cpu=1) for index in range(4)]
+        rng.shuffle(self.pods_to_come)
+        self.cluster.store(PODS).subscribe(self._pod_changed)
+
+    @property
+    def registry(self) -> Registry:
+        parts = self.scheduler.gangs
+        assert parts is not None
+        return parts.registry
+
+    def member(self, name: str, cpu: int) -> PodBuilder:
+        self.number += 1
+        return make_pod(f"{name}-{self.number}").label(POD_GROUP_LABEL, name).req(cpu=cpu)
+
+    # --- steps ----------------------------------------------------------------------------------------------------
+
+    async def step(self) -> None:
+        steps = [self.create_pod] * 5 + [self.create_gang, self.grow]
+        if self.is_troubled:
+            steps += [self.delete_pod]
+            if self.killed < 2 and self.rng.random() < 0.04:
+                await self.restart()
+        self.rng.choice(steps)()
+        await self.sleep(self.rng.choice([0.0, 0.01, 0.03, 0.1, 1.0, 12.0]))
+        if self.is_troubled and self.rng.random() < 0.03:
+            await self.sleep(2 * TIMEOUT_S)
+        self.check_stale_gangs_are_reported()
+        if not self.is_troubled:
+            self.check_no_gang_is_half_placed()
+
+    def create_pod(self) -> None:
+        if self.pods_to_come:
+            self.add_pod(self.pods_to_come.pop())
+
+    def create_gang(self) -> None:
+        if self.objects_to_come:
+            name = self.objects_to_come.pop()
+            self.cluster.create_object(gang(name, self.sizes[name], schedule_timeout_seconds=int(TIMEOUT_S)))
+            self._look(name)
+
+    def grow(self) -> None:
+        self.number += 1
+        self.add_node(f"n{self.number}")
+
+    def delete_pod(self) -> None:
+        """A pod is deleted, and replaced."""
+        key = self.rng.choice(sorted(self.cluster.pods) or [""])
+        if not key:
+            return
+        name = (self.cluster.pods[key].metadata.labels or {}).get(POD_GROUP_LABEL)
+        self.cluster.delete_pod(key)
+        if name is not None:
+            self.pods_to_come.append(self.member(name, 1))
+
+    def refuse_one_member_of(self, name: str) -> None:
+        """Until faults end, no binding of one of the pods is carried out."""
+        refused = next(pod for pod in self.pods_to_come if pod.obj().metadata.name.startswith(name)).obj().metadata.name
+        self.faults.add(FaultKind.FORBIDDEN, Verb.BIND, matches=is_binding_of(refused))
+
+    async def restart(self) -> None:
+        """Kill the scheduler in the middle of its work, and start another one."""
+        self.killed += 1
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        await asyncio.sleep(1.0)  # as long as a Lease would keep the next one out: requests under way arrive
+        self.judge.forget_decisions()
+        self.scheduler = PlannedScheduler(
+            {"reserve": [self.judge]},
+            self.client,
+            self._config,
+            clock=self.clock,
+            rng=self.rng,
+            metrics=Metrics(),
+            stopwatch=self.clock.now,
+        )
+        self.judge.look_through(self.scheduler.nodes.store, self.scheduler.pods.store)
+        self.half_since = dict.fromkeys(self.half_since, self.clock.now())  # the new one can only count from here
+
+    # --- what must hold -------------------------------------------------------------------------------------------
+
+    def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        pod = after or before
+        assert pod is not None
+        name = (pod.metadata.labels or {}).get(POD_GROUP_LABEL)
+        if name is not None:
+            self._look(name)
+
+    def _look(self, name: str) -> None:
+        """Take note of since when the cluster shows a gang half placed, with pods that wait."""
+        members, bound = self.members_of(name), self.bound(name)
+        if name not in self.objects_to_come and 0 < bound < self.sizes[name] and bound < len(members):
+            self.half_since.setdefault(name, self.clock.now())
+        else:
+            self.half_since.pop(name, None)
+
+    def check_stale_gangs_are_reported(self) -> None:
+        parts = self.scheduler.gangs
+        assert parts is not None
+        with_event = {event.regarding.name for event in self.cluster.events if event.reason == "Stale"}
+        reported = {key.name for key in parts.mending.stale} & with_event
+        for name, since in self.half_since.items():
+            is_long = self.clock.now() - since > REPORTED_S
+            self.stale_seen += is_long
+            assert not is_long or name in reported, f"{name} is half placed since {since:g} s. {self.describe()}"
+
+    def members_of(self, name: str) -> list[Pod]:
+        return [pod for pod in self.cluster.pods.values() if (pod.metadata.labels or {}).get(POD_GROUP_LABEL) == name]
+
+    def bound(self, name: str) -> int:
+        return sum(bool(pod.spec.node_name) for pod in self.members_of(name))
+
+    def check_no_gang_is_half_placed(self) -> None:
+        if len(self.scheduler.bindings):
+            return
+        for name, least in self.sizes.items():
+            assert not 0 < self.bound(name) < least, f"{self.bound(name)} pods of {name} are bound, of at least {least}"
+
+    async def settle(self) -> None:
+        """No faults any more, room for all, and all pods and gangs exist."""
+        self.faults.clear()
+        while self.objects_to_come:
+            self.create_gang()
+        while self.pods_to_come:
+            self.create_pod()
+        for _ in range(30):
+            self.grow()
+        await self.until(self.all_bound, within_s=SETTLING_S)
+        await self.until(self._is_calm)
+        self.registry.check()
+        for tracked in self.registry:
+            assert not tracked.is_broken, f"{tracked.key} is broken"
+            assert tracked.placed == self.bound(tracked.key.name), f"{tracked.key} counts {tracked.placed}"
+
+
+def play(seed: int, *, is_troubled: bool) -> int:
+    """Return at how many looks a gang was found that had been half placed for longer than its timeout."""
+    found = 0
+
+    async def scenario() -> None:
+        nonlocal found
+        rng = random.Random(seed)
+        world = GangWorld(rng, is_troubled=is_troubled)
+        async with world:
+            world.add_nodes(2)
+            if is_troubled:
+                world.faults.add(rng.choice(REFUSALS), Verb.BIND, probability=rng.choice([0.1, 0.4]))
+                world.faults.add(FaultKind.LOST_ANSWER, Verb.BIND, probability=0.1)
+                if rng.random() < 0.3:
+                    world.refuse_one_member_of("g0")
+            for _ in range(STEPS):
+                await world.step()
+            found = world.stale_seen
+            await world.settle()
+
+    run_virtual(scenario())
+    return found
