@@ -21,7 +21,7 @@ def gang_differences(case: GangCase, answer: Answer) -> list[tuple[int, str]]:
     """(0, what differs) for all that does."""
     theirs = answer.gang
     assert theirs is not None, "the oracle decides about a group"
-    ours = decide_gang(case, theirs.taken or {})
+    ours = decide_gang(case, theirs.taken or {}, theirs.again or {})
     return [(0, text) for text in _differences(theirs, ours)]
 
 
@@ -39,6 +39,10 @@ def _differences(theirs: Ganged, ours: Ganged) -> Iterator[str]:
             yield f"failure: pod {name}: expected {expected.failure!r}, got {got.failure!r}"
         if expected.is_rejected is not got.is_rejected:
             yield f"is rejected: pod {name}: expected {expected.is_rejected}, got {got.is_rejected}"
+        if expected.nomination != got.nomination:
+            yield f"nomination: pod {name}: expected {expected.nomination!r}, got {got.nomination!r}"
+    if (theirs.ended or []) != (ours.ended or []):
+        yield f"evicted: expected {theirs.ended}, got {ours.ended}"
     if (theirs.failed or []) != (ours.failed or []):
         yield f"order of failures: expected {theirs.failed}, got {ours.failed}"
     if theirs.condition != ours.condition:
