@@ -75,12 +75,16 @@ class KubernetesGangCycle(GangCycle):
         self._return(stand_in, Outcome.FAULT, ())
         return Ended(Outcome.FAULT, fault)
 
+    def _return_failed(self, failed: Sequence[Failed], started: float) -> None:
+        for each in failed:
+            self._settle(each.queued, _own_rejection(each, None), started)
+
     def _reject(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> Ended:
         placed = {each.queued.uid for each in plan.placed}
         plan.placed.undo()
         tracked = self._registry.get(stand_in.gang_key)
         assert tracked is not None, "a gang in flight has members"
-        own = {each.queued.uid: each.rejection for each in plan.failed}
+        own = {each.queued.uid: each for each in plan.failed}
         if plan.fault is not None:
             return self._end_with_fault(stand_in, plan, started)
         # 1. What the group says.
@@ -100,7 +104,7 @@ class KubernetesGangCycle(GangCycle):
         for queued in list(stand_in.flying.values()):
             nomination = nominated.get(queued.uid)
             if queued.uid in own:
-                self._settle(queued, replace(own[queued.uid], nomination=nomination), started)
+                self._settle(queued, _own_rejection(own[queued.uid], nomination), started)
             elif queued.uid in placed:
                 self._settle(queued, _rejection(of_placed, nomination if waits else ""), started)
             elif queued.uid in not_tried:
@@ -197,6 +201,16 @@ def _asked_about_claims(failed: Sequence[Failed], framework: Framework) -> bool:
         if not diagnosis.pre_filter_message or max(ended_by, default=0) >= names.index(DYNAMIC_RESOURCES):
             return True
     return False
+
+
+def _own_rejection(failed: Failed, nomination: str | None) -> Rejection:
+    """Return why a member has no node, with a nomination that preemption gave it; None: with none.
+
+    One that fits on no node keeps the nomination that it had.
+    """
+    if nomination is None and (failed.has_node or not failed.rejection.diagnosis.total_nodes):
+        nomination = ""
+    return replace(failed.rejection, nomination=nomination)
 
 
 def _rejection(status: Status, nomination: str | None) -> Rejection:

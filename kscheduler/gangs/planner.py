@@ -39,6 +39,7 @@ class Failed:
 
     queued: QueuedPodInfo
     rejection: Rejection
+    has_node: bool = False  # it fitted on one, and Reserve rejected it
 
 
 @dataclass(slots=True)
@@ -161,7 +162,7 @@ class Planner:
         for each in placed:
             rejection = self._reserve(plan, each)
             if rejection is not None:
-                _fail(plan, Failed(each.queued, rejection))
+                _fail(plan, Failed(each.queued, rejection, has_node=True))
         return count
 
     def _placed(
@@ -216,7 +217,7 @@ class Planner:
         plan.placed.add([placed])
         rejection = self._reserve(plan, placed)
         if rejection is not None:
-            _fail(plan, Failed(queued, rejection))
+            _fail(plan, Failed(queued, rejection, has_node=True))
         return None
 
 

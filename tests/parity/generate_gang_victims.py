@@ -55,7 +55,7 @@ def crowd(rng: random.Random, case: Case, others: Sequence[Object]) -> list[Obje
         if often(rng, 0.06):
             _leave(rng, pod)
     share_no_port(cluster["pods"])
-    groups = _groups(rng, others)
+    groups = _groups(rng, [pod for pod in others if pod["spec"]["nodeName"] in names])
     cluster["podDisruptionBudgets"] = [budget_for(rng, f"b{index}", case) for index in range(rng.randint(0, 3))]
     # 3. Members that were promised a node before.
     if often(rng, 0.15):
@@ -72,7 +72,10 @@ def _leave(rng: random.Random, pod: Object) -> None:
 
 
 def _groups(rng: random.Random, others: Sequence[Object]) -> list[Object]:
-    """Put some of the pods into groups, of which some are disrupted whole."""
+    """Put some of the pods into groups, of which some are disrupted whole.
+
+    All are on nodes that exist: for a group with a pod on one that has gone kube-scheduler's preemption fails.
+    """
     groups: list[Object] = []
     for index in range(rng.randint(0, MOST_GROUPS)):
         free = [pod for pod in others if "schedulingGroup" not in pod["spec"]]

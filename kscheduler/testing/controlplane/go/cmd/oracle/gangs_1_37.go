@@ -50,7 +50,7 @@ func (w *world) gang(asked *request) (*ganged, error) {
 		found.Pods[info.Pod.Name] = failed
 		w.scheduler.SchedulingQueue.Done(info.Pod.UID)
 	}
-	if err := w.show(asked.Cluster.Pods); err != nil {
+	if err := w.show(asked.Cluster.Pods, asked.Pending); err != nil { // else nominations of pending pods are ignored
 		return nil, err
 	}
 	var executors []*preemption.Executor
