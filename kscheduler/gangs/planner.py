@@ -100,6 +100,8 @@ class Planner:
         say so (`TRIAL`). `most`: so many members are enough; None: all are tried.
         """
         plan = Plan(UndoLog(self._cache, self._nominations), is_trial=on_trial)
+        if self._asks_again:
+            plan.placed.lift(members)  # kube-scheduler counts no nominations of members of a group in flight
         try:
             self._place_all(plan, members, missing, len(members) if most is None else most)
         except BaseException:

@@ -15,6 +15,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.runtime import Framework
 from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +36,8 @@ class UndoLog:
         """`nominations`: those of waiting pods; a member that is placed must not count as nominated as well."""
         self._cache = cache
         self._nominations = nominations
-        self._lifted: dict[str, str] = {}  # pod uid of a placed member -> the node to which it was nominated
+        # Pod uid of a member -> the member, and the node to which it was nominated.
+        self._lifted: dict[str, tuple[PodInfo, str]] = {}
         self._placed: list[Placed] = []
 
     def __len__(self) -> int:
@@ -50,19 +52,27 @@ class UndoLog:
         self._placed += placed
         if self._nominations is not None and self._nominations.by_pod:
             for each in placed:
-                self._lift(self._nominations, each.queued.pod_info.uid)
+                self._lift(self._nominations, each.queued.pod_info)
 
-    def _lift(self, nominations: Nominations, uid: str) -> None:
-        """Remove the nomination of a member that is placed, if it has one."""
-        node_name = nominations.node_of(uid)
+    def lift(self, members: Sequence[QueuedPodInfo]) -> None:
+        """Remove the nominations of members that are to be placed, until `undo`."""
+        if self._nominations is not None and self._nominations.by_pod:
+            for queued in members:
+                self._lift(self._nominations, queued.pod_info)
+
+    def _lift(self, nominations: Nominations, pod: PodInfo) -> None:
+        """Remove the nomination of a member, if it has one."""
+        node_name = nominations.node_of(pod.uid)
         if node_name:
-            nominations.remove(uid)
-            self._lifted[uid] = node_name
+            nominations.remove(pod.uid)
+            self._lifted[pod.uid] = pod, node_name
 
     def undo(self) -> None:
         """Unreserve and forget all members, the last one first. After it the cache is as before the plan."""
         while self._placed:
             self.take_back(self._placed[-1])
+        for uid in list(self._lifted):
+            self._restore(uid)
 
     def take_back(self, placed: Placed) -> None:
         """Unreserve and forget one member."""
@@ -75,6 +85,10 @@ class UndoLog:
             for fault in placed.framework.run_unreserve(placed.state, pod, placed.node_name):
                 log.error("unreserve plugin failed", extra={"pod": pod.key, "err": fault.message})
         self._cache.forget(pod.uid)
-        node_name = self._lifted.pop(pod.uid, None)
-        if node_name is not None and self._nominations is not None:
-            self._nominations.nominate(pod, node_name)
+        self._restore(pod.uid)
+
+    def _restore(self, uid: str) -> None:
+        """Nominate a member again whose nomination was removed."""
+        lifted = self._lifted.pop(uid, None)
+        if lifted is not None and self._nominations is not None:
+            self._nominations.nominate(*lifted)
