@@ -135,7 +135,7 @@ class KubernetesPreemption:
                 if priority >= below:
                     continue
                 if group is None or group.disruption is not Disruption.ALL:
-                    units.append(Unit((pod,), priority))  # as important as a pod of no group
+                    units.append(Unit((pod,), priority, key))
                 elif group.key not in seen:
                     seen.add(group.key)
                     units.append(Unit(self._scheduled(group.key), priority, key))
