@@ -511,7 +511,9 @@ class Scheduler:
         lane = None
         if options.compiled_lane:
             lane = CompiledLane(self.profiles, self._handle, self.measurements, stopwatch)
-        make = self.batch_type if self.gangs is None else self.gangs.make_batch
+        make: Callable[..., ScheduleBatch] = self.batch_type
+        if self.gangs is not None:
+            self.gangs.handle, make = self._handle, self.gangs.make_batch
         return make(
             self.queue,
             self.cache,

@@ -268,14 +268,18 @@ class Algorithm:
 
     def nominated_fits(self, state: CycleState, pod: PodInfo) -> bool:
         """Return True if the pod fits on its nominated node; False also if a plugin fails: a search will report it."""
-        diagnosis = self._begin_search()
         nominated = pod.pod.status.nominated_node_name
-        if not nominated or not diagnosis.total_nodes:
+        return bool(nominated) and self.fits_on(state, pod, nominated)
+
+    def fits_on(self, state: CycleState, pod: PodInfo, node_name: str) -> bool:
+        """Return True if the pod fits on a node, even if PreFilters left it out; False also if a plugin fails."""
+        diagnosis = self._begin_search()
+        if not diagnosis.total_nodes:
             return False
         try:
             node_names = self._run_pre_filter(state, pod, diagnosis)
             self._judged_alone.clear()
-            return not isinstance(node_names, Status) and self._fits_on(nominated, state, pod, node_names)
+            return not isinstance(node_names, Status) and self._fits_on(node_name, state, pod, node_names)
         except CycleFault:
             return False
 

@@ -19,6 +19,8 @@ from kscheduler.cycle.schedule_batch import ScheduleBatch
 from kscheduler.cycle.schedule_one import ScheduleOne
 from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.events import Action, ClusterEvent, EventResource, Registration
+from kscheduler.framework.interface import Handle
+from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.gangs.doors import KUBERNETES_DOOR, Doors, open_doors
@@ -33,6 +35,9 @@ from kscheduler.gangs.member_stages import MemberStages
 from kscheduler.gangs.mending import Mending
 from kscheduler.gangs.parked_reports import ParkedReports
 from kscheduler.gangs.planner import Planner
+from kscheduler.gangs.preemption.executor import GangExecutor
+from kscheduler.gangs.preemption.kubernetes import KubernetesPreemption
+from kscheduler.gangs.preemption.whole import WholePreemption
 from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reports import GangReports
 from kscheduler.gangs.resources import pod_groups, resource_of
@@ -85,6 +90,7 @@ class GangParts:
         self._finished = FinishedMembers(client, self.registry, self._member_changed)
         measurements.show_gangs(self.reports.states)
         self.queue: GangQueue  # set by `make_queue`
+        self.handle: Handle  # of the profiles; set before `make_batch`
         self._parked: ParkedReports  # set by `make_batch`
 
     # --- in place of the types that a scheduler without gangs has ---
@@ -121,8 +127,15 @@ class GangParts:
         self._parked = ParkedReports(self.registry, self.queue, one.report_not_scheduled, self._permission, self._clock)
         self.queue.on_parked = self._parked.parked
         batch = GangBatch(queue, cache, profiles, one, lane, **settings)
-        follows = self.registry.rules.follows_kubernetes
-        planner = Planner(cache, profiles, lane, on_broken_lane=batch.leave_lane, asks_again=follows)
+        follows, handle = self.registry.rules.follows_kubernetes, self.handle
+        planner = Planner(
+            cache,
+            profiles,
+            lane,
+            on_broken_lane=batch.leave_lane,
+            asks_again=follows,
+            nominations=handle.nominations,
+        )
         parts = self.queue, self.registry, planner, one
         around: dict[str, Any] = {
             "dispatch": settings["dispatch"],
@@ -130,10 +143,19 @@ class GangParts:
             "stopwatch": settings["stopwatch"],
             "reports": self.reports,
         }
+        executor = GangExecutor(
+            handle, DEFAULT_PREEMPTION, tell=self.reports.evicted, gang_uid=self.reports.uid_of_face
+        )
         if follows:
-            batch.gangs = KubernetesGangCycle(*parts, release=self._release, table=cache.table, **around)
+            batch.gangs = KubernetesGangCycle(
+                *parts,
+                release=self._release,
+                group_preemption=KubernetesPreemption(cache, self.registry, planner, handle, executor),
+                **around,
+            )
         else:
-            batch.gangs = GangCycle(*parts, **around)
+            preemption = WholePreemption(cache, self.registry, planner, profiles, handle, executor)
+            batch.gangs = GangCycle(*parts, preemption=preemption, **around)
         return batch
 
     def demand_of(self, queued: QueuedPodInfo, demand: Demand) -> Demand:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from kscheduler.api.objects import Pod
 from kscheduler.clock import Clock
 from kscheduler.cycle.schedule_batch import ScheduleBatch
 from kscheduler.cycle.schedule_one import NO_STATE, BindingCycle, ScheduleOne
@@ -20,7 +21,8 @@ from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.status import Status, error_status, unschedulable
 from kscheduler.gangs.gang_queue import GangQueue, Outcome
 from kscheduler.gangs.planner import Failed, Plan, Planner
-from kscheduler.gangs.registry import Registry
+from kscheduler.gangs.preemption.whole import NOT_TRIED, Answer, WholePreemption
+from kscheduler.gangs.registry import Registry, Stage, TrackedGang
 from kscheduler.gangs.reports import GangReports
 from kscheduler.gangs.stand_in import StandIn
 from kscheduler.gangs.texts import not_permitted, not_placed, other_pod_failed, too_few
@@ -54,8 +56,11 @@ class GangCycle:
         clock: Clock,
         stopwatch: Callable[[], float],
         reports: GangReports | None = None,
+        preemption: WholePreemption | None = None,
     ) -> None:
+        """`preemption`: evicts pods for gangs that do not fit; None: nobody is evicted."""
         self.planner = planner
+        self._preemption = preemption
         self._queue = queue
         self._registry = registry
         self._one = one
@@ -86,11 +91,24 @@ class GangCycle:
             self._queue.return_gang(stand_in, Outcome.PLACED, started)
             return None
         # At least one pod is needed: else surplus without a node would count as a success for ever.
-        missing = max(tracked.missing, 1)
+        missing = max(self._missing(tracked), 1)
         plan = self.planner.plan(members, missing)
         if plan.reaches(missing):
             return self._commit(stand_in, plan, missing, started)
         return self._reject(stand_in, plan, missing, started)
+
+    def _missing(self, tracked: TrackedGang) -> int:
+        """Return how many members must be placed to reach the minimum. Those on nodes that are leaving do not count."""
+        leaving = sum(
+            member.stage in (Stage.ASSUMED, Stage.BOUND) and self._is_leaving(member.pod)
+            for member in tracked.members.values()
+        )
+        return max(tracked.min_members - (tracked.placed - leaving), 0)
+
+    def _is_leaving(self, pod: Pod) -> bool:
+        if self._preemption is None:
+            return pod.metadata.deletion_timestamp is not None
+        return self._preemption.is_leaving(pod)
 
     def _commit(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> Ended:
         """Begin the bindings of the placed members; the surplus that has no node waits."""
@@ -156,13 +174,28 @@ class GangCycle:
     def _reject(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> Ended:
         """Take back what was placed; every member returns to the queue with a reason."""
         would_fit = [placed.queued for placed in plan.placed]
-        plan.placed.undo()
+        answer = self._preempt(stand_in, plan, missing)
         status, outcome = self._why(stand_in, plan, missing, len(would_fit))
-        self._return_failed([*plan.failed, *([] if plan.fault is None else [plan.fault])], started)
+        status = _with_text(status, answer.text)
+        nominated = answer.nominations
+        for each in [*plan.failed, *([] if plan.fault is None else [plan.fault])]:
+            rejection = each.rejection
+            status_of_its_own = _with_text(rejection.status, answer.text)
+            nomination = nominated.get(each.queued.uid, "")
+            self._settle(each.queued, Rejection(status_of_its_own, rejection.diagnosis, nomination), started)
         for queued in (*would_fit, *plan.not_tried):
-            self._settle(queued, _rejection(status), started)
+            self._settle(queued, _rejection(status, nominated.get(queued.uid, "")), started)
         self._return(stand_in, outcome, plan.failed)
         return Ended(outcome, status.message)
+
+    def _preempt(self, stand_in: StandIn, plan: Plan, missing: int) -> Answer:
+        """Evict pods for the gang if that helps, and take back what was placed."""
+        tracked = self._registry.get(stand_in.gang_key)
+        if self._preemption is None or tracked is None or plan.fault is not None or not plan.failed:
+            plan.placed.undo()
+            return NOT_TRIED
+        members = [queued for queued in stand_in.flying.values() if self._queue.will_return(queued.uid)]
+        return self._preemption.look(tracked, stand_in.pod_info, members, plan, missing)
 
     def _why(self, stand_in: StandIn, plan: Plan, missing: int, would_fit: int) -> tuple[Status, Outcome]:
         """Return the status of members that are not at fault themselves, and how the attempt ended."""
@@ -200,11 +233,18 @@ def _cycle_of(placed: Placed, started: float) -> BindingCycle:
     return BindingCycle(placed.queued, placed.framework, state, placed.node_name, started, placed.state is None)
 
 
-def _rejection(status: Status) -> Rejection:
+def _rejection(status: Status, nomination: str = "") -> Rejection:
     """Return a rejection with a status that no node gave."""
     diagnosis = Diagnosis(0)
     diagnosis.blame(status)
-    return Rejection(status, diagnosis)
+    return Rejection(status, diagnosis, nomination)
+
+
+def _with_text(status: Status, text: str) -> Status:
+    """Return a status whose message is followed by a text; "" for none."""
+    if not text:
+        return status
+    return Status(status.code, (f"{status.message} {text}",), status.plugin, status.error)
 
 
 class GangBatch(ScheduleBatch):

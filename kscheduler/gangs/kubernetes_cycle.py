@@ -1,53 +1,59 @@
 """A PodGroup's scheduling cycle as kube-scheduler 1.37 has it: the same checks, order and texts.
 
 The members are placed as for any gang. What differs is when a group is rejected without a plan, and what its pods and
-its condition say then. Sources: pkg/scheduler/schedule_one_podgroup.go and the plugin GangScheduling of that release.
-kube-scheduler might evict pods for a group; this does not, and says so.
+its condition say then, and how pods are evicted for it (`preemption.kubernetes`). Sources:
+pkg/scheduler/schedule_one_podgroup.go and the plugin GangScheduling of that release.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from kscheduler.api.objects import Pod
 from kscheduler.config.releases import Release
 from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
 from kscheduler.framework.plugins.dynamicresources.plugin import NAME as DYNAMIC_RESOURCES
 from kscheduler.framework.runtime import Framework
-from kscheduler.framework.status import Status, error_status, unresolvable, unschedulable
+from kscheduler.framework.status import Code, Status, error_status, unresolvable, unschedulable
 from kscheduler.gangs.gang_cycle import Ended, GangCycle
 from kscheduler.gangs.gang_queue import Outcome
 from kscheduler.gangs.mismatch import mismatch, preemption_policy
 from kscheduler.gangs.planner import Failed, Plan
+from kscheduler.gangs.preemption.kubernetes import InVain, KubernetesPreemption
 from kscheduler.gangs.registry import TrackedGang
 from kscheduler.gangs.stand_in import StandIn
 from kscheduler.gangs.texts import (
-    CANNOT_PREEMPT,
     CLAIMS_RELEASED,
     CLAIMS_UNKNOWN,
     GROUP_UNSCHEDULABLE,
     NEVER_PREEMPTS,
     NO_VICTIMS,
+    PREEMPTION,
     minimum_out_of_reach,
     other_pod_failed,
+    preemption_fault,
 )
 from kscheduler.queue.pod_info import QueuedPodInfo
-from kscheduler.snapshot.node_table import NodeTable
 
 POLICY_GATE = "PodGroupPreemptionPolicy"
 
 
 class KubernetesGangCycle(GangCycle):
-    """`table`: of the cache, where preemption would look for victims."""
+    """`group_preemption`: evicts pods for groups that do not fit; None: there is nobody to evict."""
 
-    def __init__(self, *parts: Any, release: Release, table: NodeTable, **settings: Any) -> None:
+    def __init__(
+        self,
+        *parts: Any,
+        release: Release,
+        group_preemption: KubernetesPreemption | None = None,
+        **settings: Any,
+    ) -> None:
         super().__init__(*parts, **settings)
         self._policy_is_of_group = release.has(POLICY_GATE)
-        self._table = table
+        self._group_preemption = group_preemption
 
     def _run(self, stand_in: StandIn) -> Ended | None:
         started = self._clock.now()
@@ -59,6 +65,9 @@ class KubernetesGangCycle(GangCycle):
                 return self._fail(stand_in, members, fault, started)
         return super()._run(stand_in)
 
+    def _missing(self, tracked: TrackedGang) -> int:
+        return tracked.missing
+
     def _fail(self, stand_in: StandIn, members: Sequence[QueuedPodInfo], fault: str, started: float) -> Ended:
         """Reject all members with a fault that was found before any of them was placed."""
         for queued in members:
@@ -66,44 +75,40 @@ class KubernetesGangCycle(GangCycle):
         self._return(stand_in, Outcome.FAULT, ())
         return Ended(Outcome.FAULT, fault)
 
+    def _return_failed(self, failed: Sequence[Failed], started: float) -> None:
+        for each in failed:
+            self._settle(each.queued, _own_rejection(each, None), started)
+
     def _reject(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> Ended:
         placed = {each.queued.uid for each in plan.placed}
         plan.placed.undo()
         tracked = self._registry.get(stand_in.gang_key)
         assert tracked is not None, "a gang in flight has members"
-        own = {each.queued.uid: each.rejection for each in plan.failed}
+        own = {each.queued.uid: each for each in plan.failed}
         if plan.fault is not None:
             return self._end_with_fault(stand_in, plan, started)
         # 1. What the group says.
-        scheduled, rest = tracked.placed + len(placed), len(plan.not_tried)
-        reasons: tuple[str, ...] = ()
-        if scheduled < tracked.min_members:
-            reasons = (minimum_out_of_reach(tracked.min_members, scheduled, rest),)
-        if not reasons or not (placed or own):  # nothing was tried, or the minimum was there before
-            reasons = (GROUP_UNSCHEDULABLE, *reasons)
-        before_preemption = unschedulable(*reasons)
-        members = list(stand_in.flying.values())
-        framework = self._one.decider_of(members[0].pod_info)
-        after = self._post_filter(
-            tracked, bool(placed), plan.failed, framework, [each.pod_info.pod for each in members]
-        )
-        if not after.is_rejected:
+        reasons = _reasons(tracked, plan, len(placed))
+        after, nominated = self._post_filter(stand_in, tracked, placed, plan.failed, missing)
+        if after.code is Code.ERROR:
             for queued in self._in_flight(stand_in):
                 self._settle(queued, _rejection(after, ""), started)
             self._return(stand_in, Outcome.REJECTED, plan.failed)
             return Ended(Outcome.FAULT, after.message)
         group = unschedulable(*reasons, after.message)
         # 2. What each pod says, in order.
-        of_placed = _rejection(unschedulable(GROUP_UNSCHEDULABLE, group.message), "")
-        of_others = _rejection(before_preemption, None)
+        waits = after.code is Code.SUCCESS  # for room that is being made
+        of_placed = group if waits else unschedulable(GROUP_UNSCHEDULABLE, group.message)
+        of_others = unschedulable(*reasons)
         not_tried = {queued.uid for queued in plan.not_tried}
-        for queued in members:
+        for queued in list(stand_in.flying.values()):
+            nomination = nominated.get(queued.uid)
             if queued.uid in own:
-                self._settle(queued, replace(own[queued.uid], nomination=None), started)
+                self._settle(queued, _own_rejection(own[queued.uid], nomination), started)
             elif queued.uid in placed:
-                self._settle(queued, of_placed, started)
+                self._settle(queued, _rejection(of_placed, nomination if waits else ""), started)
             elif queued.uid in not_tried:
-                self._settle(queued, of_others, started)
+                self._settle(queued, _rejection(of_others, nomination), started)
         self._return(stand_in, Outcome.REJECTED, plan.failed)
         return Ended(Outcome.REJECTED, group.message)
 
@@ -123,29 +128,63 @@ class KubernetesGangCycle(GangCycle):
 
     def _post_filter(
         self,
+        stand_in: StandIn,
         tracked: TrackedGang,
-        any_placed: bool,
+        placed: Set[str],
         failed: Sequence[Failed],
-        framework: Framework,
-        pods: Sequence[Pod],
-    ) -> Status:
-        """Return what kube-scheduler's PodGroupPostFilter plugins say, where they would evict nobody."""
+        missing: int,
+    ) -> tuple[Status, Mapping[str, str]]:
+        """Do what kube-scheduler's PodGroupPostFilter plugins do.
+
+        Returns a success with the nominations of members (pod uid -> node, "" for none), or why they do not help.
+        `placed`: the uids of members that had a node before.
+        """
+        members = list(stand_in.flying.values())
+        pods = [queued.pod_info.pod for queued in members]
+        framework = self._one.decider_of(members[0].pod_info)
         reasons = []
         for name in framework.post_filters:
             if name == DYNAMIC_RESOURCES:
-                if not any_placed and not _asked_about_claims(failed, framework):
-                    return error_status(CLAIMS_UNKNOWN)
+                if not placed and not _asked_about_claims(failed, framework):
+                    return error_status(CLAIMS_UNKNOWN), {}
                 reasons.append(CLAIMS_RELEASED)
             elif name == DEFAULT_PREEMPTION:
-                lowest = self._table.lowest_priority
-                priority = 0 if tracked.gang is None else tracked.gang.priority or 0
                 if preemption_policy(tracked, pods, is_of_group=self._policy_is_of_group) == "Never":
                     reasons.append(NEVER_PREEMPTS)
-                elif lowest is None or lowest >= priority:
-                    return unresolvable(NO_VICTIMS)
-                else:
-                    reasons.append(CANNOT_PREEMPT)
-        return unschedulable(*reasons)
+                    continue
+                status, nominations = self._preempt_for(stand_in, tracked, placed, missing)
+                if status.code is not Code.UNSCHEDULABLE:
+                    return status, nominations
+                reasons += status.reasons
+        return unschedulable(*reasons), {}
+
+    def _preempt_for(
+        self, stand_in: StandIn, tracked: TrackedGang, placed: Set[str], missing: int
+    ) -> tuple[Status, Mapping[str, str]]:
+        if self._group_preemption is None:
+            return unresolvable(NO_VICTIMS), {}
+        priority = 0 if tracked.gang is None else tracked.gang.priority or 0
+        members = self._in_flight(stand_in)
+        found = self._group_preemption.preempt(stand_in.pod_info, priority, members, missing, placed)
+        if not isinstance(found, InVain):
+            return found
+        fault = found.plan.fault
+        if fault is not None:
+            text = preemption_fault(other_pod_failed(fault.rejection.message))
+            return error_status(text, fault.rejection.status.error), {}
+        trial = unschedulable(*_reasons(tracked, found.plan, found.placed))
+        return unschedulable(f"{PREEMPTION}: {trial.message}"), {}
+
+
+def _reasons(tracked: TrackedGang, plan: Plan, placed: int) -> tuple[str, ...]:
+    """Return why a group with a plan that places so many members is unschedulable, without preemption."""
+    scheduled = tracked.placed + placed
+    reasons: tuple[str, ...] = ()
+    if scheduled < tracked.min_members:
+        reasons = (minimum_out_of_reach(tracked.min_members, scheduled, len(plan.not_tried)),)
+    if not reasons or not (placed or plan.failed):  # nothing was tried, or the minimum was there before
+        reasons = (GROUP_UNSCHEDULABLE, *reasons)
+    return reasons
 
 
 def _asked_about_claims(failed: Sequence[Failed], framework: Framework) -> bool:
@@ -162,6 +201,16 @@ def _asked_about_claims(failed: Sequence[Failed], framework: Framework) -> bool:
         if not diagnosis.pre_filter_message or max(ended_by, default=0) >= names.index(DYNAMIC_RESOURCES):
             return True
     return False
+
+
+def _own_rejection(failed: Failed, nomination: str | None) -> Rejection:
+    """Return why a member has no node, with a nomination that preemption gave it; None: with none.
+
+    One that fits on no node keeps the nomination that it had.
+    """
+    if nomination is None and (failed.has_node or not failed.rejection.diagnosis.total_nodes):
+        nomination = ""
+    return replace(failed.rejection, nomination=nomination)
 
 
 def _rejection(status: Status, nomination: str | None) -> Rejection:

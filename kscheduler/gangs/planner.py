@@ -16,6 +16,7 @@ from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.compiled_lane import NO_PLACEMENTS, CompiledLane, Placements
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
+from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.runtime import Framework
 from kscheduler.gangs.undo_log import Placed, UndoLog
 from kscheduler.queue.pod_info import QueuedPodInfo
@@ -29,6 +30,7 @@ def nothing() -> None:
 
 
 MOST_PODS = 256  # that the kernels are asked for in one call
+TRIAL = "Gangs/trial"  # in the cycle state of members that are placed on trial: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Failed:
 
     queued: QueuedPodInfo
     rejection: Rejection
+    has_node: bool = False  # it fitted on one, and Reserve rejected it
 
 
 @dataclass(slots=True)
@@ -47,6 +50,7 @@ class Plan:
     failed: list[Failed] = field(default_factory=list)  # in the order in which they were tried
     not_tried: Sequence[QueuedPodInfo] = ()  # since those before them had failed
     fault: Failed | None = None  # a member whose search met a fault: none of the others was tried after it
+    is_trial: bool = False  # it will be undone in any case
 
     def reaches(self, missing: int) -> bool:
         """Return whether at least so many members are placed, and no search met a fault."""
@@ -64,8 +68,11 @@ class Planner:
         on_broken_lane: Callable[[], None] = nothing,
         *,
         asks_again: bool = False,
+        nominations: Nominations | None = None,
     ) -> None:
         """`on_broken_lane` is called when the lane has met a fault: nobody may use it any more.
+
+        `nominations`: those of waiting pods; a member that is placed has none until that is undone.
 
         `asks_again`: a member like one that fits nowhere is asked about by itself once more has been placed, since it
         may fail for other reasons then; else those of the first are repeated.
@@ -75,35 +82,44 @@ class Planner:
         self._lane = lane
         self._on_broken_lane = on_broken_lane
         self._asks_again = asks_again
+        self._nominations = nominations
 
     def leave_lane(self) -> None:
         """Decide all members one by one from now on."""
         self._lane = None
 
-    def plan(self, members: Sequence[QueuedPodInfo], missing: int) -> Plan:
+    def plan(
+        self, members: Sequence[QueuedPodInfo], missing: int, *, on_trial: bool = False, most: int | None = None
+    ) -> Plan:
         """Place the members in order.
 
         Ends early once fewer than `missing` can be placed any more. Afterwards the caller must commit what is placed or
         undo it, before anything else happens. If this raises, nothing is placed.
+
+        `on_trial`: the caller will undo it in any case, and the cycle states of members for which Reserve plugins run
+        say so (`TRIAL`). `most`: so many members are enough; None: all are tried.
         """
-        plan = Plan(UndoLog(self._cache))
+        plan = Plan(UndoLog(self._cache, self._nominations), is_trial=on_trial)
+        if self._asks_again:
+            plan.placed.lift(members)  # kube-scheduler counts no nominations of members of a group in flight
         try:
-            self._place_all(plan, members, missing)
+            self._place_all(plan, members, missing, len(members) if most is None else most)
         except BaseException:
             plan.placed.undo()
             raise
         return plan
 
-    def _place_all(self, plan: Plan, members: Sequence[QueuedPodInfo], missing: int) -> None:
+    def _place_all(self, plan: Plan, members: Sequence[QueuedPodInfo], missing: int, most: int) -> None:
         # Signature and priority of members that fit nowhere -> why.
         known: dict[object, Rejection | None] = {}
         at, window = 0, MOST_PODS
         while at < len(members) and plan.fault is None:
             # 1. Is the minimum out of reach?
-            if len(plan.placed) + len(members) - at < missing:
+            placed = len(plan.placed)
+            if placed + len(members) - at < missing or placed >= most:
                 break
             # 2. As many as the kernels can decide.
-            asked = members[at : at + window]
+            asked = members[at : at + min(window, most - placed)]
             placed = self._place_run(plan, asked)
             at += placed
             window = min(2 * window, MOST_PODS) if placed == len(asked) else max(placed, 1)
@@ -116,7 +132,7 @@ class Planner:
             at += 1
             pod = queued.pod_info
             look = (pod.signature, pod.priority)
-            rejection = known.get(look) if self._is_plain(pod) else None
+            rejection = known.get(look) if self.is_plain(pod) else None
             if rejection is None:
                 rejection = known[look] = self._place_alone(plan, queued)
                 if rejection is None and self._asks_again:
@@ -125,7 +141,8 @@ class Planner:
                 _fail(plan, Failed(queued, rejection))
         plan.not_tried = members[at:]
 
-    def _is_plain(self, pod: PodInfo) -> bool:
+    def is_plain(self, pod: PodInfo) -> bool:
+        """Return True if the pod is known to be without terms: only pods on a node decide whether it fits there."""
         return self._lane is not None and pod.signature is not None and self._lane.is_plain(pod)
 
     def _place_run(self, plan: Plan, members: Sequence[QueuedPodInfo]) -> int:
@@ -137,7 +154,7 @@ class Planner:
         count = len(placements)
         try:
             found = zip(members[:count], placements.node_names, placements.feasible, strict=True)
-            placed = [self._placed(*each) for each in found]
+            placed = [self._placed(plan, *each) for each in found]
             self._cache.assume_counted(pods[:count], placements.rows, placements.node_names)
         except Exception:
             self._cache.recount()
@@ -147,14 +164,20 @@ class Planner:
         for each in placed:
             rejection = self._reserve(plan, each)
             if rejection is not None:
-                _fail(plan, Failed(each.queued, rejection))
+                _fail(plan, Failed(each.queued, rejection, has_node=True))
         return count
 
-    def _placed(self, queued: QueuedPodInfo, node_name: str, feasible: int, state: CycleState | None = None) -> Placed:
+    def _placed(
+        self, plan: Plan, queued: QueuedPodInfo, node_name: str, feasible: int, state: CycleState | None = None
+    ) -> Placed:
         pod = queued.pod_info
         framework = self._profiles[pod.pod.spec.scheduler_name]
-        has_say = not framework.only_binds(pod)
-        return Placed(queued, node_name, framework, feasible, (state or CycleState()) if has_say else None)
+        if framework.only_binds(pod):
+            return Placed(queued, node_name, framework, feasible, None)
+        state = state or CycleState()
+        if plan.is_trial:
+            state.write(TRIAL, True)
+        return Placed(queued, node_name, framework, feasible, state)
 
     def _reserve(self, plan: Plan, placed: Placed) -> Rejection | None:
         """Run the Reserve plugins that have a say in a placed member. Takes it back if one of them rejects it."""
@@ -192,11 +215,11 @@ class Planner:
         if isinstance(found, Rejection):
             return found
         self._cache.assume(pod, found.node_name)
-        placed = self._placed(queued, found.node_name, found.feasible, state)
+        placed = self._placed(plan, queued, found.node_name, found.feasible, state)
         plan.placed.add([placed])
         rejection = self._reserve(plan, placed)
         if rejection is not None:
-            _fail(plan, Failed(queued, rejection))
+            _fail(plan, Failed(queued, rejection, has_node=True))
         return None
 
 

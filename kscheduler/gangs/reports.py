@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kscheduler.api.objects import Pod
 from kscheduler.client.protocol import Regarding
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.write_permission import WritePermission
@@ -11,9 +12,11 @@ from kscheduler.clock import Clock
 from kscheduler.gangs.gang import Gang, GangKey
 from kscheduler.gangs.gang_queue import Outcome
 from kscheduler.gangs.registry import Registry, Stage, TrackedGang
+from kscheduler.gangs.stand_in import key_of_face
 from kscheduler.gangs.status_writer import SCHEDULED, SCHEDULER_ERROR, UNSCHEDULABLE, GroupStatuses
 from kscheduler.gangs.texts import placed_text, stale_text
 from kscheduler.observability.measurements import Measurements
+from kscheduler.snapshot.pod_info import PodInfo
 
 STALE = "Stale"
 KEPT = 100  # attempts of gangs that are gone, at least, before they are dropped
@@ -79,6 +82,28 @@ class GangReports:
         self._record(gang, STALE, stale_text(tracked, seconds), is_normal=False)
         return True
 
+    def evicted(self, victim: Pod, face: PodInfo, note: str) -> None:
+        """Record an Event that a pod was evicted for a gang. `face`: the gang's pod in the queue."""
+        tracked = self._of_face(face)
+        gang = None if tracked is None else tracked.gang
+        self._recorder.record(
+            victim,
+            type="Normal",
+            reason="Preempted",
+            action="Preempting",
+            note=note,
+            controller=face.pod.spec.scheduler_name,
+            related=None if gang is None else self._regarding(gang),
+        )
+
+    def uid_of_face(self, face: PodInfo) -> str:
+        """Return the uid of a gang's object; "" if it is gone. `face`: the gang's pod in the queue."""
+        tracked = self._of_face(face)
+        return "" if tracked is None or tracked.gang is None else tracked.gang.uid
+
+    def _of_face(self, face: PodInfo) -> TrackedGang | None:
+        return self._registry.get(key_of_face(face))
+
     def forget(self, key: GangKey) -> None:
         """Drop what is known of a gang that is not tracked any more."""
         if key in self.latest and self._registry.get(key) is None:
@@ -99,7 +124,10 @@ class GangReports:
         return states
 
     def _record(self, gang: Gang, reason: str, note: str, *, is_normal: bool) -> None:
-        key = gang.key
-        regarding = Regarding("PodGroup", self._versions[key.api], key.namespace, key.name, gang.uid)
         kind = "Normal" if is_normal else "Warning"
+        regarding = self._regarding(gang)
         self._recorder.record(regarding, type=kind, reason=reason, action="Scheduling", note=note)
+
+    def _regarding(self, gang: Gang) -> Regarding:
+        key = gang.key
+        return Regarding("PodGroup", self._versions[key.api], key.namespace, key.name, gang.uid)

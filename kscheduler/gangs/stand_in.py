@@ -41,6 +41,12 @@ def uid_of(key: GangKey) -> str:
     return f"{UID_PREFIX}{key.api}/{key.namespace}/{key.name}"
 
 
+def key_of_face(face: PodInfo) -> GangKey:
+    """Return the gang that a face belongs to."""
+    api, namespace, name = face.uid.removeprefix(UID_PREFIX).split("/")
+    return GangKey(api, namespace, name)
+
+
 def is_face(pod: PodInfo) -> bool:
     return pod.uid.startswith(UID_PREFIX)
 

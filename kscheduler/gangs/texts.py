@@ -11,15 +11,32 @@ from kscheduler.gangs.registry import Lack, TrackedGang
 GROUP_UNSCHEDULABLE = "pod group is unschedulable"
 CLAIMS_RELEASED = "deallocation and deletion of ResourceClaims completed"  # whether there were any, or not
 CLAIMS_UNKNOWN = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'  # its PreFilter was not asked
-NEVER_PREEMPTS = "pod group preemption: not eligible due to preemptionPolicy=Never."
-NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
-# Ours: kube-scheduler would look for victims.
-CANNOT_PREEMPT = "pod group preemption: not supported by this scheduler"
+PREEMPTION = "pod group preemption"
+NEVER_PREEMPTS = f"{PREEMPTION}: not eligible due to preemptionPolicy=Never."
+NO_VICTIMS = f"{PREEMPTION}: No preemption victims found for incoming preemptor"
+ONGOING = f"{PREEMPTION}: ongoing preemption on nominated nodes"
+
+# Ours, of gangs by label.
+POLICY_NEVER = "preemption: not eligible due to preemptionPolicy=Never."
+NOBODY_TO_EVICT = "preemption: no pod of lower priority is where it would help."
+IN_VAIN = "preemption: even without all pods of lower priority there would be too little room."
+NOT_YET = "preemption: looked for later, since many gangs fit nowhere."
+STILL_EVICTING = "preemption: the gang waits until the pods that were evicted for it are gone."
 
 
 def minimum_out_of_reach(least: int, scheduled: int, remaining: int) -> str:
     """Return kube-scheduler's reason for a group of which fewer than the minimum can be scheduled any more."""
     return f"minCount ({least}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
+
+
+def preempting(victims: int) -> str:
+    """Return kube-scheduler's message about a group for which so many pods are evicted."""
+    return f"{PREEMPTION}: found a placement for podgroup, preempting {victims} victims"
+
+
+def preemption_fault(why: str) -> str:
+    """Return kube-scheduler's message about a fault while it looked for victims for a group."""
+    return f'error in "DefaultPreemption" PodGroupPostFilter plugins: {PREEMPTION}: {why}'
 
 
 def other_pod_failed(why: str) -> str:
@@ -67,6 +84,14 @@ def not_permitted(key: GangKey, missing: int, permitted: int) -> str:
 def two_gangs(name: str, apis: Sequence[str], key: GangKey) -> str:
     """Return what is wrong with a pod that names a gang by more than one API."""
     return f"pod {key.namespace}/{name} names a group of {' and one of '.join(apis)}: expected one"
+
+
+def evicting(victims: int, members: int) -> str:
+    """Return what preemption does for a gang: it evicts so many pods, after which so many members have a node."""
+    room = "1 pod of the gang" if members == 1 else f"{members} pods of the gang"
+    if not victims:
+        return f"preemption: nobody is evicted, and room for {room} is kept."
+    return f"preemption: {victims} {'pod is' if victims == 1 else 'pods are'} evicted, and room for {room} is kept."
 
 
 def placed_text(tracked: TrackedGang) -> str:

@@ -52,7 +52,7 @@ class GangBench(Bench):
             "stopwatch": self.clock.now,
         }
         if rules.follows_kubernetes:
-            self.batch.gangs = KubernetesGangCycle(*parts, release=RELEASE_1_37, table=self.cache.table, **around)
+            self.batch.gangs = KubernetesGangCycle(*parts, release=RELEASE_1_37, **around)
         else:
             self.batch.gangs = GangCycle(*parts, **around)
 

@@ -245,3 +245,16 @@ def test_kernels_and_plugins_make_equal_plans_and_undo_them(shapes: list[int], m
         check_cache(side.cache)
         assert state_of(side) == before
     assert plans[0] == plans[1]
+
+
+def test_as_in_kube_scheduler_nominations_of_members_do_not_count_for_each_other_and_are_there_again_when_undone() -> (
+    None
+):
+    side = cluster(nodes=1)
+    nominations = side.handle.nominations
+    members = workers(3)
+    nominations.nominate(members[2].pod_info, "n0")
+    plan = Planner(side.cache, side.profiles, None, asks_again=True, nominations=nominations).plan(members, 2)
+    assert nodes_of(plan) == {"w0": "n0", "w1": "n0"}
+    plan.placed.undo()
+    assert nominations.node_of("uid-w2") == "n0"

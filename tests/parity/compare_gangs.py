@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from kscheduler.testing.controlplane import ensure
@@ -21,11 +22,11 @@ def gang_differences(case: GangCase, answer: Answer) -> list[tuple[int, str]]:
     """(0, what differs) for all that does."""
     theirs = answer.gang
     assert theirs is not None, "the oracle decides about a group"
-    ours = decide_gang(case, theirs.taken or {})
-    return [(0, text) for text in _differences(theirs, ours)]
+    ours = decide_gang(case, theirs.taken or {}, theirs.again or {})
+    return [(0, text) for text in _differences(case, theirs, ours)]
 
 
-def _differences(theirs: Ganged, ours: Ganged) -> Iterator[str]:
+def _differences(case: GangCase, theirs: Ganged, ours: Ganged) -> Iterator[str]:
     if theirs.is_tried is not ours.is_tried:
         yield f"is tried: expected {theirs.is_tried}, got {ours.is_tried}"
         return
@@ -39,7 +40,17 @@ def _differences(theirs: Ganged, ours: Ganged) -> Iterator[str]:
             yield f"failure: pod {name}: expected {expected.failure!r}, got {got.failure!r}"
         if expected.is_rejected is not got.is_rejected:
             yield f"is rejected: pod {name}: expected {expected.is_rejected}, got {got.is_rejected}"
+        if expected.nomination != got.nomination:
+            yield f"nomination: pod {name}: expected {expected.nomination!r}, got {got.nomination!r}"
+    if _in_order(case, theirs) != _in_order(case, ours):
+        yield f"evicted: expected {theirs.ended}, got {ours.ended}"
     if (theirs.failed or []) != (ours.failed or []):
         yield f"order of failures: expected {theirs.failed}, got {ours.failed}"
     if theirs.condition != ours.condition:
         yield f"condition: expected {theirs.condition}, got {ours.condition}"
+
+
+def _in_order(case: GangCase, found: Ganged) -> list[list[str]]:
+    """The uids of evicted pods in order; of a group that is evicted together kube-scheduler's order is by chance."""
+    groups = {pod["metadata"]["uid"]: pod["spec"].get("schedulingGroup") or pod for pod in case.cluster["pods"]}
+    return [sorted(run) for _, run in itertools.groupby(found.ended or (), key=groups.__getitem__)]

@@ -65,10 +65,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Compare decisions about groups with kube-scheduler's.")
     parser.add_argument("--cases", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=first_seed())
+    parser.add_argument("--evicting", type=float, default=0.0, help="in how many of all cases pods can be evicted")
     asked = parser.parse_args()
+    cases = (generate_gang(seed, asked.evicting) for seed in range(asked.seed, asked.seed + asked.cases))
     oracle = gang_oracle()
     coverage, different, began = GangCoverage(), 0, time.monotonic()
-    for case, answer in oracle.answers(map(generate_gang, range(asked.seed, asked.seed + asked.cases))):
+    for case, answer in oracle.answers(cases):
         coverage.add(case, answer)
         for _, text in gang_differences(case, answer)[:1]:
             different += 1

@@ -1,6 +1,7 @@
 """Seeded cases of groups: a cluster, a PodGroup, and pods of it that wait or are bound; one attempt decides them all.
 
-Nothing could be evicted for a group: all other pods are at least as important, or the group does not preempt.
+In some of them pods can be evicted for the group. In the others all other pods are at least as important, or the group
+does not preempt.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from kscheduler.framework.plugins.registry import IN_TREE
 from tests.parity.case import Case, Object
 from tests.parity.generate import PROFILES, generate_config
+from tests.parity.generate_gang_victims import PRIORITY, crowd
 from tests.parity.generate_nodes import generate_node
 from tests.parity.generate_pods import PodGenerator
 from tests.parity.words import NAMESPACES, often, pick
@@ -23,11 +25,12 @@ GATES = {"GenericWorkload": True}
 NAME = "train"
 CONFIGURATIONS = 50  # that cases take turns with, since reading one takes longer than a decision
 PRIORITIES = (0, 10)
+EVICTING = 0.5  # of the cases of fixed seeds: pods can be evicted
 
 
 @dataclass(slots=True)
 class GangCase(Case):
-    """`pending` are the pods of the group that wait, in the order in which they come."""
+    """`pending` are the pods of the first group that wait, in the order in which they come."""
 
     pod_groups: list[Object] = field(default_factory=list)
 
@@ -42,12 +45,14 @@ class GangCase(Case):
         return f"{Case.__str__(self)}\nof the groups\n{json.dumps(self.pod_groups, indent=1)}"
 
 
-def generate_gang(seed: int) -> GangCase:
+def generate_gang(seed: int, evicting: float = 0.0) -> GangCase:
+    """The case of a seed. `evicting`: in how many of all cases pods can be evicted for the group."""
     rng = random.Random(seed)
     nodes = [f"n{i}" for i in range(rng.randint(1, 8))]
     profiles = PROFILES[: 2 if often(rng, 0.1) else 1]
     pods = PodGenerator(rng, nodes, frozenset(IN_TREE), profiles, theme=often(rng, 0.6), claims=False)
-    namespace, priority = pick(rng, list(NAMESPACES)), pick(rng, PRIORITIES)
+    evicts = often(rng, evicting)
+    namespace, priority = pick(rng, list(NAMESPACES)), PRIORITY if evicts else pick(rng, PRIORITIES)
     # 1. The members, of a few classes.
     templates = [pods.pending("template") for _ in range(pick(rng, (1, 1, 1, 2, 3)))]
     members = [_member(rng, pick(rng, templates), f"p{i}", namespace, priority) for i in range(rng.randint(1, 9))]
@@ -62,7 +67,7 @@ def generate_gang(seed: int) -> GangCase:
         if scheduler is not None:
             pod["spec"]["schedulerName"] = scheduler
     # 2. The others, and the group.
-    never = often(rng, 0.3)
+    never = often(rng, 0.05 if evicts else 0.3)
     others = [pods.running(f"r{i}") for i in range(rng.randint(0, 3 * len(nodes)))]
     for pod in others:
         pod["spec"]["priority"] = pick(rng, (-5, 0, 10) if never else (priority, priority + 5))
@@ -80,7 +85,10 @@ def generate_gang(seed: int) -> GangCase:
         "namespaces": [{"metadata": {"name": name, "labels": labels}} for name, labels in NAMESPACES.items()],
     }
     groups = [_group(rng, namespace, priority, len(members) + len(bound))] if often(rng, 0.97) else []
-    return GangCase(seed, GANG, config, cluster, members, RELEASE, groups)
+    case = GangCase(seed, GANG, config, cluster, members, RELEASE, groups)
+    if evicts and groups:
+        groups += crowd(rng, case, others)
+    return case
 
 
 def _member(rng: random.Random, template: Object, name: str, namespace: str, priority: int) -> Object:

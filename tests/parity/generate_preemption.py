@@ -52,7 +52,7 @@ def generate_preemption(seed: int, release: str = DEFAULT_RELEASE, *, shares_por
     tell_apart(case.cluster["pods"])
     if not shares_ports:
         share_no_port(case.cluster["pods"])
-    case.cluster["podDisruptionBudgets"] = [_budget(rng, f"b{index}", case) for index in range(rng.randint(0, 3))]
+    case.cluster["podDisruptionBudgets"] = [budget_for(rng, f"b{index}", case) for index in range(rng.randint(0, 3))]
     if often(rng, 0.3):
         _limit(rng, case.config)
     return case
@@ -85,7 +85,7 @@ def _with_nominated_rows(rng: random.Random, seed: int, release: str) -> Case:
     plain = pick(rng, (0.3, 0.6, 0.9, 1.0))  # how many pods ask for nothing but amounts
     room = pick(rng, ROOMS)
     cluster: dict[str, list[Object]] = {
-        "nodes": [_node(rng, name, room) for name in names],
+        "nodes": [small_node(rng, name, room) for name in names],
         "namespaces": [{"metadata": {"name": name, "labels": labels}} for name, labels in NAMESPACES.items()],
     }
     per_node = pick(rng, (1, 2, 3, 4, 6, 14)) if len(names) <= MOST_CROWDED else 1
@@ -93,7 +93,7 @@ def _with_nominated_rows(rng: random.Random, seed: int, release: str) -> Case:
     sizes = pick(rng, ((1.0,), (0.5, 1.0), (0.3, 0.7, 1.0, 1.6)))
 
     def sized(pod: Object, parts: int, sizes: Sequence[float]) -> Object:
-        return resize(rng, _plain(rng, pod) if often(rng, plain) else pod, room * pick(rng, sizes) / parts)
+        return resize(rng, only_amounts(rng, pod) if often(rng, plain) else pod, room * pick(rng, sizes) / parts)
 
     cluster["pods"] = [
         sized(_placed(pods.running(f"r{index}"), names[index % len(names)]), per_node, sizes)
@@ -122,7 +122,7 @@ def _size(rng: random.Random) -> int:
     return rng.randint(1, 7) if often(rng, 0.9) else rng.randint(8, MOST_CROWDED)
 
 
-def _node(rng: random.Random, name: str, room: int) -> Object:
+def small_node(rng: random.Random, name: str, room: int) -> Object:
     node = generate_node(rng, name, calm=True)
     if often(rng, 0.85):  # what pods that leave cannot change is met in the other clusters
         node["spec"] = {}
@@ -133,7 +133,7 @@ def _node(rng: random.Random, name: str, room: int) -> Object:
     return node
 
 
-def _plain(rng: random.Random, pod: Object) -> Object:
+def only_amounts(rng: random.Random, pod: Object) -> Object:
     """Without what only some plugins look at; host ports stay."""
     for field in ("affinity", "nodeSelector", "topologySpreadConstraints", "volumes", "hostNetwork", "initContainers"):
         pod["spec"].pop(field, None)
@@ -263,7 +263,7 @@ def share_no_port(pods: Sequence[Object]) -> None:
 # --- budgets and arguments ---
 
 
-def _budget(rng: random.Random, name: str, case: Case) -> Object:
+def budget_for(rng: random.Random, name: str, case: Case) -> Object:
     budget: Object = {
         "metadata": {"name": name, "namespace": pick(rng, list(NAMESPACES))},
         "spec": {"selector": label_selector(rng, POD_LABELS)},  # sometimes empty, which here is no pod

@@ -110,6 +110,7 @@ class Member(msgspec.Struct, rename="camel"):
     failure: str = ""
     is_rejected: bool = False  # False with a failure: a fault
     code: str = ""
+    nomination: str | None = None  # what becomes of the pod's; None leaves it as it is
 
 
 class GroupCondition(msgspec.Struct, rename="camel"):
@@ -126,7 +127,9 @@ class Ganged(msgspec.Struct, rename="camel", kw_only=True):
     is_tried: bool = False  # False: the group is held back, and has no other result
     pods: dict[str, Member] = {}  # by name; one that is terminating is absent
     taken: dict[str, str] | None = None  # pod -> the node that it had meanwhile, or has
+    again: dict[str, str] | None = None  # pod -> the node that it had once others had been given back
     failed: list[str] | None = None  # names in the order in which they were reported
+    ended: list[str] | None = None  # uids of the pods that are evicted for the group, in that order
     condition: GroupCondition | None = None
 
 

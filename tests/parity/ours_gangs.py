@@ -10,11 +10,11 @@ import asyncio
 import functools
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kscheduler.api.decode import convert_object
-from kscheduler.api.objects import Pod, PodCondition
+from kscheduler.api.objects import Pod, PodCondition, PodDisruptionBudget
 from kscheduler.api.pod_groups import GroupCondition as Condition
 from kscheduler.api.pod_groups import PodGroup
 from kscheduler.cache.cache import Cache
@@ -31,6 +31,7 @@ from kscheduler.cycle.waiting_pods import WaitingPods
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.nominations import Nominations
+from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
@@ -41,6 +42,8 @@ from kscheduler.gangs.group_events import GroupEvents
 from kscheduler.gangs.kubernetes_cycle import KubernetesGangCycle
 from kscheduler.gangs.member_stages import MemberStages
 from kscheduler.gangs.planner import Planner
+from kscheduler.gangs.preemption.executor import GangExecutor
+from kscheduler.gangs.preemption.kubernetes import KubernetesPreemption, PreemptionAnswer
 from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reports import GangReports
 from kscheduler.gangs.resources import pod_groups
@@ -57,6 +60,7 @@ from tests.parity.generate_gangs import GATES, GangCase
 from tests.parity.oracle import Ganged, GroupCondition, Member
 from tests.parity.ours import fill_around
 from tests.parity.ours_devices import NotedClaimWrites, Ticks
+from tests.parity.ours_preemption import NotedEvictions
 from tests.support.checks import check_cache
 from tests.support.clocks import ManualClock
 
@@ -64,9 +68,12 @@ _MEASUREMENTS = Measurements()  # of all cases; nobody looks at them
 SCALE = 1000  # of all weights, so that the plugin that breaks ties has the last word only
 
 
-def decide_gang(case: GangCase, taken: Mapping[str, str]) -> Ganged:
-    """`taken`: the nodes that kube-scheduler took, by pod."""
-    return _World(case, taken).decide()
+def decide_gang(case: GangCase, taken: Mapping[str, str], again: Mapping[str, str]) -> Ganged:
+    """Decide about the group of a case.
+
+    `taken`: the nodes that kube-scheduler took, by pod, until it gave any back; `again`: after that.
+    """
+    return _World(case, taken, again).decide()
 
 
 @functools.lru_cache(maxsize=256)
@@ -75,29 +82,34 @@ def _read_config(text: str, release: str) -> SchedulerConfig:
 
 
 class _World:
-    def __init__(self, case: GangCase, taken: Mapping[str, str]) -> None:
+    def __init__(self, case: GangCase, taken: Mapping[str, str], again: Mapping[str, str]) -> None:
         self._case = case
         config = _read_config(json.dumps(case.config), case.release)
         self._release = config.release
         self._found = Ganged(taken={}, failed=[])
         self._conditions: list[Condition] = []
         self.clock = ManualClock(now=100.0)
-        self._cache, nominations = Cache(), Nominations()
+        self._cache, self._nominations = Cache(), Nominations()
+        nominations, self._evictions = self._nominations, NotedEvictions()
+        ties = _TieBreaker({**again, **taken})
         handle = Handle(
             table=self._cache.table,
             rng=random.Random(0),
             nominations=nominations,
+            evictions=self._evictions,
             devices=Devices(self._release),
             claims=NotedClaimWrites(),
             stopwatch=Ticks(),
             release=self._release,
         )
         fill_around(handle, case.cluster)
+        for budget in case.cluster.get("podDisruptionBudgets", ()):
+            handle.budgets.set(convert_object(budget, PodDisruptionBudget))
         frameworks = {}
         for profile in config.profiles:
             points = build(profile, handle)
             scorers = [(plugin, SCALE * weight) for plugin, weight in points.get("score", ())]
-            points["score"] = [*scorers, (_TieBreaker(taken), 1)]
+            points["score"] = [*scorers, (ties, 1)]
             frameworks[profile.scheduler_name] = Framework(
                 profile.scheduler_name,
                 points,
@@ -161,14 +173,17 @@ class _World:
         )
         settings: dict[str, Any] = {"dispatch": self._dispatch, "clock": self.clock, "stopwatch": self.clock.now}
         self._batch = GangBatch(self._queue, self._cache, frameworks, one, None, decisions=None, **settings)
-        planner = Planner(self._cache, frameworks, None, asks_again=True)
+        planner = Planner(self._cache, frameworks, None, asks_again=True, nominations=nominations)
+        executor = GangExecutor(handle, DEFAULT_PREEMPTION, tell=lambda *_: None, gang_uid=reports.uid_of_face)
+        preemption = _Preemption(self._cache, self._registry, planner, handle, executor)
+        preemption.turn = functools.partial(ties.turn_to, {**taken, **again})
         self._batch.gangs = KubernetesGangCycle(
             self._queue,
             self._registry,
             planner,
             one,
             release=self._release,
-            table=self._cache.table,
+            group_preemption=preemption,
             reports=reports,
             **settings,
         )
@@ -195,6 +210,7 @@ class _World:
             self.clock.advance(0.001)
             info = read_pod(document, self._release)
             self._watched[info.key] = info.pod
+            self._nominations.nominate(info, None)
             queue.add(info, self.clock.now())
         before = len(self._registry.members)
         self._found.is_tried = self._batch.run(self.clock.now(), 1) > 0
@@ -202,6 +218,7 @@ class _World:
         queue.check()
         self._registry.check()
         check_cache(self._cache)
+        self._found.ended = self._evictions.ended_pods
         asyncio.run(self._write())
         for condition in self._conditions:
             self._found.condition = GroupCondition(
@@ -228,8 +245,21 @@ class _TieBreaker:
     def __init__(self, taken: Mapping[str, str]) -> None:
         self._taken = taken
 
+    def turn_to(self, taken: Mapping[str, str]) -> None:
+        self._taken = taken
+
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
         return 100 * (self._taken.get(pod.pod.metadata.name) == node.name), None
+
+
+class _Preemption(KubernetesPreemption):
+    """Preemption by groups that calls `turn` first, since kube-scheduler may take other nodes from then on."""
+
+    turn: Callable[[], None]
+
+    def preempt(self, *asked: Any, **more: Any) -> PreemptionAnswer:
+        self.turn()
+        return super().preempt(*asked, **more)
 
 
 class _Failures(PodStatusLane):
@@ -243,7 +273,9 @@ class _Failures(PodStatusLane):
         name = pod.metadata.name
         assert self._found.failed is not None
         self._found.failed.append(name)
-        self._found.pods[name] = Member("", condition.message or "", condition.reason == "Unschedulable")
+        self._found.pods[name] = Member(
+            "", condition.message or "", condition.reason == "Unschedulable", "", nomination
+        )
 
     async def nominate(self, pod: Pod, node_name: str) -> None:
         pass

@@ -59,7 +59,7 @@ class PreemptionWorld:
     def __init__(self, case: Case, form: str) -> None:
         config = read_config(json.dumps(case.config), case.release)
         self._cache = Cache()
-        self._evictions = _NotedEvictions()
+        self._evictions = NotedEvictions()
         self._nominations = Nominations()
         for pod in case.cluster.get("nominated", ()):
             self._nominations.nominate(read_pod(pod, config.release), None)
@@ -232,7 +232,7 @@ def _equals(candidates: Sequence[Candidate]) -> list[str]:
     return [candidate.node_name for candidate in candidates if cheapest([candidate, best], NOW) is candidate]
 
 
-class _NotedEvictions(Evictions):
+class NotedEvictions(Evictions):
     """A cluster in which everything that is asked for is done at once, and noted."""
 
     def __init__(self) -> None:

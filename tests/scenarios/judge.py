@@ -16,6 +16,7 @@ from kscheduler.api.objects import Node, Pod
 from kscheduler.client.protocol import NODES, PODS
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.status import Status
+from kscheduler.gangs.planner import TRIAL
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.scenarios.fitting import FINISHED, obstacles
@@ -68,6 +69,8 @@ class Judge:
     # --- the scheduler decides ---
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        if state.get(TRIAL, bool):
+            return None  # a gang tries where its pods would go if others were evicted
         self.decisions[pod.uid] += 1
         informed = self._is_informed(node_name)
         if informed:

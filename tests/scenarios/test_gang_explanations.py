@@ -71,7 +71,9 @@ async def test_a_gang_that_does_not_fit_says_which_pod_fails_and_why() -> None:
         assert counts == "  5 pods, at least 5 together: 5 waiting"
         assert queue == "  queue: unschedulable, waiting for a change in the cluster; attempts so far: 1"
         assert latest.startswith("  rejected ")
-        assert latest.endswith("0/2 nodes are available: 2 Insufficient cpu.")
+        assert latest.endswith(
+            "0/2 nodes are available: 2 Insufficient cpu. preemption: no pod of lower priority is where it would help."
+        )
 
 
 @in_virtual_time

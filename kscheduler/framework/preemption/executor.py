@@ -34,6 +34,8 @@ class _End(enum.Enum):
 
 
 class Executor:
+    preemptor_kind = "pod"  # as texts name it
+
     def __init__(self, handle: Handle, plugin: str) -> None:
         self._handle = handle
         self._evictions = handle.evictions
@@ -162,7 +164,7 @@ class Executor:
     async def _evict(self, victim: Pod, preemptor: PodInfo, node_name: str) -> _End:
         """Send a victim that is still being bound back to the queue, or delete it. Returns the outcome."""
         end = _End.SENT_BACK
-        note = f"Preempted by pod {preemptor.uid} on node {node_name}"
+        note = f"Preempted by {self.preemptor_kind} {self._uid_of(preemptor)} on node {node_name}"
         if self._evictions.stop_binding(victim.metadata.uid, self._plugin):
             note += " (in kube-scheduler memory)."
         else:
@@ -173,16 +175,25 @@ class Executor:
                 return _End.GONE_BEFORE
             self._endings.accepted[victim.metadata.uid] = self._evictions.wall()
             end = _End.ACCEPTED
-        self._evictions.record_event(victim, preemptor.pod, note)
+        self._tell(victim, preemptor, note)
         log.info("pod preempted", extra={"pod": victim.key, "preemptor": preemptor.key, "node": node_name})
         return end
+
+    def _uid_of(self, preemptor: PodInfo) -> str:
+        """Return the uid of the preemptor's object, as texts name it."""
+        return preemptor.uid
+
+    def _tell(self, victim: Pod, preemptor: PodInfo, note: str) -> None:
+        """Record an Event that the victim was preempted."""
+        self._evictions.record_event(victim, preemptor.pod, note)
 
     def _condition(self, victim: Pod, preemptor: PodInfo) -> PodCondition:
         return PodCondition(
             type=CONDITION,
             status="True",
             reason=REASON,
-            message=f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority pod",
+            message=f"{preemptor.pod.spec.scheduler_name}: preempting to accommodate a higher priority "
+            f"{self.preemptor_kind}",
             observed_generation=victim.metadata.generation,
         )
 

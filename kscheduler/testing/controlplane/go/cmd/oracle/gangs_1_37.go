@@ -19,6 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 )
 
 const bindingPatience = 20 * time.Second // for the bindings of a group, which take milliseconds
@@ -40,10 +41,24 @@ func (w *world) gang(asked *request) (*ganged, error) {
 	found := &ganged{Pods: map[string]member{}}
 	var order []string
 	w.scheduler.FailureHandler = func(_ context.Context, _ framework.Framework, info *framework.QueuedPodInfo,
-		why *fwk.Status, _ *fwk.NominatingInfo, _ time.Time) {
+		why *fwk.Status, nominating *fwk.NominatingInfo, _ time.Time) {
 		order = append(order, info.Pod.Name)
-		found.Pods[info.Pod.Name] = member{Failure: why.Message(), IsRejected: why.IsRejected(), Code: why.Code().String()}
+		failed := member{Failure: why.Message(), IsRejected: why.IsRejected(), Code: why.Code().String()}
+		if nominating != nil && nominating.Mode() == fwk.ModeOverride {
+			failed.Nomination = &nominating.NominatedNodeName
+		}
+		found.Pods[info.Pod.Name] = failed
 		w.scheduler.SchedulingQueue.Done(info.Pod.UID)
+	}
+	if err := w.show(asked.Cluster.Pods, asked.Pending); err != nil { // else nominations of pending pods are ignored
+		return nil, err
+	}
+	var executors []*preemption.Executor
+	for _, profile := range w.scheduler.Profiles {
+		if plugin := preemptionOf(profile); plugin != nil {
+			onPreempted(plugin.Executor, func(victim *v1.Pod) { found.Ended = append(found.Ended, string(victim.UID)) })
+			executors = append(executors, plugin.Executor)
+		}
 	}
 
 	// 2. The group and its pods come as from the watch.
@@ -53,7 +68,9 @@ func (w *world) gang(asked *request) (*ganged, error) {
 		if err := json.Unmarshal(raw, group); err != nil {
 			return nil, err
 		}
-		current = group
+		if current.Name == "" { // the first is that of the pending pods
+			current = group
+		}
 		w.scheduler.Cache.AddPodGroup(group)
 		w.scheduler.SchedulingQueue.AddPodGroup(w.logger, group)
 		event := fwk.ClusterEvent{Resource: fwk.PodGroup, ActionType: fwk.Add}
@@ -74,8 +91,14 @@ func (w *world) gang(asked *request) (*ganged, error) {
 	found.IsTried = true
 	w.scheduler.ScheduleOne(w.ctx)
 
+	for _, executor := range executors {
+		for executor.IsPodGroupRunningPreemption(current.UID) {
+			time.Sleep(20 * time.Microsecond)
+		}
+	}
+
 	// 4. What became of it. The bindings run beside.
-	found.Failed, found.Taken = order, maps.Clone(w.witness.taken)
+	found.Failed, found.Taken, found.Again = order, maps.Clone(w.witness.taken), maps.Clone(w.witness.again)
 	isToBeBound := func(pod *v1.Pod) bool {
 		_, failed := found.Pods[pod.Name]
 		return !failed && pod.DeletionTimestamp == nil

@@ -16,9 +16,13 @@ const witnessName = "Witness"
 // witness is a PreScore and Reserve plugin that sees which nodes the scheduler found, in its order, and which it took.
 // It changes nothing.
 type witness struct {
-	found []string          // of the last cycle in which more than one node fitted
-	taken map[string]string // pod -> the node that was reserved for it first
+	found  []string          // of the last cycle in which more than one node fitted
+	taken  map[string]string // pod -> the node that was reserved for it first
+	again  map[string]string // pod -> the node that was reserved for it first after any was given back
+	undone bool              // whether any was given back
 }
+
+func newWitness() *witness { return &witness{taken: map[string]string{}, again: map[string]string{}} }
 
 func (w *witness) Name() string { return witnessName }
 
@@ -28,13 +32,17 @@ func (w *witness) PreScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, nodes
 }
 
 func (w *witness) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
-	if _, known := w.taken[pod.Name]; !known {
-		w.taken[pod.Name] = node
+	nodes := w.taken
+	if w.undone {
+		nodes = w.again
+	}
+	if _, known := nodes[pod.Name]; !known {
+		nodes[pod.Name] = node
 	}
 	return nil
 }
 
-func (w *witness) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) {}
+func (w *witness) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) { w.undone = true }
 
 func (w *witness) registry() frameworkruntime.Registry {
 	return frameworkruntime.Registry{

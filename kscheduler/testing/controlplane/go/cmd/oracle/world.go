@@ -50,7 +50,7 @@ func newWorld(text string, cluster *cluster) (*world, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	w := &world{ctx: ctx, stop: stop, logger: klog.FromContext(ctx), witness: &witness{taken: map[string]string{}}, twins: map[string]*twin{}}
+	w := &world{ctx: ctx, stop: stop, logger: klog.FromContext(ctx), witness: newWitness(), twins: map[string]*twin{}}
 	if err := w.build(loaded, cluster); err != nil {
 		stop()
 		return nil, err

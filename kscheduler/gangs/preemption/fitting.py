@@ -1,0 +1,63 @@
+"""Tells whether the members of a plan, which are assumed, still fit on their nodes when evicted pods come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.gangs.planner import Plan, Planner
+from kscheduler.gangs.preemption.away import Away
+from kscheduler.gangs.preemption.units import Unit, pods_of
+from kscheduler.gangs.undo_log import Placed
+
+
+class Fitting:
+    """Checks one of equal members on each node, with all others there.
+
+    Where all members are plain, the pods on a node alone decide, so that only nodes are looked at to which pods came
+    back.
+    """
+
+    def __init__(self, planner: Planner, away: Away, plan: Plan, most_checks: int) -> None:
+        """`most_checks`: how often a member may be checked on its node while units come back."""
+        self._away = away
+        self._left = most_checks
+        self._by_node: dict[str, dict[object, Placed]] = {}  # node -> kind of member -> one of them
+        for placed in plan.placed:
+            pod = placed.queued.pod_info
+            kinds = self._by_node.setdefault(placed.node_name, {})
+            kinds[pod.uid if pod.signature is None else (pod.signature, pod.priority)] = placed
+        # Do the pods on a node alone decide whether a member fits there?
+        self.is_local = all(planner.is_plain(placed.queued.pod_info) for placed in plan.placed)
+
+    def is_touched(self, unit: Unit) -> bool:
+        """Return True if the unit is on a node to which a member goes."""
+        return any(self._away.node_of(pod) in self._by_node for pod in unit.pods)
+
+    def holds(self, returned: Sequence[Unit] | None = None) -> bool:
+        """Return True if all members fit, each beside all others; `returned`: the pods that have come back since.
+
+        False when so many checks have been made that no more are to be.
+        """
+        names: Iterable[str] = self._by_node
+        if returned is not None:
+            # Those first that have less room now: if a member does not fit, then mostly there.
+            on_nodes = dict.fromkeys(self._away.node_of(pod) for pod in pods_of(returned))
+            touched = [name for name in on_nodes if name in self._by_node]
+            names = touched
+            if not self.is_local or any(pod.states_affinity for pod in pods_of(returned)):
+                names = dict.fromkeys([*touched, *self._by_node])
+        for name in names:
+            for placed in self._by_node[name].values():
+                if returned is not None:
+                    self._left -= 1
+                    if self._left < 0:
+                        return False
+                if not self._fits(placed):
+                    return False
+        return True
+
+    def _fits(self, placed: Placed) -> bool:
+        pod = placed.queued.pod_info
+        with self._away.without(pod, placed.node_name):
+            return placed.framework.algorithm.fits_on(CycleState(), pod, placed.node_name)

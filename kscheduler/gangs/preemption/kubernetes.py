@@ -1,0 +1,160 @@
+"""Preemption by a PodGroup as kube-scheduler 1.37 has it: the same steps, order of sparing and texts.
+
+All units of lower priority in the whole cluster leave; the group is planned once; if it fits, each unit comes back
+beside which every planned member still fits on its node, those first whose eviction violates a PodDisruptionBudget, and
+the more important first. Source: pkg/scheduler/framework/preemption/podgrouppreemption.go of that release.
+
+A difference: members are checked on their nodes no more than MOST_CHECKS times; units that have not come back by then
+are evicted. kube-scheduler checks without end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kscheduler.api.objects import Pod
+from kscheduler.cache.cache import Cache
+from kscheduler.framework.interface import Handle
+from kscheduler.framework.preemption.executor import is_ending_for_preemption
+from kscheduler.framework.status import Code, Status, unresolvable
+from kscheduler.gangs.gang import Disruption, Gang, GangKey
+from kscheduler.gangs.planner import Plan, Planner
+from kscheduler.gangs.preemption.away import Away
+from kscheduler.gangs.preemption.executor import GangExecutor
+from kscheduler.gangs.preemption.fitting import Fitting
+from kscheduler.gangs.preemption.units import Order, Unit, pods_of
+from kscheduler.gangs.registry import Registry, Stage
+from kscheduler.gangs.texts import NO_VICTIMS, ONGOING, preempting
+from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.snapshot.pod_info import PodInfo
+
+MOST_CHECKS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class InVain:
+    """The plan, undone, by which a group does not fit even if all that it may evict is gone."""
+
+    plan: Plan
+    placed: int  # how many members had a node
+
+
+# A status, with the nominations of members (pod uid -> node, "" for none) if it is a success.
+PreemptionAnswer = tuple[Status, Mapping[str, str]] | InVain
+
+
+class KubernetesPreemption:
+    def __init__(
+        self, cache: Cache, registry: Registry, planner: Planner, handle: Handle, executor: GangExecutor
+    ) -> None:
+        self._cache = cache
+        self._registry = registry
+        self._planner = planner
+        self._handle = handle
+        self._executor = executor
+
+    def preempt(
+        self,
+        face: PodInfo,
+        priority: int,
+        members: Sequence[QueuedPodInfo],
+        missing: int,
+        placed: Iterable[str] = (),
+    ) -> PreemptionAnswer:
+        """Evict pods below a priority if the group then fits.
+
+        `face`: the group's pod in the queue. `members`: those without a node, in order. `placed`: the uids of those
+        that had a node in this attempt, although there were too few.
+        """
+        # 1. Is there an earlier preemption to wait for?
+        shown = {queued.uid: queued.pod_info.pod.status.nominated_node_name for queued in members}
+        if self._executor.is_running(face.uid):  # the statuses may not show it yet
+            known = self._handle.nominations
+            return Status(Code.SUCCESS, (ONGOING,)), {uid: known.node_of(uid) or name for uid, name in shown.items()}
+        if self._is_ongoing(set(shown.values()), priority):
+            return Status(Code.SUCCESS, (ONGOING,)), shown
+        # 2. All units of lower priority leave.
+        for uid in placed:
+            self._handle.nominations.remove(uid)  # as kube-scheduler does when it assumes a pod, even for a trial
+        lowest = self._handle.table.lowest_priority
+        units = [] if lowest is None else self._units(priority)
+        if not units:
+            return unresolvable(NO_VICTIMS), {}
+        order = Order(
+            self._handle.budgets,
+            self._handle.evictions.wall(),
+            stops_at_overdrawn=self._handle.release.stops_at_overdrawn_budget,
+        )
+        with Away(self._cache) as away:
+            away.take(pods_of(units))
+            plan = self._planner.plan(members, missing, on_trial=True)
+            try:
+                if not plan.reaches(missing) or away.is_torn:
+                    return InVain(plan, len(plan.placed))
+                # 3. They come back one by one.
+                victims = self._spare(units, order, away, plan)
+                nominations = {placed.queued.uid: placed.node_name for placed in plan.placed}
+            finally:
+                plan.placed.undo()
+        if victims:
+            self._executor.evict(victims, face, ())
+        return Status(Code.SUCCESS, (preempting(len(victims)),)), nominations
+
+    def _is_ongoing(self, nominated: Iterable[str], priority: int) -> bool:
+        """Return True if a preempted pod of lower priority is terminating on one of these nodes."""
+        for name in nominated:
+            node = self._handle.table.get(name)
+            for other in () if node is None else node.pods.values():
+                if self._priority_of(other) < priority and self._is_ending(other.pod):
+                    return True
+        return False
+
+    def _is_ending(self, pod: Pod) -> bool:
+        return is_ending_for_preemption(pod) or self._executor.has_ended(pod)
+
+    def _group_of(self, pod: PodInfo) -> Gang | None:
+        member = self._registry.members.get(pod.uid)
+        return None if member is None else member.tracked.gang
+
+    def _priority_of(self, pod: PodInfo) -> int:
+        """Return the priority of a pod's group, or its own if it is in no group that exists."""
+        group = self._group_of(pod)
+        return pod.priority if group is None else group.priority or 0
+
+    def _units(self, below: int) -> list[Unit]:
+        """Return what may be evicted below a priority: pods, and groups whose pods are disrupted together."""
+        units: list[Unit] = []
+        seen: set[GangKey] = set()
+        for node in self._handle.table:
+            for pod in node.pods.values():
+                member = self._registry.members.get(pod.uid)
+                key = None if member is None else member.tracked.key
+                group = self._group_of(pod)
+                priority = self._priority_of(pod)
+                if priority >= below:
+                    continue
+                if group is None or group.disruption is not Disruption.ALL:
+                    units.append(Unit((pod,), priority, key))
+                elif group.key not in seen:
+                    seen.add(group.key)
+                    units.append(Unit(self._scheduled(group.key), priority, key))
+        return units
+
+    def _scheduled(self, key: GangKey) -> tuple[PodInfo, ...]:
+        """Return the members of a group that have a node."""
+        tracked = self._registry.get(key)
+        members = () if tracked is None else tracked.members.items()
+        states = [self._cache.get(uid) for uid, member in members if member.stage in (Stage.ASSUMED, Stage.BOUND)]
+        return tuple(state.pod for state in states if state is not None)
+
+    def _spare(self, units: Sequence[Unit], order: Order, away: Away, plan: Plan) -> list[PodInfo]:
+        """Put units back beside which all planned members fit. Returns the pods of the others."""
+        fitting = Fitting(self._planner, away, plan, MOST_CHECKS)
+        victims: list[Unit] = []
+        for unit in order.returning(units):
+            away.put_back(unit.pods)
+            if not fitting.holds([unit]):
+                away.take(unit.pods)
+                victims.append(unit)
+        return pods_of(order.by_importance(victims))

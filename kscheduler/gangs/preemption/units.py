@@ -1,0 +1,167 @@
+"""What preemption by gangs evicts together: a pod, or a whole gang; with the orders in which units leave and return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass
+
+from kscheduler.api.objects import Pod
+from kscheduler.cache.cache import Cache
+from kscheduler.framework.preemption.importance import by_importance, started_s
+from kscheduler.framework.preemption.violations import overdraws
+from kscheduler.gangs.gang import Disruption, GangKey
+from kscheduler.gangs.registry import Registry, Stage, TrackedGang
+from kscheduler.snapshot.disruption_budgets import Budget, DisruptionBudgets
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.pod_info import PodInfo
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unit:
+    """Pods on nodes that are evicted together, at least one.
+
+    `gang`: the gang that they belong to; None for a pod of none, and for one that is terminating.
+    """
+
+    pods: tuple[PodInfo, ...]
+    priority: int
+    gang: GangKey | None = None
+    is_ending: bool = False  # it is terminating already, so that its room costs nothing
+
+
+class Residents:
+    """The pods on nodes as units that a gang may evict.
+
+    A pod of no gang is a unit. A gang keeps its minimum or goes whole: its members above the minimum, the least
+    important ones, are units of their own, and the others are one unit. Nobody is in a unit whose own priority, or
+    that of a pod to be evicted with it, is not below the preemptor's.
+
+    `is_ending(pod)`: whether the pod is terminating, or will be seen to be so.
+    """
+
+    def __init__(self, cache: Cache, registry: Registry, is_ending: Callable[[Pod], bool], now: float) -> None:
+        """`now`: in Unix seconds, the start of pods that have not been started."""
+        self._cache = cache
+        self._registry = registry
+        self._is_ending = is_ending
+        self._now = now
+
+    def units(self, nodes: Iterable[NodeInfo], below: int, own: GangKey) -> list[Unit]:
+        """Return the units with a pod on one of these nodes, for the gang `own` with the priority `below`."""
+        found: list[Unit] = []
+        gangs: dict[GangKey, list[PodInfo]] = {}  # the members on these nodes
+        members = self._registry.members
+        for node in nodes:
+            for uid, pod in node.pods.items():
+                member = members.get(uid)
+                gang = None if member is None else member.tracked.gang
+                if self._is_ending(pod.pod):
+                    if pod.priority < below:
+                        found.append(Unit((pod,), pod.priority, is_ending=True))
+                elif gang is not None and not gang.is_basic:
+                    gangs.setdefault(gang.key, []).append(pod)
+                elif pod.priority < below:
+                    found.append(Unit((pod,), pod.priority))
+        for key, here in gangs.items():
+            tracked = self._registry.get(key)
+            if tracked is not None and key != own:
+                found += self._units_of(tracked, here, below)
+        return found
+
+    def staying(self, tracked: TrackedGang) -> list[PodInfo]:
+        """Return the members that are on nodes and not terminating."""
+        states = (
+            self._cache.get(uid)
+            for uid, member in tracked.members.items()
+            if member.stage in (Stage.ASSUMED, Stage.BOUND) and not self._is_ending(member.pod)
+        )
+        return [state.pod for state in states if state is not None]
+
+    def needed(self, tracked: TrackedGang) -> int:
+        """Return how many members must stay on nodes for the gang to keep its minimum."""
+        succeeded = tracked.succeeded if self._registry.rules.counts_succeeded else 0
+        return max(tracked.min_members - succeeded, 0)
+
+    def _units_of(self, tracked: TrackedGang, here: Sequence[PodInfo], below: int) -> list[Unit]:
+        gang = tracked.gang
+        assert gang is not None, "gangs without an object are no units"
+        everybody = by_importance(self.staying(tracked), self._now)
+        highest = max((pod.priority for pod in everybody), default=below)
+        if gang.priority is not None:
+            highest = max(highest, gang.priority)
+        singles: list[PodInfo] = []
+        if gang.disruption is Disruption.SINGLE:
+            # The least important of those above the minimum that are where room is needed.
+            surplus = max(len(everybody) - self.needed(tracked), 0)
+            exposed = [pod for pod in by_importance(here, self._now) if pod.priority < below]
+            singles = exposed[max(len(exposed) - surplus, 0) :]
+        units = [Unit((pod,), pod.priority, gang.key) for pod in singles]
+        away = {pod.uid for pod in singles}
+        rest = tuple(pod for pod in everybody if pod.uid not in away)
+        if highest < below and any(pod.uid not in away for pod in here):
+            units.append(Unit(rest, highest, gang.key))
+        return units
+
+
+class Order:
+    """The orders in which units leave and return. `now`: Unix seconds, the start of pods that have not been started."""
+
+    def __init__(self, budgets: DisruptionBudgets, now: float, *, stops_at_overdrawn: bool) -> None:
+        self._budgets = budgets
+        self._now = now
+        self._stops_at_overdrawn = stops_at_overdrawn  # as for `violations.split`
+
+    def leaving(self, units: Iterable[Unit]) -> list[Unit]:
+        """Return the units, the cheapest first.
+
+        Those that are terminating; those that violate no PodDisruptionBudget if all before them are evicted as well;
+        the others. Among these the least important first.
+        """
+        ending: list[Unit] = []
+        staying: list[Unit] = []
+        for unit in units:
+            (ending if unit.is_ending else staying).append(unit)
+        violating, others = self.split(sorted(staying, key=self._importance, reverse=True))
+        return [*ending, *others, *violating]
+
+    def returning(self, units: Iterable[Unit]) -> list[Unit]:
+        """Return the units in the order in which preemption spares them.
+
+        Those first that violate a PodDisruptionBudget if all more important ones are evicted as well; and the more
+        important first.
+        """
+        violating, others = self.split(self.by_importance(units))
+        return [*violating, *others]
+
+    def by_importance(self, units: Iterable[Unit]) -> list[Unit]:
+        """Return the units, the most important first."""
+        return sorted(units, key=self._importance)
+
+    def split(self, units: Sequence[Unit]) -> tuple[list[Unit], list[Unit]]:
+        """Return the units of which a pod violates a PodDisruptionBudget, and the others, each in the order given."""
+        if not len(self._budgets):
+            return [], list(units)
+        left: dict[Budget, int] = {}
+        violating: list[Unit] = []
+        others: list[Unit] = []
+        for unit in units:
+            violates = [self._overdraws(pod.pod, left) for pod in unit.pods]
+            (violating if any(violates) else others).append(unit)
+        return violating, others
+
+    def _overdraws(self, pod: Pod, left: dict[Budget, int]) -> bool:
+        covering = (each for each in self._budgets.within(pod.metadata.namespace) if each.covers(pod))
+        return overdraws(covering, left, self._stops_at_overdrawn)
+
+    def _importance(self, unit: Unit) -> tuple[float, ...]:
+        """Return a key that sorts units as kube-scheduler's workload-aware preemption does, the most important first.
+
+        By priority; units of gangs before pods of none; the larger one; the one that has run for longer.
+        """
+        start = min(started_s(pod, self._now) for pod in unit.pods)
+        return -unit.priority, unit.gang is None, -len(unit.pods), start
+
+
+def pods_of(units: Iterable[Unit], without: Container[str] = ()) -> list[PodInfo]:
+    """Return the pods of units in order, but for those with a uid in `without`."""
+    return [pod for unit in units for pod in unit.pods if pod.uid not in without]

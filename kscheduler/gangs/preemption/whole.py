@@ -1,0 +1,357 @@
+"""Preemption by a gang: the cheapest evictions after which its whole minimum has nodes, or none at all.
+
+All is tried on the node table, within one attempt of the gang: (1) pods of lower priority leave, the cheapest units
+first and ever more of them, until a plan places the minimum; (2) of the last step only as many leave as are needed;
+(3) each unit comes back beside which all planned members still fit, in the order in which DefaultPreemption spares
+victims; (4) a gang that thereby lost more than its surplus goes whole. Only then is anybody evicted, and each planned
+member is nominated to its node, so that nobody of lower priority takes the room meanwhile.
+
+What bounds the cost: the number of plans grows with the logarithm of the number of units, of which at most MOST_UNITS
+are considered, and no more than MOST_CHECKS times is a member checked on a node. When these are used up, the units
+that have not come back by then are evicted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kscheduler.api.objects import Pod
+from kscheduler.cache.cache import Cache
+from kscheduler.framework.algorithm import Decision
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.interface import Handle
+from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
+from kscheduler.framework.plugins.dynamicresources.plugin import NAME as DYNAMIC_RESOURCES
+from kscheduler.framework.preemption.evaluator import NEVER
+from kscheduler.framework.preemption.executor import is_ending_for_preemption
+from kscheduler.framework.runtime import Framework
+from kscheduler.framework.status import Code
+from kscheduler.framework.verdict_statuses import NodeStatuses
+from kscheduler.gangs.gang import Disruption, GangKey
+from kscheduler.gangs.planner import Plan, Planner
+from kscheduler.gangs.preemption.away import Away
+from kscheduler.gangs.preemption.executor import GangExecutor
+from kscheduler.gangs.preemption.fitting import Fitting
+from kscheduler.gangs.preemption.pace import Pace
+from kscheduler.gangs.preemption.units import Order, Residents, Unit, pods_of
+from kscheduler.gangs.registry import Registry, TrackedGang
+from kscheduler.gangs.texts import (
+    IN_VAIN,
+    NOBODY_TO_EVICT,
+    NOT_YET,
+    POLICY_NEVER,
+    STILL_EVICTING,
+    evicting,
+)
+from kscheduler.queue.pod_info import QueuedPodInfo
+from kscheduler.snapshot.node_info import NodeInfo
+from kscheduler.snapshot.pod_info import PodInfo
+
+log = logging.getLogger(__name__)
+
+MOST_UNITS = 16_384  # the cheapest ones, that may leave
+MOST_CHECKS = 5_000  # of a member on its node, while units come back
+FEW_STEPS = 4  # of bisection, each with a plan
+RETRY_S = 1.0  # until a gang is tried again that fits without evictions, since members were tried in another order
+# What a search costs, in seconds, as far as it does not depend on the machine.
+S_PER_MOVE, S_PER_PLAN, S_PER_MEMBER = 20e-6, 1e-3, 20e-6
+MOST_KEPT = 20_000  # gangs of which it is known that their search was in vain
+MOST_ASKED = 8  # members that fit nowhere, of different kinds, which are asked where evictions may help
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a gang's preemption."""
+
+    text: str = ""  # for the messages of its members; "": it was not tried
+    nominations: Mapping[str, str] = field(default_factory=dict)  # pod uid of a member -> node
+
+
+NOT_TRIED = Answer()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    victims: Sequence[PodInfo]  # the most important first
+    nominations: Mapping[str, str]
+    uses_ending: bool  # pods that are terminating anyway were away as well
+
+
+class WholePreemption:
+    def __init__(
+        self,
+        cache: Cache,
+        registry: Registry,
+        planner: Planner,
+        profiles: Mapping[str, Framework],
+        handle: Handle,
+        executor: GangExecutor,
+    ) -> None:
+        self._cache = cache
+        self._registry = registry
+        self._planner = planner
+        self._profiles = profiles
+        self._handle = handle
+        self._executor = executor
+        self._pace = Pace()
+        self._in_vain: set[str] = set()  # uids of the faces of gangs whose latest search was in vain
+
+    def look(
+        self, tracked: TrackedGang, face: PodInfo, members: Sequence[QueuedPodInfo], plan: Plan, missing: int
+    ) -> Answer:
+        """Evict pods if that makes room for the gang; `plan`, which places too few of the members, is undone.
+
+        `face`: the gang's pod in the queue. `missing`: the number of members that must get nodes.
+        """
+        try:
+            why_not = self._why_ineligible(tracked, members)
+            if why_not is not None:
+                return why_not
+            if self._executor.is_running(face.uid) or self._waits_for_room(members, _priority_of(tracked, members)):
+                return Answer(STILL_EVICTING, self._nominations_of(members))
+            priority = _priority_of(tracked, members)
+            lowest = self._handle.table.lowest_priority
+            if lowest is None or lowest >= priority:
+                return Answer(NOBODY_TO_EVICT)
+            now = self._handle.evictions.wall()
+            if self._pace.wait_s(now):
+                self._handle.retry(face, self._pace.next_turn_s(face.uid, now))
+                text = IN_VAIN if face.uid in self._in_vain else NOT_YET
+                return Answer(text, self._nominations_of(members))
+            nodes, would_fit = self._promising(plan), len(plan.placed)
+        finally:
+            plan.placed.undo()
+        self._handle.evictions.attempted()
+        for queued in members:
+            self._handle.nominations.remove(queued.uid)
+        residents = Residents(self._cache, self._registry, self.is_leaving, now)
+        units = residents.units(nodes, priority, tracked.key)
+        if not units:
+            return Answer(NOBODY_TO_EVICT)
+        order = Order(self._handle.budgets, now, stops_at_overdrawn=self._handle.release.stops_at_overdrawn_budget)
+        with Away(self._cache) as away:
+            search = _Search(self._registry, self._planner, residents, order, away)
+            found = search.run(units, members, missing, max(missing - would_fit, 1))
+        if found is None:
+            self._note_in_vain(face, now, away.moves, search.plans, len(members))
+            return Answer(IN_VAIN)
+        self._in_vain.discard(face.uid)
+        return self._carry_out(found, face)
+
+    def _note_in_vain(self, face: PodInfo, now: float, moves: int, plans: int, members: int) -> None:
+        self._pace.was_in_vain(now, moves * S_PER_MOVE + plans * (S_PER_PLAN + members * S_PER_MEMBER))
+        if len(self._in_vain) > MOST_KEPT:
+            self._in_vain.clear()
+        self._in_vain.add(face.uid)
+
+    # --- may it? ---
+
+    def _why_ineligible(self, tracked: TrackedGang, members: Sequence[QueuedPodInfo]) -> Answer | None:
+        specs = [queued.pod_info.pod.spec for queued in members]
+        for name in {spec.scheduler_name for spec in specs}:
+            # Beside it, other plugins may have rules of their own about who may evict whom, such as those of quotas.
+            if set(self._profiles[name].post_filters) - {DYNAMIC_RESOURCES} != {DEFAULT_PREEMPTION}:
+                return NOT_TRIED
+        refuses = tracked.gang is not None and tracked.gang.preempts is False
+        if refuses or any(spec.preemption_policy == NEVER for spec in specs):
+            return Answer(POLICY_NEVER)
+        return None
+
+    def _waits_for_room(self, members: Sequence[QueuedPodInfo], priority: int) -> bool:
+        """Return True if a pod that was preempted is still terminating on a node to which a member is nominated."""
+        for name in set(self._nominations_of(members).values()):
+            node = self._handle.table.get(name)
+            for other in () if node is None else node.pods.values():
+                if other.priority < priority and (
+                    is_ending_for_preemption(other.pod) or self._executor.has_ended(other.pod)
+                ):
+                    return True
+        return False
+
+    def _nominations_of(self, members: Sequence[QueuedPodInfo]) -> dict[str, str]:
+        """Return the nominations of the members that have one; they are known before the pods' statuses show them."""
+        nominations = self._handle.nominations
+        found = {
+            queued.uid: nominations.node_of(queued.uid) or queued.pod_info.pod.status.nominated_node_name
+            for queued in members
+        }
+        return {uid: name for uid, name in found.items() if name}
+
+    def is_leaving(self, pod: Pod) -> bool:
+        """Return True if a pod on a node is terminating, or is about to since a gang evicts it."""
+        return self._executor.is_leaving(pod)
+
+    def _promising(self, plan: Plan) -> Iterable[NodeInfo]:
+        """Return the nodes that reject members for reasons that evictions may remove; the plan is still assumed."""
+        asked: dict[object, QueuedPodInfo] = {}
+        for each in plan.failed:
+            asked.setdefault(each.queued.pod_info.signature or each.queued.uid, each.queued)
+        if len(asked) > MOST_ASKED:
+            return list(self._handle.table)
+        nodes: dict[int, NodeInfo] = {}
+        for queued in asked.values():
+            pod, state = queued.pod_info, CycleState()
+            state.skips_post_filter = True
+            found = self._profiles[pod.pod.spec.scheduler_name].schedule_pod(state, pod)
+            if isinstance(found, Decision):  # Reserve refused it before
+                return list(self._handle.table)
+            statuses = found.diagnosis.node_statuses()
+            if isinstance(statuses, NodeStatuses):
+                nodes.update((node.row, node) for node in statuses.nodes_with(Code.UNSCHEDULABLE))
+        return nodes.values()
+
+    def _carry_out(self, found: _Found, face: PodInfo) -> Answer:
+        victims = len(found.victims)
+        log.info("preemption found room for a gang", extra={"gang": face.key, "victims": victims})
+        if found.victims:
+            self._executor.evict(found.victims, face, frozenset(found.nominations.values()))
+        elif not found.uses_ending:
+            self._handle.retry(face, RETRY_S)  # no event will come
+        return Answer(evicting(victims, len(found.nominations)), found.nominations)
+
+
+def _priority_of(tracked: TrackedGang, members: Sequence[QueuedPodInfo]) -> int:
+    """Return the priority below which pods may be evicted: the lowest of any member, and of the gang."""
+    lowest = min(queued.pod_info.priority for queued in members)
+    own = None if tracked.gang is None else tracked.gang.priority
+    return lowest if own is None else min(lowest, own)
+
+
+class _Search:
+    """The search for one gang's victims. Valid while the pods that are away can be put back."""
+
+    def __init__(self, registry: Registry, planner: Planner, residents: Residents, order: Order, away: Away) -> None:
+        self._registry = registry
+        self._planner = planner
+        self._residents = residents
+        self._order = order
+        self._away = away
+        self.plans = 0  # how many were made
+
+    def run(self, units: Sequence[Unit], members: Sequence[QueuedPodInfo], missing: int, step: int) -> _Found | None:
+        """Return the victims and where the members would go; None if no evictions make room for all that are missing.
+
+        `step`: how many units leave first, beside those that are terminating.
+        """
+        leaving = self._order.leaving(units)[:MOST_UNITS]
+        plan = self._remove(leaving, members, missing, step)
+        if plan is None:
+            return None
+        try:
+            return self._spare(leaving, plan)
+        finally:
+            plan.placed.undo()
+
+    # --- pods leave ---
+
+    def _remove(
+        self, leaving: Sequence[Unit], members: Sequence[QueuedPodInfo], missing: int, step: int
+    ) -> Plan | None:
+        """Take ever more units away until the members fit. Returns the plan, which is assumed; None if none fits."""
+        # 1. Twice as many from step to step.
+        low, gone = 0, sum(unit.is_ending for unit in leaving)
+        self._away.take(pods_of(leaving[:gone]))
+        plan = self._plan(members, missing) if gone else None
+        while plan is None:
+            if gone == len(leaving) or self._away.is_torn:
+                return None
+            low, gone, step = gone, min(gone + step, len(leaving)), 2 * step
+            self._away.take(pods_of(leaving[low:gone]))
+            plan = self._plan(members, missing)
+        # 2. Not many more than are needed, so that nobody leaves who is more important than that.
+        for _ in range(FEW_STEPS):
+            middle = (low + gone) // 2
+            if middle <= low:
+                break
+            if plan is not None:
+                plan.placed.undo()
+            some = pods_of(leaving[middle:gone])
+            self._away.put_back(some)
+            plan = self._plan(members, missing)
+            if plan is not None:
+                gone = middle
+            else:
+                self._away.take(some)
+                low = middle
+        return plan or self._plan(members, missing)
+
+    def _plan(self, members: Sequence[QueuedPodInfo], missing: int) -> Plan | None:
+        self.plans += 1
+        plan = self._planner.plan(members, missing, on_trial=True, most=missing)
+        if plan.reaches(missing) and not self._away.is_torn:
+            return plan
+        plan.placed.undo()
+        return None
+
+    # --- pods come back ---
+
+    def _spare(self, leaving: Sequence[Unit], plan: Plan) -> _Found | None:
+        gone = self._away.uids
+        left = [unit for unit in leaving if not unit.is_ending and any(pod.uid in gone for pod in unit.pods)]
+        items = [item for unit in left for item in self._items(unit)]
+        check = Fitting(self._planner, self._away, plan, MOST_CHECKS)
+        # 1. Those that are where no member goes; then the others, those first whose eviction costs most.
+        out = self._give_back([item for item in items if not check.is_touched(item)], check)
+        out += self._return_in_order([item for item in items if check.is_touched(item)], check)
+        # 2. Gangs that lost more than their surplus go whole, which may spare others.
+        whole = self._close_gangs(out)
+        if whole:
+            out = self._return_in_order([unit for unit in out if unit.gang not in whole], check)
+        if self._away.is_torn or not check.holds():
+            return None
+        victims = pods_of(self._order.by_importance([*out, *whole.values()]))
+        nominations = {placed.queued.uid: placed.node_name for placed in plan.placed}
+        return _Found(victims, nominations, any(unit.is_ending for unit in leaving))
+
+    def _items(self, unit: Unit) -> list[Unit]:
+        """Return what comes back together of a unit: all its pods, or each by itself."""
+        tracked = None if unit.gang is None else self._registry.get(unit.gang)
+        if tracked is None or tracked.gang is None or tracked.gang.disruption is Disruption.ALL:
+            return [unit]
+        return [Unit((pod,), pod.priority, unit.gang) for pod in unit.pods]
+
+    def _return_in_order(self, units: Sequence[Unit], check: Fitting) -> list[Unit]:
+        """Put units back beside which all members still fit, in DefaultPreemption's order. Returns the others."""
+        in_order = self._order.returning(units)
+        if not check.is_local:
+            return self._give_back(in_order, check)
+        # One by one: a check is cheap, and most of those that are where members go are needed.
+        return [unit for each in in_order for unit in self._give_back([each], check)]
+
+    def _give_back(self, units: Sequence[Unit], check: Fitting) -> list[Unit]:
+        """Put units back in order, each if all members still fit. Returns those that stay away.
+
+        Many at once as far as possible: that all of some may come back shows that each of them may.
+        """
+        if not units:
+            return []
+        pods = pods_of(units)
+        self._away.put_back(pods)
+        if check.holds(units):
+            return []
+        self._away.take(pods)
+        if len(units) == 1:
+            return list(units)
+        half = len(units) // 2
+        return self._give_back(units[:half], check) + self._give_back(units[half:], check)
+
+    def _close_gangs(self, out: Sequence[Unit]) -> dict[GangKey, Unit]:
+        """Take away what is left of gangs that lose more than their surplus. Returns these gangs as units."""
+        lost: dict[GangKey, set[str]] = {}
+        for unit in out:
+            if unit.gang is not None:
+                lost.setdefault(unit.gang, set()).update(pod.uid for pod in unit.pods)
+        whole: dict[GangKey, Unit] = {}
+        for key, uids in lost.items():
+            tracked = self._registry.get(key)
+            if tracked is None:
+                continue
+            staying = self._residents.staying(tracked)
+            left = [pod for pod in staying if pod.uid not in uids]
+            if len(left) >= self._residents.needed(tracked):
+                continue
+            whole[key] = Unit(tuple(staying), max(pod.priority for pod in staying), key)
+            self._away.take(staying)
+        return whole

@@ -1,0 +1,197 @@
+"""PodGroups of 1.37 that find no room: kube-scheduler's workload-aware preemption, with its texts."""
+
+from __future__ import annotations
+
+from kscheduler.api.pod_groups import DisruptionMode, Empty, PodGroup
+from kscheduler.config.releases import RELEASE_1_37
+from kscheduler.gangs.resources import pod_groups
+from kscheduler.testing.wrappers import PodBuilder, make_pod
+from tests.scenarios.evicted import bound, budget, fill, left, low
+from tests.scenarios.gangs import by_field, group
+from tests.support.world import World, in_virtual_time
+
+HIGH = 1000
+CONFIG = by_field(RELEASE_1_37)
+ALL = DisruptionMode(all=Empty())
+
+
+def members(name: str, count: int, cpu: int = 2, priority: int = HIGH) -> list[PodBuilder]:
+    return [low(f"{name}-{i}", cpu, priority).scheduling_group(name) for i in range(count)]
+
+
+def add_group(
+    world: World, name: str, count: int, least: int | None = None, priority: int = HIGH, **spec: object
+) -> None:
+    world.cluster.create_object(group(name, count if least is None else least, priority=priority, **spec))
+    for pod in members(name, count, priority=priority):
+        world.add_pod(pod)
+
+
+def condition_of(world: World, name: str) -> str:
+    found: PodGroup = world.cluster.store(pod_groups(world.scheduler.release)).objects[f"default/{name}"]
+    return next((condition.message for condition in found.status.conditions or ()), "")
+
+
+def says(world: World, name: str) -> str:
+    condition = world.condition(name)
+    return "" if condition is None else condition.message or ""
+
+
+@in_virtual_time
+async def test_a_group_evicts_for_all_its_pods_and_takes_their_place() -> None:
+    async with World(config=CONFIG) as world:
+        world.run_kubelets()
+        world.add_nodes(2)
+        await fill(world, *(low(f"low-{i}", priority=i).grace_period(20) for i in range(4)))
+        add_group(world, "train", 3)
+        await world.until(lambda: len(left(world, "low")) == 1, within_s=5)
+        assert left(world, "low") == ["low-3"]
+        await world.until(lambda: bool(condition_of(world, "train")))
+        found = "pod group preemption: found a placement for podgroup, preempting 3 victims"
+        out_of_reach = "minCount (3) cannot be satisfied: 0 scheduled, 2 remaining"
+        assert condition_of(world, "train") == f"{out_of_reach}, {found}"
+        await world.until(lambda: all(world.pod(f"train-{i}").status.nominated_node_name for i in range(3)))
+        nominated = {f"train-{i}": world.pod(f"train-{i}").status.nominated_node_name for i in range(3)}
+        await world.sleep(10)
+        assert condition_of(world, "train") == (
+            f"{out_of_reach}, pod group preemption: ongoing preemption on nominated nodes"
+        )
+        await world.until(lambda: len(bound(world, "train")) == 3)
+        assert bound(world, "train") == nominated
+        assert left(world, "low") == ["low-3"]
+
+
+@in_virtual_time
+async def test_pods_that_had_a_node_say_that_their_group_waits_for_evictions() -> None:
+    async with World(config=CONFIG) as world:
+        world.run_kubelets()
+        world.add_nodes(1)
+        await fill(world, low("low").grace_period(30))
+        add_group(world, "train", 2)
+        await world.until(lambda: bool(says(world, "train-0")))
+        assert says(world, "train-0") == (
+            "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining, "
+            "pod group preemption: found a placement for podgroup, preempting 1 victims"
+        )
+        assert says(world, "train-1") == "0/1 nodes are available: 1 Insufficient cpu."
+        await world.until(world.all_bound)
+
+
+@in_virtual_time
+async def test_a_group_that_would_not_fit_even_then_evicts_nobody() -> None:
+    async with World(config=CONFIG) as world:
+        world.add_nodes(1)
+        await fill(world, low("low"))
+        add_group(world, "train", 3)
+        await world.until(lambda: bool(condition_of(world, "train")))
+        assert condition_of(world, "train") == (
+            "minCount (3) cannot be satisfied: 1 scheduled, 1 remaining, "
+            "deallocation and deletion of ResourceClaims completed, "
+            "pod group preemption: minCount (3) cannot be satisfied: 2 scheduled, 0 remaining"
+        )
+        await world.sleep(30)
+        assert left(world, "low") == ["low"]
+
+
+@in_virtual_time
+async def test_a_group_that_is_disrupted_as_one_leaves_whole() -> None:
+    async with World(config=CONFIG) as world:
+        world.add_nodes(2)
+        add_group(world, "batch", 4, 1, priority=1, disruption_mode=ALL)
+        await world.until(world.all_bound)
+        add_group(world, "train", 1)
+        await world.until(lambda: len(bound(world, "train")) == 1)
+        assert not left(world, "batch")
+
+
+@in_virtual_time
+async def test_pods_of_other_groups_leave_one_by_one() -> None:
+    async with World(config=CONFIG) as world:
+        world.add_nodes(2)
+        add_group(world, "batch", 4, priority=1)
+        await world.until(world.all_bound)
+        add_group(world, "train", 1)
+        await world.until(lambda: len(bound(world, "train")) == 1)
+        assert len(left(world, "batch")) == 3
+
+
+@in_virtual_time
+async def test_single_pods_leave_rather_than_those_of_groups_of_their_priority() -> None:
+    async with World(config=CONFIG) as world:
+        world.add_nodes(1)
+        world.cluster.create_object(group("batch", 1, priority=1))
+        await fill(world, *members("batch", 1, priority=1), low("single"))
+        add_group(world, "train", 1)
+        await world.until(lambda: len(bound(world, "train")) == 1)
+        assert left(world, "batch") == ["batch-0"]
+
+
+@in_virtual_time
+async def test_the_priority_of_a_group_protects_its_pods() -> None:
+    async with World(config=CONFIG) as world:
+        world.add_nodes(1)
+        await fill(world, low("a", priority=HIGH), low("b", priority=HIGH + 1))
+        add_group(world, "train", 1)
+        await world.sleep(30)
+        assert left(world, "a") + left(world, "b") == ["a", "b"]
+        assert condition_of(world, "train").endswith(
+            "pod group preemption: No preemption victims found for incoming preemptor"
+        )
+
+
+@in_virtual_time
+async def test_pods_that_a_budget_protects_are_spared_first() -> None:
+    async with World(config=CONFIG) as world:
+        world.cluster.create_object(budget("guarded", 0))
+        world.add_nodes(2)
+        guarded = [low(f"guarded-{i}").label("app", "guarded") for i in range(2)]
+        await fill(world, *guarded, *(low(f"other-{i}", priority=5) for i in range(2)))
+        add_group(world, "train", 1)
+        await world.until(lambda: len(bound(world, "train")) == 1)
+        assert len(left(world, "guarded")) == 2
+
+
+@in_virtual_time
+async def test_a_group_that_never_preempts_says_so() -> None:
+    async with World(config=CONFIG) as world:
+        world.add_nodes(1)
+        await fill(world, low("low", cpu=4))
+        world.cluster.create_object(group("train", 1, priority=HIGH))
+        world.add_pod(members("train", 1)[0].preemption_policy("Never"))
+        await world.until(lambda: bool(condition_of(world, "train")))
+        assert condition_of(world, "train").endswith(
+            "pod group preemption: not eligible due to preemptionPolicy=Never."
+        )
+        assert left(world, "low") == ["low"]
+
+
+@in_virtual_time
+async def test_pods_of_lower_priority_leave_the_room_to_the_group() -> None:
+    async with World(config=CONFIG) as world:
+        world.run_kubelets()
+        world.add_nodes(1)
+        await fill(world, low("low", cpu=4).grace_period(30))
+        add_group(world, "train", 2)
+        await world.until(lambda: not left(world, "low"))
+        world.add_pod(make_pod("late").req(cpu=2).priority(10).preemption_policy("Never"))
+        await world.until(lambda: len(bound(world, "train")) == 2)
+        assert not bound(world, "late")
+
+
+@in_virtual_time
+async def test_victims_are_told_for_which_group_they_leave() -> None:
+    async with World(config=CONFIG) as world:
+        world.run_kubelets()
+        world.add_nodes(1)
+        await fill(world, low("a", cpu=4).grace_period(30))
+        add_group(world, "train", 2)
+        await world.until(lambda: bool(world.events("a", "Preempted")))
+        (event,) = world.events("a", "Preempted")
+        assert event.related is not None
+        assert (event.related.kind, event.related.name) == ("PodGroup", "train")
+        assert event.note == f"Preempted by podgroup {event.related.uid} on node cluster"
+        conditions = {each.type: each for each in world.pod("a").status.conditions or ()}
+        assert conditions["DisruptionTarget"].message == (
+            "default-scheduler: preempting to accommodate a higher priority podgroup"
+        )
+        await world.until(world.all_bound)
