@@ -368,7 +368,9 @@ class _Simulation:
             return
         self._begin(after)
         if not self._accounting.pending:
-            self._wake()  # this may have been the last one
+            next_s = self._next_event(self._started_s)
+            if next_s is None or next_s <= self._changed_s:
+                self._wake()  # this may have been the last one
 
     def _sleep(self, until: float) -> None:
         self._is_asleep = True
