@@ -23,7 +23,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kscheduler.api.objects import Container, ContainerStatus, Node, Pod, PodStatus, QuantityMap, RawQuantity
+from kscheduler.api.objects import Container, ContainerStatus, Node, Pod, PodSpec, PodStatus, QuantityMap, RawQuantity
 from kscheduler.api.quantity import MAX_INT64, milli_to_units, parse_uncapped_milli, parse_units
 from kscheduler.errors import DecodeError
 from kscheduler.input.names import is_qualified_name
@@ -103,6 +103,19 @@ def pod_resources(pod: Pod, *, sums_resizes_apart: bool = False) -> PodResources
         resources = containers[0].resources
         return _of_one_container(tuple(resources.requests.items()) if resources and resources.requests else ())
     return _of_parts(pod, sums_resizes_apart)
+
+
+def stated_resources(pod: Pod) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the requests and the limits that a pod's spec states, by resource name, in thousandths of each resource.
+
+    Statuses do not count. Overhead is added to requests, and to limits above zero. Source: PodRequests and PodLimits of
+    k8s.io/component-helpers/resource without options. Raises DecodeError for malformed or negative amounts.
+    """
+    requests, limits = _stated(pod, "requests"), _stated(pod, "limits")
+    overhead = _parse(_items(pod.spec.overhead), "spec.overhead")
+    _add(requests, overhead)
+    _add(limits, {name: amount for name, amount in overhead.items() if limits.get(name)})
+    return requests, limits
 
 
 def depends_on_status(pod: Pod) -> bool:
@@ -332,6 +345,20 @@ def _parts(
                 effective = _largest({} if is_resize_infeasible else specified, in_use, granted)
         parts.append(_Part(specified, in_use, granted, effective, shape.is_sidecar))
     return parts
+
+
+def _stated(pod: Pod, kind: str) -> _Amounts:
+    """Return the "requests" or the "limits" of a pod as its spec has them, without overhead."""
+    spec = pod.spec
+
+    def amounts(container: Container | PodSpec) -> _Amounts:
+        return _parse(_items(getattr(container.resources, kind, None)), f"spec: resources.{kind}")
+
+    found = _sum(
+        [amounts(each) for each in spec.containers],
+        [(amounts(each), _is_sidecar(each)) for each in spec.init_containers or ()],
+    )
+    return found | {name: amount for name, amount in amounts(spec).items() if _is_of_pods(name)}
 
 
 def _read_actual(actual: _Actual | None, path: str) -> tuple[_Amounts, _Amounts]:

@@ -349,6 +349,7 @@ def build_server(
     from kscheduler.explain.endpoint import ExplainEndpoint
     from kscheduler.serving.authentication import DelegatedAuthenticator
     from kscheduler.serving.authorization import DelegatedAuthorizer
+    from kscheduler.serving.pod_metrics import PodResourceMetrics
     from kscheduler.serving.certificates import server_context
     from kscheduler.serving.client_tls import ClientAskingContext
     from kscheduler.serving.server import Listen, Server
@@ -409,6 +410,7 @@ def build_server(
         )
     if explainer is not None:
         server.add_handler(EXPLAIN_PATH, ExplainEndpoint(explainer).answer)
+    server.add_handler("/metrics/resources", PodResourceMetrics(watched[0].pods.store).answer)
     add_record(server, watched[0])
     add_zpages(server, options, config.release.version, clock)
     return [trust, endpoint]

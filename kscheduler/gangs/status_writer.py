@@ -76,8 +76,7 @@ class GroupStatuses:
         """Have the condition of a gang's object written soon, unless it says the same, or that it was scheduled."""
         status = "True" if reason == SCHEDULED else "False"
         wanted = Written(status, reason, message[:MAX_MESSAGE], gang.generation)
-        shown = self._shown.get(gang.uid)
-        if shown is not None and (shown == wanted or (shown.status == "True" and status == "False")):
+        if self._is_settled(gang.uid, wanted):
             self._wanted.pop(gang.uid, None)
             return
         before = self._wanted.get(gang.uid)
@@ -100,11 +99,18 @@ class GroupStatuses:
             if not self._permission.may_write():
                 return False
             uid = next(iter(self._wanted))
-            gang, wanted = self._wanted.pop(uid)
-            if not await self._write(gang, wanted):
-                self._wanted.setdefault(uid, (gang, wanted))
+            # It stays in the dict while it is written, so that what is wanted meanwhile is compared with it.
+            entry = self._wanted[uid]
+            if not self._is_settled(uid, entry[1]) and not await self._write(*entry):
                 return False
+            if self._wanted.get(uid) is entry:
+                del self._wanted[uid]
         return True
+
+    def _is_settled(self, uid: str, wanted: Written) -> bool:
+        """Return whether a group's condition says this already, or that the group was scheduled, which stays so."""
+        shown = self._shown.get(uid)
+        return shown is not None and (shown == wanted or (shown.status == "True" and wanted.status == "False"))
 
     async def _write(self, gang: Gang, wanted: Written) -> bool:
         """Write a condition, and return False if it must be written again."""

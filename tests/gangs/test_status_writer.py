@@ -25,10 +25,12 @@ class Written:
     def __init__(self) -> None:
         self.conditions: list[GroupCondition] = []
         self.faults: list[APIError] = []
+        self.takes_s = 0.0
 
     async def patch_condition(
         self, resource: Resource[Any], namespace: str, name: str, uid: str, condition: GroupCondition
     ) -> None:
+        await asyncio.sleep(self.takes_s)
         if self.faults:
             raise self.faults.pop()
         assert (resource.group_version, namespace, name, uid) == (
@@ -81,6 +83,38 @@ def test_only_what_is_new_is_written_and_scheduled_stays() -> None:
             ("False", UNSCHEDULABLE, "no CPU", False),
             ("True", SCHEDULED, "2 pods", True),
         ]
+
+    run_virtual(scenario())
+
+
+@pytest.mark.parametrize("faults", [0, 1])
+def test_a_group_whose_placement_is_just_being_written_stays_scheduled(faults: int) -> None:
+    async def scenario() -> None:
+        client = Written()
+        client.takes_s = 0.5
+        client.faults = [Unreachable("no answer")] * faults
+        statuses = writer(client)
+        statuses.want(gang("train", 2), SCHEDULED, "2 pods")
+        task = asyncio.ensure_future(written(statuses, 20.0))
+        await asyncio.sleep(0.25)
+        statuses.want(gang("train", 2), UNSCHEDULABLE, "no room for a third")
+        await task
+        assert client.shown() == [("True", SCHEDULED, "2 pods", True)]
+
+    run_virtual(scenario())
+
+
+def test_a_placement_that_is_known_while_a_failure_is_being_written_is_written_next() -> None:
+    async def scenario() -> None:
+        client = Written()
+        client.takes_s = 0.5
+        statuses = writer(client)
+        statuses.want(gang("train", 2), UNSCHEDULABLE, "no room")
+        task = asyncio.ensure_future(written(statuses, 20.0))
+        await asyncio.sleep(0.25)
+        statuses.want(gang("train", 2), SCHEDULED, "2 pods")
+        await task
+        assert [each.status for each in client.conditions] == ["False", "True"]
 
     run_virtual(scenario())
 

@@ -13,7 +13,7 @@ from kscheduler.testing.controlplane.ports import free_port
 from kscheduler.testing.controlplane.probes import is_healthy, unverified_tls
 from kscheduler.testing.controlplane.process import Process
 
-OPEN_PATHS = "/healthz,/livez,/readyz,/metrics,/configz"
+OPEN_PATHS = "/healthz,/livez,/readyz,/metrics,/metrics/resources,/configz"
 
 
 class Surroundings(Protocol):
