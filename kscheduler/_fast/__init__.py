@@ -25,6 +25,7 @@ from kscheduler._fast.codes import (
     ENTRY_BITS,
     EPHEMERAL_STORAGE,
     FEASIBLE,
+    MANY_TIMERS,
     MAX_AMOUNT,
     MAX_CLASS_WEIGHT,
     MAX_CODE,
@@ -37,6 +38,9 @@ from kscheduler._fast.codes import (
     NO_NODE,
     NOBODY,
     NOT_EXAMINED,
+    NOTHING_LEFT,
+    STOPPED,
+    TIME_STANDS_STILL,
     TOO_MANY_PODS,
     UNRESOLVABLE,
     entry_bit,
@@ -44,6 +48,7 @@ from kscheduler._fast.codes import (
 
 if TYPE_CHECKING:
     from kscheduler._fast.answers import RowAnswers
+    from kscheduler._fast.call_queue import CallQueue
     from kscheduler._fast.classes import PodClass
     from kscheduler._fast.columns import NodeColumns, PodRequest
     from kscheduler._fast.filtering import RowNominated, filter_fit, filter_node_classes, filter_with_nominated
@@ -102,7 +107,7 @@ if TYPE_CHECKING:
 
 # Modules of both forms, and those of the compiled form alone.
 _TWINS: Final = (
-    "answers", "classes", "columns", "filtering", "histogram", "metric_rules", "packing", "placement",
+    "answers", "call_queue", "classes", "columns", "filtering", "histogram", "metric_rules", "packing", "placement",
     "plain_answer", "pod_text", "preemption", "scoring", "selection", "spread_affinity", "tallies", "topology",
     "trimaran", "verdicts",
 )  # fmt: skip
@@ -118,6 +123,7 @@ __all__ = [
     "ENTRY_BITS",
     "EPHEMERAL_STORAGE",
     "FEASIBLE",
+    "MANY_TIMERS",
     "MAX_AMOUNT",
     "MAX_CLASS_WEIGHT",
     "MAX_CODE",
@@ -128,10 +134,14 @@ __all__ = [
     "MAX_WEIGHT",
     "MEMORY",
     "NOBODY",
+    "NOTHING_LEFT",
     "NOT_EXAMINED",
     "NO_NODE",
+    "STOPPED",
+    "TIME_STANDS_STILL",
     "TOO_MANY_PODS",
     "UNRESOLVABLE",
+    "CallQueue",
     "Conditions",
     "DomainSums",
     "DomainTally",

@@ -18,6 +18,10 @@ cdef enum:
     MAX_WEIGHT = 2147483647
     MAX_CLASS_WEIGHT = 21474836
     MAX_TEXT = 8000
+    STOPPED = 0
+    NOTHING_LEFT = 1
+    TIME_STANDS_STILL = 2
+    MANY_TIMERS = 1024
 
 # An enum's constants are C ints; these are wider.
 cdef extern from *:

@@ -31,6 +31,12 @@ MAX_TEXT: Final = 8_000  # bytes of a pod's texts together
 # Raw scores up to 2^53: a hundred times that still fits, and a double holds it exactly.
 MAX_RAW: Final = 1 << 53
 
+# Why CallQueue.run ended.
+STOPPED: Final = 0
+NOTHING_LEFT: Final = 1
+TIME_STANDS_STILL: Final = 2
+MANY_TIMERS: Final = 1_024  # with more, cancelled ones are removed from a CallQueue
+
 
 def entry_bit(position: int) -> int:
     """Return the bit of a reason number (detail) that stands for too little of one resource that the pod requests.

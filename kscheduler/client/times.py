@@ -19,7 +19,15 @@ def rfc3339(unix_s: float) -> str:
 
 @functools.lru_cache(maxsize=64)  # a simulated cluster asks about the same second for each of its pods
 def _whole_second(unix_s: int) -> str:
-    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    days, second = divmod(unix_s, 86_400)
+    minutes, second = divmod(second, 60)
+    hour, minute = divmod(minutes, 60)
+    return f"{_day(days)}T{hour:02}:{minute:02}:{second:02}Z"
+
+
+@functools.lru_cache(maxsize=64)  # strftime takes ten times as long as all the rest
+def _day(unix_days: int) -> str:
+    return datetime.fromtimestamp(unix_days * 86_400, UTC).strftime("%Y-%m-%d")
 
 
 def micro_time(unix_s: float) -> str:

@@ -95,9 +95,11 @@ class Accounting:
         self.capacity: list[int] = []
         self.used_integral: list[float] = []
         self.capacity_integral: list[float] = []
-        self._totals_since_s = 0.0  # up to when the totals' integrals are counted
+        self._used_since_s = 0.0  # up to when used_integral is counted
+        self._capacity_since_s = 0.0  # and capacity_integral: nodes change much more rarely than pods
         self._demands: dict[int, tuple[PodSpec, Demand]] = {}  # id(spec) -> that spec, kept alive, and its demand
         self.peak: list[float] = []  # greatest used / capacity
+        self._most_used: list[int] = []  # greatest total since the capacity last changed
         self.pending = 0
         self.peak_pending = 0
         self.running = 0
@@ -128,10 +130,11 @@ class Accounting:
         self._set_capacity(self.rows[self._row_of[name]], node_amounts(after))
 
     def _set_capacity(self, row: NodeRow, amounts: Amounts) -> None:
-        self._settle_totals()
+        self._settle_capacity()
         for name, amount in amounts.items():
             if amount:
                 self._resource(name)
+        self._most_used = [0] * len(self.resources)
         while len(row.capacity) < len(self.resources):
             row.capacity.append(0)
         for index, name in enumerate(self.resources):
@@ -144,7 +147,7 @@ class Accounting:
         if index is None:
             index = self._index[name] = len(self.resources)
             self.resources.append(name)
-            for totals in (self.used, self.capacity):
+            for totals in (self.used, self.capacity, self._most_used):
                 totals.append(0)
             for integrals in (self.used_integral, self.capacity_integral, self.peak):
                 integrals.append(0.0)
@@ -167,7 +170,7 @@ class Accounting:
     def _created(self, pod: Pod) -> None:
         record = self.records[pod.metadata.uid] = PodRecord(pod, self._demand(pod), self.now_s)
         if self.start_s is None:
-            self.start_s = self._totals_since_s = self.now_s
+            self.start_s = self._used_since_s = self._capacity_since_s = self.now_s
         self.pending += 1
         if self.pending > self.peak_pending:
             self.peak_pending = self.pending
@@ -217,24 +220,28 @@ class Accounting:
 
     def _add(self, row: NodeRow, record: PodRecord, sign: int) -> None:
         """Add the pod's requests to its node's use, or subtract them if `sign` is -1."""
-        self._settle(row)
-        self._settle_totals()
         parts = record.demand.parts or self._parts(record.demand)
-        used, total, capacity, peak = row.used, self.used, self.capacity, self.peak
-        if len(used) < len(total):
-            used.extend([0] * (len(total) - len(used)))
+        self._settle(row)
+        self._settle_used()
+        used, total = row.used, self.used
         row.pods += sign
+        if sign < 0:
+            for index, amount in parts:
+                used[index] -= amount
+                total[index] -= amount
+            return
         row.ever_used = True
+        capacity, most_used = row.capacity, self._most_used
         for index, amount in parts:
-            used[index] += sign * amount
-            total[index] += sign * amount
-            if sign > 0:
-                has = row.capacity[index] if index < len(row.capacity) else 0
-                if used[index] > has and not record.existing:
-                    name = self.resources[index]
-                    self._violated(f"node {row.name} holds {used[index]} of {name}, has {has}, after pod {record.key}")
-                if capacity[index] and (share := total[index] / capacity[index]) > peak[index]:
-                    peak[index] = share
+            on_node = used[index] = used[index] + amount
+            if on_node > capacity[index] and not record.existing:
+                held = f"holds {on_node} of {self.resources[index]}, has {capacity[index]}"
+                self._violated(f"node {row.name} {held}, after pod {record.key}")
+            in_all = total[index] = total[index] + amount
+            if in_all > most_used[index]:
+                most_used[index] = in_all
+                if self.capacity[index]:
+                    self.peak[index] = max(self.peak[index], in_all / self.capacity[index])
 
     def _parts(self, demand: Demand) -> tuple[tuple[int, int], ...]:
         demand.parts = tuple((self._resource(name), amount) for name, amount in demand.amounts.items())
@@ -281,24 +288,33 @@ class Accounting:
     def _settle(self, row: NodeRow) -> None:
         """Add what the node had in use, times the seconds since its last change, to the node's totals.
 
-        Must be called before each change of its use.
+        Must be called before each change of its use. All of its lists are as long as the cluster's afterwards.
         """
         passed = self.now_s - row.since_s
         row.since_s = self.now_s
-        integral, used = row.integral, row.used
-        if len(integral) < len(used):
-            integral.extend([0.0] * (len(used) - len(integral)))
-        if passed > 0:
-            row.integral = [area + amount * passed for area, amount in zip(integral, used, strict=True)]
+        missing = len(self.resources) - len(row.used)
+        if missing:
+            row.used += [0] * missing
+            row.integral += [0.0] * missing
+            row.capacity += [0] * (len(self.resources) - len(row.capacity))
+        if passed > 0 and row.pods:
+            row.integral = [area + amount * passed for area, amount in zip(row.integral, row.used, strict=True)]
 
-    def _settle_totals(self) -> None:
-        """Bring the totals' integrals up to now; call before any change of the totals."""
-        passed = self.now_s - self._totals_since_s
+    def _settle_used(self) -> None:
+        """Bring `used_integral` up to now; call before any change of `used`."""
+        passed = self.now_s - self._used_since_s
         if self.start_s is None or passed <= 0:
             return
-        self._totals_since_s = self.now_s
+        self._used_since_s = self.now_s
         areas = zip(self.used_integral, self.used, strict=True)
         self.used_integral = [area + amount * passed for area, amount in areas]
+
+    def _settle_capacity(self) -> None:
+        """Bring `capacity_integral` up to now; call before any change of `capacity`."""
+        passed = self.now_s - self._capacity_since_s
+        if self.start_s is None or passed <= 0:
+            return
+        self._capacity_since_s = self.now_s
         areas = zip(self.capacity_integral, self.capacity, strict=True)
         self.capacity_integral = [area + amount * passed for area, amount in areas]
 
@@ -306,7 +322,8 @@ class Accounting:
         """Complete all totals over time, and the samples, up to the last change; call it once, at the end."""
         for row in self.rows:
             self._settle(row)
-        self._settle_totals()
+        self._settle_used()
+        self._settle_capacity()
         self.timeline.close(self._state())
         if self._load() > self._busiest_load:
             self._busiest_s = self.now_s

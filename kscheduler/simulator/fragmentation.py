@@ -12,13 +12,15 @@ considers resources alone, the number of pods included, and neither taints nor s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import zip_longest
+from operator import attrgetter
 
 from kscheduler.api.resources import PODS
-from kscheduler.simulator.accounting import Moment, NodeRow, PodRecord
+from kscheduler.simulator.accounting import Demand, Moment, NodeRow, PodRecord
 
 SHAPES = 16
+_demand_of: Callable[[PodRecord], Demand] = attrgetter("demand")
 
 DEFINITION = (
     "The share of free capacity on nodes where a typical pod that asks for the resource does not fit, averaged over "
@@ -33,13 +35,10 @@ def frequent_shapes(records: Collection[PodRecord], resource: str) -> list[tuple
     """Return the SHAPES most frequent shapes (sets of requests) that request the resource, and how many pods have
     each.
     """
-    demands = {id(record.demand): record.demand for record in records}
-    pods_of = Counter(id(record.demand) for record in records)
     counts: Counter[Shape] = Counter()
-    for name, count in pods_of.items():
-        amounts = demands[name].amounts
-        if amounts.get(resource):
-            counts[tuple(sorted(amounts.items()))] += count
+    for demand, count in Counter(map(_demand_of, records)).items():
+        if demand.amounts.get(resource):
+            counts[tuple(sorted(demand.amounts.items()))] += count
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:SHAPES]
 
 

@@ -221,9 +221,17 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def build_report(
-    scenario: Scenario, outcome: Outcome, parameters: dict[str, str], machine: Machine | None = None
+    scenario: Scenario,
+    outcome: Outcome,
+    parameters: dict[str, str],
+    machine: Machine | None = None,
+    *,
+    with_histories: bool = True,
 ) -> Report:
-    """Compute the report of one simulation. `parameters`: the command's arguments, which the report shows."""
+    """Compute the report of one simulation. `parameters`: the command's arguments, which the report shows.
+
+    `with_histories`: with what is shown of single pods and nodes over time, which takes longer than all figures.
+    """
     books = outcome.accounting
     start_s = books.start_s or 0.0
     records = list(books.records.values())
@@ -232,7 +240,7 @@ def build_report(
     busiest = books.busiest() or last
     groups = _by_priority(records)
     shares = _shares(books, last, busiest)
-    preempted = preempted_pods(books, start_s)
+    preempted = preempted_pods(books, start_s) if with_histories else []
     return Report(
         version=__version__,
         parameters={**scenario.parameters, **parameters},
@@ -257,9 +265,9 @@ def build_report(
         node_utilisation=_node_utilisation(books, shares, last, busiest),
         machine=machine,
         real_load=None if outcome.load is None else real_load_report(outcome.load, start_s),
-        flow=flow(books, start_s, preempted),
-        node_history=node_history(books, outcome.cluster.nodes, _shown(books), start_s),
-        placements=placements(books, start_s),
+        flow=flow(books, start_s, preempted) if with_histories else None,
+        node_history=node_history(books, outcome.cluster.nodes, _shown(books), start_s) if with_histories else None,
+        placements=placements(books, start_s) if with_histories else None,
         preempted=preempted,
         claims=outcome.claims,
         gangs=outcome.gangs,

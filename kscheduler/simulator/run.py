@@ -38,7 +38,7 @@ from kscheduler.simulator.pod_claims import ClaimBook, PodClaims, awaited_claim
 from kscheduler.simulator.real_load import RealLoad
 from kscheduler.simulator.scenario import Arrival, Scenario
 from kscheduler.simulator.usage import declare_usage
-from kscheduler.simulator.virtual_time import Call, LoopClock, VirtualTimeLoop, run_virtual
+from kscheduler.simulator.virtual_time import LoopClock, VirtualTimeLoop, run_virtual
 from kscheduler.simulator.volume_controller import VolumeController
 
 T = TypeVar("T")
@@ -136,7 +136,7 @@ class _Simulation:
         self._number = 0
         self._changed_s = 0.0  # when a pod last changed in any way
         self._ended: asyncio.Future[Ending]
-        self._timer: Call | None = None  # until which the player sleeps
+        self._timer: asyncio.TimerHandle | None = None  # until which the player sleeps
         self._is_asleep = False
         self._wanted_s = 0.0  # until when, unless it is woken
         self._started_s = 0.0
@@ -368,7 +368,9 @@ class _Simulation:
             return
         self._begin(after)
         if not self._accounting.pending:
-            self._wake()  # this may have been the last one
+            next_s = self._next_event(self._started_s)
+            if next_s is None or next_s <= self._changed_s:
+                self._wake()  # this may have been the last one
 
     def _sleep(self, until: float) -> None:
         self._is_asleep = True
@@ -381,7 +383,7 @@ class _Simulation:
             self._wanted_s = 0.0
             self._loop.call_soon(self._go_on)
 
-    def _set_timer(self, timer: Call | None) -> None:
+    def _set_timer(self, timer: asyncio.TimerHandle | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = timer

@@ -24,6 +24,7 @@ from kscheduler.api.objects import (
     ObjectMeta,
     Pod,
     PodSpec,
+    PodStatus,
     ResourceRequirements,
     SelectorRequirement,
 )
@@ -69,11 +70,11 @@ def read_arrivals(path: str, replay: Replay) -> list[Arrival]:
     Raises ConfigError that names file, line, column and value.
     """
     names: set[str] = set()
-    specs: dict[tuple[int, int, int, str], PodSpec] = {}
+    shared = _SharedParts(replay.gpu_resource)
     recorded: list[tuple[tuple[float, float | None], Pod]] = []
     for row in read_rows(path, POD_COLUMNS):
         check_pods(row.where, len(recorded) + 1, replay.max_pods)
-        recorded.append((_span(row), _pod(row, _new_name(row, "name", names), replay, specs)))
+        recorded.append((_span(row), _pod(row, _new_name(row, "name", names), shared)))
     return _play(recorded, replay)
 
 
@@ -132,14 +133,32 @@ def _span(row: Row) -> tuple[float, float | None]:
     return created, deleted
 
 
-def _pod(row: Row, name: str, replay: Replay, specs: dict[tuple[int, int, int, str], PodSpec]) -> Pod:
-    shape = (row.count("cpu_milli"), row.count("memory_mib"), _gpu_milli(row), row.optional_text("gpu_spec"))
-    spec = specs.get(shape)
-    if spec is None:
-        spec = specs[shape] = _pod_spec(*shape, replay.gpu_resource)
-    qos = row.optional_text("qos")
-    labels = {QOS_LABEL: qos} if qos else None
-    return Pod(metadata=ObjectMeta(name=name, namespace="default", labels=labels), spec=spec)
+class _SharedParts:
+    """Parts of pods of which a trace has few different ones: equal pods share them, so that they are read only once."""
+
+    def __init__(self, gpu_resource: str) -> None:
+        self.status = PodStatus()
+        self._gpu_resource = gpu_resource
+        self._specs: dict[tuple[int, int, int, str], PodSpec] = {}
+        self._labels: dict[str, dict[str, str] | None] = {"": None}  # by QoS class
+
+    def spec(self, cpu_milli: int, memory_mib: int, gpu_milli: int, gpu_spec: str) -> PodSpec:
+        shape = (cpu_milli, memory_mib, gpu_milli, gpu_spec)
+        if shape not in self._specs:
+            self._specs[shape] = _pod_spec(*shape, self._gpu_resource)
+        return self._specs[shape]
+
+    def labels(self, qos: str) -> dict[str, str] | None:
+        if qos not in self._labels:
+            self._labels[qos] = {QOS_LABEL: qos}
+        return self._labels[qos]
+
+
+def _pod(row: Row, name: str, shared: _SharedParts) -> Pod:
+    gpu_spec = row.optional_text("gpu_spec")
+    spec = shared.spec(row.count("cpu_milli"), row.count("memory_mib"), _gpu_milli(row), gpu_spec)
+    labels = shared.labels(row.optional_text("qos"))
+    return Pod(ObjectMeta(name=name, namespace="default", labels=labels), spec, shared.status)
 
 
 def _gpu_milli(row: Row) -> int:

@@ -13,24 +13,17 @@ ready, no timer) ends with `VirtualDeadlock`, whose message lists the waiting ta
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections import deque
 from collections.abc import Callable, Coroutine
-from contextvars import Context
 from functools import partial
-from heapq import heapify, heappop, heappush
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
-import msgspec
-
+from kscheduler._fast import NOTHING_LEFT, TIME_STANDS_STILL, CallQueue
 from kscheduler.errors import InternalError
 
 T = TypeVar("T")
 
 # Far more rounds than a correct program needs at one instant; an endless `await sleep(0)` loop exceeds it in seconds.
 MAX_ROUNDS_PER_INSTANT = 20_000_000
-# With more timers than this, cancelled ones are removed from the heap.
-MANY_TIMERS = 1_024
 
 
 class VirtualDeadlock(InternalError):
@@ -41,112 +34,42 @@ class TimeStandsStill(InternalError):
     """Raised when tasks keep waking each other at one instant, so that virtual time never moves."""
 
 
-class Call(msgspec.Struct, eq=False):
-    """A callback that will run soon or at a set time: the handle that `call_soon` and `call_at` return."""
-
-    callback: Callable[..., object] | None  # None once cancelled
-    args: tuple[Any, ...]
-    context: Context | None = None
-
-    def cancel(self) -> None:
-        self.callback = None
-        self.args = ()
-
-    def cancelled(self) -> bool:
-        return self.callback is None
-
-
 class VirtualTimeLoop(asyncio.BaseEventLoop):
     """An asyncio event loop in virtual time, which begins at `start` seconds."""
 
     def __init__(self, start: float = 0.0, max_rounds_per_instant: int = MAX_ROUNDS_PER_INSTANT) -> None:
         super().__init__()
-        self._now = start
-        self._rounds = 0  # rounds since time last moved
         self._max_rounds = max_rounds_per_instant
-        # Under the names that BaseEventLoop clears when it is closed.
-        self._ready: deque[Call] = deque()
-        self._scheduled: list[tuple[float, int, Call]] = []  # heap: when, number, what
-        self._numbers = itertools.count()
-        self._many_timers = MANY_TIMERS
-        # Attributes rather than methods, since a future asks for both: there is no debug mode.
+        # Attributes rather than methods: a simulation makes several of these calls for each pod.
+        self._calls = calls = CallQueue(start)
+        self.time = calls.time  # type: ignore[method-assign]
+        self.call_soon = calls.call_soon  # type: ignore[assignment, method-assign]
+        self.call_soon_threadsafe = calls.call_soon  # type: ignore[assignment, method-assign]  # asyncio calls it, too
+        self.call_at = calls.call_at  # type: ignore[assignment, method-assign]
+        self.call_later = calls.call_later  # type: ignore[assignment, method-assign]
+        # A future asks for both: there is no debug mode.
         self.get_debug = bool  # type: ignore[method-assign]
         self.create_future = partial(asyncio.Future, loop=self)  # type: ignore[method-assign]
 
-    def time(self) -> float:
-        return self._now
+    def stop(self) -> None:
+        super().stop()
+        self._calls.stop()
 
-    # --- what is to be called -------------------------------------------------------------------------------------
-
-    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Call:  # type: ignore[override]
-        self._ready.append(call := Call(callback, args, context))
-        return call
-
-    call_soon_threadsafe = call_soon  # type: ignore[assignment]  # there are no threads; asyncio itself calls it
-
-    def call_at(  # type: ignore[override]
-        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> Call:
-        timers = self._scheduled
-        heappush(timers, (when, next(self._numbers), call := Call(callback, args, context)))
-        if len(timers) > self._many_timers:
-            self._drop_cancelled()
-        return call
-
-    def call_later(  # type: ignore[override]
-        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> Call:
-        timers = self._scheduled
-        heappush(timers, (self._now + delay, next(self._numbers), call := Call(callback, args, context)))
-        if len(timers) > self._many_timers:
-            self._drop_cancelled()
-        return call
-
-    def _drop_cancelled(self) -> None:
-        self._scheduled = [timer for timer in self._scheduled if timer[2].callback is not None]
-        heapify(self._scheduled)
-        self._many_timers = max(MANY_TIMERS, 2 * len(self._scheduled))
-
-    # --- rounds ---------------------------------------------------------------------------------------------------
+    def close(self) -> None:
+        super().close()
+        self._calls.clear()
 
     def _run_once(self) -> None:
         """Run rounds until the loop is to stop: each makes ready what is due, then calls what was ready by then."""
-        ready = self._ready
-        while not self._stopping:  # type: ignore[attr-defined]
-            # Not methods: a simulation runs several rounds for each pod.
-            timers = self._scheduled
-            if not ready:
-                while timers and timers[0][2].callback is None:
-                    heappop(timers)
-                if not timers:
-                    raise VirtualDeadlock(f"nothing can happen any more at {self._now:g} s; waiting: {_waiting(self)}")
-                if timers[0][0] > self._now:  # time moves to the next timer
-                    self._now = timers[0][0]
-                    self._rounds = 0
-            self._rounds += 1
-            if self._rounds > self._max_rounds:
-                self._stand_still()
-            now = self._now
-            while timers and timers[0][0] <= now:
-                ready.append(heappop(timers)[2])
-            for _ in range(len(ready)):
-                call = ready.popleft()
-                callback = call.callback
-                if callback is None:
-                    continue
-                try:
-                    if call.context is None:
-                        callback(*call.args)
-                    else:
-                        call.context.run(callback, *call.args)
-                except (SystemExit, KeyboardInterrupt):
-                    raise
-                except BaseException as error:
-                    self.call_exception_handler({"message": f"Exception in callback {callback!r}", "exception": error})
+        ended = self._calls.run(self._max_rounds, self._report)
+        if ended == NOTHING_LEFT:
+            raise VirtualDeadlock(f"nothing can happen any more at {self.time():g} s; waiting: {_waiting(self)}")
+        if ended == TIME_STANDS_STILL:
+            rounds = f"{self._max_rounds:,} rounds without progress"
+            raise TimeStandsStill(f"{rounds} at {self.time():g} s: {_waiting(self)}")
 
-    def _stand_still(self) -> NoReturn:
-        self._rounds = 0  # so that the tasks can be cancelled now
-        raise TimeStandsStill(f"{self._max_rounds:,} rounds without progress at {self._now:g} s: {_waiting(self)}")
+    def _report(self, callback: Callable[..., object], error: BaseException) -> None:
+        self.call_exception_handler({"message": f"Exception in callback {callback!r}", "exception": error})
 
     def run_in_executor(self, executor: object, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
         raise RuntimeError(f"no threads in virtual time: {func!r} was handed to an executor")
