@@ -297,7 +297,9 @@ def test_secrets_are_never_read_and_pods_never_made_or_changed(objects: list[Obj
 
 def test_nobody_reads_the_metrics_by_default(objects: list[Object]) -> None:
     reader = find(objects, "ClusterRole", "kscheduler-metrics-reader")
-    assert reader["rules"] == [{"nonResourceURLs": ["/metrics", "/metrics/slis", "/metrics/resources"], "verbs": ["get"]}]
+    assert reader["rules"] == [
+        {"nonResourceURLs": ["/metrics", "/metrics/slis", "/metrics/resources"], "verbs": ["get"]}
+    ]
     bindings: list[Any] = [each["roleRef"]["name"] for each in objects if "roleRef" in each]
     assert "kscheduler-metrics-reader" not in bindings
 
