@@ -261,6 +261,7 @@ class ScheduleOne:
         if is_ending:
             note = f"skip schedule deleting pod: {pod.key}"
             self._record_event(pod.pod, "Warning", "FailedScheduling", "Scheduling", note)
+            self._nominations.remove(pod.uid)  # as in kube-scheduler, for which pods that left the queue need no room
         self._queue.done(pod.uid)
         return True
 

@@ -60,6 +60,15 @@ def test_a_pod_that_is_being_deleted_is_skipped_with_an_event() -> None:
     assert len(bench.queue) == 0
 
 
+def test_a_pod_that_is_being_deleted_keeps_no_room_on_the_node_it_was_nominated_for() -> None:
+    bench = Bench()
+    bench.node("n1")
+    queued = bench.pop(make_pod("p").terminating())
+    bench.nominations.nominate(queued.pod_info, "n1")
+    assert bench.one.schedule(queued) is None
+    assert not bench.nominations.by_pod
+
+
 def test_a_pod_that_the_cache_holds_already_is_skipped_in_silence() -> None:
     bench = Bench()
     bench.node("n1")

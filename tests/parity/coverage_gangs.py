@@ -6,12 +6,13 @@ python -m tests.parity.coverage_gangs --cases 5000
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 from collections import Counter
 
 from tests.parity.compare_gangs import gang_differences, gang_oracle
-from tests.parity.generate_gangs import GangCase, generate_gang
+from tests.parity.generate_gangs import EVICTING, GangCase, generate_gang
 from tests.parity.oracle import Answer
 from tests.support.seeds import first_seed
 
@@ -27,6 +28,9 @@ EXPECTED = (
     "the condition stays",
     "a basic group",
     "several classes",
+    "pods are evicted",
+    "a group is evicted whole",
+    "pods are evicted beside budgets",
 )
 
 
@@ -55,18 +59,30 @@ class GangCoverage:
             "a basic group": any("basic" in group["spec"]["schedulingPolicy"] for group in case.pod_groups),
             "several classes": len({str(pod["spec"]["containers"]) for pod in case.pending}) > 1,
         }
+        met |= {
+            "pods are evicted": bool(found.ended),
+            "pods are evicted beside budgets": bool(found.ended and case.cluster.get("podDisruptionBudgets")),
+            "a group is evicted whole": _is_group_evicted(case, set(found.ended or ())),
+        }
         self.met.update(name for name, is_met in met.items() if is_met)
 
     def missing(self) -> list[str]:
         return [name for name in EXPECTED if not self.met[name]]
 
 
+def _is_group_evicted(case: GangCase, ended: set[str]) -> bool:
+    whole = {each["metadata"]["name"] for each in case.pod_groups if "all" in each["spec"].get("disruptionMode", {})}
+    groups = [pod["spec"].get("schedulingGroup", {}) for pod in case.cluster["pods"] if pod["metadata"]["uid"] in ended]
+    return any(group.get("podGroupName") in whole for group in groups)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compare decisions about groups with kube-scheduler's.")
     parser.add_argument("--cases", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=first_seed())
-    parser.add_argument("--evicting", type=float, default=0.0, help="in how many of all cases pods can be evicted")
+    parser.add_argument("--evicting", type=float, default=EVICTING, help="in how many of all cases pods can be evicted")
     asked = parser.parse_args()
+    logging.disable(logging.ERROR)  # of faults that kube-scheduler has, too
     cases = (generate_gang(seed, asked.evicting) for seed in range(asked.seed, asked.seed + asked.cases))
     oracle = gang_oracle()
     coverage, different, began = GangCoverage(), 0, time.monotonic()

@@ -25,7 +25,7 @@ GATES = {"GenericWorkload": True}
 NAME = "train"
 CONFIGURATIONS = 50  # that cases take turns with, since reading one takes longer than a decision
 PRIORITIES = (0, 10)
-EVICTING = 0.5  # of the cases of fixed seeds: pods can be evicted
+EVICTING = 0.5  # of all cases: pods can be evicted
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class GangCase(Case):
         return f"{Case.__str__(self)}\nof the groups\n{json.dumps(self.pod_groups, indent=1)}"
 
 
-def generate_gang(seed: int, evicting: float = 0.0) -> GangCase:
+def generate_gang(seed: int, evicting: float = EVICTING) -> GangCase:
     """The case of a seed. `evicting`: in how many of all cases pods can be evicted for the group."""
     rng = random.Random(seed)
     nodes = [f"n{i}" for i in range(rng.randint(1, 8))]
