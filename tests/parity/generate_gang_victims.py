@@ -56,6 +56,10 @@ def crowd(rng: random.Random, case: Case, others: Sequence[Object]) -> list[Obje
         pod["status"]["startTime"] = f"2024-01-01T00:00:{second:02d}Z"
         if often(rng, 0.06):
             _leave(rng, pod)
+    if any("topologySpreadConstraints" in pod["spec"] for pod in case.pending):
+        # See RATIONALE.md: kube-scheduler counts a terminating pod for spreading when it comes back, but not before.
+        for pod in cluster["pods"]:
+            pod["metadata"].pop("deletionTimestamp", None)
     share_no_port(cluster["pods"])
     groups = _groups(rng, [pod for pod in others if pod["spec"]["nodeName"] in names])
     cluster["podDisruptionBudgets"] = [budget_for(rng, f"b{index}", case) for index in range(rng.randint(0, 3))]

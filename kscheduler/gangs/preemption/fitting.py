@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.gangs.planner import Plan, Planner
@@ -14,14 +15,16 @@ from kscheduler.gangs.undo_log import Placed
 class Fitting:
     """Checks one of equal members on each node, with all others there.
 
-    Where all members are plain, the pods on a node alone decide, so that only nodes are looked at to which pods came
-    back.
+    Or each member with only those there that were planned before it, as kube-scheduler does (`in_order`). Where all
+    members are plain, the pods on a node alone decide, so that only nodes are looked at to which pods came back.
     """
 
-    def __init__(self, planner: Planner, away: Away, plan: Plan, most_checks: int) -> None:
+    def __init__(self, planner: Planner, away: Away, plan: Plan, most_checks: int, *, in_order: bool = False) -> None:
         """`most_checks`: how often a member may be checked on its node while units come back."""
         self._away = away
         self._left = most_checks
+        self._plan = plan
+        self._in_order = in_order
         self._by_node: dict[str, dict[object, Placed]] = {}  # node -> kind of member -> one of them
         for placed in plan.placed:
             pod = placed.queued.pod_info
@@ -35,7 +38,7 @@ class Fitting:
         return any(self._away.node_of(pod) in self._by_node for pod in unit.pods)
 
     def holds(self, returned: Sequence[Unit] | None = None) -> bool:
-        """Return True if all members fit, each beside all others; `returned`: the pods that have come back since.
+        """Return True if all members fit, each beside the others; `returned`: the pods that have come back since.
 
         False when so many checks have been made that no more are to be.
         """
@@ -46,6 +49,8 @@ class Fitting:
             touched = [name for name in on_nodes if name in self._by_node]
             names = touched
             if not self.is_local or any(pod.states_affinity for pod in pods_of(returned)):
+                if self._in_order:
+                    return self._hold_in_order()
                 names = dict.fromkeys([*touched, *self._by_node])
         for name in names:
             for placed in self._by_node[name].values():
@@ -57,7 +62,20 @@ class Fitting:
                     return False
         return True
 
+    def _hold_in_order(self) -> bool:
+        """Return True if each member fits beside those before it. Starts with the last: those behind it are away."""
+        with ExitStack() as behind:
+            for placed in reversed(list(self._plan.placed)):
+                self._left -= 1
+                behind.enter_context(self._away.without(placed.queued.pod_info, placed.node_name))
+                if self._left < 0 or not self._is_feasible(placed):
+                    return False
+        return True
+
     def _fits(self, placed: Placed) -> bool:
-        pod = placed.queued.pod_info
-        with self._away.without(pod, placed.node_name):
-            return placed.framework.algorithm.fits_on(CycleState(), pod, placed.node_name)
+        with self._away.without(placed.queued.pod_info, placed.node_name):
+            return self._is_feasible(placed)
+
+    @staticmethod
+    def _is_feasible(placed: Placed) -> bool:
+        return placed.framework.algorithm.fits_on(CycleState(), placed.queued.pod_info, placed.node_name)

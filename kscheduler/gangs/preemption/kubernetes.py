@@ -150,7 +150,7 @@ class KubernetesPreemption:
 
     def _spare(self, units: Sequence[Unit], order: Order, away: Away, plan: Plan) -> list[PodInfo]:
         """Put units back beside which all planned members fit. Returns the pods of the others."""
-        fitting = Fitting(self._planner, away, plan, MOST_CHECKS)
+        fitting = Fitting(self._planner, away, plan, MOST_CHECKS, in_order=True)
         victims: list[Unit] = []
         for unit in order.returning(units):
             away.put_back(unit.pods)
