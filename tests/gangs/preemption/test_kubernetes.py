@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import event, given, settings
 
+from kscheduler.api.objects import LabelSelector, TopologySpreadConstraint
 from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.framework.status import Code
 from kscheduler.gangs.gang import Disruption
@@ -19,6 +21,7 @@ from tests.framework.plugins.defaultpreemption.fakes import budget
 from tests.gangs.builders import key_of
 from tests.gangs.preemption.bench import HIGH, Cluster, low
 from tests.support.checks import check_cache
+from tests.support.spreads import spread
 
 NODES, CPU = 4, 6
 
@@ -73,6 +76,23 @@ def test_the_priority_of_its_group_counts_for_a_victim() -> None:
     answer = preempt(cluster, cluster.members(1), 1, HIGH)
     assert not isinstance(answer, InVain)
     assert answer[0].message == "pod group preemption: No preemption victims found for incoming preemptor"
+
+
+@pytest.mark.parametrize("has_lane", [True, False])
+def test_a_member_is_checked_beside_those_planned_before_it_only(has_lane: bool) -> None:
+    """Beside the second member, which is in the other zone, the first would fit in spite of the pod that is back."""
+    cluster = Cluster(2, has_lane=has_lane)
+    cluster.place(low("alike", cpu=1).label("app", "x"), "n0")
+    cluster.set_gang("train", 2, priority=HIGH)
+    evenly = TopologySpreadConstraint(1, "zone", "DoNotSchedule", LabelSelector(match_labels={"app": "x"}))
+    members = [
+        QueuedPodInfo(PodInfo(spread(queued.pod_info.pod, evenly)), 0.0)
+        for queued in cluster.members(2, make_pod("x").label("app", "x").req(cpu=2).priority(HIGH))
+    ]
+    answer = preempt(cluster, members, 2, HIGH)
+    assert not isinstance(answer, InVain)
+    assert answer[1] == {"uid-train-0": "n0", "uid-train-1": "n1"}
+    assert cluster.executor.victims == ("alike",)
 
 
 @settings(max_examples=100)
