@@ -24,6 +24,7 @@ LOWER = (-5, 0, 0, 5, 9)  # priorities of pods that may be evicted for it
 WANTS = (0.3, 0.5, 0.5, 0.7, 1.0)  # of a node's room, by members
 SIZES = (0.3, 0.5, 1.0)
 MOST_GROUPS = 3  # of victims
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def crowd(rng: random.Random, case: Case, others: Sequence[Object]) -> list[Object]:
@@ -56,10 +57,7 @@ def crowd(rng: random.Random, case: Case, others: Sequence[Object]) -> list[Obje
         pod["status"]["startTime"] = f"2024-01-01T00:00:{second:02d}Z"
         if often(rng, 0.06):
             _leave(rng, pod)
-    if any("topologySpreadConstraints" in pod["spec"] for pod in case.pending):
-        # See RATIONALE.md: kube-scheduler counts a terminating pod for spreading when it comes back, but not before.
-        for pod in cluster["pods"]:
-            pod["metadata"].pop("deletionTimestamp", None)
+    _ease(case, others)
     share_no_port(cluster["pods"])
     groups = _groups(rng, [pod for pod in others if pod["spec"]["nodeName"] in names])
     cluster["podDisruptionBudgets"] = [budget_for(rng, f"b{index}", case) for index in range(rng.randint(0, 3))]
@@ -69,6 +67,22 @@ def crowd(rng: random.Random, case: Case, others: Sequence[Object]) -> list[Obje
             if often(rng, 0.7):
                 pod["status"] = {"nominatedNodeName": pick(rng, [*names, "elsewhere"])}
     return groups
+
+
+def _ease(case: Case, others: Sequence[Object]) -> None:
+    """No spread constraint of a member and no required anti-affinity of a victim may reject a node.
+
+    See RATIONALE.md about what kube-scheduler overlooks while victims come back.
+    """
+    for pod in others:
+        pod["spec"].get("affinity", {}).get("podAntiAffinity", {}).pop(REQUIRED, None)
+    for pod in case.pending:
+        for constraint in pod["spec"].get("topologySpreadConstraints", ()):
+            constraint["whenUnsatisfiable"] = "ScheduleAnyway"
+    for profile in case.config["profiles"]:
+        for plugin in profile.get("pluginConfig", ()):
+            stated = plugin["args"].get("defaultConstraints", [])
+            stated[:] = [each for each in stated if each["whenUnsatisfiable"] == "ScheduleAnyway"]
 
 
 def _leave(rng: random.Random, pod: Object) -> None:
