@@ -20,8 +20,8 @@ from kscheduler.framework.events import ELASTIC_QUOTAS, ONE_GROUP, Action, Clust
 from kscheduler.framework.interface import Handle, PreFilterResult
 from kscheduler.framework.plugins.capacityscheduling.victims import Exposed, find_victims, no_victims
 from kscheduler.framework.preemption.candidates import Candidate, Cost, Findings, cost, least_cost
-from kscheduler.framework.preemption.evaluator import NEVER, POLICY_NEVER, VICTIM_ENDING, Preemption, code_at
-from kscheduler.framework.status import Code, Status, unschedulable
+from kscheduler.framework.preemption.within_quotas import QuotaPreemption
+from kscheduler.framework.status import Status, unschedulable
 from kscheduler.quotas.amounts import Request, sum_of
 from kscheduler.quotas.elastic import ElasticView
 from kscheduler.quotas.room import Room
@@ -30,7 +30,6 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 NAME = "CapacityScheduling"
 NAMED_NODES = 10  # on more nodes, those without victims are counted only, lest messages become long
-NOT_CHECKED = "not eligible due to failed to read from cycleState"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class QuotaCheck:
         return replace(self, view=self.view.clone())
 
 
-class CapacityScheduling(Preemption):
+class CapacityScheduling(QuotaPreemption):
     name = NAME
 
     def __init__(self, handle: Handle) -> None:
@@ -176,22 +175,16 @@ class CapacityScheduling(Preemption):
 
     # --- preemption ---
 
-    def _why_ineligible(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
-        if pod.pod.spec.preemption_policy == NEVER:
-            return POLICY_NEVER
-        check = state.get(NAME, QuotaCheck)
-        if check is None:
-            return NOT_CHECKED
-        if self._executor.is_running(pod.uid):  # kube-scheduler's evictions are over before the next attempt
-            return VICTIM_ENDING
-        nominated = self._handle.table.get(self._nominated_node(pod))
-        if nominated is None or code_at(nominated.name, statuses) is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-            return ""
-        ending = (other for other in nominated.pods.values() if self._is_terminating(other))
-        return VICTIM_ENDING if any(_makes_room(other, pod, check) for other in ending) else ""
-
-    def _is_terminating(self, pod: PodInfo) -> bool:
-        return pod.pod.metadata.deletion_timestamp is not None or self._executor.has_ended(pod.pod)
+    def _could_evict(self, state: CycleState, other: PodInfo, pod: PodInfo) -> bool:
+        check = state.read(NAME, QuotaCheck)
+        view, mine, theirs = check.view, pod.pod.metadata.namespace, other.pod.metadata.namespace
+        if not view.has_quota(mine):
+            return not view.has_quota(theirs) and other.priority < pod.priority
+        if not view.has_quota(theirs):
+            return False
+        if theirs == mine:
+            return other.priority < pod.priority
+        return not view.exceeds_min(mine, check.in_quota) and view.is_over_min(theirs)
 
     def _try_nodes(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], only_best: bool) -> Findings:
         """Try the nodes in the order of what their victims cost at least, until no other can be cheaper."""
@@ -236,15 +229,3 @@ def keeps_quotas(config: SchedulerConfig) -> bool:
 
 def _rejected(pod: PodInfo, why: str) -> Status:
     return unschedulable(f"Pod {pod.key} is rejected in PreFilter because {why}")
-
-
-def _makes_room(ending: PodInfo, pod: PodInfo, check: QuotaCheck) -> bool:
-    """Return True if a terminating pod is one that the pod could have chosen as a victim."""
-    view, mine, theirs = check.view, pod.pod.metadata.namespace, ending.pod.metadata.namespace
-    if not view.has_quota(mine):
-        return not view.has_quota(theirs) and ending.priority < pod.priority
-    if not view.has_quota(theirs):
-        return False
-    if theirs == mine:
-        return ending.priority < pod.priority
-    return not view.exceeds_min(mine, check.in_quota) and view.is_over_min(theirs)

@@ -21,16 +21,15 @@ from kscheduler.framework.plugins.queues.kept_room import nodes_kept
 from kscheduler.framework.plugins.queues.texts import refusal
 from kscheduler.framework.plugins.queues.victims import Preempting, Reclaiming, Way, no_victims
 from kscheduler.framework.preemption.candidates import Candidate, Cost, Findings, cost, least_cost
-from kscheduler.framework.preemption.evaluator import NEVER, POLICY_NEVER, VICTIM_ENDING, Preemption, code_at
 from kscheduler.framework.preemption.executor import Executor
-from kscheduler.framework.status import Code, Status, unresolvable, unschedulable
+from kscheduler.framework.preemption.within_quotas import QuotaPreemption
+from kscheduler.framework.status import Status, unresolvable, unschedulable
 from kscheduler.quotas.pod_demand import NO_QUEUE, Demand
 from kscheduler.quotas.share_queues import ShareView
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
 NAME = "Queues"
-NOT_CHECKED = "not eligible due to failed to read from cycleState"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class _NotingExecutor(Executor):
         return set(self._taken)
 
 
-class Queues(Preemption):
+class Queues(QuotaPreemption):
     name = NAME
 
     def __init__(self, handle: Handle) -> None:
@@ -180,31 +179,14 @@ class Queues(Preemption):
 
     # --- preemption ---
 
-    def _why_ineligible(self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status]) -> str:
-        if pod.pod.spec.preemption_policy == NEVER:
-            return POLICY_NEVER
-        check = state.get(NAME, QueueCheck)
-        if check is None:
-            return NOT_CHECKED
-        if self._executor.is_running(pod.uid):  # kube-scheduler's evictions are over before the next attempt
-            return VICTIM_ENDING
-        nominated = self._handle.table.get(self._nominated_node(pod))
-        if nominated is None or code_at(nominated.name, statuses) is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-            return ""
-        ending = (other for other in nominated.pods.values() if self._is_terminating(other))
-        return VICTIM_ENDING if any(self._makes_room(other, pod, check.demand) for other in ending) else ""
-
-    def _is_terminating(self, pod: PodInfo) -> bool:
-        return pod.pod.metadata.deletion_timestamp is not None or self._executor.has_ended(pod.pod)
-
-    def _makes_room(self, ending: PodInfo, pod: PodInfo, demand: Demand) -> bool:
-        """Return True if a terminating pod is one that the pod could have chosen as a victim."""
+    def _could_evict(self, state: CycleState, other: PodInfo, pod: PodInfo) -> bool:
+        demand = state.read(NAME, QueueCheck).demand
         if demand.queue == NO_QUEUE:
-            return ending.priority < pod.priority
-        theirs = self._queues.charged(ending.uid)
+            return other.priority < pod.priority
+        theirs = self._queues.charged(other.uid)
         if theirs is None or not theirs.is_preemptible:
             return False
-        return ending.priority < pod.priority if theirs.queue == demand.queue else theirs.queue in self._queues.leaves
+        return other.priority < pod.priority if theirs.queue == demand.queue else theirs.queue in self._queues.leaves
 
     def _try_nodes(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], only_best: bool) -> Findings:
         """Try one way after the other; the first in which there is a candidate is taken."""
