@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kscheduler.framework.preemption.evaluator import POLICY_NEVER as PREEMPTS_NEVER
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.registry import Lack, TrackedGang
 
@@ -12,12 +13,12 @@ GROUP_UNSCHEDULABLE = "pod group is unschedulable"
 CLAIMS_RELEASED = "deallocation and deletion of ResourceClaims completed"  # whether there were any, or not
 CLAIMS_UNKNOWN = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'  # its PreFilter was not asked
 PREEMPTION = "pod group preemption"
-NEVER_PREEMPTS = f"{PREEMPTION}: not eligible due to preemptionPolicy=Never."
+NEVER_PREEMPTS = f"{PREEMPTION}: {PREEMPTS_NEVER}"
 NO_VICTIMS = f"{PREEMPTION}: No preemption victims found for incoming preemptor"
 ONGOING = f"{PREEMPTION}: ongoing preemption on nominated nodes"
 
 # Ours, of gangs by label.
-POLICY_NEVER = "preemption: not eligible due to preemptionPolicy=Never."
+POLICY_NEVER = f"preemption: {PREEMPTS_NEVER}"
 NOBODY_TO_EVICT = "preemption: no pod of lower priority is where it would help."
 IN_VAIN = "preemption: even without all pods of lower priority there would be too little room."
 NOT_YET = "preemption: looked for later, since many gangs fit nowhere."

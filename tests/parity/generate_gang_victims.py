@@ -27,7 +27,7 @@ MOST_GROUPS = 3  # of victims
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def crowd(rng: random.Random, case: Case, others: Sequence[Object]) -> list[Object]:
+def fill_nodes(rng: random.Random, case: Case, others: Sequence[Object]) -> list[Object]:
     """Fill the nodes with pods that may mostly be evicted. Returns the groups that some of `others` are in now.
 
     `others`: the pods of the case's cluster that are of no group.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from kscheduler.framework.plugins.registry import IN_TREE
 from tests.parity.case import Case, Object
 from tests.parity.generate import PROFILES, generate_config
-from tests.parity.generate_gang_victims import PRIORITY, crowd
+from tests.parity.generate_gang_victims import PRIORITY, fill_nodes
 from tests.parity.generate_nodes import generate_node
 from tests.parity.generate_pods import PodGenerator
 from tests.parity.words import NAMESPACES, often, pick
@@ -87,7 +87,7 @@ def generate_gang(seed: int, evicting: float = EVICTING) -> GangCase:
     groups = [_group(rng, namespace, priority, len(members) + len(bound))] if often(rng, 0.97) else []
     case = GangCase(seed, GANG, config, cluster, members, RELEASE, groups)
     if evicts and groups:
-        groups += crowd(rng, case, others)
+        groups += fill_nodes(rng, case, others)
     return case
 
 

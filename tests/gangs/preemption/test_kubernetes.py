@@ -1,4 +1,4 @@
-"""PodGroups preempt as kube-scheduler 1.37 does: the victims are those of its rules, written down anew here for CPU."""
+"""PodGroups preempt as kube-scheduler 1.37 does: the victims follow from its rules, restated here for CPU alone."""
 
 from __future__ import annotations
 
