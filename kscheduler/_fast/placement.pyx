@@ -125,6 +125,12 @@ cdef class Placer:
         self._catch_up(pod_class)
         return pod_class.c.feasible
 
+    def fits(self, PodClass pod_class not None, row):
+        """Return whether a pod of the class fits on this row (node)."""
+        cdef row_t at = within("row", row, 0, self.columns.rows - 1)
+        self._catch_up(pod_class)
+        return pod_class.c.totals[at] >= 0
+
     def place(self, PodClass pod_class not None, random_bits):
         """Return the row of the best node for a pod of the class, chosen like `select_host`; -1 if none is feasible.
 

@@ -84,12 +84,12 @@ class ClassCompiler:
         """
         return self._ask(self._others, draft, pod)
 
-    def compile_claims(self, draft: ClassDraft, prepared: Hashable) -> None:
-        """Have the plugin for claims state for the same draft how it decides; `prepared` is what it has returned."""
+    def compile_claims(self, draft: ClassDraft, key: Hashable) -> None:
+        """Have the plugin for claims state for the same draft how it decides; `key` is what it has returned."""
         plugin = self.claiming
         if plugin is not None:
             draft.begin(plugin.name, filters=plugin.name in self._at["Filter"], weight=self._weights.get(plugin.name))
-            plugin.compile_claims(draft, prepared)
+            plugin.compile_claims(draft, key)
             draft.ends_run = True
 
     def _ask(self, plugins: Sequence[CompilingPlugin], draft: ClassDraft, pod: PodInfo) -> bool:

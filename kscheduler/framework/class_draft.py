@@ -46,6 +46,7 @@ class ClassDraft:
         self._node_class_count = node_class_count
         self._verdicts = bytes(node_class_count)  # node class id -> not 0 if a plugin rejects it
         self._request: PodRequest | None = None
+        self.counted: PodRequest | None = None  # what a pod is counted with on its node, if that is another request
         self._scores: list[tuple[Hashable, ...]] = []  # (kind, what, ..., weight)
         self._asked: list[tuple[RowAnswers, int]] = []  # (answers, weight; 0 for a filter)
         self._rules: list[tuple[MetricRules, bool, int]] = []  # (rules, do they filter, weight; 0 if they do not score)
@@ -64,6 +65,7 @@ class ClassDraft:
         """Return an independent copy of this draft."""
         other = ClassDraft(self._columns, self._node_class_count)
         other._verdicts, other._request, other.terms = self._verdicts, self._request, self.terms
+        other.counted = self.counted
         other._scores, other.sources = list(self._scores), set(self.sources)
         other._asked, other._rules = list(self._asked), list(self._rules)
         other.filtering, other.scoring = list(self.filtering), list(self.scoring)
@@ -98,11 +100,15 @@ class ClassDraft:
         mine = int.from_bytes(verdict_by_node_class, "little") | int.from_bytes(self._verdicts, "little")
         self._verdicts = mine.to_bytes(self._node_class_count, "little")
 
-    def filter_fit(self, request: PodRequest) -> None:
-        """Reject nodes without room for this request, by which the pods of the class are also counted on nodes."""
+    def filter_fit(self, request: PodRequest, counted: PodRequest | None = None) -> None:
+        """Reject nodes without room for this request, by which the pods of the class are also counted on nodes.
+
+        `counted`: by which they are counted instead; each is then placed by itself.
+        """
         if self.is_filtering:
             self._note(self.filtering)
             self._request = request
+            self.counted = None if counted == request else counted
 
     def score_least_allocated(self, request: PodRequest, resources: Sequence[tuple[int, int]]) -> None:
         self._score("least", request, tuple(resources))
@@ -194,7 +200,7 @@ class ClassDraft:
     @property
     def key(self) -> Hashable:
         """A value that is equal for drafts of equal pod classes."""
-        return (self._verdicts, self._request, *self._scores, *self._asked, *self._rules, self.terms)
+        return (self._verdicts, self._request, self.counted, *self._scores, *self._asked, *self._rules, self.terms)
 
     def make(self) -> PodClass:
         """Return the pod class by which kernels filter and score. Raises ValueError if kernels cannot express it."""
@@ -203,7 +209,9 @@ class ClassDraft:
             raise ValueError("expected a request that nodes need room for, got none")
         made = PodClass(self._columns, request, self._verdicts)
         for kind, *what, own in self._scores:
-            self._add_score(made, request, cast(str, kind), what, cast(int, own))
+            if kind == "balanced" and not _agree(cast(PodRequest, what[0]), request, cast("tuple[int, ...]", what[1])):
+                raise ValueError("expected pods to be balanced by what they need room for, got another request")
+            self._add_score(made, cast(str, kind), what, cast(int, own))
         for answers, weight in self._asked:
             made.ask_rows(answers, weight)
         for rules, filters, weight in self._rules:
@@ -219,7 +227,7 @@ class ClassDraft:
     # --- inside ---
 
     @staticmethod
-    def _add_score(made: PodClass, request: PodRequest, kind: str, what: list[Any], weight: int) -> None:
+    def _add_score(made: PodClass, kind: str, what: list[Any], weight: int) -> None:
         if kind == "least":
             made.score_least_allocated(what[1], weight, what[0])
         elif kind == "most":
@@ -227,8 +235,6 @@ class ClassDraft:
         elif kind == "ratio":
             made.score_requested_to_capacity_ratio(what[1], what[2], weight, what[0])
         elif kind == "balanced":
-            if what[0] != request:
-                raise ValueError("expected pods to be balanced by what they are counted with, got another request")
             made.score_balanced(what[1], weight)
         elif kind == "node classes":
             values = array("q")
@@ -249,3 +255,9 @@ class ClassDraft:
     def _check_length(self, what: str, length: int) -> None:
         if length != self._node_class_count:
             raise ValueError(f"{what}: expected {self._node_class_count} values, got {length}")
+
+
+def _agree(one: PodRequest, other: PodRequest, columns: Sequence[int]) -> bool:
+    """Return whether two requests ask for equal amounts of the resources in these columns."""
+    first, second = dict(one.entries), dict(other.entries)
+    return all(first.get(column) == second.get(column) for column in columns)

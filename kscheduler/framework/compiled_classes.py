@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 
-from kscheduler._fast import Placer, PodClass
+from kscheduler._fast import Placer, PodClass, PodRequest
 from kscheduler.errors import InternalError
 from kscheduler.framework.class_compiler import Evaluations
 from kscheduler.framework.class_draft import ClassDraft, Source
@@ -48,6 +48,7 @@ class CompiledClass:
     terms: Joined | None
     asks: bool  # a guest (wasm plugin) is asked before each placement, and may fail
     ends_run: bool  # a pod must be reserved before the next one is placed
+    counted: PodRequest | None  # what a pod is counted with, if that is not what it needs room for
     bytes: int
     users: int = 0  # number of signatures
 
@@ -104,6 +105,8 @@ class CompiledClasses:
         self._classes: dict[Hashable, CompiledClass] = {}
         self._by_class: dict[PodClass, CompiledClass] = {}
         self.evaluations: dict[PodClass, Evaluations] = {}  # of each class here
+        self.counted: dict[PodClass, PodRequest] = {}  # what pods of some classes are counted with instead
+        self.only_row = -1  # the row (node) that the claims of the pod found last are bound to; -1: none
         # Signature -> class, where the class is valid now and can be placed in batches.
         self.ready: dict[object, PodClass] = {}
         self._find_sampling()
@@ -158,13 +161,17 @@ class CompiledClasses:
         return self._signer.sign
 
     def find(self, pod: PodInfo) -> CompiledClass | None:
-        """Return the pod's class, valid until the next `refresh`; None if the pod must be decided plugin by plugin."""
+        """Return the pod's class, valid until the next `refresh`; None if the pod must be decided plugin by plugin.
+
+        Then `only_row` tells whether the pod's claims allow one row (node) only.
+        """
+        self.only_row = -1
         if pod.pod.spec.scheduler_name not in self._profiles:
             return None
         signature = self.sign(pod)
         if signature.spec is None or signature.profile in self._sampling:
             return None
-        if pod.pod.spec.resource_claims:
+        if pod.pod.spec.resource_claims or pod.resources.total.scalars:
             with_claims = self._sign_claims(signature, pod)
             if with_claims is None:
                 return None
@@ -187,18 +194,21 @@ class CompiledClasses:
         if plugin is None:
             return signature
         try:
+            if not plugin.concerns(pod):
+                return signature
             prepared = plugin.prepare_claims(pod)
         except Exception as error:
             log.error("plugin could not prepare claims", extra={"pod": pod.key, "err": repr(error)})
             return None
         if prepared is None:
             return None
-        key = signature, prepared
+        self.only_row = prepared.row
+        key = signature, prepared.key
         found = self._with_claims.get(key)
         if found is None:
             if len(self._with_claims) >= MAX_WITH_CLAIMS:
                 self._with_claims.clear()
-            found = self._with_claims[key] = replace(signature, claims=prepared)
+            found = self._with_claims[key] = replace(signature, claims=prepared.key)
         return found
 
     def _recall(self, signature: Signature) -> _Known | None:
@@ -264,8 +274,18 @@ class CompiledClasses:
             log.debug("pods cannot form a pod class of the compiled lane", extra={"look": signature, "err": str(error)})
             return None
         found = CompiledClass(
-            signature.profile, key, made, evaluations, draft.terms, draft.asks, draft.ends_run, draft.bytes
+            signature.profile,
+            key,
+            made,
+            evaluations,
+            draft.terms,
+            draft.asks,
+            draft.ends_run or draft.counted is not None,
+            draft.counted,
+            draft.bytes,
         )
+        if draft.counted is not None:
+            self.counted[made] = draft.counted
         self._classes[key] = self._by_class[made] = found
         self.evaluations[made] = evaluations
         self._bytes += found.bytes
@@ -286,6 +306,7 @@ class CompiledClasses:
         compiled.users -= 1
         if compiled.users == 0:
             del self._classes[compiled.key], self._by_class[compiled.pod_class], self.evaluations[compiled.pod_class]
+            self.counted.pop(compiled.pod_class, None)
             self._bytes -= compiled.bytes
             self._placer.drop(compiled.pod_class)
             self._observer.batch_flushed(compiled.profile, reason)

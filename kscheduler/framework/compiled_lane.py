@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kscheduler._fast import Placer, PodClass
+from kscheduler._fast import Placer, PodClass, PodRequest
 from kscheduler.framework.class_compiler import Evaluations
 from kscheduler.framework.compiled_classes import CompiledClass, CompiledClasses
 from kscheduler.framework.interface import Handle, LimitingPlugin
@@ -113,17 +113,17 @@ class CompiledLane:
         """
         started = self._stopwatch()
         # 1. Find their classes, up to the first pod that the core cannot decide.
-        run, joined = self._find_run(pods)
-        if self._limiting and (run or joined is not None):
-            run, joined = self._limit(pods, run, joined)
+        run, alone = self._find_run(pods)
+        if self._limiting and (run or alone is not None):
+            run, alone = self._limit(pods, run, alone)
         found = self._stopwatch()
-        # 2. Place them. A pod with terms is placed alone: those before it have to be assumed first.
+        # 2. Place them. A pod with terms, or bound to one node, is placed alone: those before it are assumed first.
         if run:
             rows, feasible = self._place_run(run)
         else:
             rows, feasible = array("i"), array("i")
-            if joined is not None and self._place_joined(joined, rows, feasible):
-                run.append(joined.pod_class)
+            if alone is not None and self._place_alone(alone, rows, feasible):
+                run.append(alone.pod_class)
         if not rows:
             if pods:
                 self._report_none(pods[0], self._stopwatch() - started)
@@ -136,7 +136,8 @@ class CompiledLane:
     def _find_run(self, pods: Sequence[PodInfo]) -> tuple[list[PodClass], CompiledClass | None]:
         """Return the pod classes of the leading pods, up to the first pod that cannot be placed together with others.
 
-        If that is because its class has terms (spreading, pod affinity), the second value is its class, else None.
+        If that is because its class has terms (spreading, pod affinity), or its claims allow one node only, the second
+        value is its class, else None.
         """
         self._classes.refresh()
         run: list[PodClass] = []
@@ -154,7 +155,7 @@ class CompiledLane:
                 found = find(pod)
                 if found is None:
                     break
-                if found.terms is not None:
+                if found.terms is not None or self._classes.only_row >= 0:
                     return run, found
                 pod_class = found.pod_class
                 # A pod with claims is reserved before the next one is placed. And a pod may have terms that its own
@@ -175,13 +176,13 @@ class CompiledLane:
         ]
 
     def _limit(
-        self, pods: Sequence[PodInfo], run: list[PodClass], joined: CompiledClass | None
+        self, pods: Sequence[PodInfo], run: list[PodClass], alone: CompiledClass | None
     ) -> tuple[list[PodClass], CompiledClass | None]:
         """Cut a run short at the first pod that a plugin does not admit after those before it."""
         leading = pods[: len(run) or 1]
         admitted = min(plugin.admitted(profile, leading) for profile, plugin in self._limiting)
         if admitted == len(leading):
-            return run, joined
+            return run, alone
         return run[:admitted], None
 
     def _place_run(self, run: list[PodClass]) -> tuple[array[int], array[int]]:
@@ -200,7 +201,38 @@ class CompiledLane:
         del rows[placed:], feasible[placed:]
         if bits is not None:
             self._ties.use(placed - feasible.count(1))
+        counted = self._classes.counted.get(run[-1])
+        if counted is not None and placed == len(run) and not self._recount(run[-1], rows[-1], counted):
+            del rows[-1:], feasible[-1:]
         return rows, feasible
+
+    def _recount(self, pod_class: PodClass, row: int, counted: PodRequest) -> bool:
+        """Count a placed pod with all that it requests. Returns False if that is too much: then it is not placed."""
+        columns = self._table.columns
+        columns.remove_pod(row, pod_class.request)
+        try:
+            columns.add_pod(row, counted)
+        except OverflowError:
+            return False
+        return True
+
+    def _place_alone(self, alone: CompiledClass, rows: array[int], feasible: array[int]) -> bool:
+        """Place one pod that cannot be placed together with others. Returns False if the kernels cannot place it."""
+        row = self._classes.only_row
+        if row < 0:
+            return self._place_joined(alone, rows, feasible)
+        if alone.terms is not None:
+            return False
+        try:
+            if not self._placer.fits(alone.pod_class, row):
+                return False
+            self._table.columns.add_pod(row, alone.counted or alone.pod_class.request)
+        except Exception as error:
+            self._log_fault(alone, error)
+            return False
+        rows.append(row)
+        feasible.append(1)
+        return True
 
     def _place_joined(self, joined: CompiledClass, rows: array[int], feasible: array[int]) -> bool:
         """Place one pod whose class has terms (spreading, pod affinity). Returns False if the kernels cannot place it.
@@ -215,7 +247,7 @@ class CompiledLane:
             row, fitting = terms.place(self._placer, joined.pod_class, bits)
             if row < 0:
                 return False
-            self._table.columns.add_pod(row, joined.pod_class.request)
+            self._table.columns.add_pod(row, joined.counted or joined.pod_class.request)
         except Exception as error:
             self._log_fault(joined, error)
             return False

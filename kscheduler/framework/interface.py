@@ -284,20 +284,32 @@ class CompilingPlugin(SigningPlugin, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedClaims:
+    """How the claims of a pod are decided on at present."""
+
+    key: Hashable  # all plugins decide equally about pods with equal signatures and equal keys
+    row: int = -1  # the only row (node) that the claims allow; -1: what the plugin states with the key decides
+
+
 @runtime_checkable
 class ClaimingPlugin(CompilingPlugin, Protocol):
     """A plugin that decides about pods with ResourceClaims by these claims, which signatures of pods leave out."""
 
-    def prepare_claims(self, pod: PodInfo) -> Hashable | None:
-        """Look at the pod's claims, right before the pod may be placed by kernels.
+    def concerns(self, pod: PodInfo) -> bool:
+        """Return whether claims, or extended resources that classes back, decide about the pod."""
+        ...
 
-        All plugins decide equally about pods with equal signatures for which equal values are returned. None: the pod
-        must be decided plugin by plugin. If the pod is placed, `reserve` is called next, without PreFilter and Filter.
+    def prepare_claims(self, pod: PodInfo) -> PreparedClaims | None:
+        """Look at the claims of a pod that the plugin concerns, right before the pod may be placed by kernels.
+
+        None: the pod must be decided plugin by plugin. If it is placed, `reserve` is called next, without PreFilter
+        and Filter.
         """
         ...
 
-    def compile_claims(self, draft: ClassDraft, prepared: Hashable) -> None:
-        """Add to the draft how the plugin filters and scores pods for which `prepare_claims` returned this value."""
+    def compile_claims(self, draft: ClassDraft, key: Hashable) -> None:
+        """Add to the draft how the plugin filters and scores pods for which `prepare_claims` returned this key."""
         ...
 
 

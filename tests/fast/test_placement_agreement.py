@@ -38,6 +38,7 @@ steps = st.one_of(
     st.tuples(st.just("place"), which, bits),
     st.tuples(st.just("place"), which, bits),
     st.tuples(st.just("count"), which),
+    st.tuples(st.just("fits"), which, row),
     st.tuples(st.just("many"), st.lists(which, max_size=12), st.none() | st.integers(0, 1 << 30)),
     st.tuples(st.just("again"), which, specs),
     st.tuples(st.just("forget"), which),
@@ -78,6 +79,9 @@ class Run:
 
     def count(self, at: int) -> object:
         return self.placer.count_feasible(self.classes[at])
+
+    def fits(self, at: int, row: int) -> object:
+        return self.placer.fits(self.classes[at], row)
 
     def many(self, order: list[int], first: int | None) -> object:
         rows, feasible = array("i", [-7] * len(order)), array("i", [-7] * len(order))

@@ -109,7 +109,7 @@ def test_drafts_that_say_the_same_are_equal_and_others_are_not(
 def test_a_class_needs_a_request_and_is_balanced_by_that_very_one(columns: NodeColumns) -> None:
     with pytest.raises(ValueError, match="a request that nodes need room for"):
         draft_of(columns).make()
-    with pytest.raises(ValueError, match="balanced by what they are counted with"):
+    with pytest.raises(ValueError, match="balanced by what they need room for"):
         draft_of(columns, lambda draft: draft.filter_fit(SMALL), lambda draft: draft.score_balanced(LARGE, [0])).make()
 
 

@@ -18,6 +18,7 @@ from tests.framework.plugins.dynamicresources.bench import claim
 from tests.support.lanes import Outcome, TwoLanes
 
 ZONES = ("a", "b")
+RESOURCE = "example.com/gpu"
 MODEL = 'device.attributes["gpu.example.com"].model == "{}"'
 OF_ZONE_A = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -48,10 +49,11 @@ class Devices:
     def __init__(self, lanes: TwoLanes) -> None:
         self.lanes = lanes
         self._made = 0
+        of_a = make_class("a", MODEL.format("A"))
         for side in lanes.sides:
             for each in (
                 make_class(),
-                make_class("a", MODEL.format("A")),
+                replace(of_a, spec=replace(of_a.spec, extended_resource_name=RESOURCE)),
                 make_class("b", MODEL.format("B")),
             ):
                 side.handle.devices.set_class(each)
@@ -76,6 +78,33 @@ class Devices:
         made_pod = pod.obj()
         return replace(made_pod, spec=replace(made_pod.spec, resource_claims=entries or None))
 
+    def extended(self, count: int, **fields: Any) -> Pod:
+        """A pod that requests an extended resource, which the class for models A backs."""
+        self._made += 1
+        made = make_pod(f"p{self._made}").uid(f"p{self._made}").req(cpu="100m").req(**{RESOURCE: count, **fields})
+        return made.limits(**{RESOURCE: count}).obj()
+
+    def sharing(self, name: str, **fields: Any) -> Pod:
+        """A pod that uses a claim by its name."""
+        made = self.pod(**fields)
+        return replace(made, spec=replace(made.spec, resource_claims=[PodResourceClaim("e", resource_claim_name=name)]))
+
+    def write(self, uid: str) -> str:
+        """Write the claim's allocation that is in flight, as PreBind does. Returns the claim's name."""
+        name = ""
+        for side in self.lanes.sides:
+            known = side.handle.devices
+            allocation = known.pending_allocation(uid)
+            for each in [known.claim("default", f"c{number}-0") for number in range(self._made + 1)]:
+                if each is not None and each.metadata.uid == uid:
+                    name = each.metadata.name
+                    version = str(int(each.metadata.resource_version or 0) + 1)
+                    metadata = replace(each.metadata, resource_version=version)
+                    status = replace(each.status, allocation=allocation)
+                    known.set_claim(replace(each, metadata=metadata, status=status))
+                    known.end_allocation(uid, for_all=True)
+        return name
+
     def put(self, made: ResourceClaim) -> None:
         for side in self.lanes.sides:
             side.handle.devices.set_claim(made)
@@ -95,8 +124,9 @@ class Devices:
             side.handle.devices.end_allocation(uid, for_all=True)
 
 
-def node(name: str, zone: str = "a", cpu: str = "4") -> Any:
-    return make_node(name).label("kubernetes.io/hostname", name).label("zone", zone).capacity(cpu=cpu, pods=20).obj()
+def node(name: str, zone: str = "a", cpu: str = "4", **own: str) -> Any:
+    made = make_node(name).label("kubernetes.io/hostname", name).label("zone", zone)
+    return made.capacity(cpu=cpu, pods=20, **own).obj()
 
 
 def pool(name: str, models: str, **fields: Any) -> ResourceSlice:
@@ -119,7 +149,7 @@ def test_both_lanes_choose_the_same_nodes_and_devices(config: str, data: st.Data
     if draw(st.integers(0, 4)) == 0:
         devices.publish(pool("net", draw(models), all_nodes=True))
     for _ in range(draw(st.integers(1, 10))):
-        kind = draw(st.integers(0, 9))
+        kind = draw(st.integers(0, 12))
         name = f"n{draw(st.integers(0, 5))}"
         if kind < 6:
             picked = draw(st.lists(st.lists(st.sampled_from(REQUESTS), max_size=2), min_size=1, max_size=6))
@@ -132,7 +162,17 @@ def test_both_lanes_choose_the_same_nodes_and_devices(config: str, data: st.Data
         elif kind == 7:
             devices.publish(pool(name, draw(models)))
         elif kind == 8:
-            lanes.set_node(node(name, draw(st.sampled_from(ZONES))))
+            own = draw(st.sampled_from([{}, {}, {RESOURCE: "1"}, {RESOURCE: "0"}]))
+            lanes.set_node(node(name, draw(st.sampled_from(ZONES)), **own))
+        elif kind in (9, 10):
+            counts = draw(st.lists(st.integers(0, 3), min_size=1, max_size=4))
+            some = st.sampled_from([{}, {}, {}, {"cpu": "1"}, {"example.com/other": 1}])
+            devices.schedule(*(devices.extended(count, **draw(some)) for count in counts))
+        elif kind == 11:
+            for uid in sorted(lanes.general.handle.devices.in_flight):
+                if shared := devices.write(uid):
+                    zones = st.sampled_from([{}, {}, {"zone": "a"}, {"cpu": "1"}, {"spread": True}])
+                    devices.schedule(*(devices.sharing(shared, **draw(zones)) for _ in range(2)))
         else:
             lanes.remove_node(name)
 
@@ -149,3 +189,40 @@ def test_pods_with_claims_are_decided_by_the_compiled_lane() -> None:
     assert devices.schedule(devices.pod(request("r", 1, device_class_name="a")))[0].node == ""
     assert devices.schedule(devices.pod(request("r", 1, device_class_name="b")), devices.pod())[0].node
     assert lanes.decided_by_lane == 8
+
+
+def test_pods_whose_claim_is_allocated_follow_it_in_the_compiled_lane() -> None:
+    lanes = TwoLanes()
+    devices = Devices(lanes)
+    for name in ("n0", "n1", "n2"):
+        lanes.set_node(node(name, cpu="400m"))
+        devices.publish(pool(name, "A"))
+    (first,) = devices.schedule(devices.pod(request("r")))
+    (uid,) = lanes.general.handle.devices.in_flight
+    assert devices.schedule(devices.sharing("c1-0"))[0].text.endswith("is in the process of being allocated.")
+    lanes.decided_by_lane = 0
+    shared = devices.write(uid)
+    followers = devices.schedule(*(devices.sharing(shared) for _ in range(4)))
+    assert [each.node for each in followers] == [first.node] * 3 + [""]
+    assert lanes.decided_by_lane == 3
+    lanes.remove_node(first.node)
+    assert not devices.schedule(devices.sharing(shared))[0].node
+
+
+def test_pods_with_a_backed_extended_resource_are_decided_by_the_compiled_lane() -> None:
+    lanes = TwoLanes()
+    devices = Devices(lanes)
+    for name in ("n0", "n1", "n2"):
+        lanes.set_node(node(name))
+        devices.publish(pool(name, "AAB"))
+    outcomes = devices.schedule(*(devices.extended(1) for _ in range(6)))
+    assert sorted(each.node for each in outcomes) == ["n0", "n0", "n1", "n1", "n2", "n2"]
+    assert lanes.decided_by_lane == 6
+    for side in lanes.sides:
+        table = side.cache.table
+        column = table.resources.column(RESOURCE)
+        assert [table.columns.requested(row, column) for row in range(3)] == [2, 2, 2]
+    # Where a node has the resource itself, its device plugin provides it.
+    lanes.set_node(node("n3", **{RESOURCE: "1"}))
+    assert [each.node for each in devices.schedule(devices.extended(1), devices.extended(1))] == ["n3", ""]
+    assert lanes.decided_by_lane == 6

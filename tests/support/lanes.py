@@ -111,8 +111,9 @@ class Side:
 
     def _reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         """Reserve the devices of a pod with claims."""
-        if pod.pod.spec.resource_claims:
-            status = self.profiles[pod.pod.spec.scheduler_name].run_reserve(state, pod, node_name)
+        framework = self.profiles[pod.pod.spec.scheduler_name]
+        if not framework.only_binds(pod):
+            status = framework.run_reserve(state, pod, node_name)
             assert status is None, status
 
 

@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Iterable
 from typing import final
 
+from kscheduler._fast.codes import FEASIBLE
 from kscheduler._fast.reference.checks import INT64_MAX, within
 from kscheduler._fast.reference.classes import PodClass
 from kscheduler._fast.reference.columns import NodeColumns
@@ -51,6 +52,11 @@ class Placer:
     def count_feasible(self, pod_class: PodClass) -> int:
         """Return the number of rows (nodes) on which a pod of the class fits."""
         return self._check(pod_class)._judge()[0].feasible_count()
+
+    def fits(self, pod_class: PodClass, row: int) -> bool:
+        """Return whether a pod of the class fits on this row (node)."""
+        at = within("row", row, 0, self._columns.rows - 1)
+        return self._check(pod_class)._judge()[0].code(at) == FEASIBLE
 
     def place(self, pod_class: PodClass, random_bits: int | None) -> int:
         """Return the row of the best node for a pod of the class, chosen like `select_host`; -1 if none is feasible.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from kscheduler.api.devices import ResourceClaim
 from kscheduler.api.objects import Pod, PodResourceClaim
+from kscheduler.devices.results import NODE_NAME
 from kscheduler.errors import KSchedulerError
 from kscheduler.framework.status import Status, error_status, unresolvable
 from kscheduler.snapshot.devices import Devices, unknown_claim
@@ -79,6 +81,25 @@ def _is_made_for(claim: ResourceClaim, pod: Pod) -> bool:
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
     return any(each.uid == pod.metadata.uid for each in claim.status.reserved_for or ())
+
+
+def only_node(claims: Iterable[ResourceClaim]) -> str | None:
+    """Return the name of the node that all these claims are allocated on; None if their allocations do not name one."""
+    found: str | None = None
+    for claim in claims:
+        allocation = claim.status.allocation
+        terms = None if allocation is None or allocation.node_selector is None else allocation.node_selector
+        if terms is None or len(terms.node_selector_terms) != 1:
+            return None
+        term = terms.node_selector_terms[0]
+        if term.match_expressions or term.match_fields is None or len(term.match_fields) != 1:
+            return None
+        wanted = term.match_fields[0]
+        values = wanted.values or ()
+        if wanted.key != NODE_NAME or wanted.operator != "In" or len(values) != 1 or found not in (None, values[0]):
+            return None
+        found = values[0]
+    return found
 
 
 def check_requests(claim: ResourceClaim, devices: Devices) -> Status | None:

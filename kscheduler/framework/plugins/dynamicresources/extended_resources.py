@@ -22,11 +22,13 @@ from kscheduler.api.devices import (
     ResourceClaim,
 )
 from kscheduler.api.exact_quantity import Quantity, QuantityError
-from kscheduler.api.objects import Container, ContainerExtendedResourceRequest, OwnerReference, Pod
+from kscheduler.api.objects import Container, ContainerExtendedResourceRequest, OwnerReference, Pod, PodSpec
 from kscheduler.api.resources import is_extended
 from kscheduler.snapshot.devices import IN_MEMORY, Devices
 
 Mapping = ContainerExtendedResourceRequest
+_Requests = tuple[list[DeviceRequest], list[ContainerExtendedResourceRequest]]
+MAX_KEPT = 256  # specs of pods with extended resources
 _RESTARTS = "Always"  # of an init container that runs beside the others, a sidecar
 
 
@@ -53,6 +55,38 @@ def new_claim(pod: Pod, rng: random.Random) -> ResourceClaim:
 def to_create(claim: ResourceClaim) -> ResourceClaim:
     """Return the claim as the apiserver is to create it: without name, uid and status."""
     return ResourceClaim(replace(claim.metadata, name="", uid=""), claim.spec)
+
+
+def with_requests(claim: ResourceClaim, requests: list[DeviceRequest]) -> ResourceClaim:
+    """Return the special claim with these requests."""
+    return replace(claim, spec=replace(claim.spec, devices=replace(claim.spec.devices, requests=requests or None)))
+
+
+class KeptRequests:
+    """The requests for all extended resources of a pod, found once for pods that share a spec, as those of a template.
+
+    They are what `requests_for` returns, as long as the same classes back the resources.
+    """
+
+    def __init__(self, devices: Devices) -> None:
+        self._devices = devices
+        self._generation = -1
+        # id of a spec -> the spec, which keeps the id from meaning another one; and the requests.
+        self._known: dict[int, tuple[PodSpec, _Requests | None]] = {}
+
+    def of(self, pod: Pod, resources: Iterable[str]) -> _Requests | None:
+        """Return the requests for the extended resources of the pod; None if no class backs one of them."""
+        devices, spec = self._devices, pod.spec
+        generation = devices.resources_generation + devices.classes_generation
+        if generation != self._generation or len(self._known) >= MAX_KEPT:
+            self._generation = generation
+            self._known.clear()
+        of_spec, found = self._known.get(id(spec), (None, None))
+        if of_spec is not spec:
+            is_backed = all(devices.class_of_resource(name) is not None for name in resources)
+            found = requests_for(pod, resources, devices) if is_backed else None
+            self._known[id(spec)] = spec, found
+        return found
 
 
 def _uid(rng: random.Random) -> str:

@@ -9,7 +9,7 @@ kube-scheduler's.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -25,12 +25,12 @@ from kscheduler.framework.class_draft import ClassDraft, Source
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ONE_GROUP, Action, ClusterEvent, EventResource, Registration
 from kscheduler.framework.faults import CycleFault, running
-from kscheduler.framework.interface import Handle, PostFilterResult, PreFilterResult
+from kscheduler.framework.interface import Handle, PostFilterResult, PreFilterResult, PreparedClaims
 from kscheduler.framework.normalize import default_normalize
 from kscheduler.framework.plugins.dynamicresources import conditions, extended_resources, hints
 from kscheduler.framework.plugins.dynamicresources.asked import Asked, AskedClaims
 from kscheduler.framework.plugins.dynamicresources.binding import ClaimBinding, NotWritten, Timeouts
-from kscheduler.framework.plugins.dynamicresources.claims import NotReady, check_requests, find_claims
+from kscheduler.framework.plugins.dynamicresources.claims import NotReady, check_requests, find_claims, only_node
 from kscheduler.framework.plugins.dynamicresources.conditions import ConditionsFailed, ConditionsTimedOut
 from kscheduler.framework.plugins.dynamicresources.counting import (
     Judgement,
@@ -52,6 +52,7 @@ from kscheduler.snapshot.row_outcomes import RowOutcomes
 
 NAME = "DynamicResources"
 _CLAIMS = "DynamicResources/claims"
+_ALLOCATED = "allocated"  # the key of pods whose claims are allocated on one node
 
 DEFAULT_TIMEOUTS = Timeouts()
 
@@ -90,8 +91,10 @@ class DynamicResources:
         self._free = FreeDevices(handle.table, handle.devices, handle.release, self._selectors)
         self._asked = AskedClaims(handle.devices)
         self._owners = ResourceOwners(handle.table)
+        self._resource_requests = extended_resources.KeptRequests(handle.devices)
         self._verdicts = Verdicts()
         self._prepared: tuple[str, PodClaims] | None = None  # uid of a pod that may be placed by kernels, its claims
+        self._drawn: tuple[str, ResourceClaim] | None = None  # the same uid, the special claim that is new in it
         self._filter_s = timeouts.filter_s if handle.release.has("DRASchedulerFilterTimeout") else 0.0
 
     # --- queue ---
@@ -130,7 +133,7 @@ class DynamicResources:
             return None, unresolvable(str(missing))
         cycle = PodClaims(claims, extended=extended)
         if extended:
-            special = self._devices.special_claim(pod.pod) or extended_resources.new_claim(pod.pod, self._handle.rng)
+            special = self._devices.special_claim(pod.pod) or self._new_special(pod.pod)
             claims.append(special)
             cycle.has_special, cycle.special_uid = True, special.metadata.uid
         if not claims:
@@ -139,6 +142,16 @@ class DynamicResources:
         # PostFilter deallocates none of the claims if PreFilter has turned the pod down.
         state.write(_CLAIMS, cycle if status is None else PodClaims([]))
         return None, status
+
+    def _new_special(self, pod: Pod) -> ResourceClaim:
+        """Return the pod's new claim for extended resources; the one with which kernels have just failed to place it.
+
+        So random numbers are drawn as if the kernels had not been asked.
+        """
+        drawn, self._drawn = self._drawn, None
+        if drawn is not None and drawn[0] == pod.metadata.uid:
+            return drawn[1]
+        return extended_resources.new_claim(pod, self._handle.rng)
 
     def _extended_resources(self, pod: PodInfo) -> dict[str, int]:
         """Return the extended resources that the pod requests, with amounts; none if no class backs any of them."""
@@ -411,8 +424,7 @@ class DynamicResources:
         if known is None:
             special = cycle.claims[-1]
             requests, mappings = extended_resources.requests_for(pod, missing, self._devices)
-            devices = replace(special.spec.devices, requests=requests or None)
-            known = replace(special, spec=replace(special.spec, devices=devices)), mappings
+            known = extended_resources.with_requests(special, requests), mappings
             cycle.variants[key] = known
         return known
 
@@ -499,7 +511,7 @@ class DynamicResources:
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         cycle = state.get(_CLAIMS, PodClaims)
         if cycle is None and self._prepared is not None and self._prepared[0] == pod.uid:  # placed by kernels
-            cycle, self._prepared = self._prepared[1], None
+            cycle, self._prepared, self._drawn = self._prepared[1], None, None
             state.write(_CLAIMS, cycle)
         if cycle is None or cycle.allocator is None:
             return None
@@ -588,30 +600,70 @@ class DynamicResources:
     def sign_pod(self, pod: PodInfo) -> bool:
         return bool(pod.pod.spec.resource_claims)
 
-    def prepare_claims(self, pod: PodInfo) -> RowOutcomes | None:
-        """Return what is known of allocating the pod's claims on each row (node), if that decides; else None.
+    def prepare_claims(self, pod: PodInfo) -> PreparedClaims | None:
+        """Return what decides about the pod's claims: the one node where they are allocated, or what is known of each.
 
-        All claims must be without an allocation, and score equally wherever they can be allocated.
+        None if they have to be looked at on each node; if some of them are allocated and others not; and if they score
+        differently by node.
         """
         self._prepared = None
-        if self._extended_resources(pod):
-            return None
+        extended = self._extended_resources(pod) if pod.resources.total.scalars else None
+        if extended:
+            return None if pod.pod.spec.resource_claims else self._prepare_resources(pod, extended)
         try:
             claims = find_claims(pod.pod, self._devices)
         except NotReady:
             return None
-        in_flight = self._devices.in_flight
+        in_flight, allocated = self._devices.in_flight, 0
         for claim in claims:
-            if claim.status.allocation is not None or claim.metadata.uid in in_flight:
+            if claim.status.allocation is not None:
+                allocated += 1
+            elif claim.metadata.uid in in_flight:
                 return None
+        if not claims:
+            return None
+        if allocated:
+            return self._prepare_allocated(pod, claims) if allocated == len(claims) else None
+        return self._prepare_unallocated(pod, PodClaims(claims), claims)
+
+    def _prepare_allocated(self, pod: PodInfo, claims: list[ResourceClaim]) -> PreparedClaims | None:
+        """Prepare to place a pod whose claims are all allocated; None if they do not name one and the same node."""
+        if self._binding.awaits_conditions and conditions.has_conditions(claims):
+            return None
+        name = only_node(claims)
+        node = None if name is None else self._handle.table.get(name)
+        if node is None:
+            return None
+        self._prepared = pod.uid, PodClaims(claims, allocations=[None] * len(claims))
+        return PreparedClaims(_ALLOCATED, node.row)
+
+    def _prepare_resources(self, pod: PodInfo, extended: dict[str, int]) -> PreparedClaims | None:
+        """Prepare to place a pod with extended resources, if classes back all of them and no node has one itself."""
+        if self._owners.rows(extended) or self._devices.special_claim(pod.pod) is not None:
+            return None
+        found = self._resource_requests.of(pod.pod, extended)
+        if found is None:
+            return None
+        requests, mappings = found
+        special = self._new_special(pod.pod)
+        self._drawn = pod.uid, special
+        asking = extended_resources.with_requests(special, requests)
+        cycle = PodClaims([special], has_special=True, special_uid=special.metadata.uid, extended=extended)
+        cycle.variants[tuple(extended)] = asking, mappings
+        cycle.plan_special = asking
+        return self._prepare_unallocated(pod, cycle, [asking])
+
+    def _prepare_unallocated(
+        self, pod: PodInfo, cycle: PodClaims, claims: Sequence[ResourceClaim]
+    ) -> PreparedClaims | None:
+        """Prepare to place a pod whose claims have no allocation, by what is known of each row (node)."""
         allocator = self._new_allocator()
-        asked = self._asked.of(claims, allocator) if claims else None
+        asked = self._asked.of(claims, allocator)
         if asked is None:
             return None
         number = len(claims)
-        cycle = PodClaims(
-            claims, nodes=[None] * number, allocations=[None] * number, allocator=allocator, plan=asked.plan
-        )
+        cycle.nodes, cycle.allocations = [None] * number, [None] * number
+        cycle.allocator, cycle.plan = allocator, asked.plan
         outcomes = self._free.outcomes(asked.key)
         if outcomes is None or not self._find_unknown(cycle, allocator, asked, outcomes):
             return None
@@ -620,7 +672,7 @@ class DynamicResources:
         outcomes.state()
         cycle.outcomes, cycle.is_counted = outcomes, True
         self._prepared = pod.uid, cycle
-        return outcomes
+        return PreparedClaims(outcomes)
 
     def _find_unknown(
         self,
@@ -655,7 +707,7 @@ class DynamicResources:
             return False
         for row in rows:
             node = table.at(row)
-            results = self._allocate(allocator, cycle, None, node)
+            results = self._allocate(allocator, cycle, cycle.plan_special, node)
             if not isinstance(results, Status):
                 outcomes.accept(row, score_of(cycle.claims, results))
             elif results is CANNOT_ALLOCATE:
@@ -664,14 +716,15 @@ class DynamicResources:
                 return False
         return not outcomes.unknown
 
-    def compile_claims(self, draft: ClassDraft, prepared: RowOutcomes) -> None:
-        draft.filter_asked(prepared.marks(self._handle.table.columns))
+    def compile_claims(self, draft: ClassDraft, key: Hashable) -> None:
+        if isinstance(key, RowOutcomes):
+            draft.filter_asked(key.marks(self._handle.table.columns))
+        else:
+            draft.says_filter()
 
     def compile_class(self, draft: ClassDraft, pod: PodInfo) -> bool:
         if any(extended_resources.is_backable(name) for name in pod.resources.total.scalars):
             draft.depends_on(Source.DEVICES)
-            if self._extended_resources(pod):
-                return False
         draft.says_score()
         return True
 

@@ -90,7 +90,7 @@ class BalancedAllocation:
         request = self._table.request_of(pod)
         if pod.resources.total.scalars:
             draft.depends_on(Source.DEVICES)
-            if self._backing.columns(pod):
+            if not set(self._columns).isdisjoint(self._backing.columns(pod)):
                 return False
         if self._is_asked_for(request):
             draft.score_balanced(request, self._columns)

@@ -214,8 +214,16 @@ class Fit:
             return False
         if pod.resources.total.scalars:
             draft.depends_on(Source.DEVICES)
-            if self._backing.columns(pod):
-                return False
+            if backed := self._backing.columns(pod):
+                # Devices stand for these where no node has them itself.
+                draft.depends_on(Source.OBJECTS)
+                if self._backing.owners(backed) or any(column in backed for column, _ in self._weights):
+                    return False
+                others = [entry for entry in request.entries if entry[0] not in backed]
+                without = PodRequest(others, request.non_zero_cpu, request.non_zero_memory)
+                draft.filter_fit(without, counted=request)
+                self._strategy.compile(draft, self._score_request(pod), self._weights)
+                return True
         draft.filter_fit(request)
         self._strategy.compile(draft, self._score_request(pod), self._weights)
         return True

@@ -168,8 +168,8 @@ def test_balance_counts_devices() -> None:
     assert made.scores(pod(gpus=0)) == {"n1": 75, "n2": 75, "plugin": 75}
 
 
-@pytest.mark.parametrize("make", [most_allocated, BalancedAllocation])
-def test_classes_of_pods_with_backed_resources_are_not_compiled(make: Any) -> None:
+@pytest.mark.parametrize("make", [most_allocated, lambda handle: BalancedAllocation(handle, ["cpu", GPU])])
+def test_classes_of_pods_are_not_compiled_if_backed_resources_are_scored(make: Any) -> None:
     made = bench(make)
     plugin = make(made.handle)
     draft = ClassDraft(made.cache.table.columns, 1)
@@ -177,6 +177,23 @@ def test_classes_of_pods_with_backed_resources_are_not_compiled(make: Any) -> No
     assert Source.DEVICES in draft.sources
     made.handle.devices.remove_class("gpu-class")
     assert plugin.compile_class(ClassDraft(made.cache.table.columns, 1), PodInfo(pod().obj()))
+
+
+def test_a_pod_needs_no_room_for_what_devices_stand_for_but_is_counted_with_it() -> None:
+    made = Bench.of(Fit)
+    made.node(make_node("n1").capacity(cpu="4"))
+    made.handle.devices.set_class(of_class())
+    draft = ClassDraft(made.cache.table.columns, 1)
+    draft.begin("NodeResourcesFit", filters=True, weight=1)
+    assert Fit(made.handle).compile_class(draft, PodInfo(pod().obj()))
+    column = made.handle.table.resources.column(GPU)
+    assert draft.counted is not None
+    assert column in dict(draft.counted.entries)
+    assert column not in dict(draft.make().request.entries)
+    assert {Source.DEVICES, Source.OBJECTS} <= draft.sources
+    # A node that has the resource itself needs room for it.
+    made.node(make_node("n2").capacity(cpu="4", **{GPU: 1}))
+    assert not Fit(made.handle).compile_class(ClassDraft(made.cache.table.columns, 2), PodInfo(pod().obj()))
 
 
 def test_a_class_that_is_gone_backs_nothing() -> None:
