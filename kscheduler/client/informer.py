@@ -21,7 +21,7 @@ from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar
 
 from kscheduler.api.decode import UNNAMED
-from kscheduler.api.objects import ObjectMeta
+from kscheduler.api.objects import NamespacedObject, ObjectMeta
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.protocol import Client, EventType, Page, PushesWatches, Resource, WatchEvent
 from kscheduler.client.retry_pauses import Backoff, RetryPauses
@@ -401,7 +401,9 @@ class Informer(Generic[T]):
         """Apply an event as it was decoded. Raises UnreadableChange for one that only a list can replace."""
         obj, unread = event.object, event.unread
         if obj is not None:
-            key = _key(obj)
+            metadata = _metadata(obj)
+            # As `obj.key`, without its call for each event.
+            key = f"{metadata.namespace}/{metadata.name}" if isinstance(obj, NamespacedObject) else _key(obj)
             if event.type is EventType.DELETED:
                 self._remove(key)
             else:

@@ -183,11 +183,17 @@ class PodStatusLane:
 
     async def _request(self, pod: Pod, patch: PodStatusPatch) -> asyncio.Task[None]:
         """Send a patch, and return the request once it has ended or its answer is overdue."""
-        news = asyncio.Event()
-        request = asyncio.ensure_future(self._client.patch_pod_status(pod, patch, news.set))
-        request.add_done_callback(lambda _: news.set())
+        loop = asyncio.get_running_loop()
+        news: asyncio.Future[None] = loop.create_future()
+
+        def note(_: object = None) -> None:
+            if not news.done():
+                news.set_result(None)
+
+        request = loop.create_task(self._client.patch_pod_status(pod, patch, note))
+        request.add_done_callback(note)
         try:
-            await news.wait()
+            await news
         except asyncio.CancelledError:
             await cancel_and_wait(request)
             raise

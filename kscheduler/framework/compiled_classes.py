@@ -194,7 +194,7 @@ class CompiledClasses:
         if plugin is None:
             return signature
         try:
-            if not plugin.concerns(pod):
+            if not pod.pod.spec.resource_claims and not plugin.concerns(pod):
                 return signature
             prepared = plugin.prepare_claims(pod)
         except Exception as error:

@@ -52,7 +52,8 @@ class CycleState:
 
     def get(self, key: str, kind: type[T]) -> T | None:
         """Return the value under `key`, or None if it was never written."""
-        return self.read(key, kind) if key in self._data else None
+        value = self._data.get(key)
+        return value if isinstance(value, kind) else self.read(key, kind) if key in self._data else None
 
     def clone(self) -> CycleState:
         """Return a copy for a trial on a copy of a node: values with a method `clone` are cloned, others shared."""

@@ -321,7 +321,8 @@ def pod_events(old: Pod, new: Pod, release: Release = DEFAULT_RELEASE) -> list[C
     Those of a pod without a node are for that pod itself.
     """
     changed: list[Action] = []
-    if _differ(old.metadata.labels, new.metadata.labels):
+    before, after = old.metadata.labels, new.metadata.labels
+    if before is not after and (before or None) != (after or None):
         changed.append(Action.UPDATE_POD_LABEL)
     if _may_differ_in_requests(old, new, release):
         if _requests_less(new, old, release):
@@ -339,17 +340,29 @@ def pod_events(old: Pod, new: Pod, release: Release = DEFAULT_RELEASE) -> list[C
         resource = EventResource.ASSIGNED_POD
     else:
         resource = EventResource.TARGET_POD if release.splits_pod_events else EventResource.UNSCHEDULABLE_POD
-    return [_POD_UPDATES[resource, action] for action in changed or [Action.UPDATE_POD_OTHER]]
-
-
-def _differ(old: object, new: object) -> bool:
-    """Return True if two values differ; None and empty values count as equal."""
-    return (old or None) != (new or None)
+    if not changed:
+        return [_POD_UPDATES[resource, Action.UPDATE_POD_OTHER]]
+    if len(changed) == 1:
+        return [_POD_UPDATES[resource, changed[0]]]
+    return [_POD_UPDATES[resource, action] for action in changed]
 
 
 def _may_differ_in_requests(old: Pod, new: Pod, release: Release) -> bool:
     """Return False if no field has changed that determines what a pod requests, so that it need not be parsed."""
-    if _sources_of_requests(old) != _sources_of_requests(new):
+    before, after, was_status, status = old.spec, new.spec, old.status, new.status
+    if before is not after and (
+        before.containers != after.containers
+        or before.init_containers != after.init_containers
+        or before.overhead != after.overhead
+        or before.resources != after.resources
+    ):
+        return True
+    if (
+        was_status.container_statuses != status.container_statuses
+        or was_status.init_container_statuses != status.init_container_statuses
+        or was_status.resources != status.resources
+        or was_status.allocated_resources != status.allocated_resources
+    ):
         return True
     # Once a resize is found to be infeasible, what was requested no longer counts.
     was, now = old.status.conditions, new.status.conditions
@@ -370,19 +383,4 @@ def _requests_less(pod: Pod, than: Pod, release: Release) -> bool:
         or more.memory > less.memory
         or more.ephemeral_storage > less.ephemeral_storage
         or any(amount > less.scalars.get(name, 0) for name, amount in more.scalars.items())
-    )
-
-
-def _sources_of_requests(pod: Pod) -> tuple[object, ...]:
-    """Return the fields that hold requests, to see without parsing quantities that they are the same."""
-    spec, status = pod.spec, pod.status
-    return (
-        spec.containers,
-        spec.init_containers,
-        spec.overhead,
-        spec.resources,
-        status.container_statuses,
-        status.init_container_statuses,
-        status.resources,
-        status.allocated_resources,
     )

@@ -262,7 +262,7 @@ class Framework:
         for plugin in self._pre_bind:
             try:
                 status = plugin.pre_bind_pre_flight(state, pod, node_name)
-                code = code_of(status)
+                code = Code.SUCCESS if status is None else code_of(status)
             except Exception as error:
                 return raised(plugin, "PreBindPreFlight", error)
             if code is Code.SKIP:
@@ -289,7 +289,7 @@ class Framework:
             on_turn(plugin)
             try:
                 status = await plugin.pre_bind(state, pod, node_name)
-                code = code_of(status)
+                code = Code.SUCCESS if status is None else code_of(status)
             except Exception as error:
                 return raised(plugin, "PreBind", error)
             if status is not None and code is not Code.SUCCESS:

@@ -103,19 +103,26 @@ class RequeueRules:
         return found
 
     def decide(self, qpi: QueuedPodInfo, queued_event: QueuedEvent) -> Strategy:
-        if not qpi.has_rejectors:
+        rejecting, pending = qpi.unschedulable_plugins, qpi.pending_plugins
+        if not rejecting and not pending:
             return Strategy.AFTER_BACKOFF  # its attempt met a fault: any event may retry it
         if queued_event.event.is_wildcard:
             return Strategy.AFTER_BACKOFF if _is_meant(qpi, queued_event.new) else Strategy.SKIP
         strategy = Strategy.SKIP
-        for plugin, registrations in self.interested(queued_event.event).get(self.profile_of(qpi), {}).items():
-            if not qpi.is_rejected_by(plugin) or not any(
-                self.asks(plugin, registration, qpi, queued_event) for registration in registrations
-            ):
+        profile = qpi.pod_info.pod.spec.scheduler_name
+        if profile not in self._registrations:
+            profile = ANY_PROFILE
+        for plugin, registrations in self.interested(queued_event.event).get(profile, {}).items():
+            if plugin not in rejecting and plugin not in pending:
                 continue
-            if plugin in qpi.pending_plugins:
+            for registration in registrations:
+                if self.asks(plugin, registration, qpi, queued_event):
+                    break
+            else:
+                continue
+            if plugin in pending:
                 return Strategy.IMMEDIATELY
-            if not qpi.pending_plugins:
+            if not pending:
                 return Strategy.AFTER_BACKOFF
             strategy = Strategy.AFTER_BACKOFF  # a pending plugin may still want it immediately
         return strategy

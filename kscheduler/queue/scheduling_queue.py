@@ -583,7 +583,7 @@ class SchedulingQueue:
     @property
     def is_waking(self) -> bool:
         """True if there are events whose waiting pods are not all processed yet; `flush` continues with them."""
-        return len(self._waker) > 0
+        return bool(self._waker.wakes)
 
     def counts(self) -> QueueCounts:
         return QueueCounts(

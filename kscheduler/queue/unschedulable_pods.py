@@ -89,11 +89,11 @@ class UnschedulablePods:
         qpi.waits_since = self._since
         if qpi.gated_by is None:
             qpi.pool = Pool.UNSCHEDULABLE
-            self.rejected[qpi.uid] = qpi
+            self.rejected[qpi.pod_info.uid] = qpi
         else:
             qpi.pool = Pool.GATED
-            self.gated[qpi.uid] = qpi
-            self.gated_from = min(self.gated_from, qpi.waits_from)
+            self.gated[qpi.pod_info.uid] = qpi
+            self.gated_from = min(self.gated_from, max(qpi.timestamp, qpi.flushed_at))
         if groups is None:
             self._by_gate.setdefault(gate, {})[qpi.uid] = qpi
             return
@@ -108,7 +108,7 @@ class UnschedulablePods:
         groups = self._groups_for(qpi)
         if groups is None:
             gate = self._gate_of(qpi)
-        del (self.rejected if qpi.gated_by is None else self.gated)[qpi.uid]
+        del (self.rejected if qpi.gated_by is None else self.gated)[qpi.pod_info.uid]
         if groups is not None:
             self._leave(groups, qpi)
             return
@@ -145,15 +145,18 @@ class UnschedulablePods:
         gate = qpi.gated_by
         if gate is None:
             return self._groups
-        is_only_one = len(rejectors(qpi)) == 1  # gates are among the rejectors
-        return self._gated_groups if is_only_one and self._rules.is_indexed(self._rules.profile_of(qpi), gate) else None
+        if qpi.pending_plugins or len(qpi.unschedulable_plugins) > 1:  # gates are among these
+            return None
+        return self._gated_groups if self._rules.is_indexed(self._rules.profile_of(qpi), gate) else None
 
     def _gate_of(self, qpi: QueuedPodInfo) -> Waited:
         return self._rules.profile_of(qpi), qpi.gated_by or ""
 
     def _enter(self, index: Groups, qpi: QueuedPodInfo) -> None:
         profile = self._rules.profile_of(qpi)
-        for plugin in rejectors(qpi):
+        for plugin in (
+            qpi.unschedulable_plugins | qpi.pending_plugins if qpi.pending_plugins else (qpi.unschedulable_plugins)
+        ):
             by_grouping = index.setdefault((profile, plugin), {})
             for grouping in self._rules.groupings(profile, plugin):
                 groups = by_grouping.get(grouping)
@@ -163,7 +166,9 @@ class UnschedulablePods:
 
     def _leave(self, index: Groups, qpi: QueuedPodInfo) -> None:
         profile = self._rules.profile_of(qpi)
-        for plugin in rejectors(qpi):
+        for plugin in (
+            qpi.unschedulable_plugins | qpi.pending_plugins if qpi.pending_plugins else (qpi.unschedulable_plugins)
+        ):
             for groups in index[profile, plugin].values():
                 groups.remove(qpi)
 

@@ -51,8 +51,13 @@ class _Level:
 
         Groups may be added and removed meanwhile; all that stay are found.
         """
-        yield from (group for key in self._keys(old, new) if (group := self.groups.get(key)) is not None)
-        yield from (group for group in list(self.singles.values()) if group.members)
+        for key in self._keys(old, new):
+            group = self.groups.get(key)
+            if group is not None:
+                yield group
+        for single in list(self.singles.values()) if self.singles else ():
+            if single.members:
+                yield single
 
     def _keys(self, old: object, new: object) -> Iterable[Hashable]:
         if self.index is not None:

@@ -78,22 +78,18 @@ class Waker:
         self._piece_steps = piece_steps
         self._left_steps = piece_steps  # of the current piece, until `go_on`
         self._left_s = PIECE_S
-        self._wakes: deque[Wake] = deque()  # unfinished events; the first may be half done
+        self.wakes: deque[Wake] = deque()  # unfinished events; the first may be half done; for reading only
         self.is_due = False  # steps were done since the last `go_on`, or are left
 
     def __len__(self) -> int:
-        return len(self._wakes)
+        return len(self.wakes)
 
     def process(self, queued_event: QueuedEvent, now: float, up_to_priority: float = math.inf) -> int:
         """Process an event. Returns how many pods were requeued at once; `go_on` requeues the others."""
         if not self._pods.rejected and not self._pods.gated:
             return 0  # no pod waits, and pods added later are not concerned
         is_wildcard = queued_event.event.is_wildcard
-        if (
-            (self._wakes or not self._may_work)
-            and not is_wildcard
-            and not self._is_wanted(queued_event, up_to_priority)
-        ):
+        if (self.wakes or not self._may_work) and not is_wildcard and not self._is_wanted(queued_event, up_to_priority):
             return 0  # so that events which help nobody do not queue up
 
         def decide(qpi: QueuedPodInfo) -> Strategy:
@@ -128,11 +124,11 @@ class Waker:
         """Continue with unfinished events for one limited piece of work. Returns how many pods were requeued."""
         self._left_steps, self._left_s = self._piece_steps, PIECE_S
         woken = 0
-        while self._wakes and self._may_work:
-            woken += self._advance(self._wakes[0], now)
+        while self.wakes and self._may_work:
+            woken += self._advance(self.wakes[0], now)
             if self._may_work:
-                self._wakes.popleft()
-        self.is_due = bool(self._wakes)
+                self.wakes.popleft()
+        self.is_due = bool(self.wakes)
         return woken
 
     @property
@@ -145,7 +141,7 @@ class Waker:
         Returns the strategy and the label of the event that decided it.
         """
         best, label = Strategy.SKIP, ""
-        for wake in self._wakes:
+        for wake in self.wakes:
             if best is not Strategy.IMMEDIATELY and wake.concerns(qpi) and (found := wake.decide(qpi)) > best:
                 best, label = found, wake.queued_event.event.label
         return best, label
@@ -153,12 +149,12 @@ class Waker:
     def _start(self, wake: Wake, now: float) -> int:
         woken = 0
         self.is_due = True
-        if not self._wakes and self._may_work:
+        if not self.wakes and self._may_work:
             woken = self._advance(wake, now)
             if self._may_work:
                 return woken
-        self._wakes.append(wake)
-        if len(self._wakes) > MAX_WAKES:
+        self.wakes.append(wake)
+        if len(self.wakes) > MAX_WAKES:
             self._give_up_hints()
         return woken
 
@@ -180,22 +176,22 @@ class Waker:
 
     def _give_up_hints(self) -> None:
         """Replace all unfinished events by one that requeues the pods their plugins rejected, without calling hints."""
-        latest = self._wakes[-1].queued_event
+        latest = self.wakes[-1].queued_event
         waited = self._union()
         log.warning(
             "events come faster than queueing hints can be asked; waking all pods of the plugins concerned",
-            extra={"events": len(self._wakes), "event": latest.event.label},
+            extra={"events": len(self.wakes), "event": latest.event.label},
         )
 
         def decide(qpi: QueuedPodInfo) -> Strategy:
             return self._without_hints(qpi, waited)
 
-        self._wakes.clear()
-        self._wakes.append(Wake(latest, self._pods.now, waited, decide, self._each(decide)))
+        self.wakes.clear()
+        self.wakes.append(Wake(latest, self._pods.now, waited, decide, self._each(decide)))
 
     def _union(self) -> frozenset[Waited] | None:
         found: frozenset[Waited] = frozenset()
-        for wake in self._wakes:
+        for wake in self.wakes:
             if wake.waited is None:
                 return None
             found |= wake.waited
@@ -320,11 +316,11 @@ class Waker:
             qpi.flushed_at = tick - TICK_DRIFT_S  # if it is gated now, it waits from here
 
     def check(self) -> None:
-        for wake in self._wakes:
+        for wake in self.wakes:
             assert wake.number <= self._pods.now, "a wake is meant for pods that are still to come"
-        numbers = [wake.number for wake in self._wakes]
+        numbers = [wake.number for wake in self.wakes]
         assert numbers == sorted(numbers), "events are not dealt with in the order they came"
-        assert len(self._wakes) <= MAX_WAKES, f"{len(self._wakes)} events are waiting"
+        assert len(self.wakes) <= MAX_WAKES, f"{len(self.wakes)} events are waiting"
 
 
 def _subject(queued_event: QueuedEvent) -> str:

@@ -72,10 +72,13 @@ class DeviceUse:
             self._in_flight[each] -= 1
             if self._in_flight[each] <= 0:
                 del self._in_flight[each]
-        self._free([each for each in devices if each not in self._in_flight and each not in self._allocated.devices])
-        self.total.shares.difference_update(
-            each for each in shares if each not in self._in_flight and each not in self._allocated.shares
-        )
+        allocated = self._allocated
+        if not allocated.devices.issuperset(devices):  # else they are in use all the same
+            self._free([each for each in devices if each not in self._in_flight and each not in allocated.devices])
+        if shares:
+            self.total.shares.difference_update(
+                each for each in shares if each not in self._in_flight and each not in allocated.shares
+            )
         for device, amounts in consumed:
             _subtract(self.total.capacity, device, amounts)
 

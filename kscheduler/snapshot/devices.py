@@ -99,7 +99,7 @@ class Devices:
             if not is_assumed:  # a list brought it again
                 known.latest = claim
             return
-        if is_assumed and _version(claim) <= _version(before):
+        if is_assumed and int(metadata.resource_version or 0) <= int(before.metadata.resource_version or 0):
             return
         known.latest = claim
         self._changed(key, before, claim)
@@ -112,11 +112,12 @@ class Devices:
 
     def assume_claim(self, claim: ResourceClaim) -> None:
         """Assume the apiserver's answer to a write. Raises InternalError if the claim is unknown, or newer by now."""
-        key = claim.key
+        metadata = claim.metadata
+        key = f"{metadata.namespace}/{metadata.name}"
         known = self._claims.get(key)
         if known is None:
             raise InternalError(f"claim {claim.key}: expected one that is known, to assume its changes")
-        if _version(claim) < _version(known.latest):
+        if int(metadata.resource_version or 0) < int(known.latest.metadata.resource_version or 0):
             raise InternalError(
                 f"claim {claim.key} is out of sync: known in version {known.latest.metadata.resource_version}, "
                 f"to be assumed in version {claim.metadata.resource_version}"
@@ -336,7 +337,3 @@ def is_special(claim: ResourceClaim) -> bool:
 def unknown_claim(key: str) -> str:
     """Return kube-scheduler's words for a claim (namespace/name) that is not there."""
     return f'could not find ResourceClaim "{key}"'
-
-
-def _version(claim: ResourceClaim) -> int:
-    return int(claim.metadata.resource_version or 0)

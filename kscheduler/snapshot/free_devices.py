@@ -270,7 +270,8 @@ class FreeDevices:
         rows = self._changed_rows()
         for row in rows:
             self._look_at(row)
-        self._forget(rows)
+        if rows:
+            self._forget(rows)
         # 2. Which devices are free?
         use = self._devices.use_changes
         if use.count == self._seen_use:

@@ -210,14 +210,16 @@ class PodEvents:
         except DecodeError as error:
             self._leave_out(new, error)
             return
-        if not self._is_bound_unseen(info.uid):
+        uid = info.uid
+        if uid not in self._cached or not self._is_bound_unseen(uid):
             self._queue.update(old, info, self._clock.now())
-            is_in_flight = self._queue.is_in_flight(info.uid)
-            if not is_in_flight:  # else the end of its cycle sets its nomination
-                self._nominations.update(old, info)
+            is_in_flight = self._queue.is_in_flight(uid)
             nominated = old.status.nominated_node_name
+            # If it is in flight, the end of its cycle sets its nomination.
+            if not is_in_flight and (nominated or new.status.nominated_node_name or uid in self._nominations.by_pod):
+                self._nominations.update(old, info)
             frees = bool(nominated) and nominated != new.status.nominated_node_name
-            if frees and not self._cache.is_assumed(info.uid):
+            if frees and not self._cache.is_assumed(uid):
                 self._free_nominated_room(old)
             elif is_in_flight:
                 return  # its own nomination is shown, above all: nobody waits for that

@@ -166,7 +166,9 @@ def test_both_lanes_choose_the_same_nodes_and_devices(config: str, data: st.Data
             lanes.set_node(node(name, draw(st.sampled_from(ZONES)), **own))
         elif kind in (9, 10):
             counts = draw(st.lists(st.integers(0, 3), min_size=1, max_size=4))
-            some = st.sampled_from([{}, {}, {}, {"cpu": "1"}, {"example.com/other": 1}])
+            some: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+                [{}, {}, {}, {"cpu": "1"}, {"example.com/other": 1}]
+            )
             devices.schedule(*(devices.extended(count, **draw(some)) for count in counts))
         elif kind == 11:
             for uid in sorted(lanes.general.handle.devices.in_flight):

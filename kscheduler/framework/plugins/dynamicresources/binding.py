@@ -74,7 +74,8 @@ class ClaimBinding:
 
         Raises NotWritten, ConditionsFailed or ConditionsTimedOut.
         """
-        await self._after_earlier_binding(cycle, pod)
+        if self._taking_back:
+            await self._after_earlier_binding(cycle, pod)
         written: list[str] = []
         for position in range(len(cycle.claims)):
             if not is_reserved_for(cycle.claims[position], pod):

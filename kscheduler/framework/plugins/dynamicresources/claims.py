@@ -27,18 +27,33 @@ class Claims(Protocol):
 
 def find_claims(pod: Pod, known: Claims) -> list[ResourceClaim]:
     """Return the pod's claims in the order of its spec, in their newest versions. Raises NotReady."""
-    found = []
+    # Asked several times for each pod: so this is one function.
+    found: list[ResourceClaim] = []
+    namespace = pod.metadata.namespace
     for entry in pod.spec.resource_claims or ():
-        name, is_generated = claim_name(pod, entry)
+        name, is_generated = entry.resource_claim_name, False
         if name is None:
-            continue
-        claim = known.claim(pod.metadata.namespace, name)
+            is_generated = True
+            for made in pod.status.resource_claim_statuses or ():
+                if made.name == entry.name and entry.resource_claim_template_name is not None:
+                    name = made.resource_claim_name
+                    break
+            else:
+                raise _no_claim_yet(pod, entry)
+            if name is None:
+                continue
+        claim = known.claim(namespace, name)
         if claim is None:
-            raise NotReady(unknown_claim(f"{pod.metadata.namespace}/{name}"))
+            raise NotReady(unknown_claim(f"{namespace}/{name}"))
         if claim.metadata.deletion_timestamp is not None:
             raise NotReady(f'resourceclaim "{name}" is being deleted')
-        if is_generated and not _is_made_for(claim, pod):
-            raise NotReady(f"ResourceClaim {claim.key} was not created for Pod {pod.key} (Pod is not owner)")
+        if is_generated:
+            for owner in claim.metadata.owner_references or ():
+                if owner.controller:
+                    is_generated = owner.uid != pod.metadata.uid
+                    break
+            if is_generated:
+                raise NotReady(f"ResourceClaim {claim.key} was not created for Pod {pod.key} (Pod is not owner)")
         found.append(claim)
     return found
 
@@ -50,37 +65,38 @@ def claim_name(pod: Pod, entry: PodResourceClaim) -> tuple[str | None, bool]:
     """
     if entry.resource_claim_name is not None:
         return entry.resource_claim_name, False
+    if entry.resource_claim_template_name is not None:
+        for made in pod.status.resource_claim_statuses or ():
+            if made.name == entry.name:
+                return made.resource_claim_name, True
+    raise _no_claim_yet(pod, entry)
+
+
+def _no_claim_yet(pod: Pod, entry: PodResourceClaim) -> NotReady:
+    name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if entry.resource_claim_template_name is None:
-        where = f'pod "{pod.key}", spec.resourceClaim "{entry.name}"'
-        raise NotReady(f"{where}: none of the supported fields are set")
-    for made in pod.status.resource_claim_statuses or ():
-        if made.name == entry.name:
-            return made.resource_claim_name, True
-    raise NotReady(f'pod "{pod.key}": ResourceClaim not created yet')
+        return NotReady(f'pod "{name}", spec.resourceClaim "{entry.name}": none of the supported fields are set')
+    return NotReady(f'pod "{name}": ResourceClaim not created yet')
 
 
 def claim_keys(pod: Pod) -> list[str]:
     """Return the namespace/name of each claim of the pod that has a name by now."""
     found = []
     for entry in pod.spec.resource_claims or ():
-        try:
-            name, _ = claim_name(pod, entry)
-        except NotReady:
-            continue
+        name = entry.resource_claim_name
+        if name is None and entry.resource_claim_template_name is not None:
+            for made in pod.status.resource_claim_statuses or ():
+                if made.name == entry.name:
+                    name = made.resource_claim_name
+                    break
         if name is not None:
             found.append(f"{pod.metadata.namespace}/{name}")
     return found
 
 
-def _is_made_for(claim: ResourceClaim, pod: Pod) -> bool:
-    for owner in claim.metadata.owner_references or ():
-        if owner.controller:
-            return owner.uid == pod.metadata.uid
-    return False
-
-
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
-    return any(each.uid == pod.metadata.uid for each in claim.status.reserved_for or ())
+    reserved = claim.status.reserved_for
+    return bool(reserved) and any(each.uid == pod.metadata.uid for each in reserved)
 
 
 def only_node(claims: Iterable[ResourceClaim]) -> str | None:

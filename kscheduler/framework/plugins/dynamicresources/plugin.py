@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -41,7 +42,7 @@ from kscheduler.framework.plugins.dynamicresources.counting import (
 )
 from kscheduler.framework.plugins.dynamicresources.scoring import MAX_ALTERNATIVES, score_of
 from kscheduler.framework.plugins.dynamicresources.state import NodeAllocation, PodClaims
-from kscheduler.framework.status import SKIP, Status, error_status, unresolvable, unschedulable
+from kscheduler.framework.status import SKIP, Code, Status, error_status, unresolvable, unschedulable
 from kscheduler.snapshot.devices import is_special
 from kscheduler.snapshot.free_devices import FreeDevices
 from kscheduler.snapshot.node_info import NodeInfo
@@ -95,6 +96,17 @@ class DynamicResources:
         self._verdicts = Verdicts()
         self._prepared: tuple[str, PodClaims] | None = None  # uid of a pod that may be placed by kernels, its claims
         self._drawn: tuple[str, ResourceClaim] | None = None  # the same uid, the special claim that is new in it
+        devices = handle.devices
+        self._new_allocator = partial(
+            Allocator,
+            handle.release,
+            devices.allocated,
+            devices.classes,
+            devices.slices,
+            self._selectors,
+            draw_share_id=self._draw_share_id,
+        )
+        self._in_flight = devices.in_flight
         self._filter_s = timeouts.filter_s if handle.release.has("DRASchedulerFilterTimeout") else 0.0
 
     # --- queue ---
@@ -103,7 +115,7 @@ class DynamicResources:
         try:
             find_claims(pod.pod, self._devices)
         except NotReady as missing:
-            return unresolvable(str(missing)).of(NAME)
+            return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (str(missing),), NAME)
         return None
 
     def events_to_register(self) -> Sequence[Registration]:
@@ -188,17 +200,6 @@ class DynamicResources:
         if needs_allocator:
             cycle.allocator = self._new_allocator()
         return None
-
-    def _new_allocator(self) -> Allocator:
-        devices = self._devices
-        return Allocator(
-            self._release,
-            devices.allocated,
-            devices.classes,
-            devices.slices,
-            self._selectors,
-            draw_share_id=self._draw_share_id,
-        )
 
     def _draw_share_id(self) -> str:
         return str(uuid.UUID(int=self._handle.rng.getrandbits(128), version=4))
@@ -614,7 +615,7 @@ class DynamicResources:
             claims = find_claims(pod.pod, self._devices)
         except NotReady:
             return None
-        in_flight, allocated = self._devices.in_flight, 0
+        in_flight, allocated = self._in_flight, 0
         for claim in claims:
             if claim.status.allocation is not None:
                 allocated += 1

@@ -63,4 +63,8 @@ class PodClaims:
 
     def unallocated(self) -> list[tuple[int, ResourceClaim]]:
         """Return position and claim of each claim without an allocation."""
-        return [(position, claim) for position, claim in enumerate(self.claims) if claim.status.allocation is None]
+        found: list[tuple[int, ResourceClaim]] = []  # not a comprehension: that would be a call more for each pod
+        for position, claim in enumerate(self.claims):
+            if claim.status.allocation is None:
+                found.append((position, claim))
+        return found

@@ -227,21 +227,36 @@ def test_claims_of_users_come_before_the_special_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pod", "reads", "decides"),
+    ("pod", "reads", "concerns"),
     [
-        (pod_with(), False, True),
-        (pod_with(example_com__fpga="1"), True, True),
-        (pod_with(example_com__gpu="1"), True, False),
+        (pod_with(), False, False),
+        (pod_with(example_com__fpga="1"), True, False),
+        (pod_with(example_com__gpu="1"), True, True),
     ],
     ids=["plain", "a device plugin's", "backed"],
 )
-def test_pods_with_backed_resources_are_left_to_the_general_lane(pod: PodInfo, reads: bool, decides: bool) -> None:
+def test_pods_with_backed_resources_are_decided_by_what_is_known_of_each_node(
+    pod: PodInfo, reads: bool, concerns: bool
+) -> None:
     made = bench(Bench().handle.release)
     draft = ClassDraft(made.cache.table.columns, len(made.cache.table.node_classes))
     draft.begin("DynamicResources", filters=True, weight=2)
-    assert made.plugin.compile_class(draft, pod) is decides
+    assert made.plugin.compile_class(draft, pod)
     assert (Source.DEVICES in draft.sources) is reads
-    assert made.plugin.concerns(pod) is not decides
+    assert made.plugin.concerns(pod) is concerns
+    assert (made.plugin.prepare_claims(pod) is not None) is concerns
+
+
+def test_a_pod_is_left_to_the_general_lane_if_a_node_has_the_resource_or_no_class_backs_another_one(
+    release: Release,
+) -> None:
+    made = bench(release)
+    assert made.plugin.prepare_claims(POD) is not None
+    assert made.plugin.prepare_claims(pod_with(example_com__gpu="1", example_com__fpga="1")) is None
+    made.add(claim("a"))
+    assert made.plugin.prepare_claims(pod_with("a", example_com__gpu="1")) is None
+    made.cache.set_node(make_node("own").capacity(cpu="4", **{GPU: "1"}).obj())
+    assert made.plugin.prepare_claims(POD) is None
 
 
 def test_without_the_feature_no_class_backs_anything(release: Release) -> None:

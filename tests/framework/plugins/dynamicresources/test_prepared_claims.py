@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from kscheduler.api.devices import ResourceClaim
+from kscheduler.api.devices import AllocationResult, ResourceClaim
+from kscheduler.api.objects import NodeSelector, NodeSelectorTerm, SelectorRequirement
 from kscheduler.config.releases import Release
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugins.dynamicresources.plugin import CANNOT_ALLOCATE
@@ -37,8 +39,16 @@ def marks_of(bench: Bench | GeneratedCluster, prepared: RowOutcomes) -> dict[str
     return {node.name: marks.entries[node.row] for node in bench.cache.table}
 
 
-def prepared_of(bench: Bench, pod: PodInfo) -> dict[str, int] | None:
+def prepared_outcomes(bench: Bench | GeneratedCluster, pod: PodInfo) -> RowOutcomes | None:
     prepared = bench.plugin.prepare_claims(pod)
+    if prepared is None:
+        return None
+    assert isinstance(prepared.key, RowOutcomes)
+    return prepared.key
+
+
+def prepared_of(bench: Bench, pod: PodInfo) -> dict[str, int] | None:
+    prepared = prepared_outcomes(bench, pod)
     return None if prepared is None else marks_of(bench, prepared)
 
 
@@ -46,7 +56,7 @@ def check(cluster: GeneratedCluster, claims: Sequence[ResourceClaim]) -> bool:
     """Compare the claims of a new pod, if they can be prepared. Returns whether they could."""
     pod = pod_with(*cluster.put_claims(claims))
     plugin, table = cluster.plugin, cluster.cache.table
-    prepared = plugin.prepare_claims(pod)
+    prepared = prepared_outcomes(cluster, pod)
     if prepared is None:
         return False
     marks = marks_of(cluster, prepared)
@@ -63,7 +73,7 @@ def check(cluster: GeneratedCluster, claims: Sequence[ResourceClaim]) -> bool:
             continue
         scores.add(decision[0])
         state = CycleState()
-        assert plugin.prepare_claims(pod) is prepared
+        assert prepared_outcomes(cluster, pod) is prepared
         assert plugin.reserve(state, pod, node.name) is None
         cycle = state.read("DynamicResources/claims", PodClaims)
         assert allocated_on(cycle, node.name) == decision[1]
@@ -116,10 +126,10 @@ def test_claims_that_ask_alike_are_prepared_alike() -> None:
     bench = Bench()
     for each in (claim("a"), claim("b"), claim("c", request(count=2))):
         bench.add(each)
-    first = bench.plugin.prepare_claims(pod_with("a"))
+    first = prepared_outcomes(bench, pod_with("a"))
     assert first is not None
-    assert bench.plugin.prepare_claims(pod_with("b")) is first
-    assert bench.plugin.prepare_claims(pod_with("c")) is not first
+    assert prepared_outcomes(bench, pod_with("b")) is first
+    assert prepared_outcomes(bench, pod_with("c")) is not first
 
 
 def test_a_placed_pod_is_reserved_once_with_what_was_prepared() -> None:
@@ -134,6 +144,25 @@ def test_a_placed_pod_is_reserved_once_with_what_was_prepared() -> None:
     assert bench.devices.pending_allocation("uid-a") is not None
     assert bench.pre_bind(state, pod, "n1") == ""
     assert bench.writes.claims["default/a"].status.allocation is not None
+
+
+def test_a_pod_is_bound_to_the_one_node_of_its_allocated_claims() -> None:
+    bench = Bench()
+    for name, node in (("a", "n1"), ("b", "n1"), ("c", "n0"), ("gone", "n9")):
+        bench.add(claim(name, allocation=on_node(node)))
+    for names, row in ((("a",), 1), (("a", "b"), 1), (("c",), 0)):
+        prepared = bench.plugin.prepare_claims(pod_with(*names))
+        assert prepared is not None
+        assert prepared.row == row
+    for names in (("a", "c"), ("gone",)):
+        assert bench.plugin.prepare_claims(pod_with(*names)) is None
+    bench.add(claim("new"))
+    assert bench.plugin.prepare_claims(pod_with("a", "new")) is None
+
+
+def on_node(name: str) -> AllocationResult:
+    only = SelectorRequirement("metadata.name", "In", [name])
+    return replace(allocation(f"{name}/g0"), node_selector=NodeSelector([NodeSelectorTerm(match_fields=[only])]))
 
 
 @pytest.mark.parametrize("reason", ["none", "allocated", "in flight", "no class", "extended", "alternatives differ"])
