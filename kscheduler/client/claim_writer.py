@@ -57,7 +57,9 @@ class ClaimWriter(ClaimWrites):
         return await self._client.get_resource_claim(claim.metadata.namespace, claim.metadata.name)
 
     async def create(self, claim: ResourceClaim) -> ResourceClaim:
-        self._permission.check(f"a claim for the extended resources of {claim.metadata.generate_name} is not created")
+        if not self._permission.may_write():
+            what = f"a claim for the extended resources of {claim.metadata.generate_name}"
+            raise not_leading(f"{what} is not created")
         return await self._client.create_resource_claim(claim)
 
     async def patch(self, claim: ResourceClaim, patch: dict[str, object]) -> ResourceClaim:
@@ -88,7 +90,8 @@ class ClaimWriter(ClaimWrites):
         await self._client.delete_resource_claim(claim.metadata.namespace, claim.metadata.name)
 
     async def set_pod_claim(self, pod: Pod, status: PodExtendedResourceClaimStatus) -> None:
-        self._permission.check(f"the claim of pod {pod.key} is not written")
+        if not self._permission.may_write():
+            raise not_leading(f"the claim of pod {pod.key} is not written")
         await self._client.patch_pod_status(pod, PodStatusPatch(extended_resource_claim_status=status))
 
     # --- work beside the scheduling cycles ---

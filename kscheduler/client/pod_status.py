@@ -72,7 +72,8 @@ class PodStatusLane:
         self.known.add(uid)
         # No older patch of the nomination may be written after this one.
         self._writing.pop(uid, None)
-        self._give_up_late(uid)
+        if self._late:
+            self._give_up_late(uid)
         if uid in self._waiting:
             older = self._waiting.pop(uid).patch
             if older.condition is not None:
@@ -115,7 +116,8 @@ class PodStatusLane:
         """
         self._waiting.pop(uid, None)
         self._writing.pop(uid, None)
-        self._give_up_late(uid)
+        if self._late:
+            self._give_up_late(uid)
 
     def forget(self, uid: str) -> None:
         """Drop all state of a pod that is bound or deleted."""

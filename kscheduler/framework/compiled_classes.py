@@ -123,7 +123,9 @@ class CompiledClasses:
         """
         if len(self._young) >= MAX_SIGNATURES or self._bytes > self._max_bytes:
             self._grow_old()
-        versions = [read() for read in self._readers]
+        versions: list[int] = []
+        for read in self._readers:  # for each batch: a comprehension would be a call more
+            versions.append(read())  # noqa: PERF401
         if versions == self._versions:
             return
         self._epoch += 1
@@ -168,7 +170,9 @@ class CompiledClasses:
         self.only_row = -1
         if pod.pod.spec.scheduler_name not in self._profiles:
             return None
-        signature = self.sign(pod)
+        signature = pod.signature
+        if not isinstance(signature, Signature) or signature.signer is not self._signer:
+            signature = self._signer.sign(pod)
         if signature.spec is None or signature.profile in self._sampling:
             return None
         if pod.pod.spec.resource_claims or pod.resources.total.scalars:
@@ -335,6 +339,6 @@ def _readers(handle: Handle, following: Sequence[FollowingPlugin]) -> list[Calla
         *(partial(attrgetter(name), of) for name, of in attributes),
         counters.label_keys_of_terms.__len__,
         partial(attrgetter("count"), table.node_changes),
-        lambda: sum([plugin.follow() for plugin in following]),
+        (lambda: sum([plugin.follow() for plugin in following])) if following else int,
         partial(attrgetter("resources_generation"), handle.devices),
     ]

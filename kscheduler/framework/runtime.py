@@ -163,7 +163,7 @@ class Framework:
             except Exception as error:
                 return raised(plugin, "PreEnqueue", error)
             if status is not None and code is not Code.SUCCESS:
-                return status.of(plugin.name)
+                return status if status.plugin else status.of(plugin.name)
         self._open_spec = spec
         return None
 
@@ -262,7 +262,7 @@ class Framework:
         for plugin in self._pre_bind:
             try:
                 status = plugin.pre_bind_pre_flight(state, pod, node_name)
-                code = Code.SUCCESS if status is None else code_of(status)
+                code = Code.SUCCESS if status is None else Code.SKIP if status is SKIP else code_of(status)
             except Exception as error:
                 return raised(plugin, "PreBindPreFlight", error)
             if code is Code.SKIP:

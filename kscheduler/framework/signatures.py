@@ -107,7 +107,15 @@ class Signer:
             found is not None
             and template is not None
             and template.spec is this.spec
-            and template.status is this.status
+            and (
+                (status := this.status) is template.status
+                or not (
+                    status.nominated_node_name
+                    or status.container_statuses
+                    or status.resources
+                    or status.allocated_resources
+                )
+            )
             and template.metadata.labels is this.metadata.labels
             and template.metadata.owner_references is this.metadata.owner_references
             and template.metadata.namespace == this.metadata.namespace

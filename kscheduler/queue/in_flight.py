@@ -38,10 +38,11 @@ class News(msgspec.Struct, eq=False):
 
 
 class InFlightPods:
-    __slots__ = ("_began", "_events", "_first_event", "_news", "_pods")
+    __slots__ = ("_began", "_events", "_first_event", "_news", "pods")
 
     def __init__(self) -> None:
-        self._pods: dict[str, QueuedPodInfo] = {}  # pod uid -> pod, whose `in_flight_since` never decreases
+        # Pod uid -> pod, whose `in_flight_since` never decreases; for reading only.
+        self.pods: dict[str, QueuedPodInfo] = {}
         self._news: dict[str, News] = {}  # pod uid -> its news; few pods have any
         # Number of the first event that pods may have missed -> how many pods, never 0. The first is the least.
         self._began: OrderedDict[int, int] = OrderedDict()
@@ -49,19 +50,19 @@ class InFlightPods:
         self._first_event = 0  # the number of _events[0]; numbers stay while a pod is in flight
 
     def __len__(self) -> int:
-        return len(self._pods)
+        return len(self.pods)
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._pods
+        return uid in self.pods
 
     def __iter__(self) -> Iterator[QueuedPodInfo]:
-        return iter(self._pods.values())
+        return iter(self.pods.values())
 
     def get(self, uid: str) -> QueuedPodInfo | None:
-        return self._pods.get(uid)
+        return self.pods.get(uid)
 
     def begin(self, popped: Sequence[QueuedPodInfo]) -> None:
-        pods, number = self._pods, self._first_event + len(self._events)
+        pods, number = self.pods, self._first_event + len(self._events)
         for qpi in popped:
             qpi.in_flight_since = number
             pods[qpi.pod_info.uid] = qpi
@@ -70,7 +71,7 @@ class InFlightPods:
 
     def end(self, uid: str) -> QueuedPodInfo | None:
         """Remove and return the pod if it is in flight; drop the events that no other pod in flight can have missed."""
-        qpi = self._pods.pop(uid, None)
+        qpi = self.pods.pop(uid, None)
         if qpi is None:
             return None
         if self._news:
@@ -88,7 +89,7 @@ class InFlightPods:
 
     def record(self, queued_event: QueuedEvent) -> None:
         """Keep an event for the pods in flight; without any it is dropped."""
-        if self._pods:
+        if self.pods:
             self._events.append(queued_event)
 
     def news(self, uid: str) -> News:
@@ -111,14 +112,14 @@ class InFlightPods:
     def event_counts(self) -> Counter[str]:
         """Return event label -> number of kept events; pods in flight count as POD_POPPED, as in kube-scheduler."""
         counts = Counter(queued_event.event.label for queued_event in self._events)
-        counts[POD_POPPED] = len(self._pods)
+        counts[POD_POPPED] = len(self.pods)
         return counts
 
     def check(self) -> None:
-        began = [qpi.in_flight_since for qpi in self._pods.values()]
+        began = [qpi.in_flight_since for qpi in self.pods.values()]
         end = self._first_event + len(self._events)
         assert began == sorted(began), "pods in flight are not in the order they were popped"
         assert all(self._first_event <= number <= end for number in began), "a pod in flight lost events"
         assert began or not self._events, "events are kept for nobody"
         assert list(self._began.items()) == list(Counter(began).items()), "pods and first events differ"
-        assert self._news.keys() <= self._pods.keys(), "there is news of a pod that is not in flight"
+        assert self._news.keys() <= self.pods.keys(), "there is news of a pod that is not in flight"

@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 Registered = Mapping[str, Sequence[ClusterEvent | Registration]]  # plugin -> its registered events
 ANY_PROFILE = ""  # stands for all profiles without registrations of their own
+MOST_EVENTS = 512  # events that are known by their ids
 HINTS_A_SAMPLE = 16  # one in so many hint calls is reported with its duration; failures are always reported
 
 
@@ -52,7 +53,7 @@ class RequeueRules:
     ) -> None:
         """Take the registrations: profile -> plugin -> its registered events with hints."""
         self.release = release
-        self._registrations: dict[str, dict[str, Registrations]] = {
+        self.registrations: dict[str, dict[str, Registrations]] = {
             profile: {plugin: complete_registrations(events, release) for plugin, events in plugins.items()}
             for profile, plugins in registered.items()
         }
@@ -62,12 +63,14 @@ class RequeueRules:
         # a release where not all gated pods do.
         self.wildcard_gates: tuple[tuple[str, str], ...] = tuple(
             (profile, plugin)
-            for profile, plugins in self._registrations.items()
+            for profile, plugins in self.registrations.items()
             for plugin, registrations in plugins.items()
             if any(registration.event.is_wildcard for registration in registrations)
         )
         # Filled as events come: event -> profile -> plugin -> its registrations, if any.
         self._interested: dict[ClusterEvent, dict[str, dict[str, Registrations]]] = {}
+        # id of an event -> the event, which keeps the id from meaning another one, and the same.
+        self._by_id: dict[int, tuple[ClusterEvent, dict[str, dict[str, Registrations]]]] = {}
         self._groupings: dict[tuple[str, str], tuple[Grouping, ...]] = {}
         self._indexed: dict[tuple[str, str], bool] = {}
         self._asked = 0  # number of hint calls
@@ -75,22 +78,27 @@ class RequeueRules:
 
     def interested(self, event: ClusterEvent) -> Mapping[str, Mapping[str, Registrations]]:
         """Return profile -> plugin -> its registrations that match the event; computed once for each cluster event."""
+        latest = self._by_id.get(id(event))
+        if latest is not None and latest[0] is event:  # without the call that its hash takes
+            return latest[1]
         found = self._interested.get(event)
         if found is None:
-            matched = {profile: _match(plugins, event) for profile, plugins in self._registrations.items()}
+            matched = {profile: _match(plugins, event) for profile, plugins in self.registrations.items()}
             found = self._interested[event] = {profile: plugins for profile, plugins in matched.items() if plugins}
+        if len(self._by_id) < MOST_EVENTS:
+            self._by_id[id(event)] = event, found
         return found
 
     def profile_of(self, qpi: QueuedPodInfo) -> str:
         """Return the profile whose registrations apply to the pod: its own, or ANY_PROFILE if that has none."""
         profile = qpi.pod_info.pod.spec.scheduler_name
-        return profile if profile in self._registrations else ANY_PROFILE
+        return profile if profile in self.registrations else ANY_PROFILE
 
     def groupings(self, profile: str, plugin: str) -> Sequence[Grouping]:
         """Return the distinct groupings of waiting pods by which the plugin's hints in the profile are called."""
         found = self._groupings.get((profile, plugin))
         if found is None:
-            registrations = self._registrations.get(profile, {}).get(plugin, ())
+            registrations = self.registrations.get(profile, {}).get(plugin, ())
             found = self._groupings[profile, plugin] = tuple(dict.fromkeys(map(grouping_of, registrations)))
         return found
 
@@ -110,7 +118,7 @@ class RequeueRules:
             return Strategy.AFTER_BACKOFF if _is_meant(qpi, queued_event.new) else Strategy.SKIP
         strategy = Strategy.SKIP
         profile = qpi.pod_info.pod.spec.scheduler_name
-        if profile not in self._registrations:
+        if profile not in self.registrations:
             profile = ANY_PROFILE
         for plugin, registrations in self.interested(queued_event.event).get(profile, {}).items():
             if plugin not in rejecting and plugin not in pending:

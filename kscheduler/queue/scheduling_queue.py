@@ -132,7 +132,7 @@ class SchedulingQueue:
     def add(self, pod_info: PodInfo, now: float) -> None:
         """Add a new pod without a node. A pod that is in the queue or in flight already is updated instead."""
         uid = pod_info.uid
-        if uid in self._pods or uid in self._in_flight:
+        if uid in self._pods or uid in self._in_flight.pods:
             self.update(None, pod_info, now)
             return
         self._now = now = max(self._now, now)
@@ -145,11 +145,11 @@ class SchedulingQueue:
 
     def update(self, old: Pod | None, new: PodInfo, now: float) -> None:
         """Apply an update of a pod without a node, in any pool or in flight. `old` None: the version in the queue."""
-        now = self._at(now)
-        flying = self._in_flight.get(new.uid)
+        flying = self._in_flight.pods.get(new.uid)
         if flying is not None:
             self._update_in_flight(flying, old, new)
             return
+        now = self._at(now)
         qpi = self._pods.get(new.uid)
         if qpi is None:
             self._place(QueuedPodInfo(new, now), Strategy.IMMEDIATELY, self._added_by_update, now)
@@ -163,7 +163,8 @@ class SchedulingQueue:
         news = self._in_flight.news(new.uid)
         before = old or (news.latest or flying.pod_info).pod
         events = pod_events(before, new.pod, self.release)
-        news.events += [QueuedEvent(event, before, new.pod) for event in events]
+        for event in events:
+            news.events.append(QueuedEvent(event, before, new.pod))
         news.latest = new
         news.is_deleted = False
 
@@ -578,7 +579,7 @@ class SchedulingQueue:
         return self._pods.get(uid)
 
     def is_in_flight(self, uid: str) -> bool:
-        return uid in self._in_flight
+        return uid in self._in_flight.pods
 
     @property
     def is_waking(self) -> bool:

@@ -14,7 +14,7 @@ from itertools import chain
 
 from kscheduler.framework.events import Grouping
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
-from kscheduler.queue.requeue import RequeueRules
+from kscheduler.queue.requeue import ANY_PROFILE, RequeueRules
 from kscheduler.queue.waiting_groups import WaitingGroups
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -153,7 +153,9 @@ class UnschedulablePods:
         return self._rules.profile_of(qpi), qpi.gated_by or ""
 
     def _enter(self, index: Groups, qpi: QueuedPodInfo) -> None:
-        profile = self._rules.profile_of(qpi)
+        profile = qpi.pod_info.pod.spec.scheduler_name
+        if profile not in self._rules.registrations:
+            profile = ANY_PROFILE
         for plugin in (
             qpi.unschedulable_plugins | qpi.pending_plugins if qpi.pending_plugins else (qpi.unschedulable_plugins)
         ):
@@ -165,7 +167,9 @@ class UnschedulablePods:
                 groups.add(qpi)
 
     def _leave(self, index: Groups, qpi: QueuedPodInfo) -> None:
-        profile = self._rules.profile_of(qpi)
+        profile = qpi.pod_info.pod.spec.scheduler_name
+        if profile not in self._rules.registrations:
+            profile = ANY_PROFILE
         for plugin in (
             qpi.unschedulable_plugins | qpi.pending_plugins if qpi.pending_plugins else (qpi.unschedulable_plugins)
         ):

@@ -85,10 +85,11 @@ class DeviceUse:
     def _take(self, devices: Sequence[DeviceID]) -> None:
         """Note that dedicated devices are in use; those that were before have not changed."""
         in_use = self.total.devices
+        if in_use.issuperset(devices):
+            return
         changed = [each for each in devices if each not in in_use]
-        if changed:
-            in_use.update(changed)
-            self.changes.extend(changed)
+        in_use.update(changed)
+        self.changes.extend(changed)
 
     def _free(self, devices: Sequence[DeviceID]) -> None:
         """Note that dedicated devices are free; those that were before have not changed."""

@@ -10,7 +10,7 @@ claims that is asked for again. Rows that see the same pools are counted togethe
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
 from kscheduler.config.releases import Release
 from kscheduler.devices.errors import AllocationError
@@ -64,15 +64,12 @@ class FreeCounts:
         self.unknown: set[int] = set()  # those of them that the search has to be asked about
         self._certain = array("i")
         self._most = array("i")
+        # Row -> the number that is certain, and the most that may be free; no calls of ours.
+        self.certain: Callable[[int], int] = self._certain.__getitem__
+        self.most: Callable[[int], int] = self._most.__getitem__
         self._matching: list[int | None] = []  # by number of the pool: the devices, or PECULIAR; None: pending
         self._too_few: dict[int, bytearray] = {}  # number of devices -> for each row, 1 if there are less at most
         self._in_doubt: dict[int, bytearray] = {}  # number of devices -> for each row, 1 if less are certain
-
-    def certain(self, row: int) -> int:
-        return self._certain[row]
-
-    def most(self, row: int) -> int:
-        return self._most[row]
 
     def too_few(self, number: int) -> bytearray:
         """Return a byte for each row: 1 if so many devices cannot be free. For reading, until the next `refresh`."""
@@ -190,10 +187,13 @@ class FreeDevices:
     ) -> None:
         self._table = table
         self._devices = devices
+        self._slices, self._use_changes = devices.slices, devices.use_changes
         self._matcher = DeviceMatcher(Features.of(release), selectors)
         self._max_evaluations = max_evaluations
         self._evaluations_per_node = evaluations_per_node
         self._queries: dict[DeviceQuery, FreeCounts] = {}  # the one used last comes last
+        self._latest_query: DeviceQuery | None = None  # the last of these
+        self._latest: FreeCounts
         self._pools: dict[Pool, _SeenPool] = {}
         self._by_id: dict[PoolID, dict[_SeenPool, None]] = {}  # nodes may see different parts of a pool
         self._with_device: dict[PoolID, dict[str, list[_SeenPool]]] = {}  # for pools of which there are several
@@ -221,7 +221,7 @@ class FreeDevices:
 
     def counts(self, query: DeviceQuery) -> FreeCounts:
         """Return the columns of a query, as everything was when `refresh` or `outcomes` was called last."""
-        counts = self._counts(query)
+        counts = self._latest if query is self._latest_query else self._counts(query)
         if len(self._queries) > MAX_QUERIES:
             del self._queries[next(iter(self._queries))]
         if counts.pending:
@@ -250,7 +250,8 @@ class FreeDevices:
                 counts.add(seen)
             for pools, rows in self._groups.items():
                 counts.count(rows, pools)
-        self._queries[query] = counts
+        self._queries[query] = self._latest = counts
+        self._latest_query = query
         return counts
 
     def _match_pending(self, counts: FreeCounts) -> None:
@@ -273,7 +274,7 @@ class FreeDevices:
         if rows:
             self._forget(rows)
         # 2. Which devices are free?
-        use = self._devices.use_changes
+        use = self._use_changes
         if use.count == self._seen_use:
             return
         changed = use.since(self._seen_use)
@@ -304,7 +305,7 @@ class FreeDevices:
         return pool[1] if self._by_pool_name else pool
 
     def _changed_rows(self) -> Collection[int]:
-        of_nodes, of_slices = self._table.node_changes, self._devices.slices.node_changes
+        of_nodes, of_slices = self._table.node_changes, self._slices.node_changes
         if of_nodes.count == self._seen_nodes and of_slices.count == self._seen_slices:
             return ()
         rows, names = of_nodes.since(self._seen_nodes), of_slices.since(self._seen_slices)

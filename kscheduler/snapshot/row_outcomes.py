@@ -88,16 +88,22 @@ class RowOutcomes:
     def reject(self, row: int) -> None:
         """Note that the claims cannot be allocated on the row."""
         if row not in self._never_known:
-            self._forget(row)
+            if row not in self.unknown:
+                self._forget(row)
             self.rejected[row] = 1
-            self._know(row)
+            self.unknown.discard(row)
+            if self._marks is not None:
+                self._changed.add(row)
 
     def accept(self, row: int, score: int) -> None:
         """Note that the claims can be allocated on the row, and its score."""
         if row not in self._never_known:
-            self._forget(row)
+            if row not in self.unknown:
+                self._forget(row)
             self._accepted[score] += 1
-            self._know(row)
+            self.unknown.discard(row)
+            if self._marks is not None:
+                self._changed.add(row)
         self.scores[row] = score
 
     def forget(self, rows: Iterable[int]) -> None:
@@ -132,11 +138,6 @@ class RowOutcomes:
         self.scores = array("q", bytes(8 * len(decided)))
         self._accepted = Counter({0: accepted}) if accepted else Counter()
         self._all_changed = True
-
-    def _know(self, row: int) -> None:
-        self.unknown.discard(row)
-        if self._marks is not None:
-            self._changed.add(row)
 
     def _forget(self, row: int) -> None:
         if row in self.unknown:

@@ -78,9 +78,7 @@ def _event(resource: EventResource, action: Action) -> ClusterEvent:
 class _ClaimEvents:
     def __init__(self, devices: Devices) -> None:
         self._devices = devices
-
-    def on_add(self, claim: ResourceClaim) -> None:
-        self._devices.set_claim(claim)
+        self.on_add = devices.set_claim
 
     def on_update(self, old: ResourceClaim, new: ResourceClaim) -> None:
         self._devices.set_claim(new)

@@ -112,7 +112,7 @@ class PodEvents:
             self.on_delete(old)
             self.on_add(new)
         elif not new.spec.node_name:
-            if self._is_ours(new):
+            if new.spec.scheduler_name in self._profiles:
                 self._still_pending(old, new)
         elif old.spec.node_name:
             self._bound(new, was_bound=old)
@@ -211,9 +211,9 @@ class PodEvents:
             self._leave_out(new, error)
             return
         uid = info.uid
-        if uid not in self._cached or not self._is_bound_unseen(uid):
+        is_in_flight = self._queue.is_in_flight(uid)
+        if is_in_flight or uid not in self._cached or not self._cache.is_assumed(uid):  # else it is bound unseen
             self._queue.update(old, info, self._clock.now())
-            is_in_flight = self._queue.is_in_flight(uid)
             nominated = old.status.nominated_node_name
             # If it is in flight, the end of its cycle sets its nomination.
             if not is_in_flight and (nominated or new.status.nominated_node_name or uid in self._nominations.by_pod):

@@ -44,7 +44,7 @@ class AskedClaims:
             self._generation = self._devices.classes_generation
             self._known.clear()
         try:
-            specs = _encode([claim.spec for claim in claims])
+            specs = _encode(claims[0].spec if len(claims) == 1 else [claim.spec for claim in claims])
         except UnicodeEncodeError:  # a text that no apiserver stores
             return self._find(claims, allocator)
         asked = self._known.get(specs)

@@ -172,7 +172,10 @@ class ClaimBinding:
             try:
                 if attempt:
                     await self._handle.sleep(PAUSE_S)
-                    claim = await _doing("get updated claim {} after conflict", claim, self._writes.get(claim))
+                    try:
+                        claim = await self._writes.get(claim)
+                    except APIError as error:
+                        raise _failed("get updated claim {} after conflict", claim, error) from error
                 return await self._try_to_write(claim, allocation, pod)
             except _Conflicted as conflict:
                 text = str(conflict)
@@ -188,7 +191,10 @@ class ClaimBinding:
             finalizers = claim.metadata.finalizers or []
             if FINALIZER not in finalizers:
                 patch: dict[str, object] = {"metadata": {"finalizers": [*finalizers, FINALIZER]}}
-                claim = await _doing("add finalizer to claim {}", claim, self._writes.patch(claim, patch))
+                try:
+                    claim = await self._writes.patch(claim, patch)
+                except APIError as error:
+                    raise _failed("add finalizer to claim {}", claim, error) from error
         # 2. The status.
         status: dict[str, object] = {"reservedFor": [*(claim.status.reserved_for or ()), _reference(pod)]}
         written = allocation or claim.status.allocation
@@ -201,19 +207,21 @@ class ClaimBinding:
         if allocation is not None:
             status["allocation"] = written
         doing = "add allocation and reservation to claim" if allocation is not None else "add reservation to claim"
-        return await _doing(f"{doing} {{}}", claim, self._writes.patch_status(claim, status))
+        try:
+            return await self._writes.patch_status(claim, status)
+        except APIError as error:
+            raise _failed(f"{doing} {{}}", claim, error) from error
 
     async def _name_claim(self, cycle: PodClaims, claim: ResourceClaim, pod: Pod, node_name: str) -> None:
         """Write to the pod's status which claim was made for its extended resources."""
         found = cycle.by_node.get(node_name)
-        subject = f"pod {pod.key} ExtendedResourceClaimStatus"
         if found is None or not found.mappings:
-            raise NotWritten(f"nil or empty request mappings, no update of {subject}")
+            raise NotWritten(f"nil or empty request mappings, no update of pod {pod.key} ExtendedResourceClaimStatus")
         status = PodExtendedResourceClaimStatus(found.mappings, claim.metadata.name)
         try:
             await self._writes.set_pod_claim(pod, status)
         except APIError as error:
-            raise NotWritten(f"update {subject}: {error.explanation}") from error
+            raise NotWritten(f"update pod {pod.key} ExtendedResourceClaimStatus: {error.explanation}") from error
 
     # --- binding conditions -----------------------------------------------------------------------------------------
 
@@ -354,17 +362,10 @@ class _Conflicted(Exception):
     """A write met a newer version of its claim; the message is what it was doing."""
 
 
-async def _doing(what: str, claim: ResourceClaim, request: Awaitable[ResourceClaim]) -> ResourceClaim:
-    """Return the request's answer. Raises _Conflicted or NotWritten, with words that say what it was for.
-
-    In `what`, {} stands for the claim.
-    """
-    try:
-        return await request
-    except Conflict as error:
-        raise _Conflicted(f"{what.format(claim.key)}: {error.explanation}") from error
-    except APIError as error:
-        raise NotWritten(f"{what.format(claim.key)}: {error.explanation}") from error
+def _failed(what: str, claim: ResourceClaim, error: APIError) -> _Conflicted | NotWritten:
+    """Return the exception for a request that failed, with words that say what it was for; {} stands for the claim."""
+    text = f"{what.format(claim.key)}: {error.explanation}"
+    return _Conflicted(text) if isinstance(error, Conflict) else NotWritten(text)
 
 
 def _reference(pod: Pod) -> ResourceClaimConsumerReference:

@@ -373,7 +373,8 @@ class DynamicResources:
         self, allocator: Allocator, cycle: PodClaims, special: ResourceClaim | None, node: NodeInfo
     ) -> list[AllocationResult] | Status:
         plan = None if cycle.plan is None or special is not cycle.plan_special else cycle.plan
-        claims = [claim for _, claim in cycle.unallocated()]
+        # With a plan, none has an allocation.
+        claims = [*cycle.claims] if cycle.plan is not None else [claim for _, claim in cycle.unallocated()]
         if special is not None and cycle.special is claims[-1]:
             claims[-1] = special
         try:
@@ -535,7 +536,7 @@ class DynamicResources:
             )
         for (position, claim), allocation in zip(unallocated, results, strict=True):
             cycle.allocations[position] = allocation
-            if cycle.is_special(position) and found.special is not None:
+            if found.special is not None and cycle.is_special(position):
                 claim = found.special
             status = self._keep_in_flight(claim, allocation)
             if status is not None:

@@ -47,6 +47,7 @@ class VolumeBinding:
 
     name = NAME
     signs_metadata = False
+    concerned_by = ("uses_storage", "pod.spec.volumes")
 
     def __init__(self, handle: Handle, bind_timeout_s: float = DEFAULT_BIND_TIMEOUT_S) -> None:
         self._handle = handle
