@@ -96,7 +96,7 @@ def claim_keys(pod: Pod) -> list[str]:
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
     reserved = claim.status.reserved_for
-    return bool(reserved) and any(each.uid == pod.metadata.uid for each in reserved)
+    return reserved is not None and any(each.uid == pod.metadata.uid for each in reserved)
 
 
 def only_node(claims: Iterable[ResourceClaim]) -> str | None:
