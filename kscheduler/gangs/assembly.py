@@ -37,7 +37,9 @@ from kscheduler.gangs.parked_reports import ParkedReports
 from kscheduler.gangs.planner import Planner
 from kscheduler.gangs.preemption.executor import GangExecutor
 from kscheduler.gangs.preemption.kubernetes import KubernetesPreemption
+from kscheduler.gangs.preemption.kubernetes_victims import KubernetesVictims
 from kscheduler.gangs.preemption.whole import WholePreemption
+from kscheduler.gangs.preemption.whole_victims import WholeVictims
 from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reports import GangReports
 from kscheduler.gangs.resources import pod_groups, resource_of
@@ -90,6 +92,9 @@ class GangParts:
         self._finished = FinishedMembers(client, self.registry, self._member_changed)
         measurements.show_gangs(self.reports.states)
         self.queue: GangQueue  # set by `make_queue`
+        self.victims: WholeVictims | KubernetesVictims = (
+            KubernetesVictims if self.registry.rules.follows_kubernetes else WholeVictims
+        )(cache, self.registry)
         self.handle: Handle  # of the profiles; set before `make_batch`
         self._parked: ParkedReports  # set by `make_batch`
 
@@ -128,6 +133,7 @@ class GangParts:
         self.queue.on_parked = self._parked.parked
         batch = GangBatch(queue, cache, profiles, one, lane, **settings)
         follows, handle = self.registry.rules.follows_kubernetes, self.handle
+        self.victims.handle = handle
         planner = Planner(
             cache,
             profiles,

@@ -19,11 +19,12 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.evictions import Endings, Evictions
 from kscheduler.framework.interface import Handle, PostFilterResult, ProfileHandle
 from kscheduler.framework.nominations import Nominations
-from kscheduler.framework.plugins.defaultpreemption.dry_run import DryRun, WhatIfDryRun
+from kscheduler.framework.plugins.defaultpreemption.dry_run import WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.preemption.candidates import Candidate, Findings, cheapest
 from kscheduler.framework.preemption.executor import Executor
+from kscheduler.framework.preemption.victim_groups import DryRun
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Code, code_of
 from kscheduler.framework.status import Status as OurStatus

@@ -85,7 +85,7 @@ class Executor:
         self._evictions.chosen(len(candidate.victims))
         self._evictions.planned(preemptor.pod, victims)
         self.running[preemptor.uid] = None
-        self._endings.choose(preemptor.uid)
+        self._endings.choose(preemptor.uid, (pod.metadata.uid for pod in victims))
         self._evictions.begin(self._run(candidate.node_name, victims, preemptor))
 
     def _forget_accepted(self) -> None:
