@@ -32,6 +32,8 @@ from kscheduler.gangs.gang_queue import GangQueue
 from kscheduler.gangs.group_events import GroupEvents
 from kscheduler.gangs.kubernetes_cycle import KubernetesGangCycle
 from kscheduler.gangs.member_stages import MemberStages
+from kscheduler.gangs.memberwise_cycle import MemberwiseCycle
+from kscheduler.gangs.memberwise_planner import MemberwisePlanner
 from kscheduler.gangs.mending import Mending
 from kscheduler.gangs.parked_reports import ParkedReports
 from kscheduler.gangs.planner import Planner
@@ -92,9 +94,10 @@ class GangParts:
         self._finished = FinishedMembers(client, self.registry, self._member_changed)
         measurements.show_gangs(self.reports.states)
         self.queue: GangQueue  # set by `make_queue`
-        self.victims: WholeVictims | KubernetesVictims = (
-            KubernetesVictims if self.registry.rules.follows_kubernetes else WholeVictims
-        )(cache, self.registry)
+        self.victims: WholeVictims | KubernetesVictims | None = None
+        if not self.registry.rules.preempts_by_member:
+            kind = KubernetesVictims if self.registry.rules.follows_kubernetes else WholeVictims
+            self.victims = kind(cache, self.registry)
         self.handle: Handle  # of the profiles; set before `make_batch`
         self._parked: ParkedReports  # set by `make_batch`
 
@@ -132,9 +135,11 @@ class GangParts:
         self._parked = ParkedReports(self.registry, self.queue, one.report_not_scheduled, self._permission, self._clock)
         self.queue.on_parked = self._parked.parked
         batch = GangBatch(queue, cache, profiles, one, lane, **settings)
-        follows, handle = self.registry.rules.follows_kubernetes, self.handle
-        self.victims.handle = handle
-        planner = Planner(
+        rules, handle = self.registry.rules, self.handle
+        follows = rules.follows_kubernetes
+        if self.victims is not None:
+            self.victims.handle = handle
+        planner = (MemberwisePlanner if rules.preempts_by_member else Planner)(
             cache,
             profiles,
             lane,
@@ -152,7 +157,9 @@ class GangParts:
         executor = GangExecutor(
             handle, DEFAULT_PREEMPTION, tell=self.reports.evicted, gang_uid=self.reports.uid_of_face
         )
-        if follows:
+        if rules.preempts_by_member:
+            batch.gangs = MemberwiseCycle(*parts, **around)
+        elif follows:
             batch.gangs = KubernetesGangCycle(
                 *parts,
                 release=self._release,
