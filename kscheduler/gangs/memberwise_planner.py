@@ -28,6 +28,7 @@ class MemberwisePlanner(Planner):
         As after `plan`, what is placed is assumed. Evictions that have begun go on whatever becomes of the plan.
         """
         plan = MemberwisePlan(UndoLog(self._cache, self._nominations))
+        plan.placed.lift(members)  # kube-scheduler counts no nominations of pods in flight
         at, window = 0, MOST_PODS
         try:
             while at < len(members) and plan.fault is None:
@@ -50,6 +51,7 @@ class MemberwisePlanner(Planner):
         if not isinstance(found, Rejection):
             rejection = self._assume(plan, queued, found.node_name, found.feasible, state)
         elif found.nomination and found.status.is_rejected:
+            plan.is_trial = True  # whatever else is found, it will be undone
             rejection = self._assume(plan, queued, found.nomination, 0, state)
             if rejection is None:
                 plan.preempting[queued.uid] = found

@@ -93,9 +93,27 @@ def generate_gang(seed: int, evicting: float = EVICTING, release: str = NEWEST) 
     if evicts and groups:
         groups += fill_nodes(rng, case, others)
     if release == "1.36":
-        for group in groups:
-            _state_in_v1alpha2(group)
+        _suit_1_36(case)
     return case
+
+
+def _suit_1_36(case: GangCase) -> None:
+    """State the groups in the version of 1.36, and leave out what its kube-scheduler overlooks.
+
+    It overlooks the terms of pod affinity of members that it has planned before, and, where one of them is planned
+    beside its victims, the host ports that it has like one of these: see RATIONALE.md.
+    """
+    for group in case.pod_groups:
+        _state_in_v1alpha2(group)
+    if len(case.pending) == 1:
+        return
+    highest = max(pod["spec"]["priority"] for pod in case.pending)
+    has_victims = any(pod["spec"]["priority"] < highest for pod in case.cluster["pods"])
+    for pod in case.pending:
+        for kind in ("podAffinity", "podAntiAffinity"):
+            pod["spec"].get("affinity", {}).pop(kind, None)
+        for container in pod["spec"]["containers"] if has_victims else ():
+            container.pop("ports", None)
 
 
 def _state_in_v1alpha2(group: Object) -> None:

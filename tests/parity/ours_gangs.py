@@ -233,7 +233,8 @@ class _World:
             info = read_pod(document, self._release)
             self._watched[info.key] = info.pod
             self._evictions.show(info.pod)
-            self._nominations.nominate(info, None)
+            if self._release.nominates_gated or not info.pod.spec.scheduling_gates:
+                self._nominations.nominate(info, None)
             queue.add(info, self.clock.now())
         before = len(self._registry.members)
         self._found.is_tried = self._batch.run(self.clock.now(), 1) > 0
