@@ -78,6 +78,15 @@ class Evictions:
     def chosen(self, victims: int) -> None:
         """Report the number of victims on the node that a preemption chose, for metrics."""
 
+    def group_attempted(self, result: str) -> None:
+        """Count one PodGroup for which preemption was attempted, with the code of its status, for metrics."""
+
+    def group_chosen(self, victims: int, units: int) -> None:
+        """Report the victims of a PodGroup's preemption, for metrics.
+
+        `units`: how many of what is evicted are PodGroups, or single pods of one.
+        """
+
     def ended(self, result: str, seconds: float) -> None:
         """Report how the evictions of one preemption ended (`result`: "success" or "error") and how long they took."""
 

@@ -155,7 +155,11 @@ class GangParts:
             "reports": self.reports,
         }
         executor = GangExecutor(
-            handle, DEFAULT_PREEMPTION, tell=self.reports.evicted, gang_uid=self.reports.uid_of_face
+            handle,
+            DEFAULT_PREEMPTION,
+            tell=self.reports.evicted,
+            gang_uid=self.reports.uid_of_face,
+            counts_apart=follows,
         )
         if rules.preempts_by_member:
             batch.gangs = MemberwiseCycle(*parts, **around)

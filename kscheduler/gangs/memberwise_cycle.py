@@ -97,7 +97,7 @@ class MemberwiseCycle(GangCycle):
             self._settle(queued, rejection, started)
         # One that would have fitted is tried again after its backoff, and the others with it.
         self._return(stand_in, Outcome.REJECTED, () if nodes else plan.failed)
-        return Ended(Outcome.REJECTED, group.message)
+        return Ended(Outcome.REJECTED, group.message, waits=waits)
 
     def _return(self, stand_in: StandIn, outcome: Outcome, failed: Sequence[Failed]) -> None:
         """Return the group, to wait for what may help any member that failed."""

@@ -40,6 +40,10 @@ async def test_members_make_room_and_the_group_is_bound_once_the_victims_are_gon
             world.add_pod(pod)
         await world.until(world.all_bound)
         assert len(left(world, "low")) == 2
+        attempts = world.metrics.podgroup_schedule_attempts_total
+        assert attempts.labels("waiting_on_preemption", "default-scheduler").value == 1
+        assert attempts.labels("scheduled", "default-scheduler").value == 1
+        assert world.metrics.preemption_victims.sum == 2
 
 
 @in_virtual_time

@@ -29,10 +29,13 @@ class GangExecutor(Executor):
         *,
         tell: Callable[[Pod, PodInfo, str], None],
         gang_uid: Callable[[PodInfo], str],
+        counts_apart: bool = False,
     ) -> None:
+        """`counts_apart`: who calls `evict` counts the victims."""
         super().__init__(handle, plugin)
         self._tell_victim = tell
         self._gang_uid = gang_uid
+        self._counts_apart = counts_apart
         self._nodes: dict[str, Collection[str]] = {}  # uid of a gang's face -> the nodes that it will use
 
     def is_leaving(self, pod: Pod) -> bool:
@@ -49,6 +52,10 @@ class GangExecutor(Executor):
         self._nodes = {uid: names for uid, names in self._nodes.items() if self.is_running(uid)}
         self._nodes[gang.uid] = nodes
         self.start(Candidate(PLACE, tuple(victims)), gang)
+
+    def _count(self, candidate: Candidate) -> None:
+        if not self._counts_apart:
+            super()._count(candidate)
 
     def _uid_of(self, preemptor: PodInfo) -> str:
         return self._gang_uid(preemptor)

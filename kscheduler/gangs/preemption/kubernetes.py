@@ -54,6 +54,10 @@ class KubernetesPreemption:
         self._handle = handle
         self._executor = executor
 
+    def count(self, result: str) -> None:
+        """Count an attempt, by the name of its status's code."""
+        self._handle.evictions.group_attempted(result)
+
     def preempt(
         self,
         face: PodInfo,
@@ -93,10 +97,13 @@ class KubernetesPreemption:
                 if not plan.reaches(missing) or away.is_torn:
                     return InVain(plan, len(plan.placed))
                 # 3. They come back one by one.
-                victims = self._spare(units, order, away, plan)
+                out = self._spare(units, order, away, plan)
                 nominations = {placed.queued.uid: placed.node_name for placed in plan.placed}
             finally:
                 plan.placed.undo()
+        victims = pods_of(out)
+        if any(victim.pod.metadata.deletion_timestamp is None for victim in victims):
+            self._handle.evictions.group_chosen(len(victims), sum(unit.gang is not None for unit in out))
         if victims:
             self._executor.evict(victims, face, ())
         return Status(Code.SUCCESS, (preempting(len(victims)),)), nominations
@@ -113,8 +120,8 @@ class KubernetesPreemption:
     def _is_ending(self, pod: Pod) -> bool:
         return is_ending_for_preemption(pod) or self._executor.has_ended(pod)
 
-    def _spare(self, units: Sequence[Unit], order: Order, away: Away, plan: Plan) -> list[PodInfo]:
-        """Put units back beside which all planned members fit. Returns the pods of the others."""
+    def _spare(self, units: Sequence[Unit], order: Order, away: Away, plan: Plan) -> list[Unit]:
+        """Put units back beside which all planned members fit. Returns the others, the most important first."""
         fitting = Fitting(self._planner, away, plan, MOST_CHECKS, in_order=True)
         victims: list[Unit] = []
         for unit in order.returning(units):
@@ -122,4 +129,4 @@ class KubernetesPreemption:
             if not fitting.holds([unit]):
                 away.take(unit.pods)
                 victims.append(unit)
-        return pods_of(order.by_importance(victims))
+        return order.by_importance(victims)
