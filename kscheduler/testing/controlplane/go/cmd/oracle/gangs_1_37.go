@@ -119,3 +119,15 @@ func (w *world) gang(asked *request) (*ganged, error) {
 	}
 	return found, nil
 }
+
+// showGroups puts groups where preemption by single pods looks for those of its victims.
+func (w *world) showGroups(groups []json.RawMessage) error {
+	for _, raw := range groups {
+		group := &schedulingapi.PodGroup{}
+		if err := json.Unmarshal(raw, group); err != nil {
+			return err
+		}
+		w.scheduler.Cache.AddPodGroup(group)
+	}
+	return w.scheduler.Cache.UpdateSnapshot(w.logger, w.snapshot)
+}
