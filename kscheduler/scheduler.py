@@ -391,6 +391,7 @@ class Scheduler:
             elastic_quotas=self.elastic_quotas,
             share_queues=self.share_queues,
             evictions=self._evictions,
+            victim_groups=None if self.gangs is None else self.gangs.victims,
             telemetry=Telemetry() if self.live_metrics is None else self.live_metrics.telemetry,
             retry=self._timers.retry,
         )

@@ -39,11 +39,12 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.evictions import Evictions
 from kscheduler.framework.interface import Handle, Plugin, ProfileHandle
 from kscheduler.framework.nominations import Nominations
-from kscheduler.framework.plugins.defaultpreemption.dry_run import DryRun, WhatIfDryRun
+from kscheduler.framework.plugins.defaultpreemption.dry_run import WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.preemption.candidates import Findings
+from kscheduler.framework.preemption.victim_groups import DryRun
 from kscheduler.framework.runtime import Framework
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.disruption_budgets import DisruptionBudgets

@@ -171,6 +171,12 @@ class SchedulerEvictions(Evictions):
     def attempted(self) -> None:
         self._measure.preemption_attempted()
 
+    def group_attempted(self, result: str) -> None:
+        self._measure.group_preemption_attempted(result)
+
+    def group_chosen(self, victims: int, units: int) -> None:
+        self._measure.group_preemption_chose(victims, units)
+
     def chosen(self, victims: int) -> None:
         self._measure.preemption_chosen(victims)
 

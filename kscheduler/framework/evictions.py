@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +78,15 @@ class Evictions:
     def chosen(self, victims: int) -> None:
         """Report the number of victims on the node that a preemption chose, for metrics."""
 
+    def group_attempted(self, result: str) -> None:
+        """Count one PodGroup for which preemption was attempted, with the code of its status, for metrics."""
+
+    def group_chosen(self, victims: int, units: int) -> None:
+        """Report the victims of a PodGroup's preemption, for metrics.
+
+        `units`: how many of what is evicted are PodGroups, or single pods of one.
+        """
+
     def ended(self, result: str, seconds: float) -> None:
         """Report how the evictions of one preemption ended (`result`: "success" or "error") and how long they took."""
 
@@ -102,16 +111,23 @@ class Endings:
         self._latest = 0  # the number of the eviction that finished last
         self._by_uid: dict[str, Ending] = {}
         self._needed: dict[str, int] = {}  # uid of a preemptor -> evictions with higher numbers concern it
+        self._victims: dict[str, frozenset[str]] = {}  # uid of a preemptor -> uids of its victims
 
-    def choose(self, preemptor: str) -> None:
+    def choose(self, preemptor: str, victims: Iterable[str] = ()) -> None:
         """Record that a preemptor has chosen its victims: evictions that finish from now on count for it, too."""
         self._needed[preemptor] = self._latest
+        self._victims[preemptor] = frozenset(victims)
 
     def release(self, preemptor: str) -> None:
         """Record that all victims of a preemptor are evicted, and drop evictions that no preemptor needs any more."""
         self._needed.pop(preemptor, None)
+        self._victims.pop(preemptor, None)
         oldest = min(self._needed.values(), default=self._latest)
         self._by_uid = {uid: each for uid, each in self._by_uid.items() if not each.number or each.number > oldest}
+
+    def is_chosen(self, victim: str) -> bool:
+        """Return True while the pod is a victim of a preemptor whose evictions are under way."""
+        return any(victim in victims for victims in self._victims.values())
 
     def since_chosen(self, victim: str, preemptor: str) -> object | None:
         """Return the outcome of the victim's eviction if it succeeded after the preemptor had chosen; else None."""

@@ -37,6 +37,7 @@ from kscheduler.framework.events import ClusterEvent, Registration
 from kscheduler.framework.evictions import Endings, Evictions
 from kscheduler.framework.extender_verdict import Proposal
 from kscheduler.framework.nominations import Nominations
+from kscheduler.framework.preemption.victim_groups import VictimGroups
 from kscheduler.framework.status import Status
 from kscheduler.framework.telemetry import Telemetry
 from kscheduler.framework.tie_bits import TieBits
@@ -438,6 +439,12 @@ class WhatIf(Protocol):
 
     def add(self, pod: PodInfo) -> Status | None: ...
 
+    def remove_elsewhere(self, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """Let the plugins' state follow that a pod leaves another node, which itself stays as it is."""
+        ...
+
+    def add_elsewhere(self, pod: PodInfo, node: NodeInfo) -> Status | None: ...
+
     def fits(self) -> Status | None:
         """Return None if the pod fits on the copy, or else the first rejection by a Filter plugin, or an ERROR.
 
@@ -559,6 +566,7 @@ class Handle:
     share_queues: ShareQueues = field(default_factory=ShareQueues)  # queues with shares, and what each uses
     evictions: Evictions = field(default_factory=Evictions)  # writes and waits for preemption
     endings: Endings = field(default_factory=Endings)  # evictions of all profiles, under way or finished
+    victim_groups: VictimGroups | None = None  # pods that are not evicted one without the other; None if there are none
     telemetry: Telemetry = field(default_factory=Telemetry)  # live metrics, and policies over them
     # Try a pod that is rejected in this cycle again in so many seconds, without regard to backoff; 0: after the cycle.
     retry: Callable[[PodInfo, float], None] = _retry_nothing

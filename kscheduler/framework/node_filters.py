@@ -72,6 +72,13 @@ class NodeFilters:
         node.remove(other)
         return self._follow("RemovePod", lambda plugin: plugin.remove_pod(state, pod, other, node), state)
 
+    def leave_elsewhere(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
+        """Let the plugins' cycle state follow that another pod leaves a node, which itself stays as it is."""
+        return self._follow("RemovePod", lambda plugin: plugin.remove_pod(state, pod, other, node), state)
+
+    def return_elsewhere(self, state: CycleState, pod: PodInfo, other: PodInfo, node: NodeInfo) -> Status | None:
+        return self._follow("AddPod", lambda plugin: plugin.add_pod(state, pod, other, node), state)
+
     def _follow(
         self, point: str, move: Callable[[PreFilterExtensions], Status | None], state: CycleState
     ) -> Status | None:
@@ -156,6 +163,12 @@ class NodeWhatIf:
 
     def add(self, pod: PodInfo) -> Status | None:
         return self._filters.add_pod(self._state, self._pod, pod, self._node)
+
+    def remove_elsewhere(self, pod: PodInfo, node: NodeInfo) -> Status | None:
+        return self._filters.leave_elsewhere(self._state, self._pod, pod, node)
+
+    def add_elsewhere(self, pod: PodInfo, node: NodeInfo) -> Status | None:
+        return self._filters.return_elsewhere(self._state, self._pod, pod, node)
 
     def fits(self) -> Status | None:
         return self._filters.judge(self._state, self._pod, self._node)

@@ -32,12 +32,16 @@ from kscheduler.gangs.gang_queue import GangQueue
 from kscheduler.gangs.group_events import GroupEvents
 from kscheduler.gangs.kubernetes_cycle import KubernetesGangCycle
 from kscheduler.gangs.member_stages import MemberStages
+from kscheduler.gangs.memberwise_cycle import MemberwiseCycle
+from kscheduler.gangs.memberwise_planner import MemberwisePlanner
 from kscheduler.gangs.mending import Mending
 from kscheduler.gangs.parked_reports import ParkedReports
 from kscheduler.gangs.planner import Planner
 from kscheduler.gangs.preemption.executor import GangExecutor
 from kscheduler.gangs.preemption.kubernetes import KubernetesPreemption
+from kscheduler.gangs.preemption.kubernetes_victims import KubernetesVictims
 from kscheduler.gangs.preemption.whole import WholePreemption
+from kscheduler.gangs.preemption.whole_victims import WholeVictims
 from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.reports import GangReports
 from kscheduler.gangs.resources import pod_groups, resource_of
@@ -90,6 +94,10 @@ class GangParts:
         self._finished = FinishedMembers(client, self.registry, self._member_changed)
         measurements.show_gangs(self.reports.states)
         self.queue: GangQueue  # set by `make_queue`
+        self.victims: WholeVictims | KubernetesVictims | None = None
+        if not self.registry.rules.preempts_by_member:
+            kind = KubernetesVictims if self.registry.rules.follows_kubernetes else WholeVictims
+            self.victims = kind(cache, self.registry)
         self.handle: Handle  # of the profiles; set before `make_batch`
         self._parked: ParkedReports  # set by `make_batch`
 
@@ -127,8 +135,11 @@ class GangParts:
         self._parked = ParkedReports(self.registry, self.queue, one.report_not_scheduled, self._permission, self._clock)
         self.queue.on_parked = self._parked.parked
         batch = GangBatch(queue, cache, profiles, one, lane, **settings)
-        follows, handle = self.registry.rules.follows_kubernetes, self.handle
-        planner = Planner(
+        rules, handle = self.registry.rules, self.handle
+        follows = rules.follows_kubernetes
+        if self.victims is not None:
+            self.victims.handle = handle
+        planner = (MemberwisePlanner if rules.preempts_by_member else Planner)(
             cache,
             profiles,
             lane,
@@ -143,9 +154,15 @@ class GangParts:
             "reports": self.reports,
         }
         executor = GangExecutor(
-            handle, DEFAULT_PREEMPTION, tell=self.reports.evicted, gang_uid=self.reports.uid_of_face
+            handle,
+            DEFAULT_PREEMPTION,
+            tell=self.reports.evicted,
+            gang_uid=self.reports.uid_of_face,
+            counts_apart=follows,
         )
-        if follows:
+        if rules.preempts_by_member:
+            batch.gangs = MemberwiseCycle(*parts, **around)
+        elif follows:
             batch.gangs = KubernetesGangCycle(
                 *parts,
                 release=self._release,

@@ -38,6 +38,7 @@ class Ended(NamedTuple):
 
     outcome: Outcome
     text: str = ""
+    waits: bool = False  # until the pods are gone that are evicted for the gang
 
 
 class GangCycle:
@@ -79,7 +80,9 @@ class GangCycle:
             self._queue.return_gang(stand_in, Outcome.FAULT, self._clock.now())
             ended = Ended(Outcome.FAULT, f"a fault of the scheduler: {type(error).__name__}")
         if ended is not None and self._reports is not None:
-            self._reports.tried(stand_in.gang_key, ended.outcome, ended.text, self._stopwatch() - began)
+            seconds, profile = self._stopwatch() - began, stand_in.pod_info.pod.spec.scheduler_name
+            self._reports.tried(stand_in.gang_key, ended.outcome, ended.text, seconds)
+            self._reports.measured(stand_in.gang_key, ended.outcome, profile, seconds, waits=ended.waits)
 
     def _run(self, stand_in: StandIn) -> Ended | None:
         started = self._clock.now()
@@ -184,7 +187,7 @@ class GangCycle:
         for queued in (*would_fit, *plan.not_tried):
             self._settle(queued, _rejection(status, nominated.get(queued.uid, "")), started)
         self._return(stand_in, outcome, plan.failed)
-        return Ended(outcome, status.message)
+        return Ended(outcome, status.message, waits=bool(nominated))
 
     def _preempt(self, stand_in: StandIn, plan: Plan, missing: int) -> Answer:
         """Evict pods for the gang if that helps, and take back what was placed."""

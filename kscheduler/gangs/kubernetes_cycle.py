@@ -17,7 +17,7 @@ from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
 from kscheduler.framework.plugins.dynamicresources.plugin import NAME as DYNAMIC_RESOURCES
 from kscheduler.framework.runtime import Framework
-from kscheduler.framework.status import Code, Status, error_status, unresolvable, unschedulable
+from kscheduler.framework.status import STATUS_LABELS, Code, Status, error_status, unresolvable, unschedulable
 from kscheduler.gangs.gang_cycle import Ended, GangCycle
 from kscheduler.gangs.gang_queue import Outcome
 from kscheduler.gangs.mismatch import mismatch, preemption_policy
@@ -110,7 +110,7 @@ class KubernetesGangCycle(GangCycle):
             elif queued.uid in not_tried:
                 self._settle(queued, _rejection(of_others, nomination), started)
         self._return(stand_in, Outcome.REJECTED, plan.failed)
-        return Ended(Outcome.REJECTED, group.message)
+        return Ended(Outcome.REJECTED, group.message, waits=waits)
 
     def _end_with_fault(self, stand_in: StandIn, plan: Plan, started: float) -> Ended:
         """Reject all members after the search for one of them met a fault."""
@@ -151,12 +151,19 @@ class KubernetesGangCycle(GangCycle):
             elif name == DEFAULT_PREEMPTION:
                 if preemption_policy(tracked, pods, is_of_group=self._policy_is_of_group) == "Never":
                     reasons.append(NEVER_PREEMPTS)
+                    self._count(Code.UNSCHEDULABLE)
                     continue
                 status, nominations = self._preempt_for(stand_in, tracked, placed, missing)
+                self._count(status.code)
                 if status.code is not Code.UNSCHEDULABLE:
                     return status, nominations
                 reasons += status.reasons
         return unschedulable(*reasons), {}
+
+    def _count(self, code: Code) -> None:
+        """Count an attempt to preempt, by the code of its status."""
+        if self._group_preemption is not None:
+            self._group_preemption.count(STATUS_LABELS[code])
 
     def _preempt_for(
         self, stand_in: StandIn, tracked: TrackedGang, placed: Set[str], missing: int

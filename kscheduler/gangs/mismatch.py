@@ -21,6 +21,16 @@ def preemption_policy(tracked: TrackedGang, pods: Iterable[Pod], *, is_of_group:
     return next((pod.spec.preemption_policy for pod in pods if pod.spec.preemption_policy), DEFAULT_POLICY)
 
 
+def different_schedulers(members: Sequence[Pod]) -> str:
+    """Return what is wrong if pods that are to be decided together name different schedulers; "" if they do not."""
+    first, *others = (pod.spec.scheduler_name for pod in members)
+    return next((_of_schedulers(each, first) for each in others if each != first), "")
+
+
+def _of_schedulers(one: str, other: str) -> str:
+    return f'all pods in a single pod group should have the same .spec.schedulerName set, got: "{one}" and "{other}"'
+
+
 def mismatch(tracked: TrackedGang, members: Sequence[Pod], *, is_policy_of_group: bool) -> str:
     """Return what is wrong with the group's pods, in kube-scheduler's words; "" if they agree.
 
@@ -37,10 +47,7 @@ def mismatch(tracked: TrackedGang, members: Sequence[Pod], *, is_policy_of_group
     for pod in (*members, *scheduled):
         spec = pod.spec
         if spec.scheduler_name != scheduler:
-            return (
-                "all pods in a single pod group should have the same .spec.schedulerName set, "
-                f'got: "{spec.scheduler_name}" and "{scheduler}"'
-            )
+            return _of_schedulers(spec.scheduler_name, scheduler)
         if (spec.priority or 0) != priority:
             return (
                 "all pods in a single pod group should have the same priority as the pod group's priority, "

@@ -124,7 +124,7 @@ class Planner:
                 if rejection is None and self._asks_again:
                     known.clear()
             if rejection is not None:
-                _fail(plan, Failed(queued, rejection))
+                self._fail(plan, Failed(queued, rejection))
         plan.not_tried = members[at:]
 
     def is_plain(self, pod: PodInfo) -> bool:
@@ -152,7 +152,7 @@ class Planner:
         for each in placed:
             rejection = self._reserve(plan, each)
             if rejection is not None:
-                _fail(plan, Failed(each.queued, rejection, has_node=True))
+                self._fail(plan, Failed(each.queued, rejection, has_node=True))
         return count
 
     def _placed(
@@ -188,17 +188,23 @@ class Planner:
         found = framework.schedule_pod(state, pod)
         if isinstance(found, Rejection):
             return found
-        self._cache.assume(pod, found.node_name)
-        placed = self._placed(plan, queued, found.node_name, found.feasible, state)
-        plan.placed.add([placed])
-        rejection = self._reserve(plan, placed)
+        rejection = self._assume(plan, queued, found.node_name, found.feasible, state)
         if rejection is not None:
-            _fail(plan, Failed(queued, rejection, has_node=True))
+            self._fail(plan, Failed(queued, rejection, has_node=True))
         return None
 
+    def _assume(
+        self, plan: Plan, queued: QueuedPodInfo, node_name: str, feasible: int, state: CycleState
+    ) -> Rejection | None:
+        """Assume a member and run Reserve. Returns why a plugin rejects it there; then it is taken back."""
+        self._cache.assume(queued.pod_info, node_name)
+        placed = self._placed(plan, queued, node_name, feasible, state)
+        plan.placed.add([placed])
+        return self._reserve(plan, placed)
 
-def _fail(plan: Plan, failed: Failed) -> None:
-    if failed.rejection.status.is_rejected:
-        plan.failed.append(failed)
-    elif plan.fault is None:
-        plan.fault = failed
+    @staticmethod
+    def _fail(plan: Plan, failed: Failed) -> None:
+        if failed.rejection.status.is_rejected:
+            plan.failed.append(failed)
+        elif plan.fault is None:
+            plan.fault = failed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kscheduler.api.objects import Pod
+from kscheduler.api.pod_groups import KUBERNETES_GROUP
 from kscheduler.client.protocol import Regarding
 from kscheduler.client.recorder import EventRecorder
 from kscheduler.client.write_permission import WritePermission
@@ -20,6 +21,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 
 STALE = "Stale"
 KEPT = 100  # attempts of gangs that are gone, at least, before they are dropped
+_RESULTS = {Outcome.PLACED: "scheduled", Outcome.REJECTED: "unschedulable", Outcome.FAULT: "error"}
 _REASONS = {Outcome.PLACED: SCHEDULED, Outcome.REJECTED: UNSCHEDULABLE, Outcome.FAULT: SCHEDULER_ERROR}
 
 
@@ -72,6 +74,15 @@ class GangReports:
         if before is not None and (before.outcome, before.text) == (outcome, text):
             return
         self._record(tracked.gang, reason, text, is_normal=outcome is Outcome.PLACED)
+
+    def measured(self, key: GangKey, outcome: Outcome, profile: str, seconds: float, *, waits: bool) -> None:
+        """Count an attempt in kube-scheduler's metrics, if the gang is a PodGroup of Kubernetes.
+
+        `waits`: it is rejected until pods that are evicted for it are gone.
+        """
+        if key.api == KUBERNETES_GROUP:
+            result = "waiting_on_preemption" if waits else _RESULTS[outcome]
+            self._measure.pod_group_tried(result, profile, seconds)
 
     def stale(self, tracked: TrackedGang, seconds: float) -> bool:
         """Report that a gang has been broken for so long. Returns False if this replica may not write now."""

@@ -1,4 +1,4 @@
-"""What differs between the ways of scheduling gangs: kube-scheduler's of 1.37, and ours.
+"""What differs between the ways of scheduling gangs: kube-scheduler's of 1.36 and of 1.37, and ours.
 
 Other code asks a field, never which way it is.
 """
@@ -24,10 +24,25 @@ class GangRules:
     waits_for_events: bool  # a rejected gang waits for an event that may help it; else for its backoff only
     grows_backoff: bool  # the longest backoff is multiplied with the square root of the number of members
     retries_rest_at_once: bool  # after some members were placed, the others are tried again at once
+    # --- preemption ---
+    preempts_by_member: bool  # each member preempts by itself, and single pods evict members like other pods
     # --- messages and conditions ---
     follows_kubernetes: bool  # the pods and the condition of a group say what kube-scheduler says, and when it does
 
 
+UPSTREAM_1_36 = GangRules(
+    name="1.36",
+    counts_gated=True,
+    waits_for_gated=False,
+    counts_succeeded=False,
+    keeps_age=False,
+    mends=False,
+    waits_for_events=True,
+    grows_backoff=False,
+    retries_rest_at_once=False,
+    preempts_by_member=True,
+    follows_kubernetes=True,
+)
 UPSTREAM_1_37 = GangRules(
     name="1.37",
     counts_gated=True,
@@ -38,6 +53,7 @@ UPSTREAM_1_37 = GangRules(
     waits_for_events=False,
     grows_backoff=True,
     retries_rest_at_once=True,
+    preempts_by_member=False,
     follows_kubernetes=True,
 )
 WHOLE = GangRules(  # ours
@@ -50,11 +66,14 @@ WHOLE = GangRules(  # ours
     waits_for_events=True,
     grows_backoff=False,
     retries_rest_at_once=False,
+    preempts_by_member=False,
     follows_kubernetes=False,
 )
 
 
 def rules_of(config: SchedulerConfig) -> GangRules:
-    """Return how gangs are scheduled: as by kube-scheduler 1.37 if that is followed and Coscheduling is not enabled."""
-    is_followed = config.release.queues_pod_groups and not schedules_by_label(config)
-    return UPSTREAM_1_37 if is_followed else WHOLE
+    """Return how gangs are scheduled: as by the kube-scheduler that is followed, unless Coscheduling is enabled."""
+    release = config.release
+    if schedules_by_label(config) or not release.schedules_pod_groups:
+        return WHOLE
+    return UPSTREAM_1_37 if release.queues_pod_groups else UPSTREAM_1_36

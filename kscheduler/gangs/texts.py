@@ -10,6 +10,11 @@ from kscheduler.gangs.registry import Lack, TrackedGang
 
 # kube-scheduler's.
 GROUP_UNSCHEDULABLE = "pod group is unschedulable"
+WAITS_FOR_ROOM = "pod group is waiting for preemption to complete"
+WAITS_FOR_MINIMUM = (  # what the Permit plugin GangScheduling says, and what is added to it
+    "waiting for minCount pods from a gang to be scheduled, "
+    "one or more plugins asked to wait and no plugin rejected pod"
+)
 CLAIMS_RELEASED = "deallocation and deletion of ResourceClaims completed"  # whether there were any, or not
 CLAIMS_UNKNOWN = 'error in "DynamicResources" PodGroupPostFilter plugins: not found'  # its PreFilter was not asked
 PREEMPTION = "pod group preemption"

@@ -257,6 +257,26 @@ class Measurements:
         self.metrics.gang_attempts_total.labels(api, result).inc()
         self.metrics.gang_plan_duration_seconds.labels(result).observe(seconds)
 
+    def pod_group_tried(self, result: str, profile: str, seconds: float) -> None:
+        """Record an attempt to schedule a PodGroup of scheduling.k8s.io, as kube-scheduler does.
+
+        `result`: scheduled, unschedulable, waiting_on_preemption or error.
+        """
+        metrics = self.metrics
+        metrics.podgroup_schedule_attempts_total.labels(result, profile).inc()
+        metrics.podgroup_scheduling_attempt_duration_seconds.labels(result, profile).observe(seconds)
+        metrics.podgroup_scheduling_algorithm_duration_seconds.labels().observe(seconds)
+
+    def group_preemption_attempted(self, result: str) -> None:
+        """Count one PodGroup for which preemption was attempted. `result`: the code of its status."""
+        self.metrics.workload_preemption_attempts_total.labels(result).inc()
+
+    def group_preemption_chose(self, victims: int, units: int) -> None:
+        """Record the victims of a PodGroup. `units`: PodGroups among what is evicted, or single pods of one."""
+        self.metrics.workload_preemption_victims.labels().observe(victims)
+        if units:
+            self.metrics.preemption_workload_disruptions.labels("podgroup").observe(units)
+
     def gang_stale(self, api: str) -> None:
         self.metrics.gang_stale_total.labels(api).inc()
 

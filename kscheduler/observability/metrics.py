@@ -200,6 +200,7 @@ class Metrics:
         self._declare_queue()
         self._declare_framework()
         self._declare_preemption()
+        self._declare_groups()
         self._declare_claims()
         self._declare_client()
         self._declare_own()
@@ -408,6 +409,41 @@ class Metrics:
             "scheduler_preemption_goroutines_execution_total",
             "[ALPHA] Background tasks of preemption.",
             ("result",),
+        )
+
+    def _declare_groups(self) -> None:
+        attempt = ("result", "profile")
+        self.podgroup_schedule_attempts_total = self._counters(
+            "scheduler_podgroup_schedule_attempts_total",
+            "[ALPHA] Attempts to schedule a PodGroup; results: scheduled, unschedulable, waiting_on_preemption, error.",
+            attempt,
+        )
+        self.podgroup_scheduling_attempt_duration_seconds = self._histograms(
+            "scheduler_podgroup_scheduling_attempt_duration_seconds",
+            "[ALPHA] Latency of an attempt to schedule a PodGroup, without the bindings.",
+            exponential(0.001, 2, 15),
+            attempt,
+        )
+        self.podgroup_scheduling_algorithm_duration_seconds = self._histograms(
+            "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+            "[ALPHA] Latency of deciding all pods of a PodGroup.",
+            exponential(0.001, 2, 15),
+        )
+        self.workload_preemption_attempts_total = self._counters(
+            "scheduler_workload_preemption_attempts_total",
+            "[ALPHA] Preemption attempts by PodGroups, by the code of their status; since 1.37.",
+            ("result",),
+        )
+        self.workload_preemption_victims = self._histograms(
+            "scheduler_workload_preemption_victims",
+            "[ALPHA] Victims of one preemption by a PodGroup; since 1.37.",
+            exponential(1.0, 2, 11),
+        )
+        self.preemption_workload_disruptions = self._histograms(
+            "scheduler_preemption_workload_disruptions",
+            "[ALPHA] Units of PodGroups (all pods of one, or single ones) that one preemption evicts; since 1.37.",
+            exponential(1.0, 2, 11),
+            ("preemptor",),
         )
 
     def _declare_claims(self) -> None:

@@ -133,6 +133,12 @@ class EdgeEvictions(Evictions):
     def chosen(self, victims: int) -> None:
         self._inner.chosen(victims)
 
+    def group_attempted(self, result: str) -> None:
+        self._inner.group_attempted(result)
+
+    def group_chosen(self, victims: int, units: int) -> None:
+        self._inner.group_chosen(victims, units)
+
     def ended(self, result: str, seconds: float) -> None:
         self._inner.ended(result, seconds)
 

@@ -11,6 +11,8 @@ from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.gangs.gang_cycle import GangBatch, GangCycle
 from kscheduler.gangs.gang_queue import GangQueue
 from kscheduler.gangs.kubernetes_cycle import KubernetesGangCycle
+from kscheduler.gangs.memberwise_cycle import MemberwiseCycle
+from kscheduler.gangs.memberwise_planner import MemberwisePlanner
 from kscheduler.gangs.planner import Planner
 from kscheduler.gangs.registry import Registry, Stage
 from kscheduler.gangs.rules import WHOLE, GangRules
@@ -44,14 +46,17 @@ class GangBench(Bench):
             stopwatch=self.clock.now,
             decisions=None,
         )
-        planner = Planner(self.cache, {NAME: self.framework}, lane, asks_again=rules.follows_kubernetes)
+        kind = MemberwisePlanner if rules.preempts_by_member else Planner
+        planner = kind(self.cache, {NAME: self.framework}, lane, asks_again=rules.follows_kubernetes)
         parts = self.gangs, self.registry, planner, self.one
         around: dict[str, Any] = {
             "dispatch": self.dispatch,
             "clock": self.clock,
             "stopwatch": self.clock.now,
         }
-        if rules.follows_kubernetes:
+        if rules.preempts_by_member:
+            self.batch.gangs = MemberwiseCycle(*parts, **around)
+        elif rules.follows_kubernetes:
             self.batch.gangs = KubernetesGangCycle(*parts, release=RELEASE_1_37, **around)
         else:
             self.batch.gangs = GangCycle(*parts, **around)

@@ -7,13 +7,13 @@ import pytest
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, NODE_ADD
 from kscheduler.gangs.gang_queue import Outcome
 from kscheduler.gangs.registry import Stage
-from kscheduler.gangs.rules import UPSTREAM_1_37, WHOLE, GangRules
+from kscheduler.gangs.rules import UPSTREAM_1_36, UPSTREAM_1_37, WHOLE, GangRules
 from kscheduler.queue.pod_info import Pool
 from tests.gangs.builders import key_of, pod
 from tests.gangs.world import World
 from tests.queue.harness import AFFINITY, FIT, Incoming
 
-EITHER = pytest.mark.parametrize("rules", [WHOLE, UPSTREAM_1_37])
+EITHER = pytest.mark.parametrize("rules", [WHOLE, UPSTREAM_1_36, UPSTREAM_1_37])
 
 
 # --- parked -----------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, NODE_ADD
 from kscheduler.gangs.gang_queue import GangQueue, Outcome
 from kscheduler.gangs.registry import Registry, Stage
-from kscheduler.gangs.rules import UPSTREAM_1_37, WHOLE, GangRules
+from kscheduler.gangs.rules import UPSTREAM_1_36, UPSTREAM_1_37, WHOLE, GangRules
 from kscheduler.gangs.stand_in import StandIn
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
 from kscheduler.queue.requeue import ANY_PROFILE
@@ -237,7 +237,7 @@ class Interleaving:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rules", [WHOLE, UPSTREAM_1_37], ids=lambda rules: rules.name)
+@pytest.mark.parametrize("rules", [WHOLE, UPSTREAM_1_36, UPSTREAM_1_37], ids=lambda rules: rules.name)
 @settings(max_examples=50)
 @given(seed=st.integers(0, (1 << 32) - 1))
 def test_no_pod_is_lost_and_no_gang_is_tried_that_lacks_something(rules: GangRules, seed: int) -> None:

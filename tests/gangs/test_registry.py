@@ -8,12 +8,12 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kscheduler.gangs.registry import Lack, Registry, Stage, TrackedGang
-from kscheduler.gangs.rules import UPSTREAM_1_37, WHOLE, GangRules
+from kscheduler.gangs.rules import UPSTREAM_1_36, UPSTREAM_1_37, WHOLE, GangRules
 from kscheduler.gangs.texts import lack
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.gangs.builders import DOORS, gang, key_of, pod
 
-RULES = [UPSTREAM_1_37, WHOLE]
+RULES = [UPSTREAM_1_36, UPSTREAM_1_37, WHOLE]
 
 
 def registry(rules: GangRules = WHOLE) -> Registry:

@@ -59,7 +59,7 @@ def fill_nodes(rng: random.Random, case: Case, others: Sequence[Object]) -> list
             _leave(rng, pod)
     _ease(case, others)
     share_no_port(cluster["pods"])
-    groups = _groups(rng, [pod for pod in others if pod["spec"]["nodeName"] in names])
+    groups = groups_of(rng, [pod for pod in others if pod["spec"]["nodeName"] in names])
     cluster["podDisruptionBudgets"] = [budget_for(rng, f"b{index}", case) for index in range(rng.randint(0, 3))]
     # 3. Members that were promised a node before.
     if often(rng, 0.15):
@@ -91,7 +91,7 @@ def _leave(rng: random.Random, pod: Object) -> None:
     pod["status"]["conditions"] = [{"type": TARGET, "status": "True", "reason": reason}]
 
 
-def _groups(rng: random.Random, others: Sequence[Object]) -> list[Object]:
+def groups_of(rng: random.Random, others: Sequence[Object]) -> list[Object]:
     """Put some of the pods into groups, of which some are disrupted whole.
 
     All are on nodes that exist: for a group with a pod on one that has gone kube-scheduler's preemption fails.

@@ -20,8 +20,9 @@ from tests.parity.generate_pods import PodGenerator
 from tests.parity.words import NAMESPACES, often, pick
 
 GANG = "gang"  # the mode
-RELEASE = "1.37"
-GATES = {"GenericWorkload": True}
+NEWEST = "1.37"
+GATES = {"1.36": {"GenericWorkload": True, "GangScheduling": True}, "1.37": {"GenericWorkload": True}}
+CONDITIONS = {"1.36": "PodGroupScheduled", "1.37": "PodGroupInitiallyScheduled"}
 NAME = "train"
 CONFIGURATIONS = 50  # that cases take turns with, since reading one takes longer than a decision
 PRIORITIES = (0, 10)
@@ -45,8 +46,11 @@ class GangCase(Case):
         return f"{Case.__str__(self)}\nof the groups\n{json.dumps(self.pod_groups, indent=1)}"
 
 
-def generate_gang(seed: int, evicting: float = EVICTING) -> GangCase:
-    """The case of a seed. `evicting`: in how many of all cases pods can be evicted for the group."""
+def generate_gang(seed: int, evicting: float = EVICTING, release: str = NEWEST) -> GangCase:
+    """The case of a seed. `evicting`: in how many of all cases pods can be evicted for the group.
+
+    For each release it is the same case, but for the version of the groups.
+    """
     rng = random.Random(seed)
     nodes = [f"n{i}" for i in range(rng.randint(1, 8))]
     profiles = PROFILES[: 2 if often(rng, 0.1) else 1]
@@ -85,10 +89,40 @@ def generate_gang(seed: int, evicting: float = EVICTING) -> GangCase:
         "namespaces": [{"metadata": {"name": name, "labels": labels}} for name, labels in NAMESPACES.items()],
     }
     groups = [_group(rng, namespace, priority, len(members) + len(bound))] if often(rng, 0.97) else []
-    case = GangCase(seed, GANG, config, cluster, members, RELEASE, groups)
+    case = GangCase(seed, GANG, config, cluster, members, release, groups)
     if evicts and groups:
         groups += fill_nodes(rng, case, others)
+    if release == "1.36":
+        _suit_1_36(case)
     return case
+
+
+def _suit_1_36(case: GangCase) -> None:
+    """State the groups in the version of 1.36, and leave out what its kube-scheduler overlooks.
+
+    It overlooks the terms of pod affinity of members that it has planned before, and, where one of them is planned
+    beside its victims, the host ports that it has like one of these: see RATIONALE.md.
+    """
+    for group in case.pod_groups:
+        _state_in_v1alpha2(group)
+    if len(case.pending) == 1:
+        return
+    highest = max(pod["spec"]["priority"] for pod in case.pending)
+    has_victims = any(pod["spec"]["priority"] < highest for pod in case.cluster["pods"])
+    for pod in case.pending:
+        for kind in ("podAffinity", "podAntiAffinity"):
+            pod["spec"].get("affinity", {}).pop(kind, None)
+        for container in pod["spec"]["containers"] if has_victims else ():
+            container.pop("ports", None)
+
+
+def _state_in_v1alpha2(group: Object) -> None:
+    group["apiVersion"] = "scheduling.k8s.io/v1alpha2"
+    mode = group["spec"].get("disruptionMode")
+    if mode is not None:
+        group["spec"]["disruptionMode"] = "PodGroup" if "all" in mode else "Pod"
+    for condition in group.get("status", {}).get("conditions", ()):
+        condition["type"] = CONDITIONS["1.36"]
 
 
 def _member(rng: random.Random, template: Object, name: str, namespace: str, priority: int) -> Object:

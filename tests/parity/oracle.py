@@ -128,6 +128,7 @@ class Ganged(msgspec.Struct, rename="camel", kw_only=True):
     pods: dict[str, Member] = {}  # by name; one that is terminating is absent
     taken: dict[str, str] | None = None  # pod -> the node that it had meanwhile, or has
     again: dict[str, str] | None = None  # pod -> the node that it had once others had been given back
+    order: list[str] | None = None  # names in the order in which they were first tried, where that is by chance
     failed: list[str] | None = None  # names in the order in which they were reported
     ended: list[str] | None = None  # uids of the pods that are evicted for the group, in that order
     condition: GroupCondition | None = None

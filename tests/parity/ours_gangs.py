@@ -10,7 +10,7 @@ import asyncio
 import functools
 import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from kscheduler.api.decode import convert_object
@@ -41,6 +41,8 @@ from kscheduler.gangs.gang_queue import GangQueue
 from kscheduler.gangs.group_events import GroupEvents
 from kscheduler.gangs.kubernetes_cycle import KubernetesGangCycle
 from kscheduler.gangs.member_stages import MemberStages
+from kscheduler.gangs.memberwise_cycle import MemberwiseCycle
+from kscheduler.gangs.memberwise_planner import MemberwisePlanner
 from kscheduler.gangs.planner import Planner
 from kscheduler.gangs.preemption.executor import GangExecutor
 from kscheduler.gangs.preemption.kubernetes import KubernetesPreemption, PreemptionAnswer
@@ -50,6 +52,7 @@ from kscheduler.gangs.resources import pod_groups
 from kscheduler.gangs.rules import rules_of
 from kscheduler.gangs.status_writer import GroupStatuses
 from kscheduler.observability.measurements import Measurements
+from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.simulator.cluster import Cluster
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.node_info import NodeInfo
@@ -68,21 +71,26 @@ _MEASUREMENTS = Measurements()  # of all cases; nobody looks at them
 SCALE = 1000  # of all weights, so that the plugin that breaks ties has the last word only
 
 
-def decide_gang(case: GangCase, taken: Mapping[str, str], again: Mapping[str, str]) -> Ganged:
+def decide_gang(
+    case: GangCase, taken: Mapping[str, str], again: Mapping[str, str], order: Sequence[str] = ()
+) -> Ganged:
     """Decide about the group of a case.
 
-    `taken`: the nodes that kube-scheduler took, by pod, until it gave any back; `again`: after that.
+    `taken`: the nodes that kube-scheduler took, by pod, until it gave any back; `again`: after that. `order`: the names
+    of pods in its order, where that is by chance.
     """
-    return _World(case, taken, again).decide()
+    return _World(case, taken, again, order).decide()
 
 
 @functools.lru_cache(maxsize=256)
 def _read_config(text: str, release: str) -> SchedulerConfig:
-    return parse_config(text, release=release_of(release).with_gates(GATES))
+    return parse_config(text, release=release_of(release).with_gates(GATES[release]))
 
 
 class _World:
-    def __init__(self, case: GangCase, taken: Mapping[str, str], again: Mapping[str, str]) -> None:
+    def __init__(
+        self, case: GangCase, taken: Mapping[str, str], again: Mapping[str, str], order: Sequence[str]
+    ) -> None:
         self._case = case
         config = _read_config(json.dumps(case.config), case.release)
         self._release = config.release
@@ -90,10 +98,12 @@ class _World:
         self._conditions: list[Condition] = []
         self.clock = ManualClock(now=100.0)
         self._cache, self._nominations = Cache(), Nominations()
-        nominations, self._evictions = self._nominations, NotedEvictions()
+        nominations, self._evictions = self._nominations, _LateEvictions()
         ties = _TieBreaker({**again, **taken})
+        frameworks: dict[str, Framework] = {}
         handle = Handle(
             table=self._cache.table,
+            profiles=frameworks,
             rng=random.Random(0),
             nominations=nominations,
             evictions=self._evictions,
@@ -105,7 +115,6 @@ class _World:
         fill_around(handle, case.cluster)
         for budget in case.cluster.get("podDisruptionBudgets", ()):
             handle.budgets.set(convert_object(budget, PodDisruptionBudget))
-        frameworks = {}
         for profile in config.profiles:
             points = build(profile, handle)
             scorers = [(plugin, SCALE * weight) for plugin, weight in points.get("score", ())]
@@ -174,6 +183,17 @@ class _World:
         settings: dict[str, Any] = {"dispatch": self._dispatch, "clock": self.clock, "stopwatch": self.clock.now}
         self._batch = GangBatch(self._queue, self._cache, frameworks, one, None, decisions=None, **settings)
         planner = Planner(self._cache, frameworks, None, asks_again=True, nominations=nominations)
+        if self._registry.rules.preempts_by_member:
+            self._batch.gangs = _InOrder(
+                self._queue,
+                self._registry,
+                MemberwisePlanner(self._cache, frameworks, None, nominations=nominations),
+                one,
+                reports=reports,
+                **settings,
+            )
+            self._batch.gangs.order = order
+            return
         executor = GangExecutor(handle, DEFAULT_PREEMPTION, tell=lambda *_: None, gang_uid=reports.uid_of_face)
         preemption = _Preemption(self._cache, self._registry, planner, handle, executor)
         preemption.turn = functools.partial(ties.turn_to, {**taken, **again})
@@ -193,7 +213,9 @@ class _World:
         for node in case.cluster.get("nodes", ()):
             self._cache.set_node(read_node(node))
         for pod in case.cluster.get("pods", ()):
-            self._cache.set_pod(read_pod(pod, self._release))
+            info = read_pod(pod, self._release)
+            self._cache.set_pod(info)
+            self._evictions.show(info.pod)
         events = GroupEvents(
             KUBERNETES_DOOR,
             self._registry,
@@ -210,7 +232,9 @@ class _World:
             self.clock.advance(0.001)
             info = read_pod(document, self._release)
             self._watched[info.key] = info.pod
-            self._nominations.nominate(info, None)
+            self._evictions.show(info.pod)
+            if self._release.nominates_gated or not info.pod.spec.scheduling_gates:
+                self._nominations.nominate(info, None)
             queue.add(info, self.clock.now())
         before = len(self._registry.members)
         self._found.is_tried = self._batch.run(self.clock.now(), 1) > 0
@@ -218,6 +242,7 @@ class _World:
         queue.check()
         self._registry.check()
         check_cache(self._cache)
+        self._evictions.finish()
         self._found.ended = self._evictions.ended_pods
         asyncio.run(self._write())
         for condition in self._conditions:
@@ -250,6 +275,31 @@ class _TieBreaker:
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
         return 100 * (self._taken.get(pod.pod.metadata.name) == node.name), None
+
+
+class _LateEvictions(NotedEvictions):
+    """Evictions that begin after the attempt."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._late: list[Coroutine[Any, Any, None]] = []
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        self._late.append(work)
+
+    def finish(self) -> None:
+        for work in self._late:
+            super().begin(work)
+
+
+class _InOrder(MemberwiseCycle):
+    """Tries the members in kube-scheduler's order, which is by chance where their priorities are equal."""
+
+    order: Sequence[str] = ()
+
+    def _in_order(self, members: Iterable[QueuedPodInfo]) -> list[QueuedPodInfo]:
+        place = {name: position for position, name in enumerate(self.order)}
+        return sorted(members, key=lambda queued: place.get(queued.pod_info.pod.metadata.name, len(place)))
 
 
 class _Preemption(KubernetesPreemption):

@@ -11,6 +11,7 @@ from typing import Any
 
 from kscheduler.api.decode import convert_object
 from kscheduler.api.objects import Pod, PodCondition, PodDisruptionBudget
+from kscheduler.api.pod_groups import PodGroup
 from kscheduler.cache.cache import Cache
 from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.errors import InternalError
@@ -19,14 +20,20 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.evictions import Endings, Evictions
 from kscheduler.framework.interface import Handle, PostFilterResult, ProfileHandle
 from kscheduler.framework.nominations import Nominations
-from kscheduler.framework.plugins.defaultpreemption.dry_run import DryRun, WhatIfDryRun
+from kscheduler.framework.plugins.defaultpreemption.dry_run import WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.plugin import DefaultPreemption
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.preemption.candidates import Candidate, Findings, cheapest
 from kscheduler.framework.preemption.executor import Executor
+from kscheduler.framework.preemption.victim_groups import DryRun
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import STATUS_LABELS, Code, code_of
 from kscheduler.framework.status import Status as OurStatus
+from kscheduler.gangs.doors import KUBERNETES_DOOR, Doors, gang_of_pod_group
+from kscheduler.gangs.member_stages import MemberStages
+from kscheduler.gangs.preemption.kubernetes_victims import KubernetesVictims
+from kscheduler.gangs.registry import Registry
+from kscheduler.gangs.rules import UPSTREAM_1_37
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.devices import Devices
 from kscheduler.snapshot.node_info import NodeInfo
@@ -35,6 +42,7 @@ from tests.parity.case import Case, Object
 from tests.parity.detours import fill, read_node, read_pod
 from tests.parity.detours_devices import inform_about_devices, mislead_about_devices
 from tests.parity.detours_volumes import inform, mislead
+from tests.parity.generate_gangs import GangCase
 from tests.parity.generate_preemption import has_equals
 from tests.parity.oracle import Preempted, Status, Tried
 from tests.parity.ours import fill_around, read_config
@@ -64,6 +72,7 @@ class PreemptionWorld:
         for pod in case.cluster.get("nominated", ()):
             self._nominations.nominate(read_pod(pod, config.release), None)
         profiles: dict[str, ProfileHandle] = {}
+        groups = _groups(case, self._cache) if isinstance(case, GangCase) else None
         self._claims = NotedClaimWrites()
         self._handle = Handle(
             table=self._cache.table,
@@ -75,7 +84,10 @@ class PreemptionWorld:
             nominations=self._nominations,
             evictions=self._evictions,
             release=config.release,
+            victim_groups=groups,
         )
+        if groups is not None:
+            groups.handle = self._handle
         for budget in case.cluster.get("podDisruptionBudgets", ()):
             self._handle.budgets.set(convert_object(budget, PodDisruptionBudget))
         fill_around(self._handle, case.cluster)
@@ -141,6 +153,15 @@ class PreemptionWorld:
         check_cache(self._cache)
 
 
+def _groups(case: GangCase, cache: Cache) -> KubernetesVictims:
+    """The groups of a case; their pods are noticed when they come to the cache."""
+    registry = Registry(Doors([KUBERNETES_DOOR]), UPSTREAM_1_37)
+    for group in case.pod_groups:
+        registry.set_gang(gang_of_pod_group(convert_object(group, PodGroup)))
+    cache.follow(MemberStages(registry, will_return=lambda uid: False, changed=lambda key: None))
+    return KubernetesVictims(cache, registry)
+
+
 class _Watched:
     """DefaultPreemption, the last of the PostFilter plugins, and what it and those before it were heard to say."""
 
@@ -150,7 +171,10 @@ class _Watched:
         self.said_before: list[str] = []  # reasons of the plugins before it
         self._plugin = plugin
         self._handle = handle
-        made: DryRun = WhatIfDryRun(handle) if form == BY_WHAT_IF else plugin._dry_run
+        made: DryRun = plugin._dry_run
+        if form == BY_WHAT_IF:
+            groups, made = handle.victim_groups, WhatIfDryRun(handle)
+            made = made if groups is None else groups.dry_run(made)
         self._dry_run = plugin._dry_run = _WatchedDryRun(made)
 
     def begin(self, order: Sequence[str]) -> Preempted:

@@ -1,7 +1,8 @@
-"""Generated groups: a real kube-scheduler of 1.37 with the gate GenericWorkload and this program decide alike.
+"""Generated groups: a real kube-scheduler with the gates of pod groups and this program decide alike.
 
 Of each pod the node or the text of its failure is compared, and the order in which failures are reported; of the group
-whether it is tried, its condition, and who is evicted for it. KSCHEDULER_PARITY_GANGS says how many groups are tried.
+whether it is tried, its condition, and who is evicted for it. KSCHEDULER_PARITY_GANGS says how many groups are tried
+with each release.
 """
 
 from __future__ import annotations
@@ -12,38 +13,40 @@ import pytest
 
 from tests.parity.compare_gangs import gang_differences, gang_oracle
 from tests.parity.coverage_gangs import GangCoverage
-from tests.parity.generate_gangs import RELEASE, GangCase, generate_gang
+from tests.parity.generate_gangs import GangCase, generate_gang
 from tests.parity.oracle import Answer
 from tests.parity.oracle_process import OracleProcess
 from tests.parity.trial import try_all
-from tests.support.releases import cases_with, releases_to_test
+from tests.support.releases import releases_to_test
 from tests.support.seeds import search_seeds
 
-pytestmark = [
-    pytest.mark.controlplane,
-    pytest.mark.slow,
-    pytest.mark.skipif(RELEASE not in releases_to_test(), reason="groups are compared with 1.37"),
-]
+pytestmark = [pytest.mark.controlplane, pytest.mark.slow]
 
-SEEDS = cases_with(RELEASE, search_seeds("KSCHEDULER_PARITY_GANGS", 600))
+SEEDS = search_seeds("KSCHEDULER_PARITY_GANGS", 200)
 FIXED_SEEDS = range(30)
 ENOUGH_FOR_COVERAGE = 500  # cases; with fewer, rare corners may be missed
 
+GangOracle = OracleProcess[GangCase, Answer]
 
-@pytest.fixture(scope="module")
-def oracle() -> Iterator[OracleProcess[GangCase, Answer]]:
-    running = gang_oracle()
-    yield running
+
+@pytest.fixture(scope="module", params=releases_to_test())
+def oracle(request: pytest.FixtureRequest) -> Iterator[tuple[str, GangOracle]]:
+    running = gang_oracle(request.param)
+    yield request.param, running
     running.close()
 
 
-def test_groups_on_fixed_seeds_are_decided_as_by_kube_scheduler(oracle: OracleProcess[GangCase, Answer]) -> None:
-    try_all(oracle, map(generate_gang, FIXED_SEEDS), gang_differences, GangCoverage())
+def test_groups_on_fixed_seeds_are_decided_as_by_kube_scheduler(oracle: tuple[str, GangOracle]) -> None:
+    release, running = oracle
+    cases = (generate_gang(seed, release=release) for seed in FIXED_SEEDS)
+    try_all(running, cases, gang_differences, GangCoverage(release))
 
 
 @pytest.mark.search
-def test_groups_on_searched_seeds_are_decided_as_by_kube_scheduler(oracle: OracleProcess[GangCase, Answer]) -> None:
-    coverage = GangCoverage()
-    try_all(oracle, map(generate_gang, SEEDS), gang_differences, coverage)
+def test_groups_on_searched_seeds_are_decided_as_by_kube_scheduler(oracle: tuple[str, GangOracle]) -> None:
+    release, running = oracle
+    coverage = GangCoverage(release)
+    cases = (generate_gang(seed, release=release) for seed in SEEDS)
+    try_all(running, cases, gang_differences, coverage)
     if len(SEEDS) >= ENOUGH_FOR_COVERAGE:
         assert coverage.missing() == [], f"seeds from {SEEDS[0]}"

@@ -283,3 +283,18 @@ def test_random_gangs_evict_only_for_a_whole_minimum_and_leave_no_gang_broken(se
                 names.append(name)
 
     scenario()
+
+
+@in_virtual_time
+async def test_a_single_pod_leaves_a_gang_its_minimum_or_takes_it_whole() -> None:
+    async with World(config=BY_LABEL) as world:
+        world.add_nodes(2)
+        add_gang(world, "batch", 4, least=3, priority=1)
+        await world.until(world.all_bound)
+        world.add_pod(low("urgent-0", priority=HIGH))
+        await world.until(lambda: bool(bound(world, "urgent-0")))
+        assert len(bound(world, "batch")) == 3
+        world.add_pod(low("urgent-1", priority=HIGH))
+        await world.until(lambda: bool(bound(world, "urgent-1")))
+        await world.sleep(1)
+        assert not bound(world, "batch"), "with two it could not run"

@@ -59,6 +59,12 @@ async def test_a_group_evicts_for_all_its_pods_and_takes_their_place() -> None:
         await world.until(lambda: len(bound(world, "train")) == 3)
         assert bound(world, "train") == nominated
         assert left(world, "low") == ["low-3"]
+        metrics = world.metrics
+        assert metrics.workload_preemption_victims.labels().sum == 3
+        assert metrics.workload_preemption_attempts_total.labels("Success").value >= 2
+        assert metrics.preemption_victims.sum == 0, "those are of single pods"
+        for result, least in (("scheduled", 1), ("waiting_on_preemption", 2)):
+            assert metrics.podgroup_schedule_attempts_total.labels(result, "default-scheduler").value >= least
 
 
 @in_virtual_time

@@ -82,11 +82,14 @@ class Executor:
         victims = [pod for pod in staying if not self.has_ended(pod)]
         if not victims:
             return
-        self._evictions.chosen(len(candidate.victims))
+        self._count(candidate)
         self._evictions.planned(preemptor.pod, victims)
         self.running[preemptor.uid] = None
-        self._endings.choose(preemptor.uid)
+        self._endings.choose(preemptor.uid, (pod.metadata.uid for pod in victims))
         self._evictions.begin(self._run(candidate.node_name, victims, preemptor))
+
+    def _count(self, candidate: Candidate) -> None:
+        self._evictions.chosen(len(candidate.victims))
 
     def _forget_accepted(self) -> None:
         accepted = self._endings.accepted

@@ -29,19 +29,20 @@ class GangExecutor(Executor):
         *,
         tell: Callable[[Pod, PodInfo, str], None],
         gang_uid: Callable[[PodInfo], str],
+        counts_apart: bool = False,
     ) -> None:
+        """`counts_apart`: who calls `evict` counts the victims."""
         super().__init__(handle, plugin)
         self._tell_victim = tell
         self._gang_uid = gang_uid
+        self._counts_apart = counts_apart
         self._nodes: dict[str, Collection[str]] = {}  # uid of a gang's face -> the nodes that it will use
-        self._victims: dict[str, str] = {}  # pod uid of a victim -> uid of the face of the gang that evicts it
 
     def is_leaving(self, pod: Pod) -> bool:
-        """Return True if the pod is terminating, or is about to: a gang has chosen it as a victim."""
+        """Return True if the pod is terminating, or is about to: a preemptor has chosen it as a victim."""
         if pod.metadata.deletion_timestamp is not None or self.has_ended(pod):
             return True
-        gang = self._victims.get(pod.metadata.uid)
-        return gang is not None and self.is_running(gang)
+        return self._endings.is_chosen(pod.metadata.uid)
 
     def evict(self, victims: Sequence[PodInfo], gang: PodInfo, nodes: Collection[str]) -> None:
         """Begin to evict the victims, the most important first, for the gang with this face.
@@ -50,9 +51,11 @@ class GangExecutor(Executor):
         """
         self._nodes = {uid: names for uid, names in self._nodes.items() if self.is_running(uid)}
         self._nodes[gang.uid] = nodes
-        self._victims = {victim: by for victim, by in self._victims.items() if self.is_running(by)}
-        self._victims.update((victim.uid, gang.uid) for victim in victims)
         self.start(Candidate(PLACE, tuple(victims)), gang)
+
+    def _count(self, candidate: Candidate) -> None:
+        if not self._counts_apart:
+            super()._count(candidate)
 
     def _uid_of(self, preemptor: PodInfo) -> str:
         return self._gang_uid(preemptor)

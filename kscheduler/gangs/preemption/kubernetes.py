@@ -18,13 +18,13 @@ from kscheduler.cache.cache import Cache
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.preemption.executor import is_ending_for_preemption
 from kscheduler.framework.status import Code, Status, unresolvable
-from kscheduler.gangs.gang import Disruption, Gang, GangKey
 from kscheduler.gangs.planner import Plan, Planner
 from kscheduler.gangs.preemption.away import Away
 from kscheduler.gangs.preemption.executor import GangExecutor
 from kscheduler.gangs.preemption.fitting import Fitting
+from kscheduler.gangs.preemption.kubernetes_groups import KubernetesGroups
 from kscheduler.gangs.preemption.units import Order, Unit, pods_of
-from kscheduler.gangs.registry import Registry, Stage
+from kscheduler.gangs.registry import Registry
 from kscheduler.gangs.texts import NO_VICTIMS, ONGOING, preempting
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.pod_info import PodInfo
@@ -49,10 +49,14 @@ class KubernetesPreemption:
         self, cache: Cache, registry: Registry, planner: Planner, handle: Handle, executor: GangExecutor
     ) -> None:
         self._cache = cache
-        self._registry = registry
+        self._groups = KubernetesGroups(cache, registry)
         self._planner = planner
         self._handle = handle
         self._executor = executor
+
+    def count(self, result: str) -> None:
+        """Count an attempt, by the name of its status's code."""
+        self._handle.evictions.group_attempted(result)
 
     def preempt(
         self,
@@ -78,7 +82,7 @@ class KubernetesPreemption:
         for uid in placed:
             self._handle.nominations.remove(uid)  # as kube-scheduler does when it assumes a pod, even for a trial
         lowest = self._handle.table.lowest_priority
-        units = [] if lowest is None else self._units(priority)
+        units = [] if lowest is None else self._groups.units(self._handle.table, priority)
         if not units:
             return unresolvable(NO_VICTIMS), {}
         order = Order(
@@ -93,10 +97,13 @@ class KubernetesPreemption:
                 if not plan.reaches(missing) or away.is_torn:
                     return InVain(plan, len(plan.placed))
                 # 3. They come back one by one.
-                victims = self._spare(units, order, away, plan)
+                out = self._spare(units, order, away, plan)
                 nominations = {placed.queued.uid: placed.node_name for placed in plan.placed}
             finally:
                 plan.placed.undo()
+        victims = pods_of(out)
+        if any(victim.pod.metadata.deletion_timestamp is None for victim in victims):
+            self._handle.evictions.group_chosen(len(victims), sum(unit.gang is not None for unit in out))
         if victims:
             self._executor.evict(victims, face, ())
         return Status(Code.SUCCESS, (preempting(len(victims)),)), nominations
@@ -106,50 +113,15 @@ class KubernetesPreemption:
         for name in nominated:
             node = self._handle.table.get(name)
             for other in () if node is None else node.pods.values():
-                if self._priority_of(other) < priority and self._is_ending(other.pod):
+                if self._groups.priority_of(other) < priority and self._is_ending(other.pod):
                     return True
         return False
 
     def _is_ending(self, pod: Pod) -> bool:
         return is_ending_for_preemption(pod) or self._executor.has_ended(pod)
 
-    def _group_of(self, pod: PodInfo) -> Gang | None:
-        member = self._registry.members.get(pod.uid)
-        return None if member is None else member.tracked.gang
-
-    def _priority_of(self, pod: PodInfo) -> int:
-        """Return the priority of a pod's group, or its own if it is in no group that exists."""
-        group = self._group_of(pod)
-        return pod.priority if group is None else group.priority or 0
-
-    def _units(self, below: int) -> list[Unit]:
-        """Return what may be evicted below a priority: pods, and groups whose pods are disrupted together."""
-        units: list[Unit] = []
-        seen: set[GangKey] = set()
-        for node in self._handle.table:
-            for pod in node.pods.values():
-                member = self._registry.members.get(pod.uid)
-                key = None if member is None else member.tracked.key
-                group = self._group_of(pod)
-                priority = self._priority_of(pod)
-                if priority >= below:
-                    continue
-                if group is None or group.disruption is not Disruption.ALL:
-                    units.append(Unit((pod,), priority, key))
-                elif group.key not in seen:
-                    seen.add(group.key)
-                    units.append(Unit(self._scheduled(group.key), priority, key))
-        return units
-
-    def _scheduled(self, key: GangKey) -> tuple[PodInfo, ...]:
-        """Return the members of a group that have a node."""
-        tracked = self._registry.get(key)
-        members = () if tracked is None else tracked.members.items()
-        states = [self._cache.get(uid) for uid, member in members if member.stage in (Stage.ASSUMED, Stage.BOUND)]
-        return tuple(state.pod for state in states if state is not None)
-
-    def _spare(self, units: Sequence[Unit], order: Order, away: Away, plan: Plan) -> list[PodInfo]:
-        """Put units back beside which all planned members fit. Returns the pods of the others."""
+    def _spare(self, units: Sequence[Unit], order: Order, away: Away, plan: Plan) -> list[Unit]:
+        """Put units back beside which all planned members fit. Returns the others, the most important first."""
         fitting = Fitting(self._planner, away, plan, MOST_CHECKS, in_order=True)
         victims: list[Unit] = []
         for unit in order.returning(units):
@@ -157,4 +129,4 @@ class KubernetesPreemption:
             if not fitting.holds([unit]):
                 away.take(unit.pods)
                 victims.append(unit)
-        return pods_of(order.by_importance(victims))
+        return order.by_importance(victims)

@@ -34,7 +34,7 @@ class Residents:
 
     A pod of no gang is a unit. A gang keeps its minimum or goes whole: its members above the minimum, the least
     important ones, are units of their own, and the others are one unit. Nobody is in a unit whose own priority, or
-    that of a pod to be evicted with it, is not below the preemptor's.
+    that of a pod to be evicted with it, is not below the preemptor's. Valid until a pod comes to a node or leaves it.
 
     `is_ending(pod)`: whether the pod is terminating, or will be seen to be so.
     """
@@ -45,8 +45,9 @@ class Residents:
         self._registry = registry
         self._is_ending = is_ending
         self._now = now
+        self._staying: dict[GangKey, list[PodInfo]] = {}
 
-    def units(self, nodes: Iterable[NodeInfo], below: int, own: GangKey) -> list[Unit]:
+    def units(self, nodes: Iterable[NodeInfo], below: int, own: GangKey | None) -> list[Unit]:
         """Return the units with a pod on one of these nodes, for the gang `own` with the priority `below`."""
         found: list[Unit] = []
         gangs: dict[GangKey, list[PodInfo]] = {}  # the members on these nodes
@@ -69,7 +70,13 @@ class Residents:
         return found
 
     def staying(self, tracked: TrackedGang) -> list[PodInfo]:
-        """Return the members that are on nodes and not terminating."""
+        """Return the members that are on nodes and not terminating, the most important first."""
+        known = self._staying.get(tracked.key)
+        if known is None:
+            known = self._staying[tracked.key] = by_importance(self._find_staying(tracked), self._now)
+        return known
+
+    def _find_staying(self, tracked: TrackedGang) -> list[PodInfo]:
         states = (
             self._cache.get(uid)
             for uid, member in tracked.members.items()
@@ -85,7 +92,7 @@ class Residents:
     def _units_of(self, tracked: TrackedGang, here: Sequence[PodInfo], below: int) -> list[Unit]:
         gang = tracked.gang
         assert gang is not None, "gangs without an object are no units"
-        everybody = by_importance(self.staying(tracked), self._now)
+        everybody = self.staying(tracked)
         highest = max((pod.priority for pod in everybody), default=below)
         if gang.priority is not None:
             highest = max(highest, gang.priority)

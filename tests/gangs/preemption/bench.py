@@ -55,6 +55,7 @@ class Cluster:
             self.side.handle,
             evictions=self.evictions,
             budgets=self.budgets,
+            profiles=self.side.profiles,
             retry=lambda pod, seconds: self.retried.append((pod.key, seconds)),
         )
         self.nominations = self.handle.nominations

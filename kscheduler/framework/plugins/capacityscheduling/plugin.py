@@ -207,7 +207,8 @@ class CapacityScheduling(QuotaPreemption):
             number = at_least[1]
             what_if = profile.what_if(state, pod, nodes[number].name)
             check = what_if.state.read(NAME, QuotaCheck)
-            outcome = found[number] = find_victims(what_if, check, pod, nodes[number], budgets, now)
+            outcome = find_victims(what_if, check, pod, nodes[number], budgets, now)
+            outcome = found[number] = self._together(outcome, what_if, pod, Exposed(check, pod).has)
             if isinstance(outcome, Candidate):
                 own = cost(outcome, now), number
                 best = own if best is None else min(best, own)

@@ -64,6 +64,9 @@ class Exposed:
         """Return True if pods of the priority may be evicted, in a namespace whose pods may be."""
         return self._takes_back or theirs < self._pod.priority
 
+    def has(self, other: PodInfo) -> bool:
+        return self.has_priority(other.priority) and self.has_namespace(other.pod.metadata.namespace)
+
     def is_nobody(self, priorities: Priorities) -> bool:
         """Return True if no pod on any node may be evicted, by the priorities of all pods."""
         if self._has_quota and not self._takes_back:
@@ -144,7 +147,7 @@ def _clear(what_if: WhatIf, check: Check, pod: PodInfo, node: NodeInfo, now: flo
     """
     exposed, away = Exposed(check, pod), list[PodInfo]()
     for other in reversed(by_importance(node.pods.values(), now)):
-        if exposed.has_priority(other.priority) and exposed.has_namespace(other.pod.metadata.namespace):
+        if exposed.has(other):
             fault = what_if.remove(other)
             if fault is not None:
                 return fault

@@ -8,7 +8,6 @@ PodDisruptionBudget, then the others, the more important first. Those that could
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
@@ -21,12 +20,6 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
-
-
-class DryRun(Protocol):
-    def search(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], wanted: int) -> Findings:
-        """Try the nodes in this order, until `Findings.is_enough` or all have been tried."""
-        ...
 
 
 class WhatIfDryRun:

@@ -9,7 +9,7 @@ from kscheduler.config.types import DefaultPreemptionArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, ClusterEvent, Registration
 from kscheduler.framework.interface import Handle, PostFilterSteps
-from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS, DryRun
+from kscheduler.framework.plugins.defaultpreemption.dry_run import NO_VICTIMS
 from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
 from kscheduler.framework.preemption.candidates import Findings
 from kscheduler.framework.preemption.evaluator import (
@@ -20,6 +20,7 @@ from kscheduler.framework.preemption.evaluator import (
     Preemption,
     code_at,
 )
+from kscheduler.framework.preemption.victim_groups import DryRun
 from kscheduler.framework.status import Code, Status, unresolvable
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
@@ -39,7 +40,10 @@ class DefaultPreemption(Preemption):
     def __init__(self, handle: Handle, args: DefaultPreemptionArgs, dry_run: DryRun | None = None) -> None:
         super().__init__(handle, NAME)
         self._args = args
+        self._groups = handle.victim_groups
         self._dry_run = dry_run or CompiledDryRun(handle)
+        if self._groups is not None:
+            self._dry_run = self._groups.dry_run(self._dry_run)
         self.may_gate: Container[str] = self._executor.running
 
     # --- the queue ---
@@ -70,12 +74,17 @@ class DefaultPreemption(Preemption):
         if nominated is None or code_at(nominated.name, statuses) is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return ""
         for other in nominated.pods.values():
-            if other.priority < pod.priority and self._is_ending(other.pod):
+            if self._priority_of(other) < pod.priority and self._is_ending(other.pod):
                 return VICTIM_ENDING
         return ""
 
+    def _priority_of(self, other: PodInfo) -> int:
+        return other.priority if self._groups is None else self._groups.priority_of(other)
+
     def _is_least(self, pod: PodInfo) -> bool:
         """Return True if no pod on any node has a lower priority, which holds for most pods that fit nowhere."""
+        if self._groups is not None and self._groups.may_outrank():
+            return False
         lowest = self._handle.table.lowest_priority
         return lowest is None or lowest >= pod.priority
 

@@ -223,7 +223,8 @@ class Queues(QuotaPreemption):
             number = at_least[1]
             what_if = profile.what_if(state, pod, nodes[number].name)
             check = what_if.state.read(NAME, QueueCheck)
-            outcome = found[number] = way.find(what_if, check, nodes[number], budgets, now)
+            outcome = way.find(what_if, check, nodes[number], budgets, now)
+            outcome = found[number] = self._together(outcome, what_if, pod, way.exposes, way.may_take)
             if isinstance(outcome, Candidate):
                 own = cost(outcome, now), number
                 best = own if best is None else min(best, own)

@@ -45,6 +45,14 @@ class Way(Protocol):
         """Return the pods on the node that may be evicted, if not all of them together."""
         ...
 
+    def exposes(self, other: PodInfo) -> bool:
+        """Return True if a pod on a node may be evicted."""
+        ...
+
+    def may_take(self, victims: Sequence[PodInfo]) -> bool:
+        """Return True if all these pods may be evicted together, each of which may be."""
+        ...
+
     @property
     def wait_s(self) -> float | None:
         """The seconds until further pods are exposed that have not run for long enough yet; None if there are none."""
@@ -108,9 +116,9 @@ class Preempting:
         return lowest is not None and lowest < self._pod.priority
 
     def exposed(self, node: NodeInfo) -> list[PodInfo]:
-        return [other for other in node.pods.values() if self._is_exposed(other)]
+        return [other for other in node.pods.values() if self.exposes(other)]
 
-    def _is_exposed(self, other: PodInfo) -> bool:
+    def exposes(self, other: PodInfo) -> bool:
         if other.priority >= self._pod.priority:
             return False
         if self._demand.queue == NO_QUEUE:
@@ -119,6 +127,9 @@ class Preempting:
         if theirs is None or not theirs.is_preemptible or theirs.queue != self._demand.queue:
             return False
         return self._runs.are_over(other, self._min_s)
+
+    def may_take(self, victims: Sequence[PodInfo]) -> bool:
+        return True
 
     def find(
         self, what_if: WhatIf, check: Check, node: NodeInfo, budgets: DisruptionBudgets, now: float
@@ -195,15 +206,23 @@ class Reclaiming:
             )
 
     def exposed(self, node: NodeInfo) -> list[PodInfo]:
-        return [other for other in node.pods.values() if self._is_exposed(other)]
+        return [other for other in node.pods.values() if self.exposes(other)]
 
-    def _is_exposed(self, other: PodInfo) -> bool:
+    def exposes(self, other: PodInfo) -> bool:
         theirs = self._queues.charged(other.uid)
         if theirs is None or not theirs.is_preemptible or theirs.queue == self._demand.queue:
             return False
         if other.uid in self._ending:
             return theirs.queue in self._queues.tree.queues
         return self._is_allowed(theirs.queue) and self._runs.are_over(other, self._least(theirs.queue))
+
+    def may_take(self, victims: Sequence[PodInfo]) -> bool:
+        taken: dict[Queue, list[Amounts]] = {}
+        for other in victims:
+            theirs = self._queues.charged(other.uid)
+            if theirs is not None and other.uid not in self._ending:
+                taken.setdefault(self._queues.tree.queues[theirs.queue], []).append(theirs.amounts)
+        return self._may_take(taken)
 
     def _least(self, name: str) -> float:
         known = self._min_s.get(name)

@@ -12,9 +12,10 @@ from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, ClusterEvent, Registration, matches
 from kscheduler.framework.interface import Handle, PostFilterResult
-from kscheduler.framework.plugins.defaultpreemption.dry_run import DryRun, WhatIfDryRun
+from kscheduler.framework.plugins.defaultpreemption.dry_run import WhatIfDryRun
 from kscheduler.framework.plugins.defaultpreemption.dry_run_compiled import CompiledDryRun
 from kscheduler.framework.preemption.candidates import Candidate
+from kscheduler.framework.preemption.victim_groups import DryRun
 from kscheduler.framework.status import Code, Status, error_status, unresolvable, unschedulable
 from kscheduler.snapshot.pod_info import PodInfo
 from kscheduler.testing import PodBuilder, make_pod

@@ -1,11 +1,23 @@
 package main
 
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const bindingPatience = 20 * time.Second // for the bindings of a group, which take milliseconds
+
 // ganged is what became of the pods of one group in one attempt.
 type ganged struct {
 	IsTried   bool              `json:"isTried"` // false: the group is held back, and nothing else is said
 	Pods      map[string]member `json:"pods"`    // by name; one that is terminating is absent
 	Taken     map[string]string `json:"taken"`   // pod -> the node that it had meanwhile, or has
 	Again     map[string]string `json:"again"`   // pod -> the node that it had once others had been given back
+	Order     []string          `json:"order"`   // names in the order in which they were first tried, where that is by chance
 	Failed    []string          `json:"failed"`  // names in the order in which they were reported
 	Ended     []string          `json:"ended"`   // uids of the pods that are evicted for the group, in that order
 	Condition *groupCondition   `json:"condition,omitempty"`
@@ -26,4 +38,30 @@ type groupCondition struct {
 	Reason             string `json:"reason"`
 	Message            string `json:"message"`
 	ObservedGeneration int64  `json:"observedGeneration"`
+}
+
+// patched is the condition of a kind that a patch of a group's status leads to, which has only the fields that change.
+// stated: the conditions before.
+func patched(stated []metav1.Condition, kind string, patch json.RawMessage) (*groupCondition, error) {
+	var written struct {
+		Status struct {
+			Conditions []json.RawMessage `json:"conditions"`
+		} `json:"status"`
+	}
+	if err := json.Unmarshal(patch, &written); err != nil {
+		return nil, err
+	}
+	if len(written.Status.Conditions) != 1 {
+		return nil, fmt.Errorf("the group's status: expected one condition in the patch, got %s", patch)
+	}
+	condition := metav1.Condition{}
+	if before := apimeta.FindStatusCondition(stated, kind); before != nil {
+		condition = *before
+	}
+	if err := json.Unmarshal(written.Status.Conditions[0], &condition); err != nil {
+		return nil, err
+	}
+	return &groupCondition{
+		condition.Type, string(condition.Status), condition.Reason, condition.Message, condition.ObservedGeneration,
+	}, nil
 }

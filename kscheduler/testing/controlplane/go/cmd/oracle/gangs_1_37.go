@@ -12,8 +12,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	schedulingapi "k8s.io/api/scheduling/v1beta1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -21,8 +19,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 )
-
-const bindingPatience = 20 * time.Second // for the bindings of a group, which take milliseconds
 
 // gang lets the real scheduler decide the pending pods, all of one group, in one attempt, and sees what it does.
 func (w *world) gang(asked *request) (*ganged, error) {
@@ -114,7 +110,7 @@ func (w *world) gang(asked *request) (*ganged, error) {
 	}
 	select {
 	case patch := <-conditions:
-		condition, err := patched(current, patch)
+		condition, err := patched(current.Status.Conditions, schedulingapi.PodGroupInitiallyScheduled, patch)
 		if err != nil {
 			return nil, err
 		}
@@ -124,27 +120,14 @@ func (w *world) gang(asked *request) (*ganged, error) {
 	return found, nil
 }
 
-// patched is the condition that a patch of a group's status leads to. The patch has only the fields that change.
-func patched(group *schedulingapi.PodGroup, patch json.RawMessage) (*groupCondition, error) {
-	var written struct {
-		Status struct {
-			Conditions []json.RawMessage `json:"conditions"`
-		} `json:"status"`
+// showGroups puts groups where preemption by single pods looks for those of its victims.
+func (w *world) showGroups(groups []json.RawMessage) error {
+	for _, raw := range groups {
+		group := &schedulingapi.PodGroup{}
+		if err := json.Unmarshal(raw, group); err != nil {
+			return err
+		}
+		w.scheduler.Cache.AddPodGroup(group)
 	}
-	if err := json.Unmarshal(patch, &written); err != nil {
-		return nil, err
-	}
-	if len(written.Status.Conditions) != 1 {
-		return nil, fmt.Errorf("the group's status: expected one condition in the patch, got %s", patch)
-	}
-	condition := metav1.Condition{}
-	if before := apimeta.FindStatusCondition(group.Status.Conditions, schedulingapi.PodGroupInitiallyScheduled); before != nil {
-		condition = *before
-	}
-	if err := json.Unmarshal(written.Status.Conditions[0], &condition); err != nil {
-		return nil, err
-	}
-	return &groupCondition{
-		condition.Type, string(condition.Status), condition.Reason, condition.Message, condition.ObservedGeneration,
-	}, nil
+	return w.scheduler.Cache.UpdateSnapshot(w.logger, w.snapshot)
 }

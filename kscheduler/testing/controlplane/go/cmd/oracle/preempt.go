@@ -57,6 +57,9 @@ func (w *world) preempt(asked *request) ([]preempted, error) {
 	if err := w.show(asked.Cluster.Pods, current); err != nil {
 		return nil, err
 	}
+	if err := w.showGroups(asked.PodGroups); err != nil { // those of pods on nodes
+		return nil, err
+	}
 	found := []preempted{}
 	for _, pod := range asked.Pending {
 		watched, err := w.watchPreemption(pod)

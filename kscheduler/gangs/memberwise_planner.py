@@ -1,0 +1,62 @@
+"""Plans a PodGroup as kube-scheduler 1.36 does: every member is tried, and preempts as a pod by itself would.
+
+A member for which pods are evicted takes the place of one that fits: the members after it are decided with it on the
+node that it was nominated to, while its victims are still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kscheduler.framework.algorithm import Rejection
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.gangs.planner import MOST_PODS, Failed, Plan, Planner
+from kscheduler.gangs.undo_log import UndoLog
+from kscheduler.queue.pod_info import QueuedPodInfo
+
+
+@dataclass(slots=True)
+class MemberwisePlan(Plan):
+    preempting: dict[str, Rejection] = field(default_factory=dict)  # pod uid of a placed member -> why it preempts
+
+
+class MemberwisePlanner(Planner):
+    def plan_each(self, members: Sequence[QueuedPodInfo]) -> MemberwisePlan:
+        """Try all members in order; only a fault ends the plan early.
+
+        As after `plan`, what is placed is assumed. Evictions that have begun go on whatever becomes of the plan.
+        """
+        plan = MemberwisePlan(UndoLog(self._cache, self._nominations))
+        plan.placed.lift(members)  # kube-scheduler counts no nominations of pods in flight
+        at, window = 0, MOST_PODS
+        try:
+            while at < len(members) and plan.fault is None:
+                asked = members[at : at + window]
+                placed = self._place_run(plan, asked)
+                at += placed
+                window = min(2 * window, MOST_PODS) if placed == len(asked) else max(placed, 1)
+                if not placed:
+                    self._try(plan, members[at])
+                    at += 1
+        except BaseException:
+            plan.placed.undo()
+            raise
+        plan.not_tried = members[at:]
+        return plan
+
+    def _try(self, plan: MemberwisePlan, queued: QueuedPodInfo) -> None:
+        pod, state = queued.pod_info, CycleState()
+        found = self._profiles[pod.pod.spec.scheduler_name].schedule_pod(state, pod)
+        if not isinstance(found, Rejection):
+            rejection = self._assume(plan, queued, found.node_name, found.feasible, state)
+        elif found.nomination and found.status.is_rejected:
+            plan.is_trial = True  # whatever else is found, it will be undone
+            rejection = self._assume(plan, queued, found.nomination, 0, state)
+            if rejection is None:
+                plan.preempting[queued.uid] = found
+        else:
+            self._fail(plan, Failed(queued, found))
+            return
+        if rejection is not None:
+            self._fail(plan, Failed(queued, rejection, has_node=True))
