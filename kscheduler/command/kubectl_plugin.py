@@ -36,12 +36,22 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] 
         return code or run(["whatif", "--record", record, *changes, *others])
 
 
+def drain_parser() -> argparse.ArgumentParser:
+    """Return the parser of `drain`, which leaves the flags that it does not know to `whatif`."""
+    parser = argparse.ArgumentParser(
+        prog="kubectl kscheduler drain",
+        description="say where the pods of nodes would go; other flags are those of whatif",
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    parser.add_argument("nodes", nargs="*", metavar="NODE", help="names of the nodes to be drained")
+    parser.add_argument("--kubeconfig", default="", metavar="FILE", help="of a user who may list; default: kubectl's")
+    return parser
+
+
 def _drained(arguments: Sequence[str]) -> tuple[list[str], list[str], str]:
     """Return the nodes to drain, other flags of `whatif`, and the kubeconfig; "": kubectl's. Raises ConfigError."""
-    parser = argparse.ArgumentParser(prog="kubectl kscheduler drain", allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("nodes", nargs="*", metavar="NODE")
-    parser.add_argument("--kubeconfig", default="", metavar="FILE")
-    namespace, others = parser.parse_known_args(arguments)
+    namespace, others = drain_parser().parse_known_args(arguments)
     if not namespace.nodes:
         raise ConfigError("drain: expected names of nodes, got none (kubectl kscheduler drain NODE...)")
     return namespace.nodes, others, namespace.kubeconfig
