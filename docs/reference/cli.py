@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Iterator
 
 from docs.reference.markdown import code, escaped, sentence, table
@@ -12,8 +13,9 @@ from kscheduler.command.kubectl_plugin import drain_parser
 INTRODUCTION = """\
 # Command line
 
-Every command prints its flags with `--help`. Exit codes: 0 done, 1 a failure at run time, 2 wrong flags or configuration.
-`kubectl kscheduler COMMAND` runs the same commands, if `kubectl-kscheduler` is on `PATH`; it adds `drain`.
+Every command prints its flags with `--help`. Exit codes: 0 done, 1 a failure at run time, 2 wrong flags or
+configuration. `kubectl kscheduler COMMAND` runs the same commands, if `kubectl-kscheduler` is on `PATH`; it adds
+`drain`.
 
 This page is made from the program's own argument parsers.
 """
@@ -38,6 +40,7 @@ def page() -> str:
     return "\n".join(parts)
 
 
+@functools.cache
 def all_parsers() -> dict[str, argparse.ArgumentParser]:
     """Return the parser of each command; that of `kubectl kscheduler drain` under "kubectl drain"."""
     return {**parsers_of_commands(), "kubectl drain": drain_parser()}
@@ -70,9 +73,9 @@ def meaning(action: argparse.Action) -> str:
     """Return what the flag does, as Markdown, with its default where the help text does not say it."""
     text = escaped(help_text(action))
     default = action.default
-    if isinstance(default, (str, int, float)) and not isinstance(default, bool) and default not in ("", 0):
-        if default != argparse.SUPPRESS and "default" not in text.lower():
-            text = f"{sentence(text)} Default: {code(str(default))}."
+    is_plain = isinstance(default, (str, int, float)) and not isinstance(default, bool)
+    if is_plain and default not in ("", 0, argparse.SUPPRESS) and "default" not in text.lower():
+        text = f"{sentence(text)} Default: {code(str(default))}."
     if isinstance(action, argparse._AppendAction) or action.nargs in ("+", "*"):
         text = f"{sentence(text)} May be given more than once."
     return sentence(text)
@@ -87,14 +90,14 @@ def help_text(action: argparse.Action) -> str:
 def summary(command: str) -> str:
     """Return the line about a command in its parent's help."""
     if command == "kubectl drain":
-        return drain_parser().description or ""
+        return all_parsers()[command].description or ""
     parent, _, name = command.rpartition(" ")
-    for action in parsers_of_commands()[parent]._actions:
+    for action in all_parsers()[parent]._actions:
         if isinstance(action, argparse._SubParsersAction):
             for choice in action._choices_actions:
                 if choice.dest == name:
                     return choice.help or ""
-    return parsers_of_commands()[command].description or ""
+    return all_parsers()[command].description or ""
 
 
 def _overview(parser: argparse.ArgumentParser) -> str:

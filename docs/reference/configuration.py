@@ -35,9 +35,9 @@ from kscheduler.input.redaction import Secret, SecretURL
 INTRODUCTION = """\
 # Configuration files
 
-`kscheduler run --config FILE` reads a KubeSchedulerConfiguration, kube-scheduler's own format, as YAML or JSON. An unknown field, a
-wrong type or a wrong value is an error that names the field. `kscheduler config validate FILE` reports it without a cluster, and
-`kscheduler config show FILE` prints the file with all defaults.
+`kscheduler run --config FILE` reads a KubeSchedulerConfiguration, kube-scheduler's own format, as YAML or JSON. An
+unknown field, a wrong type or a wrong value is an error that names the field. `kscheduler config validate FILE` reports
+it without a cluster, and `kscheduler config show FILE` prints the file with all defaults.
 
 This page is made from the classes that decode the files.
 """

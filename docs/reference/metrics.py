@@ -11,12 +11,12 @@ from kscheduler.observability.metrics import CounterFamily, Family, HistogramFam
 INTRODUCTION = """\
 # Metrics
 
-`/metrics` of the secure port answers in Prometheus' text format, to users who may `get` that path. Names, labels and buckets of
-the first table are kube-scheduler's, so its dashboards and alerts work. The stability is what kube-scheduler promises for the metric.
-Metrics that begin with `kscheduler_` are this program's own; they have no stability level yet.
+`/metrics` of the secure port answers in Prometheus' text format, to users who may `get` that path. Names, labels and
+buckets of the first table are kube-scheduler's, so its dashboards and alerts work. The stability is what kube-scheduler
+promises for the metric. Metrics that begin with `kscheduler_` are this program's own; they have no stability level yet.
 
-A histogram `x` is exposed as `x_bucket`, `x_sum` and `x_count`. A metric appears when it first has a value. `--disabled-metrics`
-leaves metrics out, `--allow-metric-labels` limits label values.
+A histogram `x` is exposed as `x_bucket`, `x_sum` and `x_count`. A metric appears when it first has a value.
+`--disabled-metrics` leaves metrics out, `--allow-metric-labels` limits label values.
 
 Besides, `/metrics/slis` has `kubernetes_healthcheck` and `kubernetes_healthchecks_total`, and `/metrics/resources` has
 `kube_pod_resource_request` and `kube_pod_resource_limit`, as kube-scheduler has them.
@@ -47,7 +47,10 @@ def page() -> str:
     found = rows()
     sections = (
         ("kube-scheduler's", [row for row in found if row.name.startswith("scheduler_")]),
-        ("Of all Kubernetes components", [row for row in found if not row.name.startswith(("scheduler_", "kscheduler_"))]),
+        (
+            "Of all Kubernetes components",
+            [row for row in found if not row.name.startswith(("scheduler_", "kscheduler_"))],
+        ),
         ("kscheduler's own", [row for row in found if row.name.startswith("kscheduler_")]),
     )
     parts = [INTRODUCTION]

@@ -15,9 +15,9 @@ from kscheduler.framework import interface
 INTRODUCTION = """\
 # Plugin API
 
-What a plugin in Python is given and returns, from `kscheduler.framework`. The [guide](../guides/plugins-python.md) shows how to
-write one; plugins in other languages use the [wasm ABI](wasm-abi.md). A plugin need not inherit from these classes: having the
-method is enough.
+What a plugin in Python is given and returns, from `kscheduler.framework`. The [guide](../guides/plugins-python.md)
+shows how to write one; plugins in other languages use the [wasm ABI](wasm-abi.md). A plugin need not inherit from these
+classes: having the method is enough.
 
 This page is made from the signatures and docstrings in the program.
 """
@@ -76,7 +76,10 @@ def _fields(kind: type) -> Iterator[str]:
     for line in inspect.getsource(kind).splitlines():
         if match := re.match(r"    (\w+): .*?(?:  # (.*))?$", line):
             beside[match[1]] = match[2] or ""
-    rows = [(f"`{field.name}`", f"`{field.type}`", escaped(beside.get(field.name, ""))) for field in dataclasses.fields(kind)]
+    rows = [
+        (f"`{field.name}`", f"`{field.type}`", escaped(beside.get(field.name, "")))
+        for field in dataclasses.fields(kind)
+    ]
     if rows:
         yield table(("Field", "Type", ""), rows)
 
