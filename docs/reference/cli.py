@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from docs.reference.markdown import code, escaped, sentence, table
 from kscheduler.command.flags import IGNORED_FLAGS, parsers_of_commands
 from kscheduler.command.kubectl_plugin import drain_parser
+from kscheduler.command.live_views import VIEWS, view_parser
 
 INTRODUCTION = """\
 # Command line
 
 Every command prints its flags with `--help`. Exit codes: 0 done, 1 a failure at run time, 2 wrong flags or
 configuration. `kubectl kscheduler COMMAND` runs the same commands, if `kubectl-kscheduler` is on `PATH`; it adds
-`drain`.
+`drain`, `queue` and `nodes`.
 
 This page is made from the program's own argument parsers.
 """
@@ -42,8 +43,9 @@ def page() -> str:
 
 @functools.cache
 def all_parsers() -> dict[str, argparse.ArgumentParser]:
-    """Return the parser of each command; that of `kubectl kscheduler drain` under "kubectl drain"."""
-    return {**parsers_of_commands(), "kubectl drain": drain_parser()}
+    """Return the parser of each command; those that only kubectl's plugin has as "kubectl drain" and so on."""
+    views = {f"kubectl {view}": view_parser(view) for view in VIEWS}
+    return {**parsers_of_commands(), "kubectl drain": drain_parser(), **views}
 
 
 def groups(parser: argparse.ArgumentParser) -> Iterator[tuple[str, list[argparse.Action]]]:
@@ -76,7 +78,7 @@ def meaning(action: argparse.Action) -> str:
     is_plain = isinstance(default, (str, int, float)) and not isinstance(default, bool)
     if is_plain and default not in ("", 0, argparse.SUPPRESS) and "default" not in text.lower():
         text = f"{sentence(text)} Default: {code(str(default))}."
-    if isinstance(action, argparse._AppendAction) or action.nargs in ("+", "*"):
+    if action.option_strings and (isinstance(action, argparse._AppendAction) or action.nargs in ("+", "*")):
         text = f"{sentence(text)} May be given more than once."
     return sentence(text)
 
@@ -89,7 +91,7 @@ def help_text(action: argparse.Action) -> str:
 
 def summary(command: str) -> str:
     """Return the line about a command in its parent's help."""
-    if command == "kubectl drain":
+    if command.startswith("kubectl "):
         return all_parsers()[command].description or ""
     parent, _, name = command.rpartition(" ")
     for action in all_parsers()[parent]._actions:
@@ -109,7 +111,8 @@ def _overview(parser: argparse.ArgumentParser) -> str:
 
 
 def _title(command: str) -> str:
-    return "kubectl kscheduler drain" if command == "kubectl drain" else f"kscheduler {command}"
+    kubectl, _, name = command.partition(" ")
+    return f"kubectl kscheduler {name}" if kubectl == "kubectl" else f"kscheduler {command}"
 
 
 def _anchor(command: str, group: str = "") -> str:

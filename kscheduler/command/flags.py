@@ -590,15 +590,20 @@ def _ui_options(namespace: argparse.Namespace) -> UiOptions:
 def _add_explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pod", metavar="POD", help="a name, or NAMESPACE/NAME; with gang/ before it, a gang")
     parser.add_argument("-n", "--namespace", default="default", metavar="NAME", help="of the pod (default default)")
+    add_scheduler_flags(parser)
+    parser.add_argument("--nodes", choices=("top", "all"), default="top", help="all: also what each node said")
+    _add_top_nodes(parser, "--top", "best nodes shown with their scores")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help=OUTPUT_HELP)
+    parser.set_defaults(make=_explain_options)
+
+
+def add_scheduler_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say which running scheduler is asked, and as whom."""
     parser.add_argument(
         "--server", type=_url, default=DEFAULT_SERVER, metavar="URL", help=f"the scheduler (default {DEFAULT_SERVER})"
     )
     parser.add_argument("--kubeconfig", default="", metavar="FILE", help="show the scheduler its user's token")
     _add_endpoint(parser)
-    parser.add_argument("--nodes", choices=("top", "all"), default="top", help="all: also what each node said")
-    _add_top_nodes(parser, "--top", "best nodes shown with their scores")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help=OUTPUT_HELP)
-    parser.set_defaults(make=_explain_options)
 
 
 def _add_endpoint(to: argparse._ActionsContainer) -> None:

@@ -2,6 +2,7 @@
 
 All of kscheduler's commands are there under their names (`kubectl kscheduler explain web-7 -n shop`). Besides, `drain
 NODE...` says where the pods of nodes would go: it records the cluster for a second, and asks `whatif` about the record.
+`queue` and `nodes` print what the running scheduler has (`live_views`).
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kscheduler.command.cli import SystemClock
 from kscheduler.command.cli import main as run_command
 from kscheduler.command.flags import report
-from kscheduler.errors import ConfigError
+from kscheduler.command.live_views import VIEWS, view_text
+from kscheduler.errors import ConfigError, KSchedulerError
+from kscheduler.observability import logs
 
 RECORD_FOR = "1s"
 
@@ -22,6 +26,8 @@ RECORD_FOR = "1s"
 def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] = run_command) -> int:
     """Run a command, given without `kubectl kscheduler` before it, and return its exit code."""
     arguments = sys.argv[1:] if argv is None else list(argv)
+    if arguments[:1] and arguments[0] in VIEWS:
+        return _show(arguments[0], arguments[1:])
     if arguments[:1] != ["drain"]:
         return run(arguments)
     try:
@@ -34,6 +40,15 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] 
         code = run(["record", "--out", record, "--duration", RECORD_FOR, *where])
         changes = [word for node in nodes for word in ("--remove-nodes", node)]
         return code or run(["whatif", "--record", record, *changes, *others])
+
+
+def _show(view: str, arguments: Sequence[str]) -> int:
+    logs.configure(verbosity=logs.QUIET)
+    try:
+        print(view_text(view, arguments, SystemClock()), end="")
+    except KSchedulerError as error:
+        return report(error)
+    return 0
 
 
 def drain_parser() -> argparse.ArgumentParser:
