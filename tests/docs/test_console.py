@@ -6,10 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from docs.assembly import ROOT, TAKEN
 from tests.docs.pages import NOT_RUN, Block, blocks, own_pages
 from tests.plugins.documents import run
 
 OWN = own_pages()
+# Documents that are taken in and whose commands another test runs.
+RUN_ELSEWHERE = {
+    "plugins/README.md": "tests/plugins/test_plugins.py",
+    "plugins/sdk/README.md": "tests/wasm/batch/test_shown_guests.py",
+    "plugins/sdk/c/README.md": "tests/plugins/test_plugins.py",
+}
 
 
 def runnable(page: str) -> list[Block]:
@@ -23,6 +30,15 @@ def test_a_block_that_is_not_run_says_why(page: str) -> None:
             assert NOT_RUN.match(block.options), block.options
         if block.language == "console":
             assert block.text.startswith("$ "), block.text
+
+
+@pytest.mark.parametrize("source", TAKEN)
+def test_a_block_of_a_taken_document_is_run_elsewhere_or_says_why_not(source: str) -> None:
+    if source in RUN_ELSEWHERE:
+        assert "blocks(" in (ROOT / RUN_ELSEWHERE[source]).read_text(encoding="utf-8")
+        return
+    shown = [block for block in blocks((ROOT / source).read_text(encoding="utf-8")) if block.language == "console"]
+    assert [block.text for block in shown if not NOT_RUN.match(block.options)] == []
 
 
 @pytest.mark.slow
