@@ -34,4 +34,7 @@ def sentence(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", r"\|")
+    """Return a cell in one line, with bars escaped, but not those in code, which end no cell."""
+    parts = " ".join(text.split()).split("`")
+    parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
+    return "`".join(parts)

@@ -97,6 +97,7 @@ def test_the_man_page_is_formatted_without_complaint() -> None:
 
 def test_text_cannot_break_a_table() -> None:
     assert table(("a",), [("x | y\nz",)]) == "| a |\n| --- |\n| x \\| y z |\n"
+    assert table(("a",), [("x | `y|z`",)]).splitlines()[2] == "| x \\| `y|z` |"
     assert escaped("a_b *c* <d> `e_f`") == r"a\_b \*c\* &lt;d> `e_f`"
     assert code("a`b") == "`a'b`"
     assert sentence("so") == "So."
