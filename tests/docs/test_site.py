@@ -7,17 +7,25 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from docs.assembly import GENERATED, MAN_PAGE, PAGES, ROOT, TAKEN, taken_page
 from docs.build import CONFIG, build
-from tests.deploy.test_monitoring import rules
+from tests.deploy.manifests import DEPLOY
 
 pytestmark = pytest.mark.slow
 
 # Attributes by which a browser loads something at once; `href` of an <a> is followed by the reader only.
 LOADED = {"link": "href", "script": "src", "img": "src", "iframe": "src", "source": "src", "use": "href"}
+
+
+def alerts() -> list[dict[str, Any]]:
+    """The alerts of the component `monitoring`, in order."""
+    spec = yaml.safe_load((DEPLOY / "monitoring" / "rules.yaml").read_text())["spec"]
+    return [rule for group in spec["groups"] for rule in group["rules"] if "alert" in rule]
 
 
 class Loads(HTMLParser):
@@ -100,14 +108,12 @@ def test_links_of_a_taken_document_lead_to_pages() -> None:
 
 def test_every_alert_has_a_runbook_of_its_name() -> None:
     text = (PAGES / "operations" / "runbooks.md").read_text(encoding="utf-8")
-    alerts = [rule["alert"] for rule in rules() if "alert" in rule]
-    assert re.findall(r"^## (\w+)$", text, re.MULTILINE) == sorted(alerts, key=alerts.index)
-    for rule in rules():
-        if "alert" in rule:
-            section = text.partition(f"## {rule['alert']}\n")[2].partition("\n## ")[0]
-            assert rule["labels"]["severity"].capitalize() + "." in section, rule["alert"]
-            anchor = f"docs/pages/operations/runbooks.md#{rule['alert'].lower()}"
-            assert rule["annotations"]["runbook"] == anchor
+    assert set(re.findall(r"^## (\w+)$", text, re.MULTILINE)) == {rule["alert"] for rule in alerts()}
+    for rule in alerts():
+        name = rule["alert"]
+        section = text.partition(f"## {name}\n")[2].partition("\n## ")[0]
+        assert rule["labels"]["severity"].capitalize() + "." in section, name
+        assert rule["annotations"]["runbook"] == f"docs/pages/operations/runbooks.md#{name.lower()}"
 
 
 def test_the_table_of_contents_names_every_page_once() -> None:
