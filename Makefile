@@ -27,7 +27,7 @@ run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt gang-faults parity parity-devices parity-gangs parity-queues test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean wheels chart
+.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt gang-faults parity parity-devices parity-gangs parity-queues test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean wheels chart docs
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -164,6 +164,9 @@ wheels: dev ## build sdist, wheels for x86-64 and arm64, and a CycloneDX list of
 
 chart: ## copy into the Helm chart what it shares with kustomize: rights, custom kinds, rules, dashboard
 	$(PYTHON) -m deploy.release.chart
+
+docs: dev ## build the documentation as a site, and the man page, into build/docs; a broken link fails
+	$(BIN)/python -m docs.build
 
 lock: $(VENV)/.runtime ## resolve all dependencies again
 	$(PIP_INSTALL) uv

@@ -21,7 +21,7 @@ DOCUMENTS = (
 )
 SOURCES = [
     path.relative_to(ROOT).as_posix()
-    for top in ("kscheduler", "plugins", "perf", "tests")
+    for top in ("docs", "kscheduler", "plugins", "perf", "tests")
     for path in (ROOT / top).rglob("*.py*")
 ]
 

@@ -52,6 +52,7 @@ from kscheduler.serving.tls_policy import INSECURE_SUITES, PREFERRED_SUITES, TLS
 
 OptionsT = TypeVar("OptionsT")
 
+OUTPUT_HELP = "text for people, json for programs (default text)"
 EXIT_RUNTIME = 1  # the program started, and failed
 EXIT_USAGE = 2  # wrong flags or configuration; the program did not start
 
@@ -389,25 +390,35 @@ def _parser(command: str = "") -> _Parser:
     _add_plugin(commands.add_parser("plugin", help="look at a wasm plugin, or try it on a cluster from a file"))
     _add_doctor(commands.add_parser("doctor", help="check a cluster, and say what mends what is wrong"))
     completion = commands.add_parser("completion", help="print a script that completes commands in a shell")
-    completion.add_argument("shell", choices=SHELLS)
+    completion.add_argument("shell", choices=SHELLS, help="whose script is printed")
     completion.set_defaults(make=partial(_from_flags, CompletionOptions))
     version = commands.add_parser("version", help="print the version")
-    version.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    version.add_argument("-o", "--output", choices=("text", "json"), default="text", help=OUTPUT_HELP)
     version.set_defaults(make=partial(_from_flags, VersionOptions))
     return parser
 
 
+def parsers_of_commands() -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of each command, with all its flags. "" is the program, "config show" a subcommand."""
+    found: dict[str, argparse.ArgumentParser] = {"": _parser()}
+    for command in _below(found[""]):
+        if command.startswith(_SWEEP_PART):
+            continue
+        found[command] = parser = _below(_parser(command))[command]
+        found |= {f"{command} {name}": below for name, below in _below(parser).items()}
+    for part in ("collect", "index"):
+        found[f"sweep {part}"] = _below(_parser(_SWEEP_PART + part))[_SWEEP_PART + part]
+    return found
+
+
 def words_of_commands() -> dict[str, list[str]]:
     """Return what may follow each command: its flags and subcommands. "" is the program, "config show" a subcommand."""
-    found = {"": _words_of(_parser())}
-    found[""] = [word for word in found[""] if not word.startswith("sweep-")]
-    for command in found[""]:
-        if command.startswith("-"):
-            continue
-        parser = _below(_parser(command))[command]
-        found[command] = _words_of(parser)
-        found |= {f"{command} {name}": _words_of(below) for name, below in _below(parser).items()}
+    found = {command: _words_of(parser) for command, parser in parsers_of_commands().items()}
+    found[""] = [word for word in found[""] if not word.startswith(_SWEEP_PART)]
     return found
+
+
+_SWEEP_PART = "sweep-"  # begins the inner names of `sweep collect` and `sweep index`
 
 
 def _below(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -435,18 +446,18 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
         help="check its rights, such as those of kscheduler/kscheduler, not those of the kubeconfig's user",
     )
     add_emulated_version(parser, "chosen by the apiserver's version")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help=OUTPUT_HELP)
     parser.set_defaults(make=partial(_from_flags, DoctorOptions))
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     validate = commands.add_parser("validate", help="say what is wrong in a configuration file")
-    validate.add_argument("file", metavar="FILE")
+    validate.add_argument("file", metavar="FILE", help="a KubeSchedulerConfiguration or a RoutingConfiguration")
     add_emulated_version(validate)
     validate.set_defaults(make=partial(_from_flags, ValidateOptions))
     show = commands.add_parser("show", help="print a configuration file with all defaults")
-    show.add_argument("file", metavar="FILE")
+    show.add_argument("file", metavar="FILE", help="a KubeSchedulerConfiguration")
     add_emulated_version(show)
     show.add_argument("--expanded", action="store_true", help="with the plugins that run at each extension point")
     show.add_argument("--secrets", action="store_true", help="with the tokens and keys that stand in the file")
@@ -476,7 +487,7 @@ def _add_plugin(parser: argparse.ArgumentParser) -> None:
 def _add_guest(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a path, or a URL: file://, https://, http://")
     parser.add_argument("--allow-insecure", action="store_true", help="take plain http from other machines too")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help=OUTPUT_HELP)
 
 
 def _add_plugin_cache(to: argparse._ActionsContainer) -> None:
@@ -558,7 +569,7 @@ def _add_replay(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--show", dest="shown", type=_count, default=1, metavar="N", help="differences to print (default 1)"
     )
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help=OUTPUT_HELP)
     parser.set_defaults(make=partial(_from_flags, ReplayOptions))
 
 
@@ -579,15 +590,20 @@ def _ui_options(namespace: argparse.Namespace) -> UiOptions:
 def _add_explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pod", metavar="POD", help="a name, or NAMESPACE/NAME; with gang/ before it, a gang")
     parser.add_argument("-n", "--namespace", default="default", metavar="NAME", help="of the pod (default default)")
+    add_scheduler_flags(parser)
+    parser.add_argument("--nodes", choices=("top", "all"), default="top", help="all: also what each node said")
+    _add_top_nodes(parser, "--top", "best nodes shown with their scores")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help=OUTPUT_HELP)
+    parser.set_defaults(make=_explain_options)
+
+
+def add_scheduler_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say which running scheduler is asked, and as whom."""
     parser.add_argument(
         "--server", type=_url, default=DEFAULT_SERVER, metavar="URL", help=f"the scheduler (default {DEFAULT_SERVER})"
     )
     parser.add_argument("--kubeconfig", default="", metavar="FILE", help="show the scheduler its user's token")
     _add_endpoint(parser)
-    parser.add_argument("--nodes", choices=("top", "all"), default="top", help="all: also what each node said")
-    _add_top_nodes(parser, "--top", "best nodes shown with their scores")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
-    parser.set_defaults(make=_explain_options)
 
 
 def _add_endpoint(to: argparse._ActionsContainer) -> None:
@@ -690,8 +706,10 @@ def _add_serving_flags(group: argparse._ArgumentGroup) -> None:
         "--secure-port", type=_port, default=10259, metavar="PORT", help="HTTPS port; 0 serves nothing (default 10259)"
     )
     group.add_argument("--cert-dir", default="", metavar="DIR", help="where a certificate made here is kept")
-    group.add_argument("--tls-cert-file", default="", metavar="FILE")
-    group.add_argument("--tls-private-key-file", default="", metavar="FILE")
+    group.add_argument(
+        "--tls-cert-file", default="", metavar="FILE", help="certificate of the endpoint, PEM (default: made at start)"
+    )
+    group.add_argument("--tls-private-key-file", default="", metavar="FILE", help="its private key, PEM")
     group.add_argument(
         "--tls-min-version",
         type=_tls_version,
@@ -814,21 +832,29 @@ def _add_metric_flags(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_election_flags(group: argparse._ArgumentGroup) -> None:
-    _add_boolean(group, "--leader-elect", None, default=None)
-    for name in ("lease-duration", "renew-deadline", "retry-period"):
-        group.add_argument(f"--leader-elect-{name}", type=_duration, default=None, metavar="DURATION")
+    _add_boolean(group, "--leader-elect", "schedule only while holding the Lease (default true)", default=None)
+    for name, text in (
+        ("lease-duration", "how long a Lease lasts that its holder does not renew (default 15s)"),
+        ("renew-deadline", "how long the leader tries to renew it before it ends (default 10s)"),
+        ("retry-period", "pause between two tries to acquire or renew it (default 2s)"),
+    ):
+        group.add_argument(f"--leader-elect-{name}", type=_duration, default=None, metavar="DURATION", help=text)
     _add_boolean(
         group,
         "--leader-elect-replace-ended-holder",
         "take the Lease at once from a holder whose Pod the kubelet reports as ended; needs POD_NAMESPACE, "
         "POD_NAME and POD_UID in the environment (default false)",
     )
-    for name in ("lock", "name", "namespace"):
-        group.add_argument(f"--leader-elect-resource-{name}", default=None, metavar="TEXT")
+    for name, text in (
+        ("lock", "kind of the object; leases is the only one (default leases)"),
+        ("name", "of the Lease (default kube-scheduler)"),
+        ("namespace", "of the Lease (default kube-system)"),
+    ):
+        group.add_argument(f"--leader-elect-resource-{name}", default=None, metavar="TEXT", help=text)
 
 
 def _add_logging_flags(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--logging-format", choices=("text", "json"), default="text")
+    group.add_argument("--logging-format", choices=("text", "json"), default="text", help="of the logs on stderr")
     group.add_argument(
         "-v",
         "--v",
@@ -933,7 +959,7 @@ def _add_record_flags(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_boolean(group: argparse._ArgumentGroup, flag: str, text: str | None, *, default: bool | None = False) -> None:
+def _add_boolean(group: argparse._ArgumentGroup, flag: str, text: str, *, default: bool | None = False) -> None:
     """Add a boolean flag, which may be given without a value, as in Go. `text` is its help."""
     group.add_argument(flag, type=_boolean, nargs="?", const=True, default=default, metavar="true|false", help=text)
 

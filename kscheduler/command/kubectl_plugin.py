@@ -2,6 +2,7 @@
 
 All of kscheduler's commands are there under their names (`kubectl kscheduler explain web-7 -n shop`). Besides, `drain
 NODE...` says where the pods of nodes would go: it records the cluster for a second, and asks `whatif` about the record.
+`queue` and `nodes` print what the running scheduler has (`live_views`).
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kscheduler.command.cli import SystemClock
 from kscheduler.command.cli import main as run_command
 from kscheduler.command.flags import report
-from kscheduler.errors import ConfigError
+from kscheduler.command.live_views import VIEWS, view_text
+from kscheduler.errors import ConfigError, KSchedulerError
+from kscheduler.observability import logs
 
 RECORD_FOR = "1s"
 
@@ -22,6 +26,8 @@ RECORD_FOR = "1s"
 def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] = run_command) -> int:
     """Run a command, given without `kubectl kscheduler` before it, and return its exit code."""
     arguments = sys.argv[1:] if argv is None else list(argv)
+    if arguments[:1] and arguments[0] in VIEWS:
+        return _show(arguments[0], arguments[1:])
     if arguments[:1] != ["drain"]:
         return run(arguments)
     try:
@@ -36,12 +42,31 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Sequence[str]], int] 
         return code or run(["whatif", "--record", record, *changes, *others])
 
 
+def _show(view: str, arguments: Sequence[str]) -> int:
+    logs.configure(verbosity=logs.QUIET)
+    try:
+        print(view_text(view, arguments, SystemClock()), end="")
+    except KSchedulerError as error:
+        return report(error)
+    return 0
+
+
+def drain_parser() -> argparse.ArgumentParser:
+    """Return the parser of `drain`, which leaves the flags that it does not know to `whatif`."""
+    parser = argparse.ArgumentParser(
+        prog="kubectl kscheduler drain",
+        description="say where the pods of nodes would go; other flags are those of whatif",
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    parser.add_argument("nodes", nargs="*", metavar="NODE", help="names of the nodes to be drained")
+    parser.add_argument("--kubeconfig", default="", metavar="FILE", help="of a user who may list; default: kubectl's")
+    return parser
+
+
 def _drained(arguments: Sequence[str]) -> tuple[list[str], list[str], str]:
     """Return the nodes to drain, other flags of `whatif`, and the kubeconfig; "": kubectl's. Raises ConfigError."""
-    parser = argparse.ArgumentParser(prog="kubectl kscheduler drain", allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("nodes", nargs="*", metavar="NODE")
-    parser.add_argument("--kubeconfig", default="", metavar="FILE")
-    namespace, others = parser.parse_known_args(arguments)
+    namespace, others = drain_parser().parse_known_args(arguments)
     if not namespace.nodes:
         raise ConfigError("drain: expected names of nodes, got none (kubectl kscheduler drain NODE...)")
     return namespace.nodes, others, namespace.kubeconfig

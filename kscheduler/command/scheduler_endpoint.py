@@ -76,6 +76,13 @@ class Answer:
         except (http.client.HTTPException, OSError) as error:
             raise self._endpoint.no_answer(error) from None
 
+    def read_some(self, most: int) -> bytes:
+        """Return what has arrived, without waiting for more than that; b"" at the end. Raises Unreachable."""
+        try:
+            return self._response.read1(most)
+        except (http.client.HTTPException, OSError) as error:
+            raise self._endpoint.no_answer(error) from None
+
 
 class SchedulerEndpoint:
     """The endpoint of one scheduler, for the user whom the options name."""

@@ -52,7 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"pods that are listed and explained, the first that landed elsewhere (default {DEFAULT_LIMIT})",
     )
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("text", "json"),
+        default="text",
+        help="text for people, json for programs (default text)",
+    )
     parser.add_argument("--html", metavar="FILE", help="write the comparison as one HTML page, too")
     parser.add_argument("--fail-on-difference", action="store_true", help="exit with 1 if a pod landed elsewhere")
     parser.add_argument("--quiet", action="store_true", help="no progress")

@@ -30,23 +30,23 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 class RoutingRule(ConfigStruct, frozen=True):
     """A rule that matches a pod if all given conditions do; one without namespaces and selectors matches every pod."""
 
-    name: str = ""
+    name: str = ""  # of the rule, in metrics and logs
     namespaces: tuple[str, ...] = ()  # any of these
     namespace_selector: LabelSelector | None = None  # of the namespace's labels
-    pod_selector: LabelSelector | None = None
+    pod_selector: LabelSelector | None = None  # of the pod's labels
     replaces: tuple[str, ...] = (DEFAULT_SCHEDULER_NAME,)  # scheduler names that may be changed
-    scheduler_name: str = ""
+    scheduler_name: str = ""  # that the pod gets
     plan_b: str = ""  # the scheduler name set while plan B (the fallback) of the pod's metric policy is in force
 
 
 class RoutingConfig(ConfigStruct, frozen=True):
-    api_version: str = API_VERSION
-    kind: str = KIND
-    bind_address: str = "0.0.0.0"
-    port: Int32 = 9443
-    cert_file: str = ""
-    key_file: str = ""
-    rules: tuple[RoutingRule, ...] = ()
+    api_version: str = API_VERSION  # of the file
+    kind: str = KIND  # of the file
+    bind_address: str = "0.0.0.0"  # address that the webhook listens on
+    port: Int32 = 9443  # port that the webhook listens on
+    cert_file: str = ""  # its certificate, PEM; read again when it changes
+    key_file: str = ""  # its private key, PEM
+    rules: tuple[RoutingRule, ...] = ()  # in order; the first that matches decides
 
 
 def load_routing(path: str, profiles: Sequence[Profile] | None = None) -> RoutingConfig:

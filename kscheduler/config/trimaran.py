@@ -28,8 +28,8 @@ TrimaranT = TypeVar("TrimaranT", bound="TrimaranArgs")
 
 class MetricProvider(ConfigStruct, frozen=True):
     type: str = ""  # KubernetesMetricsServer if there is no watcherAddress either
-    address: SecretURL = SecretURL()
-    token: Secret = Secret()
+    address: SecretURL = SecretURL()  # of the provider
+    token: Secret = Secret()  # sent as bearer token
     token_file: str = ""  # only in kscheduler: a file with the token, instead of the token itself
     insecure_skip_verify: bool | None = None  # true for Prometheus
 
@@ -37,8 +37,8 @@ class MetricProvider(ConfigStruct, frozen=True):
 class TrimaranArgs(PluginArgs, frozen=True):
     """The common arguments: utilisation comes from a load watcher if its address is set, else from a provider."""
 
-    metric_provider: MetricProvider = MetricProvider()
-    watcher_address: SecretURL | None = None
+    metric_provider: MetricProvider = MetricProvider()  # who knows the nodes' use
+    watcher_address: SecretURL | None = None  # of a load watcher, in place of a provider
 
 
 class TargetLoadPackingArgs(TrimaranArgs, frozen=True):
@@ -48,8 +48,8 @@ class TargetLoadPackingArgs(TrimaranArgs, frozen=True):
 
 
 class LoadVariationRiskBalancingArgs(TrimaranArgs, frozen=True):
-    safe_variance_margin: float = DEFAULT_MARGIN
-    safe_variance_sensitivity: float = DEFAULT_SENSITIVITY
+    safe_variance_margin: float = DEFAULT_MARGIN  # factor for the standard deviation
+    safe_variance_sensitivity: float = DEFAULT_SENSITIVITY  # 1/exponent of the standard deviation
 
 
 def default_trimaran_args(args: TrimaranT) -> TrimaranT:

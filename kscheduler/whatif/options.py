@@ -118,7 +118,13 @@ def _add_search(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    group.add_argument(
+        "-o",
+        "--output",
+        choices=("text", "json"),
+        default="text",
+        help="text for people, json for programs (default text)",
+    )
     group.add_argument("--html", metavar="FILE", help="write the answer as one HTML page, too")
     group.add_argument(
         "--limit",

@@ -23,11 +23,11 @@ from tests.support.imports import imported_by, imported_by_cython
 
 ROOT = Path(__file__).parents[2]
 MAIN = ("origin/main", "main")
-TOPS = ("deploy", "kscheduler", "perf", "plugins", "tests")
+TOPS = ("deploy", "docs", "kscheduler", "perf", "plugins", "tests")
 CYTHON = (".pyx", ".pxd", ".pxi", ".pyi")
 EVERYTHING = ("pyproject.toml", "setup.py", "requirements.lock", "Makefile", "tests/conftest.py")
 NOTHING = (".gitignore", ".editorconfig", ".pre-commit-config.yaml", "LICENSE")  # no test looks at them
-_MODULE = re.compile(r"(?:deploy|kscheduler|perf|tests)\.(?:\w+\.)*\w*")
+_MODULE = re.compile(r"(?:deploy|docs|kscheduler|perf|tests)\.(?:\w+\.)*\w*")
 
 
 def changed_files(root: Path = ROOT) -> list[str] | None:
@@ -101,7 +101,7 @@ class Sources:
             return {module_of(path), *walkers, *self._below(folder.replace("/", "."))}
         naming = self._naming(path)
         if path.endswith(".md"):
-            return naming
+            return naming | self._below("docs.assembly")  # the site has all documents
         while folder:
             if within := self._below(folder.replace("/", ".")):
                 return within | naming

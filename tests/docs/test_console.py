@@ -1,0 +1,92 @@
+"""What the pages show was run: each block of commands prints what stands below it, or says why it is not run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from docs.assembly import ROOT, TAKEN
+from tests.docs.pages import NOT_RUN, Block, blocks, own_pages
+from tests.plugins.documents import run
+
+OWN = own_pages()
+# Documents that are taken in and whose commands another test runs.
+RUN_ELSEWHERE = {
+    "plugins/README.md": "tests/plugins/test_plugins.py",
+    "plugins/sdk/README.md": "tests/wasm/batch/test_shown_guests.py",
+    "plugins/sdk/c/README.md": "tests/plugins/test_plugins.py",
+}
+
+
+def runnable(page: str) -> list[Block]:
+    return [block for block in blocks(OWN[page]) if block.language == "console" and not block.options]
+
+
+@pytest.mark.parametrize("page", sorted(OWN))
+def test_a_block_that_is_not_run_says_why(page: str) -> None:
+    for block in blocks(OWN[page]):
+        if block.language == "console" and block.options:
+            assert NOT_RUN.match(block.options), block.options
+        if block.language == "console":
+            assert block.text.startswith("$ "), block.text
+
+
+@pytest.mark.parametrize("source", TAKEN)
+def test_a_block_of_a_taken_document_is_run_elsewhere_or_says_why_not(source: str) -> None:
+    if source in RUN_ELSEWHERE:
+        assert "blocks(" in (ROOT / RUN_ELSEWHERE[source]).read_text(encoding="utf-8")
+        return
+    shown = [block for block in blocks((ROOT / source).read_text(encoding="utf-8")) if block.language == "console"]
+    assert [block.text for block in shown if not NOT_RUN.match(block.options)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", sorted(page for page in OWN if runnable(page)))
+def test_the_commands_of_a_page_print_what_it_shows(page: str, tmp_path: Path) -> None:
+    for block in blocks(OWN[page]):
+        if block.file:
+            (tmp_path / block.file).write_text(block.text)
+        elif block in runnable(page):
+            for command, shown in commands(block.text):
+                check(shown, printed_by(command, tmp_path), command)
+
+
+def commands(text: str) -> list[tuple[str, list[str]]]:
+    """The commands of a block, each with the lines below it."""
+    found: list[tuple[str, list[str]]] = []
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            found.append((line, []))
+        else:
+            found[-1][1].append(line)
+    return found
+
+
+def printed_by(command: str, folder: Path) -> list[str]:
+    """The lines that a command prints, and after them its error message; progress is left out."""
+    printed = run(f"$ {{ {command.removeprefix('$ ')}; }} 2>stderr.txt", folder)
+    errors = [line for line in (folder / "stderr.txt").read_text().splitlines() if ": error: " in line]
+    return [line.rstrip() for line in (*printed.splitlines(), *errors)]
+
+
+def check(shown: list[str], printed: list[str], command: str) -> None:
+    """Compare the shown lines with the printed ones; a line `...` stands for any number of lines."""
+    rest = printed
+    for index, line in enumerate(shown):
+        if line == "...":
+            continue
+        wanted = line.rstrip()
+        if index > 0 and shown[index - 1] == "...":
+            assert wanted in rest, f"{command}: {wanted!r} is not printed:\n" + "\n".join(printed)
+            rest = rest[rest.index(wanted) :]
+        assert rest[:1] == [wanted], f"{command}: expected {wanted!r}, got {rest[:1]}"
+        rest = rest[1:]
+    assert not shown or shown[-1] == "..." or rest == [], f"{command} prints more: {rest}"
+
+
+def test_a_line_that_is_not_printed_is_found() -> None:
+    check(["a", "...", "c"], ["a", "b", "c"], "$ x")
+    for shown in (["a", "c"], ["b", "..."], ["a", "...", "d"], ["a", "b"]):
+        with pytest.raises(AssertionError):
+            check(shown, ["a", "b", "c"], "$ x")
