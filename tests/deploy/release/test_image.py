@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from deploy.release import debian, image, oci, wheels
+from deploy.release import container, debian, image, oci, wheels
 from deploy.release.debian import NotOnMirror
 from deploy.release.file_tree import File, FileTree, Link
 from deploy.release.image import Base
@@ -24,7 +24,6 @@ from deploy.release.sbom import BUILD_ONLY, LOCK
 from deploy.release.source import REPOSITORY, epoch_of
 from deploy.release.targets import find_interpreter
 from kscheduler import __version__
-from tests.deploy.release import container
 from tests.support.skips import missing_tool, package
 
 MACHINE = platform.machine()
@@ -98,8 +97,8 @@ def test_it_runs_without_a_shell_as_a_user_of_no_rights_on_a_file_system_that_is
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    if not container.may_enter():
-        missing_tool("only root may change the root of a process: run the tests as root")
+    if reason := container.reason_against():
+        missing_tool(reason)
     config = built.image.config["config"]
     assert f"kscheduler {__version__} (CPython {image.python_version()}." in run(*config["Entrypoint"], "version")
     assert "compiled kernels" in run(PROGRAM, "version")
@@ -114,8 +113,8 @@ def test_it_runs_without_a_shell_as_a_user_of_no_rights_on_a_file_system_that_is
 @pytest.mark.slow
 def test_the_default_command_starts_the_scheduler(built: Built) -> None:
     config = built.image.config["config"]
-    if not container.may_enter():
-        missing_tool("only root may change the root of a process: run the tests as root")
+    if reason := container.reason_against():
+        missing_tool(reason)
     done = container.run(built.root, config, *config["Entrypoint"], *config["Cmd"], "--config=/nowhere.yaml")
     assert done.returncode != 0
     assert "/nowhere.yaml" in done.stderr
