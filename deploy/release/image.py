@@ -9,12 +9,14 @@ Dockerfile. All bytecode is compiled here, since the file system is read-only wh
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -187,15 +189,15 @@ def add_bytecode(trees: Sequence[FileTree], base: Base) -> None:
     with tempfile.TemporaryDirectory() as work:
         system, compiled = Path(work) / "system", Path(work) / "compiled"
         base.files[here].write(system)
-        for number, tree in enumerate(trees):
-            sources = FileTree()
-            for path, file in tree.files():
-                if path.endswith(".py"):
-                    sources.add(path, file)
-            sources.write(compiled / str(number))
-            _compile(system, compiled / str(number), base.python)
-            for made in sorted((compiled / str(number)).rglob("*.pyc")):
-                tree.add(made.relative_to(compiled / str(number)).as_posix(), File(made.read_bytes()))
+        folders = [compiled / str(number) for number in range(len(trees))]
+        for tree, folder in zip(trees, folders, strict=True):
+            FileTree({path: file for path, file in tree.files() if path.endswith(".py")}).write(folder)
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            for done in [pool.submit(_compile, system, folder, base.python) for folder in folders]:
+                done.result()
+        for tree, folder in zip(trees, folders, strict=True):
+            for made in sorted(folder.rglob("*.pyc")):
+                tree.add(made.relative_to(folder).as_posix(), File(made.read_bytes()))
 
 
 def _compile(system: Path, folder: Path, python: str) -> None:

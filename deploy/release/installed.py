@@ -50,10 +50,10 @@ def try_out(installation: Installation, version: str) -> float:
     if not about.startswith(f"kscheduler {version} (") or "compiled kernels" not in about:
         raise BuildError(f"expected kscheduler {version} with compiled kernels, got {about.strip()!r}")
     start = time.monotonic()
-    report = installation.run("kscheduler", "simulate", "--nodes", "10", "--pods", "100")
+    report = installation.run("kscheduler", "simulate", "--nodes", "50", "--pods", "500")
     took = time.monotonic() - start
-    if not re.search(r"^placed 100 of 100 pods", report, re.MULTILINE):
-        raise BuildError(f"expected that all 100 pods are placed, got {report.splitlines()[:1]}")
+    if not re.search(r"^placed 500 of 500 pods", report, re.MULTILINE):
+        raise BuildError(f"expected that all 500 pods are placed, got {report.splitlines()[:1]}")
     return took
 
 

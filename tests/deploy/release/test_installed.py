@@ -19,7 +19,7 @@ class Fake(Installation):
 
 
 GOOD = "kscheduler 1.2.0 (CPython 3.13.5, compiled kernels)\n"
-PLACED = "placed 100 of 100 pods (100.00 %)\n"
+PLACED = "placed 500 of 500 pods (100.00 %)\n"
 
 
 def test_an_installation_that_decides_is_good() -> None:
@@ -29,7 +29,7 @@ def test_an_installation_that_decides_is_good() -> None:
 @pytest.mark.parametrize(
     ("version", "report", "message"),
     [
-        (GOOD, PLACED.replace("100 of", "99 of"), "expected that all 100 pods are placed"),
+        (GOOD, PLACED.replace("500 of", "499 of"), "expected that all 500 pods are placed"),
         (GOOD.replace("1.2.0", "1.2.1"), PLACED, "expected kscheduler 1.2.0 with compiled kernels"),
         (GOOD.replace("compiled", "Python"), PLACED, "expected kscheduler 1.2.0 with compiled kernels"),
     ],
