@@ -659,7 +659,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_explain_flags(parser.add_argument_group("memory of decisions"))
     _add_record_flags(parser.add_argument_group("record for kscheduler replay"))
     for name in IGNORED_FLAGS:
-        parser.add_argument(name, nargs="?", const="true", dest=f"ignored{name}", help=argparse.SUPPRESS)
+        parser.add_argument(name, nargs="?", const="true", help=argparse.SUPPRESS)
     parser.set_defaults(make=_run_options)
 
 
@@ -815,9 +815,8 @@ def _add_metric_flags(group: argparse._ArgumentGroup) -> None:
 
 def _add_election_flags(group: argparse._ArgumentGroup) -> None:
     _add_boolean(group, "--leader-elect", None, default=None)
-    for name in ("lease_duration", "renew_deadline", "retry_period"):
-        flag = f"--leader-elect-{name.replace('_', '-')}"
-        group.add_argument(flag, dest=name, type=_duration, default=None, metavar="DURATION")
+    for name in ("lease-duration", "renew-deadline", "retry-period"):
+        group.add_argument(f"--leader-elect-{name}", type=_duration, default=None, metavar="DURATION")
     _add_boolean(
         group,
         "--leader-elect-replace-ended-holder",
@@ -825,8 +824,7 @@ def _add_election_flags(group: argparse._ArgumentGroup) -> None:
         "POD_NAME and POD_UID in the environment (default false)",
     )
     for name in ("lock", "name", "namespace"):
-        flag = f"--leader-elect-resource-{name}"
-        group.add_argument(flag, dest=f"resource_{name}", default=None, metavar="TEXT")
+        group.add_argument(f"--leader-elect-resource-{name}", default=None, metavar="TEXT")
 
 
 def _add_logging_flags(group: argparse._ArgumentGroup) -> None:
@@ -836,7 +834,6 @@ def _add_logging_flags(group: argparse._ArgumentGroup) -> None:
         "--v",
         type=_verbosity,
         default=0,
-        dest="verbosity",
         metavar="N",
         help="0 what the program does (default), 2 what became of each pod, 4 reasons, 10 scores",
     )
@@ -969,7 +966,16 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
         ),
         always_allow_paths=namespace.authorization_always_allow_paths,
         connection=ConnectionFlags(namespace.kube_api_qps, namespace.kube_api_burst, namespace.kube_api_content_type),
-        leader_election=_from_flags(LeaderElectionFlags, namespace),
+        leader_election=LeaderElectionFlags(
+            namespace.leader_elect,
+            namespace.leader_elect_lease_duration,
+            namespace.leader_elect_renew_deadline,
+            namespace.leader_elect_retry_period,
+            namespace.leader_elect_resource_lock,
+            namespace.leader_elect_resource_name,
+            namespace.leader_elect_resource_namespace,
+        ),
+        verbosity=namespace.v,
         pod_max_in_unschedulable_pods_s=namespace.pod_max_in_unschedulable_pods_duration.seconds,
         metric_limits=metric_limits(
             namespace.disabled_metrics, namespace.allow_metric_labels, namespace.allow_metric_labels_manifest
@@ -990,22 +996,40 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
 
 
 _NO_FLAGS = ("make", "words")  # what a namespace has besides
+# What flags that are not given say, as in kube-scheduler. It is in force unless the configuration says something else.
+_NOT_GIVEN = {
+    "kube-api-burst": "100",
+    "kube-api-content-type": "application/vnd.kubernetes.protobuf",
+    "kube-api-qps": "50",
+    "leader-elect": "true",
+    "leader-elect-lease-duration": "15s",
+    "leader-elect-renew-deadline": "10s",
+    "leader-elect-resource-lock": "leases",
+    "leader-elect-resource-name": "kube-scheduler",
+    "leader-elect-resource-namespace": "kube-system",
+    "leader-elect-retry-period": "2s",
+}
 
 
 def _flag_values(namespace: argparse.Namespace) -> tuple[tuple[str, str], ...]:
-    """Return all flags with their values as texts, without passwords in URLs."""
-    given = {name: value for name, value in vars(namespace).items() if name not in _NO_FLAGS}
-    return tuple((name.replace("_", "-"), hide_urls(_as_text(value))) for name, value in given.items())
+    """Return all flags with their values as texts, without passwords in URLs; ignored ones only if they are given."""
+    named = {name.replace("_", "-"): value for name, value in vars(namespace).items() if name not in _NO_FLAGS}
+    return tuple(
+        (name, hide_urls(_NOT_GIVEN.get(name, "") if value is None else _as_text(name, value)))
+        for name, value in named.items()
+        if value is not None or f"--{name}" not in IGNORED_FLAGS
+    )
 
 
-def _as_text(value: object) -> str:
-    """Return a flag's value as Go prints one: true, [a,b]."""
-    if value is None:
-        return ""
+def _as_text(name: str, value: object) -> str:
+    """Return a flag's value as Go prints one: true, [a,b], and a map as it is given: a=1,b=2."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return f"[{','.join(map(str, value))}]"
+        if name == "vmodule":
+            return ",".join(f"{each.pattern}={each.verbosity}" for each in value)
+        listed = ",".join(map(str, value))
+        return listed if name == "feature-gates" else f"[{listed}]"
     return str(value)
 
 
@@ -1045,7 +1069,7 @@ _STANDARD_HEADERS = {
 
 
 def _warnings(namespace: argparse.Namespace) -> tuple[str, ...]:
-    given = [name for name in IGNORED_FLAGS if getattr(namespace, f"ignored{name}") is not None]
+    given = [name for name in IGNORED_FLAGS if _value(namespace, name) is not None]
     flags = [f"{name} has no effect: {IGNORED_FLAGS[name]}" for name in given]
     if namespace.config:
         late = [name for name in _WITHOUT_CONFIG if _value(namespace, name) is not None]

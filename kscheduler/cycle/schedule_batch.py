@@ -15,7 +15,7 @@ from kscheduler.cache.cache import Cache
 from kscheduler.clock import Clock
 from kscheduler.cycle.schedule_one import BindingCycle, ScheduleOne
 from kscheduler.explain.decisions import DecisionLog
-from kscheduler.framework.compiled_lane import NO_PLACEMENTS, CompiledLane, Placements
+from kscheduler.framework.compiled_lane import CompiledLane, Placements
 from kscheduler.framework.faults import AnswersToCome
 from kscheduler.framework.runtime import Framework
 from kscheduler.queue.pod_info import Pool, QueuedPodInfo
@@ -62,7 +62,7 @@ class ScheduleBatch:
     def run(self, now: float, most: int) -> int:
         """Decide up to `most` pods, and return how many were decided; 0 if none can be decided now."""
         self._cache.mend()
-        if self._lane is None or (self._decisions is not None and self._decisions.wants_details(now)):
+        if self._decides_alone(now):
             return self._run_alone(now)
         # 1. Take them in the order of the queue.
         popped = self._queue.pop_many(now, min(self._size, most))
@@ -75,6 +75,11 @@ class ScheduleBatch:
         except Exception:
             self._rescue(popped)
             return len(popped)
+
+    def _decides_alone(self, now: float) -> bool:
+        """Return True if the next pod is decided by itself: there is no lane, or its decision is to be explained."""
+        lane, decisions = self._lane, self._decisions
+        return lane is None or lane.is_broken or (decisions is not None and decisions.wants_details(now))
 
     def _decide(self, popped: Sequence[QueuedPodInfo], now: float) -> int:
         """Decide popped pods in order, and return how many were tried; the others are back in the queue."""
@@ -139,11 +144,11 @@ class ScheduleBatch:
 
     def _place(self, batch: Sequence[QueuedPodInfo], now: float) -> int:
         """Place the leading pods by kernels (the compiled lane) and start their bindings; return how many there are."""
-        done = 0
-        while done < len(batch):
+        lane, done = self._lane, 0
+        while lane is not None and done < len(batch):
             left = batch[done:] if done else batch
             pods = [queued.pod_info for queued in left]
-            placements = self._ask_lane(pods)
+            placements = lane.place_unless_broken(pods, self._cache.recount)
             placed = len(placements)
             if not placed:
                 break
@@ -163,7 +168,7 @@ class ScheduleBatch:
                 except Exception:
                     self._failed(queued, cycle)
             done += placed
-            self._report(placements)
+            self._report(lane, placements)
         return done
 
     def _assume(
@@ -197,25 +202,9 @@ class ScheduleBatch:
             log.exception("the binding cycles of a batch could not begin together")
         return cycles, are_assumed
 
-    def _ask_lane(self, pods: Sequence[PodInfo]) -> Placements:
-        if self._lane is None:
-            return NO_PLACEMENTS
+    def _report(self, lane: CompiledLane, placements: Placements) -> None:
         try:
-            return self._lane.place(pods)
-        except MemoryError:
-            raise
-        except Exception:
-            # A bug of ours must cost speed, but no decisions, nor room for pods that are counted but were not returned.
-            log.exception("the compiled lane failed; from now on all pods are decided one by one")
-            self._lane = None
-            self._cache.recount()
-            return NO_PLACEMENTS
-
-    def _report(self, placements: Placements) -> None:
-        if self._lane is None:
-            return
-        try:
-            self._lane.report(placements)
+            lane.report(placements)
         except MemoryError:
             raise
         except Exception:

@@ -85,6 +85,7 @@ class CompiledLane:
         self._first_on_tie = any(framework.first_on_tie for framework in profiles.values())
         self._nominations = handle.nominations
         self._limiting = self._find_limiting()
+        self.is_broken = False  # it has met a fault: nobody is placed by it any more
 
     def sign(self, pod: PodInfo) -> None:
         """Compute the pod's signature, i.e. all that plugins read in it, now, so that `place` need not.
@@ -95,12 +96,30 @@ class CompiledLane:
 
     def is_plain(self, pod: PodInfo) -> bool:
         """Return True if the pod's class is known and has no terms: then each pod placed leaves less room for it."""
-        return pod.signature in self._classes.ready
+        return not self.is_broken and pod.signature in self._classes.ready
 
     def forget(self) -> None:
         """Drop all that plugins stated about pods, so that they are asked again: one of the plugins was replaced."""
         self._classes.forget()
         self._limiting = self._find_limiting()
+
+    def place_unless_broken(self, pods: Sequence[PodInfo], recount: Callable[[], None]) -> Placements:
+        """Place the leading pods as `place` does, but after a fault none, from then on.
+
+        `recount` is called after the fault. A bug of ours must cost speed, but no decisions, nor room for pods that are
+        counted but were not returned.
+        """
+        if self.is_broken:
+            return NO_PLACEMENTS
+        try:
+            return self.place(pods)
+        except MemoryError:
+            raise
+        except Exception:
+            log.exception("the compiled lane failed; from now on all pods are decided one by one")
+            self.is_broken = True
+            recount()
+            return NO_PLACEMENTS
 
     def place(self, pods: Sequence[PodInfo]) -> Placements:
         """Place the leading pods, each with those before it counted.

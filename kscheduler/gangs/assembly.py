@@ -132,7 +132,6 @@ class GangParts:
             cache,
             profiles,
             lane,
-            on_broken_lane=batch.leave_lane,
             asks_again=follows,
             nominations=handle.nominations,
         )

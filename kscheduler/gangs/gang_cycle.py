@@ -15,7 +15,6 @@ from kscheduler.clock import Clock
 from kscheduler.cycle.schedule_batch import ScheduleBatch
 from kscheduler.cycle.schedule_one import NO_STATE, BindingCycle, ScheduleOne
 from kscheduler.framework.algorithm import Rejection
-from kscheduler.framework.compiled_lane import Placements
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.status import Status, error_status, unschedulable
@@ -28,7 +27,6 @@ from kscheduler.gangs.stand_in import StandIn
 from kscheduler.gangs.texts import not_permitted, not_placed, other_pod_failed, too_few
 from kscheduler.gangs.undo_log import Placed
 from kscheduler.queue.pod_info import NOBODY, QueuedPodInfo
-from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
@@ -251,16 +249,6 @@ class GangBatch(ScheduleBatch):
     """Decides pods as ScheduleBatch does, and gangs, which the queue returns alone, by their own cycle."""
 
     gangs: GangCycle  # set by who builds it
-
-    def leave_lane(self) -> None:
-        """Decide all pods one by one from now on, since the compiled lane has met a fault."""
-        self._lane = None
-
-    def _ask_lane(self, pods: Sequence[PodInfo]) -> Placements:
-        placements = super()._ask_lane(pods)
-        if self._lane is None:
-            self.gangs.planner.leave_lane()
-        return placements
 
     def _decide(self, popped: Sequence[QueuedPodInfo], now: float) -> int:
         first = popped[0]

@@ -7,13 +7,12 @@ has seen it. A member is decided exactly as a pod by itself would be, except tha
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kscheduler.cache.cache import Cache
 from kscheduler.framework.algorithm import Rejection
-from kscheduler.framework.compiled_lane import NO_PLACEMENTS, CompiledLane, Placements
+from kscheduler.framework.compiled_lane import CompiledLane
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.nominations import Nominations
@@ -21,13 +20,6 @@ from kscheduler.framework.runtime import Framework
 from kscheduler.gangs.undo_log import Placed, UndoLog
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.pod_info import PodInfo
-
-log = logging.getLogger(__name__)
-
-
-def nothing() -> None:
-    """Do nothing."""
-
 
 MOST_PODS = 256  # that the kernels are asked for in one call
 TRIAL = "Gangs/trial"  # in the cycle state of members that are placed on trial: True
@@ -65,12 +57,11 @@ class Planner:
         cache: Cache,
         profiles: Mapping[str, Framework],
         lane: CompiledLane | None,
-        on_broken_lane: Callable[[], None] = nothing,
         *,
         asks_again: bool = False,
         nominations: Nominations | None = None,
     ) -> None:
-        """`on_broken_lane` is called when the lane has met a fault: nobody may use it any more.
+        """Make a planner.
 
         `nominations`: those of waiting pods; a member that is placed has none until that is undone.
 
@@ -80,13 +71,8 @@ class Planner:
         self._cache = cache
         self._profiles = profiles
         self._lane = lane
-        self._on_broken_lane = on_broken_lane
         self._asks_again = asks_again
         self._nominations = nominations
-
-    def leave_lane(self) -> None:
-        """Decide all members one by one from now on."""
-        self._lane = None
 
     def plan(
         self, members: Sequence[QueuedPodInfo], missing: int, *, on_trial: bool = False, most: int | None = None
@@ -147,9 +133,11 @@ class Planner:
 
     def _place_run(self, plan: Plan, members: Sequence[QueuedPodInfo]) -> int:
         """Place leading members by kernels, and return how many."""
+        if self._lane is None:
+            return 0
         pods = [queued.pod_info for queued in members]
-        placements = self._ask_lane(pods)
-        if self._lane is None or not placements:
+        placements = self._lane.place_unless_broken(pods, self._cache.recount)
+        if not placements:
             return 0
         count = len(placements)
         try:
@@ -190,20 +178,6 @@ class Planner:
         diagnosis = Diagnosis(1)
         diagnosis.blame(status)
         return Rejection(status, diagnosis)
-
-    def _ask_lane(self, pods: Sequence[PodInfo]) -> Placements:
-        if self._lane is None:
-            return NO_PLACEMENTS
-        try:
-            return self._lane.place(pods)
-        except MemoryError:
-            raise
-        except Exception:
-            log.exception("the compiled lane failed; from now on members of gangs are decided one by one")
-            self._lane = None
-            self._on_broken_lane()
-            self._cache.recount()
-            return NO_PLACEMENTS
 
     def _place_alone(self, plan: Plan, queued: QueuedPodInfo) -> Rejection | None:
         """Place one member, asking each plugin. Returns why no node fits; None if one does (Reserve may reject it)."""

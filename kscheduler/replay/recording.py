@@ -296,7 +296,7 @@ class RecordedBatch(ScheduleBatch):
 
     def run(self, now: float, most: int) -> int:
         inputs = self.inputs
-        alone = self._lane is None or (self._decisions is not None and self._decisions.wants_details(now))
+        alone = self._decides_alone(now)
         size = 1 if alone else min(self._size, most)
         inputs.begin(now)
         try:

@@ -1,11 +1,13 @@
 """/statusz and /flagz as kube-scheduler serves them since 1.36: what runs, since when, and with which flags.
 
 Without an Accept header, or with text/plain, the answer is text for people. Programs ask for a kind by name:
-`Accept: application/json;g=config.k8s.io;v=v1beta1;as=Statusz`. Source: k8s.io/apiserver, pkg/server/statusz and flagz.
+`Accept: application/json;g=config.k8s.io;v=v1beta1;as=Statusz`, or application/yaml. Source: k8s.io/apiserver,
+pkg/server/statusz and flagz.
 """
 
 from __future__ import annotations
 
+import json
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +18,7 @@ from aiohttp import web
 from kscheduler import __version__
 from kscheduler.client.times import rfc3339
 from kscheduler.clock import Clock
+from kscheduler.input.yaml_documents import write_yaml
 from kscheduler.serving.listener import Handler
 
 GROUP = "config.k8s.io"
@@ -26,6 +29,7 @@ _WARNING = (
     "for debugging purposes only."
 )
 _TEXT = ("text/plain", "text/*", "*/*")
+_WRITERS: dict[str, Callable[[Any], str]] = {"application/json": json.dumps, "application/yaml": write_yaml}
 Document = dict[str, Any]
 
 
@@ -74,12 +78,15 @@ def folders(paths: Iterable[str]) -> list[str]:
 
 def _page(kind: str, facts: Callable[[], Document], text: Callable[[], str]) -> Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
-        version = _wanted(request.headers.get("Accept", ""), kind)
+        media_type, version = _wanted(request.headers.get("Accept", ""), kind)
         if not version:
             head = f"\n{COMPONENT} {kind.lower()}\n{_WARNING}\n\n"
             return web.Response(text=head + text(), content_type="text/plain", charset="utf-8")
         document = {"kind": kind, "apiVersion": f"{GROUP}/{version}", "metadata": {"name": COMPONENT}, **facts()}
-        response = web.json_response(document)
+        content_type = f"{media_type};g={GROUP};v={version};as={kind}"
+        response = web.Response(
+            body=f"{_WRITERS[media_type](document)}\n".encode(), headers={"Content-Type": content_type}
+        )
         if VERSIONS[version]:
             old = f"This version of the {kind.lower()} endpoint is deprecated. Please use a newer version."
             response.headers["Warning"] = f'299 - "{old}"'
@@ -88,17 +95,37 @@ def _page(kind: str, facts: Callable[[], Document], text: Callable[[], str]) -> 
     return answer
 
 
-def _wanted(accept: str, kind: str) -> str:
-    """Return the version of the kind that is to be answered as JSON, "" for text. Raises HTTPNotAcceptable (406)."""
+def _wanted(accept: str, kind: str) -> tuple[str, str]:
+    """Return the media type and version of the kind that is to be answered; "" and "" for text.
+
+    Raises HTTPNotAcceptable (406).
+    """
     if not accept.strip():
-        return ""
+        return "", ""
+    for media_type, parameters in _by_quality(accept):
+        if media_type in _TEXT:
+            return "", ""
+        version = parameters.get("v", "")
+        named = parameters.get("g"), parameters.get("as")
+        if media_type in _WRITERS and named == (GROUP, kind) and version in VERSIONS:
+            return media_type, version
+    kinds = (f"{media_type};g={GROUP};v={version};as={kind}" for media_type in _WRITERS for version in VERSIONS)
+    raise web.HTTPNotAcceptable(
+        text=f"only the following media types are accepted: {', '.join(['text/plain', *kinds])}"
+    )
+
+
+def _by_quality(accept: str) -> list[tuple[str, dict[str, str]]]:
+    """Return media types with their parameters, the preferred ones first: by `q`, then in the order given."""
+    clauses = []
     for clause in accept.split(","):
         media_type, *parameters = (part.strip() for part in clause.split(";"))
-        if media_type in _TEXT:
-            return ""
-        given = dict(parameter.partition("=")[::2] for parameter in parameters)
-        version = given.get("v", "")
-        if (media_type, given.get("g"), given.get("as")) == ("application/json", GROUP, kind) and version in VERSIONS:
-            return version
-    offered = ", ".join(["text/plain", *(f"application/json;g={GROUP};v={version};as={kind}" for version in VERSIONS)])
-    raise web.HTTPNotAcceptable(text=f"only the following media types are accepted: {offered}")
+        clauses.append((media_type, dict(parameter.partition("=")[::2] for parameter in parameters)))
+    return sorted(clauses, key=lambda clause: -_quality(clause[1].get("q", "1")))
+
+
+def _quality(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

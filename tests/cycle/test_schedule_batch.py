@@ -31,6 +31,7 @@ class TamedLane(CompiledLane):
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
+        self.is_broken = False
         self.most = MOST_PODS
         self.asked: list[list[str]] = []  # names of the pods of each call
         self.fault: Exception | None = None

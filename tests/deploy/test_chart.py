@@ -12,13 +12,13 @@ from deploy.release.chart import SHARED, copy, differences
 from kscheduler import __version__
 from kscheduler.command.flags import RunOptions, parse
 from kscheduler.config.load import parse_config
+from kscheduler.config.routing import load_routing
 from kscheduler.testing.controlplane.binaries import MODULE as CONTROL_PLANE_MODULE
-from tests.deploy.chart import CHART, KEEP, VALUES_OF_COMPONENTS, comparable, render_chart
+from tests.deploy.chart import CHART, KEEP, ROUTING_CHECKSUM, VALUES_OF_COMPONENTS, comparable, render_chart
 from tests.deploy.manifests import COMPONENTS, DEPLOY, Object, documents, find, pod_template, render, scheduler_config
 from tests.deploy.rules import bound_roles, rights
 from tests.support.helm import MODULE, Helm, HelmFailed, build
 
-NOT_IN_THE_CHART = {"routing"}  # it needs a certificate, and an authority in its webhook
 ALL_ON = tuple(setting for settings in VALUES_OF_COMPONENTS.values() for setting in settings)
 MONITORING = ("serviceMonitor.enabled=true", "prometheusRule.enabled=true", "dashboard.enabled=true")
 
@@ -57,8 +57,8 @@ def test_the_chart_is_of_this_version() -> None:
     assert chart["appVersion"] == __version__
 
 
-def test_each_component_is_a_value_or_left_out_on_purpose() -> None:
-    assert VALUES_OF_COMPONENTS.keys() | NOT_IN_THE_CHART == set(COMPONENTS)
+def test_each_component_is_a_value() -> None:
+    assert VALUES_OF_COMPONENTS.keys() == set(COMPONENTS)
 
 
 def test_helm_has_the_modules_of_the_control_plane() -> None:
@@ -182,6 +182,37 @@ def test_every_flag_is_known_and_every_setting_arrives(helm: Helm) -> None:
 
 
 @pytest.mark.slow
+def test_routing_rules_of_another_release_reach_its_own_replicas(helm: Helm, tmp_path: Path) -> None:
+    def routed(scheduler_name: str, *more: str) -> list[Object]:
+        named = f"schedulerName={scheduler_name}"
+        settings = ("routing.enabled=true", "routing.rules[0].name=all", f"routing.rules[0].{named}")
+        return render_chart(helm, *settings, f"config.profiles[0].{named}", *more, release="batch", namespace="one")
+
+    objects, name = routed("batch"), "batch-kscheduler-routing"
+    path = tmp_path / "routing.yaml"
+    path.write_text(find(objects, "ConfigMap", name)["data"]["routing.yaml"])
+    [rule] = load_routing(str(path)).rules
+    assert (rule.name, rule.scheduler_name) == ("all", "batch")
+    configuration = find(objects, "MutatingWebhookConfiguration", name)
+    assert configuration["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": f"one/{name}"}
+    [webhook] = configuration["webhooks"]
+    assert webhook["clientConfig"] == {"service": {"namespace": "one", "name": name, "path": "/mutate", "port": 443}}
+    assert webhook["namespaceSelector"]["matchExpressions"][0]["values"] == ["kube-system", "one"]
+    labels = pod_template(objects, "batch-kscheduler")["metadata"]["labels"]
+    assert find(objects, "Service", name)["spec"]["selector"].items() <= labels.items()
+
+    own = routed("other", "routing.secretName=mine", "routing.caBundle=QUJD")
+    [webhook] = find(own, "MutatingWebhookConfiguration", name)["webhooks"]
+    assert webhook["clientConfig"]["caBundle"] == "QUJD"
+    assert "annotations" not in find(own, "MutatingWebhookConfiguration", name)["metadata"]
+    pods, before = (pod_template(each, "batch-kscheduler") for each in (own, objects))
+    assert {"name": "routing-tls", "secret": {"secretName": "mine"}} in pods["spec"]["volumes"]
+    # Other rules start new pods: a replica reads them once.
+    seen = [each["metadata"]["annotations"][ROUTING_CHECKSUM] for each in (pods, before)]
+    assert seen[0] != seen[1]
+
+
+@pytest.mark.slow
 def test_large_numbers_of_a_values_file_stay_whole(helm: Helm, tmp_path: Path) -> None:
     values = tmp_path / "values.yaml"
     values.write_text("config: {clientConnection: {qps: 1000000, burst: 20000000}}\n")
@@ -232,6 +263,8 @@ def test_rights_and_flow_schemas_can_be_left_to_others(helm: Helm) -> None:
         ("resources.limits.memory=lots", "/resources/limits/memory"),
         ("networkPolicy.apiserverPorts={0}", "/networkPolicy/apiserverPorts"),
         ("extraArgs={v=4}", "/extraArgs"),
+        ("routing.rules[0].name=all", "/routing/rules/0"),
+        ("routing.caBundle=a certificate", "/routing/caBundle"),
         ("config.leaderElection.leaderElect=false", "each replica would schedule every pod"),
         ("podDisruptionBudget.minAvailable=2", "minAvailable must be less than replicas (2)"),
     ],

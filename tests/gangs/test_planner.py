@@ -213,6 +213,7 @@ def test_a_faulty_lane_costs_speed_but_no_decision(caplog: pytest.LogCaptureFixt
     plan = planner(side).plan(workers(6), 6)
     assert plan.reaches(6)
     assert "the compiled lane failed" in caplog.text
+    assert side.lane.is_broken, "batches of other pods do not use it any more, either"
     check_cache(side.cache)
 
 

@@ -98,10 +98,20 @@ def test_paths_are_shortened_to_their_first_parts() -> None:
 
 
 def test_all_flags_are_shown_and_no_password() -> None:
-    options = parse(["run", "--master", "https://me:secret@example.com", "--leader-elect=false"])
+    given = [
+        "--leader-elect=false",
+        "--leader-elect-retry-period=3s",
+        "-v=4",
+        "--vmodule=queue=5,bind*=6",
+        "--profiling",
+    ]
+    options = parse(["run", "--master", "https://me:secret@example.com", *given])
     assert isinstance(options, RunOptions)
     flags = dict(options.flags)
     assert flags["leader-elect"] == "false"
+    assert (flags["leader-elect-retry-period"], flags["leader-elect-lease-duration"]) == ("3s", "15s")
+    assert (flags["v"], flags["vmodule"], flags["profiling"]) == ("4", "queue=5,bind*=6", "true")
+    assert "contention-profiling" not in flags, "one that has no effect is shown if it is given"
     assert flags["secure-port"] == "10259"
     assert "secret" not in flags["master"]
 

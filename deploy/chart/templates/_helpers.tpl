@@ -44,6 +44,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- toYaml $config -}}
 {{- end -}}
 
+{{/* The text of the file of routing rules. */}}
+{{- define "kscheduler.routingConfig" -}}
+apiVersion: kscheduler.io/v1alpha1
+kind: RoutingConfiguration
+port: 9443
+certFile: /etc/kscheduler-routing-tls/tls.crt
+keyFile: /etc/kscheduler-routing-tls/tls.key
+rules:
+{{ toYaml .Values.routing.rules }}
+{{- end -}}
+
+{{/* The Secret with the certificate of the routing webhook. */}}
+{{- define "kscheduler.routingSecret" -}}
+{{- .Values.routing.secretName | default (printf "%s-routing" (include "kscheduler.fullname" .)) -}}
+{{- end -}}
+
 {{- define "kscheduler.image" -}}
 {{- if .Values.image.digest -}}
 {{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
