@@ -46,15 +46,19 @@ class Installation:
 
 def try_out(installation: Installation, version: str) -> float:
     """Run the installed program; return the seconds until it had decided about pods. Raises BuildError."""
-    about = installation.run("kscheduler", "version")
-    if not about.startswith(f"kscheduler {version} (") or "compiled kernels" not in about:
-        raise BuildError(f"expected kscheduler {version} with compiled kernels, got {about.strip()!r}")
+    check_version(version, installation.run("kscheduler", "version"))
     start = time.monotonic()
     report = installation.run("kscheduler", "simulate", "--nodes", "50", "--pods", "500")
     took = time.monotonic() - start
     if not re.search(r"^placed 500 of 500 pods", report, re.MULTILINE):
         raise BuildError(f"expected that all 500 pods are placed, got {report.splitlines()[:1]}")
     return took
+
+
+def check_version(version: str, about: str) -> None:
+    """Raise BuildError unless `kscheduler version` printed this version and found the compiled kernels."""
+    if not about.startswith(f"kscheduler {version} (") or "compiled kernels" not in about:
+        raise BuildError(f"expected kscheduler {version} with compiled kernels, got {about.strip()!r}")
 
 
 def check(command: Sequence[str], environment: Mapping[str, str] | None = None, folder: Path | None = None) -> str:

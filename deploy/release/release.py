@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from deploy.release import chart, checksums, container, image, oci, versions, wheels
-from deploy.release.installed import Installation, try_out
+from deploy.release.installed import Installation, check_version, try_out
 from deploy.release.sbom import write_sbom
 from deploy.release.source import REPOSITORY, BuildError, copied, epoch_of, revision_of
 from deploy.release.targets import ARCHITECTURES, Target, find_interpreter, promised
@@ -190,8 +190,7 @@ def check_image(version: str, into: Path, machine: str) -> str:
         if reason := container.reason_against():
             raise NotHere(reason)
         done = container.run(Path(folder), config, *config["Entrypoint"], "version")
-        if not done.stdout.startswith(f"kscheduler {version} ("):
-            raise BuildError(f"expected kscheduler {version}, got {done.stdout}{done.stderr}")
+        check_version(version, done.stdout + done.stderr)
         return done.stdout.strip()
 
 
@@ -199,8 +198,7 @@ def _check_emulated(version: str, root: Path, machine: str) -> str:
     if container.emulator(machine) is None:
         raise NotHere(f"this machine is {platform.machine()}, and QEMU's qemu-{machine}-static is not installed")
     done = container.run_emulated(root, machine, image.python_version(), "version")
-    if not done.stdout.startswith(f"kscheduler {version} ("):
-        raise BuildError(f"expected kscheduler {version}, got {done.stdout}{done.stderr}")
+    check_version(version, done.stdout + done.stderr)
     return f"{done.stdout.strip()}, emulated"
 
 
