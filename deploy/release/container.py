@@ -39,10 +39,12 @@ def run_emulated(root: Path, machine: str, python: str, *command: str) -> subpro
 
     QEMU's user emulation (`emulator`) must be installed. `python` is the image's version of it.
     """
+    root = root.absolute()
     packages = root / f"opt/kscheduler/lib/python{python}/site-packages"
     environment = {"PYTHONHOME": str(root / "usr"), "PYTHONPATH": str(packages), "PYTHONDONTWRITEBYTECODE": "1"}
     program = [str(emulator(machine)), "-L", str(root), str(root / f"usr/bin/python{python}")]
-    return _run([*program, "-m", "kscheduler", *command], environment)
+    # Not in the current folder, where -m would look first: it may be the sources.
+    return _run([*program, "-m", "kscheduler", *command], environment, root)
 
 
 def emulator(machine: str) -> str | None:
@@ -50,5 +52,7 @@ def emulator(machine: str) -> str | None:
     return shutil.which(f"qemu-{machine}-static") or shutil.which(f"qemu-{machine}")
 
 
-def _run(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+def _run(
+    command: Sequence[str], environment: Mapping[str, str], folder: Path = Path("/")
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

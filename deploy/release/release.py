@@ -184,12 +184,14 @@ def check_image(version: str, into: Path, machine: str) -> str:
     if said != (expected.user, expected.entrypoint, expected.cmd, expected.labels):
         raise BuildError(f"its settings are not those of the Dockerfile for {version}: {config}")
     with tempfile.TemporaryDirectory() as folder:
-        oci.unpack(made, Path(folder))
+        root = Path(folder) / "root"  # that of a temporary folder may be entered by its owner alone
+        root.mkdir(mode=0o755)
+        oci.unpack(made, root)
         if machine != platform.machine():
-            return _check_emulated(version, Path(folder), machine)
+            return _check_emulated(version, root, machine)
         if reason := container.reason_against():
             raise NotHere(reason)
-        done = container.run(Path(folder), config, *config["Entrypoint"], "version")
+        done = container.run(root, config, *config["Entrypoint"], "version")
         check_version(version, done.stdout + done.stderr)
         return done.stdout.strip()
 
