@@ -27,7 +27,7 @@ run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt gang-faults parity parity-devices parity-gangs parity-queues test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean wheels chart docs
+.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt gang-faults parity parity-devices parity-gangs parity-queues test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean wheels chart docs image image-lock release
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -161,6 +161,15 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-
 
 wheels: dev ## build sdist, wheels for x86-64 and arm64, and a CycloneDX list of packages into dist/, with every promised CPython that is here
 	$(BIN)/python -m deploy.release.wheels
+
+image: dev ## build the image without a container engine, for x86-64 and arm64, into dist/ as an OCI layout (needs Debian's apt and dpkg)
+	$(BIN)/python -m deploy.release.image
+
+release: dev ## build all that is published into dist/VERSION, and check it: VERSION=1.2.0 (what `make image` and `make wheels` need)
+	$(BIN)/python -m deploy.release.release $(VERSION)
+
+image-lock: dev ## choose the newest versions of Debian's packages in the image
+	$(BIN)/python -m deploy.release.debian
 
 chart: ## copy into the Helm chart what it shares with kustomize: rights, custom kinds, rules, dashboard
 	$(PYTHON) -m deploy.release.chart

@@ -1,13 +1,16 @@
 """Copies into the Helm chart what it shares with kustomize: rights, custom kinds, rules and the dashboard.
 
 The manifests of deploy/ are the source. A chart must contain all of its files, and links get lost in archives that
-GitOps tools make. So the chart has copies, which a test compares. Run it as `make chart`.
+GitOps tools make. So the chart has copies, which a test compares. Run it as `make chart`. A release packs the chart
+into an archive, as `helm package` would, but of the same bytes each time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+
+from deploy.release.archives import files_below, write_tar_gz
 
 DEPLOY = Path(__file__).resolve().parents[1]
 CHART = DEPLOY / "chart"
@@ -53,6 +56,15 @@ def copy(copies: Path = COPIES, deploy: Path = DEPLOY) -> None:
             continue
         copied.parent.mkdir(parents=True, exist_ok=True)
         copied.write_bytes((deploy / name).read_bytes())
+
+
+def package(into: Path, version: str, epoch_s: int, chart: Path = CHART) -> Path:
+    """Write the chart's archive and return its path."""
+    files = files_below(chart, "kscheduler/")
+    files.pop("kscheduler/.helmignore", None)  # there is nothing to ignore in an archive
+    path = into / f"kscheduler-{version}.tgz"
+    write_tar_gz(path, files, epoch_s)
+    return path
 
 
 if __name__ == "__main__":

@@ -117,6 +117,12 @@ def epoch_of(repository: Path = REPOSITORY) -> int:
     return int(given or _git(repository, "log", "-1", "--format=%ct"))
 
 
+def revision_of(repository: Path = REPOSITORY) -> str:
+    """Return the last commit, with -dirty behind it if there are changes that are not committed."""
+    changed = _git(repository, "status", "--porcelain")
+    return _git(repository, "rev-parse", "HEAD").strip() + ("-dirty" if changed.strip() else "")
+
+
 def _git(repository: Path, *arguments: str) -> str:
     try:
         done = subprocess.run(["git", *arguments], cwd=repository, capture_output=True, text=True, check=False)

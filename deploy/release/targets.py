@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -74,8 +75,16 @@ def find_interpreter(version: str) -> Interpreter | None:
         if done.returncode == 0:
             include, pyconfig = map(Path, json.loads(done.stdout))
             if (include / "Python.h").is_file() and pyconfig.is_file():
-                return Interpreter(version, place, include, pyconfig)
+                return Interpreter(version, place, include, own_pyconfig(include, pyconfig))
     return None
+
+
+def own_pyconfig(include: Path, pyconfig: Path) -> Path:
+    """Return the pyconfig.h of this kind of machine, where Debian's only includes it by its path below usr/include."""
+    name = f"{platform.machine()}-linux-gnu/{include.name}/pyconfig.h"
+    if f"<{name}>" in pyconfig.read_text(encoding="utf-8"):
+        return next((path for path in (include / name, include.parent / name) if path.is_file()), pyconfig)
+    return pyconfig
 
 
 def _places(version: str) -> Iterator[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 import sysconfig
 from pathlib import Path
 
 from packaging.tags import sys_tags
 
-from deploy.release.targets import Interpreter, Target, copy_headers, find_interpreter, promised, targets
+from deploy.release.targets import Interpreter, Target, copy_headers, find_interpreter, own_pyconfig, promised, targets
 
 RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -42,3 +43,13 @@ def test_headers_that_lie_in_two_folders_are_copied_into_one(tmp_path: Path) -> 
     assert (folder / "pyconfig.h").read_text() == "#define SIZEOF_LONG 8"
     made = targets([interpreter], ["x86_64", "aarch64"], tmp_path / "headers")
     assert [one.tag for one in made] == ["cp314-cp314-manylinux_2_28_x86_64", "cp314-cp314-manylinux_2_28_aarch64"]
+
+
+def test_a_header_that_only_includes_that_of_each_machine_is_not_taken(tmp_path: Path) -> None:
+    include, name = tmp_path / "python3.14", f"{platform.machine()}-linux-gnu/python3.14/pyconfig.h"
+    include.mkdir()
+    (include / "pyconfig.h").write_text(f"#if 1\n# include <{name}>\n#endif\n")
+    (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / name).write_text("#define SIZEOF_LONG 8")
+    assert own_pyconfig(include, include / "pyconfig.h") == tmp_path / name
+    assert own_pyconfig(include, tmp_path / name) == tmp_path / name

@@ -1,0 +1,44 @@
+"""What a user does with an archive, and what is expected of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from deploy.release.installed import Installation, check, try_out
+from deploy.release.source import BuildError
+
+
+class Fake(Installation):
+    """An installation that prints what it is told to."""
+
+    def __init__(self, version: str, report: str) -> None:
+        self._printed = {"version": version, "simulate": report}
+
+    def run(self, *command: str) -> str:
+        return self._printed[command[1]]
+
+
+GOOD = "kscheduler 1.2.0 (CPython 3.13.5, compiled kernels)\n"
+PLACED = "placed 500 of 500 pods (100.00 %)\n"
+
+
+def test_an_installation_that_decides_is_good() -> None:
+    assert try_out(Fake(GOOD, PLACED), "1.2.0") >= 0
+
+
+@pytest.mark.parametrize(
+    ("version", "report", "message"),
+    [
+        (GOOD, PLACED.replace("500 of", "499 of"), "expected that all 500 pods are placed"),
+        (GOOD.replace("1.2.0", "1.2.1"), PLACED, "expected kscheduler 1.2.0 with compiled kernels"),
+        (GOOD.replace("compiled", "Python"), PLACED, "expected kscheduler 1.2.0 with compiled kernels"),
+    ],
+)
+def test_one_that_does_not_is_not(version: str, report: str, message: str) -> None:
+    with pytest.raises(BuildError, match=message):
+        try_out(Fake(version, report), "1.2.0")
+
+
+def test_a_command_that_fails_shows_what_it_printed() -> None:
+    with pytest.raises(BuildError, match=r"exit code 4\nnot today"):
+        check(["sh", "-c", "echo not today; exit 4"])
