@@ -12,6 +12,7 @@ from docs.reference import cli, configuration, man, metrics, plugin_api
 
 ROOT = Path(__file__).parents[1]
 PAGES = Path(__file__).parent / "pages"
+OWN = "docs/pages/"  # where documents name the site's own pages
 
 # Document of the repository -> its place in the site. They are written once, there.
 TAKEN = {
@@ -71,9 +72,10 @@ def _relinked(link: re.Match[str], source: str) -> str:
     if re.match(r"[a-z]+:", target) or not path:
         return link[0]
     file = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
-    if file not in TAKEN:
+    page = TAKEN.get(file, file.removeprefix(OWN) if file.startswith(OWN) else "")
+    if not page:
         return text
-    place = os.path.relpath(TAKEN[file], posixpath.dirname(TAKEN[source]) or ".")
+    place = os.path.relpath(page, posixpath.dirname(TAKEN[source]) or ".")
     return f"[{text}]({place}{'#' + anchor if anchor else ''})"
 
 

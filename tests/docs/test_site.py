@@ -101,7 +101,7 @@ def test_what_leads_nowhere_fails_the_build(tmp_path: Path, text: str, fault: st
 def test_links_of_a_taken_document_lead_to_pages() -> None:
     page = taken_page("deploy/README.md")
     assert "](gangs.md)" in page
-    assert "[table in the top README](../overview.md#what-works-today)" in page
+    assert "[table of what works](../features.md)" in page
     assert "chart/values.yaml" not in page  # not a page: only its text is left
     assert not re.search(r"\]\([^)]*README", page)
 
