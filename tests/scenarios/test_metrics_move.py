@@ -21,7 +21,16 @@ from tests.scenarios.plugins import Guard, Moody
 from tests.scenarios.policies import BELOW_HALF, config, pod, source_of, world_of
 from tests.scenarios.share_queues import CONFIG as SHARING
 from tests.scenarios.share_queues import LABEL, queue
-from tests.support.moving_families import CONSTANT, OF_1_37, OF_A_PROCESS, OF_CLAIMS, declared, moved, pointed_to
+from tests.support.moving_families import (
+    CONSTANT,
+    OF_1_37,
+    OF_A_PROCESS,
+    OF_CLAIMS,
+    OF_POD_GROUPS,
+    declared,
+    moved,
+    pointed_to,
+)
 from tests.support.world import World
 
 TAINT = Taint(key="dedicated", value="others", effect="PreferNoSchedule")
@@ -243,7 +252,7 @@ def test_every_family_that_a_scheduler_feeds_moves_in_a_scenario() -> None:
     watched = Watched()
     for scenario in SCENARIOS:
         run_virtual(scenario(watched))
-    expected = declared() - OF_A_PROCESS - CONSTANT - OF_1_37 - OF_CLAIMS
+    expected = declared() - OF_A_PROCESS - CONSTANT - OF_1_37 - OF_CLAIMS - OF_POD_GROUPS
     assert expected - watched.families == set()
 
 

@@ -62,6 +62,9 @@ async def test_a_group_evicts_for_all_its_pods_and_takes_their_place() -> None:
         metrics = world.metrics
         assert metrics.workload_preemption_victims.labels().sum == 3
         assert metrics.workload_preemption_attempts_total.labels("Success").value >= 2
+        assert metrics.preemption_workload_disruptions.labels("podgroup").count == 0, "no victim is of a group"
+        assert metrics.podgroup_scheduling_attempt_duration_seconds.labels("scheduled", "default-scheduler").count == 1
+        assert metrics.podgroup_scheduling_algorithm_duration_seconds.labels().count >= 2
         assert metrics.preemption_victims.sum == 0, "those are of single pods"
         for result, least in (("scheduled", 1), ("waiting_on_preemption", 2)):
             assert metrics.podgroup_schedule_attempts_total.labels(result, "default-scheduler").value >= least
@@ -108,6 +111,8 @@ async def test_a_group_that_is_disrupted_as_one_leaves_whole() -> None:
         add_group(world, "train", 1)
         await world.until(lambda: len(bound(world, "train")) == 1)
         assert not left(world, "batch")
+        evicted = world.metrics.preemption_workload_disruptions.labels("podgroup")
+        assert (evicted.count, evicted.sum) == (1, 1), "four pods, one group"
 
 
 @in_virtual_time

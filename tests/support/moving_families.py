@@ -38,6 +38,18 @@ OF_CLAIMS = frozenset(
         "scheduler_resourceclaim_creates_total",
     }
 )
+# Of pod groups by kube-scheduler's own rules, which the scenarios here do not have (test_pod_group_preemption.py and
+# test_memberwise_pod_groups.py beside them move these).
+OF_POD_GROUPS = frozenset(
+    {
+        "scheduler_podgroup_schedule_attempts_total",
+        "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+        "scheduler_podgroup_scheduling_attempt_duration_seconds",
+        "scheduler_preemption_workload_disruptions",
+        "scheduler_workload_preemption_attempts_total",
+        "scheduler_workload_preemption_victims",
+    }
+)
 # Fed by the program around the scheduler: its client, its Lease, its guests, its webhook.
 OF_A_PROCESS = frozenset(
     {
