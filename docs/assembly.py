@@ -46,7 +46,7 @@ _FENCE = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
 def assemble(into: Path) -> None:
-    """Write all pages into a folder, which is made anew."""
+    """Delete a folder if it exists, and write all pages into it."""
     shutil.rmtree(into, ignore_errors=True)
     shutil.copytree(PAGES, into)
     for source, place in TAKEN.items():

@@ -158,7 +158,7 @@ def images(files: Mapping[str, bytes]) -> Iterable[Image]:
 
 
 def unpack(image: Image, folder: Path) -> None:
-    """Write an image's file system into a new folder; everything belongs to whoever runs this."""
+    """Unpack the layers of an image into a new folder. The current user owns all files there."""
     for layer in image.layers:
         with tarfile.open(fileobj=io.BytesIO(layer)) as archive:
             archive.extractall(folder, filter="tar")

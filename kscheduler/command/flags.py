@@ -1022,26 +1022,25 @@ def _run_options(namespace: argparse.Namespace) -> RunOptions:
 
 
 _NO_FLAGS = ("make", "words")  # what a namespace has besides
-# What flags that are not given say, as in kube-scheduler. It is in force unless the configuration says something else.
-_NOT_GIVEN = {
-    "kube-api-burst": "100",
-    "kube-api-content-type": "application/vnd.kubernetes.protobuf",
-    "kube-api-qps": "50",
-    "leader-elect": "true",
-    "leader-elect-lease-duration": "15s",
-    "leader-elect-renew-deadline": "10s",
-    "leader-elect-resource-lock": "leases",
-    "leader-elect-resource-name": "kube-scheduler",
-    "leader-elect-resource-namespace": "kube-system",
-    "leader-elect-retry-period": "2s",
-}
+
+
+def _defaults() -> dict[str, str]:
+    """Return what flags that are not given say, as in kube-scheduler, though the configuration may say otherwise."""
+    from kscheduler.config.defaults import CLIENT_CONNECTION, LEADER_ELECTION  # `run` alone needs them
+
+    found = {"leader-elect": "true"}
+    for prefix, values in (("leader-elect", LEADER_ELECTION), ("kube-api", CLIENT_CONNECTION)):
+        for name, value in values.items():
+            found[f"{prefix}-{name.replace('_', '-')}"] = f"{value:g}" if isinstance(value, float) else str(value)
+    return found
 
 
 def _flag_values(namespace: argparse.Namespace) -> tuple[tuple[str, str], ...]:
     """Return all flags with their values as texts, without passwords in URLs; ignored ones only if they are given."""
+    defaults = _defaults()
     named = {name.replace("_", "-"): value for name, value in vars(namespace).items() if name not in _NO_FLAGS}
     return tuple(
-        (name, hide_urls(_NOT_GIVEN.get(name, "") if value is None else _as_text(name, value)))
+        (name, hide_urls(defaults.get(name, "") if value is None else _as_text(name, value)))
         for name, value in named.items()
         if value is not None or f"--{name}" not in IGNORED_FLAGS
     )

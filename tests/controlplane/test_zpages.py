@@ -54,7 +54,7 @@ class Answer:
         return found
 
     def lines(self) -> list[tuple[str, str]]:
-        """Return names and values of a text; kube-scheduler picks what stands between them anew at each start."""
+        """Return the name and value of each line. kube-scheduler separates them by a random character."""
         found = [re.fullmatch(r"([\w-]+(?: version)?)[:= ]+(.*)", line) for line in self.text.splitlines()[3:]]
         return [(each[1], each[2]) for each in found if each]
 

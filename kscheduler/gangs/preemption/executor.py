@@ -31,7 +31,7 @@ class GangExecutor(Executor):
         gang_uid: Callable[[PodInfo], str],
         counts_apart: bool = False,
     ) -> None:
-        """`counts_apart`: who calls `evict` counts the victims."""
+        """`counts_apart`: the caller of `evict` counts the victims in metrics."""
         super().__init__(handle, plugin)
         self._tell_victim = tell
         self._gang_uid = gang_uid

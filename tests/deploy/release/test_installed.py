@@ -9,7 +9,7 @@ from deploy.release.source import BuildError
 
 
 class Fake(Installation):
-    """An installation that prints what it is told to."""
+    """A fake installation whose commands print fixed outputs."""
 
     def __init__(self, version: str, report: str) -> None:
         self._printed = {"version": version, "simulate": report}

@@ -50,9 +50,11 @@ def find_claims(pod: Pod, known: Claims) -> list[ResourceClaim]:
         if is_generated:
             for owner in claim.metadata.owner_references or ():
                 if owner.controller:
-                    is_generated = owner.uid != pod.metadata.uid
+                    is_owner = owner.uid == pod.metadata.uid
                     break
-            if is_generated:
+            else:
+                is_owner = False
+            if not is_owner:
                 raise NotReady(f"ResourceClaim {claim.key} was not created for Pod {pod.key} (Pod is not owner)")
         found.append(claim)
     return found
