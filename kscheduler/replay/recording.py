@@ -62,7 +62,7 @@ from kscheduler.record.entries import (
     Written,
 )
 from kscheduler.record.kept_fields import encoded
-from kscheduler.record.recorder import KINDS
+from kscheduler.record.recorded_kinds import KINDS, name_of
 from kscheduler.replay.edge import EdgeClaims, EdgeEvictions, EdgeStatuses, EdgeWaitingPods, NotedCycles, at_edge
 from kscheduler.scheduler import Options, Scheduler
 
@@ -73,7 +73,6 @@ T = TypeVar("T")
 FLUSH_S = 1.0  # between writes to the file; so much is lost if the scheduler is killed
 WALL_US = 1_000  # a change of the wall clock by more than this is recorded
 
-_KINDS = {kind.plural for kind in KINDS}
 _encode = msgspec.json.Encoder().encode
 
 
@@ -416,7 +415,8 @@ class RecordedScheduler(Scheduler):
         return refused
 
     def _events(self, resource: Resource[Any], handler: Handler[Any]) -> Handler[Any]:
-        return RecordedEvents(resource.plural, handler, self._inputs) if resource.plural in _KINDS else handler
+        name = name_of(resource)
+        return RecordedEvents(name, handler, self._inputs) if name in KINDS else handler
 
     def _schedule_slice(self) -> bool:
         if not self._is_begun:
@@ -435,8 +435,6 @@ class RecordedScheduler(Scheduler):
             what = "extenders"
         elif self.live_metrics is not None:
             what = "live metrics"
-        elif self._keeps_quotas:
-            what = "elastic quotas"
         elif self._queue_watch is not None:
             what = "queues with shares"
         elif self.gangs is not None:
@@ -492,10 +490,10 @@ class RecordedScheduler(Scheduler):
         inputs.end()
 
     def _write_objects(self, informer: Informer[Any]) -> None:
-        resource = informer.resource.plural
-        if resource in _KINDS:
+        name = name_of(informer.resource)
+        if name in KINDS:
             for obj in informer.store.values():
-                self._inputs.change(resource, "ADDED", obj)
+                self._inputs.change(name, "ADDED", obj)
 
     def _write_header(self) -> None:
         release = self._release

@@ -11,7 +11,7 @@ import pytest
 import zstandard
 from msgspec.structs import replace
 
-from kscheduler.config.load import default_config
+from kscheduler.config.load import default_config, parse_config
 from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.errors import ConfigError
 from kscheduler.explain.decisions import ANNOTATION, DETAILS
@@ -32,6 +32,8 @@ from tests.devices.building import devices, make_slice, request
 from tests.framework.plugins.volumebinding.objects import make_claim, make_class, pod_with
 from tests.record.recording import record
 from tests.replay.recorded_run import PACKING, Play, busy, decisions, entries, recorded, replayed
+from tests.scenarios.quotas import CONFIG as QUOTAS
+from tests.scenarios.quotas import quota
 from tests.support.devices import GPU, TEMPLATE, backing, gpu_pod, template
 
 
@@ -88,6 +90,31 @@ async def with_devices(cluster: Cluster, client: ClusterClient) -> None:
     cluster.delete_pod("default/p0")
     await asyncio.sleep(5.0)
     cluster.delete_pod("default/p1")
+
+
+async def with_quotas(cluster: Cluster, client: ClusterClient) -> None:
+    """Pods of two namespaces, of which one borrows what the other takes back, and a quota that changes."""
+    cluster.create_object(quota("lends", {"cpu": "8"}, {"cpu": "12"}))
+    cluster.create_object(quota("borrows", {"cpu": "4"}, {"cpu": "12"}))
+    for number in range(3):
+        cluster.create_node(make_node(f"n{number}").capacity(cpu="4", memory="16Gi", pods=20).obj())
+    for namespace in ("borrows", "lends"):
+        for number in range(10):
+            cluster.create_pod(make_pod(f"p{number}", namespace).req(cpu="1").obj())
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(5.0)
+    larger = quota("borrows", {"cpu": "4"}, {"cpu": "16"})
+    cluster.update_object(larger)
+    cluster.create_node(make_node("n3").capacity(cpu="4", memory="16Gi", pods=20).obj())
+
+
+def test_a_run_with_elastic_quotas_is_replayed_too(tmp_path: Path) -> None:
+    path, config = tmp_path / "run.zst", parse_config(QUOTAS)
+    recorded(path, with_quotas, config=config)
+    assert kinds_of(decisions(path)) == {"placed", "preempts", "rejected"}
+    found = replayed(path, config, is_same=True)
+    assert found.is_equal, (found.kinds, found.differences[:1])
+    assert not replayed(path).is_equal  # without quotas, none of them waits for its share
 
 
 async def restless(cluster: Cluster, client: ClusterClient) -> None:
