@@ -27,6 +27,7 @@ from kscheduler.client.protocol import Client, Resource
 from kscheduler.client.retry_pauses import RetryPauses
 from kscheduler.clock import Clock
 from kscheduler.config.dump import to_yaml
+from kscheduler.config.queues import keeps_queues, queues_args
 from kscheduler.config.releases import Release
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.cycle.bindings import Bindings
@@ -49,6 +50,7 @@ from kscheduler.record.entries import (
     ChangeType,
     Decided,
     Decision,
+    Divided,
     End,
     Entry,
     Failure,
@@ -65,6 +67,7 @@ from kscheduler.record.kept_fields import encoded
 from kscheduler.record.recorded_kinds import KINDS, name_of
 from kscheduler.replay.edge import EdgeClaims, EdgeEvictions, EdgeStatuses, EdgeWaitingPods, NotedCycles, at_edge
 from kscheduler.scheduler import Options, Scheduler
+from kscheduler.watch.share_queue_divisions import ShareDivisionWatch
 
 log = logging.getLogger(__name__)
 
@@ -155,6 +158,9 @@ class Inputs:
 
     def written(self, uid: str, error: APIError | None) -> None:
         self._writer.write(Written(self.at, uid, None if error is None else failure(error)))
+
+    def divided(self) -> None:
+        self._writer.write(Divided(self.at))
 
     def retried(self) -> None:
         self._writer.write(Retried(self.at))
@@ -326,6 +332,18 @@ class RecordedRefusedPods(RefusedPods):
             self.inputs.end()
 
 
+class RecordedDivisions(ShareDivisionWatch):
+    inputs: Inputs
+
+    def look(self) -> None:
+        self.inputs.begin()
+        try:
+            self.inputs.divided()
+            super().look()
+        finally:
+            self.inputs.end()
+
+
 class RecordedScheduler(Scheduler):
     """A scheduler that records itself. Raises ConfigError for parts that decide by what no record contains."""
 
@@ -372,7 +390,7 @@ class RecordedScheduler(Scheduler):
         )
         try:
             super().__init__(client, config, clock=input_clock, rng=rng, options=options, **others)
-            self._refuse_unrecorded()
+            self._refuse_unrecorded(config)
         except BaseException:
             writer.close()
             writer.parts[0].unlink(missing_ok=True)
@@ -414,6 +432,11 @@ class RecordedScheduler(Scheduler):
         refused.inputs = self._inputs
         return refused
 
+    def _build_divisions(self) -> ShareDivisionWatch:
+        divisions = RecordedDivisions(self.share_queues, self.queue, clock=self._clock, wake=self._work.set)
+        divisions.inputs = self._inputs
+        return divisions
+
     def _events(self, resource: Resource[Any], handler: Handler[Any]) -> Handler[Any]:
         name = name_of(resource)
         return RecordedEvents(name, handler, self._inputs) if name in KINDS else handler
@@ -428,15 +451,15 @@ class RecordedScheduler(Scheduler):
         finally:
             self._inputs.end()
 
-    def _refuse_unrecorded(self) -> None:
+    def _refuse_unrecorded(self, config: SchedulerConfig) -> None:
         guests = self._guests
         what = ""
         if self.extenders.deciders or self.extenders.binders:
             what = "extenders"
         elif self.live_metrics is not None:
             what = "live metrics"
-        elif self._queue_watch is not None:
-            what = "queues with shares"
+        elif keeps_queues(config) and queues_args(config).file:
+            what = "queues with shares that a file defines"
         elif self.gangs is not None:
             what = "gangs"
         elif guests is not None and (guests.needs_nodes or guests.needs_pods):

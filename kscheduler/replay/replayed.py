@@ -43,6 +43,7 @@ from kscheduler.record.entries import (
     Change,
     Decided,
     Decision,
+    Divided,
     Failure,
     Request,
     Resumed,
@@ -67,7 +68,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Input = Change | Woken | Decided | Written | Resumed | Retried
+Input = Change | Woken | Divided | Decided | Written | Resumed | Retried
 Task = Coroutine[Any, Any, None]
 
 _APIERRORS: dict[str, type[APIError]] = {
@@ -353,9 +354,15 @@ class ReplayedScheduler(Scheduler):
     def _build_refused_pods(self, pauses: RetryPauses) -> RefusedPods:
         return RefusedPods(self.queue, self._clock, pauses, self._work.set)
 
-    def _events(self, resource: Resource[Any], handler: Handler[Any]) -> Handler[Any]:
-        self._handlers.setdefault(name_of(resource), handler)
-        return handler
+    def _around(self) -> Callable[[Resource[Any], Handler[Any]], Handler[Any]]:
+        around = super()._around()
+
+        def handler_of(resource: Resource[Any], handler: Handler[Any]) -> Handler[Any]:
+            made = around(resource, handler)
+            self._handlers.setdefault(name_of(resource), made)
+            return made
+
+        return handler_of
 
     # --- inputs ---------------------------------------------------------------------------------------------------
 
@@ -370,6 +377,9 @@ class ReplayedScheduler(Scheduler):
             if entry.wall is not None:
                 self._recorded_clock.wall_us = entry.wall
             self._schedule_slice()  # where bindings have no room, it only moves the pods whose time has come
+        elif isinstance(entry, Divided):
+            if self._divisions is not None:
+                self._divisions.look()
         elif isinstance(entry, Written):
             self._finish_binding(entry)
         elif isinstance(entry, Resumed):
