@@ -13,8 +13,9 @@ from typing import Protocol
 from kscheduler.api.elastic_quotas import ElasticQuota
 from kscheduler.api.objects import RawQuantity
 from kscheduler.client.protocol import ELASTIC_QUOTAS, Client, Regarding
+from kscheduler.client.status_write import Written, write_status
 from kscheduler.client.write_permission import WritePermission
-from kscheduler.errors import APIError, Conflict, DecodeError, Forbidden, NotFound
+from kscheduler.errors import DecodeError
 from kscheduler.quotas.elastic import ElasticQuotas
 from kscheduler.quotas.running import parse_used, quantity_of
 
@@ -69,18 +70,11 @@ class QuotaStatuses:
         used = self._quotas.running.of(quota)
         if used == _reported(quota):
             return True
-        try:
-            await self._client.patch_quota_status(quota, {"used": _changes(quota, used)})
-        except (NotFound, Conflict):
-            return True  # it is gone or another one; a new one is written when it is seen
-        except Forbidden as error:
-            log.warning("status of an elastic quota not written", extra={"quota": quota.key, "err": str(error)})
-            return True
-        except APIError as error:
-            log.info("status of an elastic quota not written yet", extra={"quota": quota.key, "err": str(error)})
-            return False
-        self._announce(quota)
-        return True
+        write = self._client.patch_quota_status(quota, {"used": _changes(quota, used)})
+        written = await write_status(write, "status of an elastic quota", log, quota=quota.key)
+        if written is Written.DONE:
+            self._announce(quota)
+        return written is not Written.AGAIN
 
     def _announce(self, quota: ElasticQuota) -> None:
         """Record the controller's Event, but once for each quota: it says nothing new the second time."""

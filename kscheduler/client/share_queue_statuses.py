@@ -16,8 +16,8 @@ from msgspec import to_builtins
 from kscheduler.api.objects import QuantityMap
 from kscheduler.api.share_queues import QueueObject, QueueStatus
 from kscheduler.client.protocol import SHARE_QUEUES, Client
+from kscheduler.client.status_write import Written, write_status
 from kscheduler.client.write_permission import WritePermission
-from kscheduler.errors import APIError, Conflict, Forbidden, NotFound
 from kscheduler.observability.measurements import Measurements
 from kscheduler.quotas.running import quantity_of
 from kscheduler.quotas.share_queues import ShareQueues
@@ -74,17 +74,9 @@ class ShareQueueStatuses:
 
     async def _write(self, item: QueueObject, status: QueueStatus) -> bool:
         """Write a status, and return False if it must be written again."""
-        try:
-            await self._client.patch_queue_status(item, _changes(item.status, status))
-        except (NotFound, Conflict):
-            return True  # it is gone or another one; a new one is written when it is seen
-        except Forbidden as error:
-            log.warning("status of a queue not written", extra={"queue": item.metadata.name, "err": str(error)})
-            return True
-        except APIError as error:
-            log.info("status of a queue not written yet", extra={"queue": item.metadata.name, "err": str(error)})
-            return False
-        return True
+        write = self._client.patch_queue_status(item, _changes(item.status, status))
+        written = await write_status(write, "status of a queue", log, queue=item.metadata.name)
+        return written is not Written.AGAIN
 
 
 def status_of(queues: ShareQueues, name: str) -> QueueStatus:

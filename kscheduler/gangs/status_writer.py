@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from kscheduler.api.pod_groups import GroupCondition, PodGroup
 from kscheduler.client.protocol import Client, Resource
+from kscheduler.client.status_write import Written, write_status
 from kscheduler.client.times import rfc3339
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
-from kscheduler.errors import APIError, Conflict, Forbidden, NotFound
 from kscheduler.gangs.gang import Gang
 
 log = logging.getLogger(__name__)
@@ -26,8 +26,8 @@ SCHEDULED, UNSCHEDULABLE, SCHEDULER_ERROR = "Scheduled", "Unschedulable", "Sched
 MAX_MESSAGE = 32_768  # characters, the API's limit
 
 
-class Written(NamedTuple):
-    """What a condition says."""
+class Shown(NamedTuple):
+    """What a condition says, or is to say."""
 
     status: str  # "True" or "False"
     reason: str
@@ -52,8 +52,8 @@ class GroupStatuses:
         self._type = condition
         self._permission = permission
         self._clock = clock
-        self._shown: dict[str, Written] = {}  # uid of a group -> what its condition says, as far as we know
-        self._wanted: dict[str, tuple[Gang, Written]] = {}  # uid -> what is to be written
+        self._shown: dict[str, Shown] = {}  # uid of a group -> what its condition says, as far as we know
+        self._wanted: dict[str, tuple[Gang, Shown]] = {}  # uid -> what is to be written
         self._work = asyncio.Event()
 
     # --- what objects show ---
@@ -62,7 +62,7 @@ class GroupStatuses:
         """Take a new or changed object."""
         for condition in group.status.conditions or ():
             if condition.type == self._type:
-                self._shown[group.metadata.uid] = Written(
+                self._shown[group.metadata.uid] = Shown(
                     condition.status, condition.reason, condition.message, condition.observed_generation
                 )
 
@@ -75,7 +75,7 @@ class GroupStatuses:
     def want(self, gang: Gang, reason: str, message: str) -> None:
         """Have the condition of a gang's object written soon, unless it says the same, or that it was scheduled."""
         status = "True" if reason == SCHEDULED else "False"
-        wanted = Written(status, reason, message[:MAX_MESSAGE], gang.generation)
+        wanted = Shown(status, reason, message[:MAX_MESSAGE], gang.generation)
         if self._is_settled(gang.uid, wanted):
             self._wanted.pop(gang.uid, None)
             return
@@ -107,12 +107,12 @@ class GroupStatuses:
                 del self._wanted[uid]
         return True
 
-    def _is_settled(self, uid: str, wanted: Written) -> bool:
+    def _is_settled(self, uid: str, wanted: Shown) -> bool:
         """Return whether a group's condition says this already, or that the group was scheduled, which stays so."""
         shown = self._shown.get(uid)
         return shown is not None and (shown == wanted or (shown.status == "True" and wanted.status == "False"))
 
-    async def _write(self, gang: Gang, wanted: Written) -> bool:
+    async def _write(self, gang: Gang, wanted: Shown) -> bool:
         """Write a condition, and return False if it must be written again."""
         shown = self._shown.get(gang.uid)
         condition = GroupCondition(
@@ -125,15 +125,9 @@ class GroupStatuses:
             ),
             observed_generation=gang.generation,
         )
-        try:
-            await self._client.patch_condition(self._resource, gang.key.namespace, gang.key.name, gang.uid, condition)
-        except (NotFound, Conflict):
-            return True  # it is gone, or another one
-        except Forbidden as error:
-            log.warning("condition of a gang not written", extra={"gang": str(gang.key), "err": str(error)})
-            return True
-        except APIError as error:
-            log.info("condition of a gang not written yet", extra={"gang": str(gang.key), "err": str(error)})
-            return False
-        self._shown[gang.uid] = wanted
-        return True
+        key = gang.key
+        write = self._client.patch_condition(self._resource, key.namespace, key.name, gang.uid, condition)
+        written = await write_status(write, "condition of a gang", log, gang=str(key))
+        if written is Written.DONE:
+            self._shown[gang.uid] = wanted
+        return written is not Written.AGAIN

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 from kscheduler.api.objects import MetricPolicyObject, PolicyObject
 from kscheduler.client.protocol import METRIC_POLICIES, TAS_POLICIES, Client, Regarding, Resource
+from kscheduler.client.status_write import Written, write_status
 from kscheduler.client.times import rfc3339
 from kscheduler.client.write_permission import WritePermission
 from kscheduler.clock import Clock
-from kscheduler.errors import APIError, Conflict, Forbidden, NotFound
 from kscheduler.telemetry.policy_book import Verdict
 
 log = logging.getLogger(__name__)
@@ -75,17 +75,9 @@ class PolicyReports:
         status = status_of(verdict, rfc3339(self._clock.wall()))
         if status is None:
             return True
-        try:
-            await self._client.patch_policy_status(item, status)
-        except (NotFound, Conflict):
-            return True  # the object is gone or changed; a new version gets its own verdict
-        except Forbidden as error:
-            log.warning("condition of a policy not written", extra={"policy": item.key, "err": str(error)})
-            return True
-        except APIError as error:
-            log.info("condition of a policy not written yet", extra={"policy": item.key, "err": str(error)})
-            return False
-        return True
+        write = self._client.patch_policy_status(item, status)
+        written = await write_status(write, "condition of a policy", log, policy=item.key)
+        return written is not Written.AGAIN
 
     def _record(self, verdict: Verdict) -> None:
         """Record an Event about new errors or notes, unless the object's condition already has the same message."""
