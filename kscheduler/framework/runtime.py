@@ -116,6 +116,7 @@ class Framework:
         self._may_only_bind = self.binds_by_default and all(plugin.name in selective for plugin in after)
         self._handing_over = [plugin for plugin in at("preFilter") if isinstance(plugin, HandingOverPlugin)]
         self.pre_filters = tuple(plugin.name for plugin in at("preFilter"))
+        self.filters = tuple(plugin.name for plugin in at("filter"))
         self.post_filters = tuple(plugin.name for plugin in at("postFilter"))
         self._all = {plugin.name: plugin for entries in plugins.values() for plugin, _ in entries}
         self._table = handle.table

@@ -23,6 +23,7 @@ from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status, unresolvable
+from kscheduler.gangs.domains import DomainIndex
 from kscheduler.gangs.doors import KUBERNETES_DOOR, Doors, open_doors
 from kscheduler.gangs.explain import GangExplainer
 from kscheduler.gangs.finished_members import FinishedMembers
@@ -112,10 +113,14 @@ class GangParts:
         **settings: Any,
     ) -> GangQueue:
         """Build the queue, and let it follow the cache."""
+        own: list[ClusterEvent] = []
+        if self.registry.rules.heeds_topology:
+            own.append(ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL))
         if len(self._doors) > 1:
-            relabelled = (ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_LABEL),)
-            registered = {name: {**events, NAME: relabelled} for name, events in registered.items()}
+            own.append(ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_LABEL))
             pre_enqueue = self._with_one_gang(pre_enqueue)
+        if own:
+            registered = {name: {**events, NAME: own} for name, events in registered.items()}
         self.queue = GangQueue(less_key, pre_enqueue, gangs=self.registry, registered=registered, **settings)
         self._cache.follow(
             MemberStages(self.registry, will_return=self.queue.will_return, changed=self._member_changed)
@@ -171,7 +176,8 @@ class GangParts:
             )
         else:
             preemption = WholePreemption(cache, self.registry, planner, profiles, handle, executor)
-            batch.gangs = GangCycle(*parts, preemption=preemption, **around)
+            domains = DomainIndex(cache.table)
+            batch.gangs = GangCycle(*parts, preemption=preemption, domains=domains, **around)
         return batch
 
     def demand_of(self, queued: QueuedPodInfo, demand: Demand) -> Demand:
