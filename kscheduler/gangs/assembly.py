@@ -30,7 +30,7 @@ from kscheduler.gangs.finished_members import FinishedMembers
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.gang_cycle import NAME, GangBatch, GangCycle
 from kscheduler.gangs.gang_queue import GangQueue
-from kscheduler.gangs.group_events import GroupEvents
+from kscheduler.gangs.group_events import COSCHEDULING_RESOURCE, GroupEvents
 from kscheduler.gangs.kubernetes_cycle import KubernetesGangCycle
 from kscheduler.gangs.member_stages import MemberStages
 from kscheduler.gangs.memberwise_cycle import MemberwiseCycle
@@ -115,7 +115,10 @@ class GangParts:
         """Build the queue, and let it follow the cache."""
         own: list[ClusterEvent] = []
         if self.registry.rules.heeds_topology:
+            # What may help a gang that is in no domain of nodes: labels, or that it asks for others.
+            groups = (EventResource.POD_GROUP, COSCHEDULING_RESOURCE)
             own.append(ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL))
+            own += [ClusterEvent(resource, Action.UPDATE) for resource in groups]
         if len(self._doors) > 1:
             own.append(ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_LABEL))
             pre_enqueue = self._with_one_gang(pre_enqueue)
