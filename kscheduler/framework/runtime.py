@@ -141,6 +141,10 @@ class Framework:
         self.first_on_tie = first_on_tie
         self.class_compiler = ClassCompiler(profile, handle.table, observer, searching)
 
+    def plugin(self, name: str) -> Plugin | None:
+        """Return the plugin with this name, if the profile has it at an extension point."""
+        return self._all.get(name)
+
     # --- called by the queue ---
 
     @property

@@ -37,6 +37,7 @@ from kscheduler.gangs.memberwise_cycle import MemberwiseCycle
 from kscheduler.gangs.memberwise_planner import MemberwisePlanner
 from kscheduler.gangs.mending import Mending
 from kscheduler.gangs.parked_reports import ParkedReports
+from kscheduler.gangs.placements import Placements, placement_plugins
 from kscheduler.gangs.planner import Planner
 from kscheduler.gangs.preemption.executor import GangExecutor
 from kscheduler.gangs.preemption.kubernetes import KubernetesPreemption
@@ -75,6 +76,7 @@ class GangParts:
         wake: Callable[[], None],
     ) -> None:
         self._cache = cache
+        self._config = config
         self._clock = clock
         self._measure = measurements
         self._permission = permission
@@ -175,6 +177,7 @@ class GangParts:
                 *parts,
                 release=self._release,
                 group_preemption=KubernetesPreemption(cache, self.registry, planner, handle, executor),
+                placements=self._placements(planner, profiles) if rules.heeds_topology else None,
                 **around,
             )
         else:
@@ -182,6 +185,10 @@ class GangParts:
             domains = DomainIndex(cache.table)
             batch.gangs = GangCycle(*parts, preemption=preemption, domains=domains, **around)
         return batch
+
+    def _placements(self, planner: Planner, profiles: Mapping[str, Framework]) -> Placements:
+        domains, rng = DomainIndex(self._cache.table), self.handle.rng
+        return Placements(planner, domains, profiles, placement_plugins(self._config), rng.choice)
 
     def demand_of(self, queued: QueuedPodInfo, demand: Demand) -> Demand:
         """Return what a gang asks of its queue with shares, or a pod. `demand`: of the pod, or of a member."""

@@ -8,7 +8,7 @@ has seen it. A member is decided exactly as a pod by itself would be, except tha
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from kscheduler.cache.cache import Cache
@@ -51,6 +51,9 @@ class Plan:
     # Of a gang that must be in one domain of nodes, and is in none.
     refusal: str = ""  # why; "": that is not what keeps it from being placed
     domains: Sequence[Domain] = ()  # where evictions may help
+    # Of a group that no placement of kube-scheduler's holds; it is undone.
+    reasons: tuple[str, ...] | None = None  # why; None: another plan
+    had_node: Set[str] = frozenset()  # uids of the members that were placed
 
     def reaches(self, missing: int) -> bool:
         """Return whether at least so many members are placed, and no search met a fault."""
@@ -116,6 +119,20 @@ class Planner:
     def _confine(self, within: Confinement | None) -> None:
         if self._lane is not None:
             self._lane.confine(within)
+
+    def place_again(self, plan: Plan, members: Sequence[QueuedPodInfo], placed: Sequence[Placed]) -> None:
+        """Assume members again where a plan had placed them before it was undone; nothing may have changed since.
+
+        `members`: all that it was a plan of.
+        """
+        if self._asks_again:
+            plan.placed.lift(members)
+        for each in placed:
+            self.cache.assume(each.queued.pod_info, each.node_name)
+            plan.placed.add([each])
+            rejection = self._reserve(plan, each)
+            if rejection is not None:
+                self._fail(plan, Failed(each.queued, rejection, has_node=True))
 
     def add_room(self, pod: PodInfo, domain_by_row: array[int], room: array[int]) -> bool:
         """Add how many pods like this one each domain has room for; see `CompiledLane.add_room`."""

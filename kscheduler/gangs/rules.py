@@ -5,9 +5,10 @@ Other code asks a field, never which way it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kscheduler.config.coscheduling import schedules_by_label
+from kscheduler.config.defaults import PLACEMENTS
 from kscheduler.config.types import SchedulerConfig
 
 
@@ -81,4 +82,6 @@ def rules_of(config: SchedulerConfig) -> GangRules:
     release = config.release
     if schedules_by_label(config) or not release.schedules_pod_groups:
         return WHOLE
-    return UPSTREAM_1_37 if release.queues_pod_groups else UPSTREAM_1_36
+    if not release.queues_pod_groups:
+        return UPSTREAM_1_36
+    return replace(UPSTREAM_1_37, heeds_topology=release.has(PLACEMENTS))

@@ -21,6 +21,7 @@ PREEMPTION = "pod group preemption"
 NEVER_PREEMPTS = f"{PREEMPTION}: {PREEMPTS_NEVER}"
 NO_VICTIMS = f"{PREEMPTION}: No preemption victims found for incoming preemptor"
 ONGOING = f"{PREEMPTION}: ongoing preemption on nominated nodes"
+NO_PLACEMENTS = "no feasible placements found"
 
 # Ours, of gangs by label.
 POLICY_NEVER = f"preemption: {PREEMPTS_NEVER}"
@@ -33,6 +34,25 @@ STILL_EVICTING = "preemption: the gang waits until the pods that were evicted fo
 def minimum_out_of_reach(least: int, scheduled: int, remaining: int) -> str:
     """Return kube-scheduler's reason for a group of which fewer than the minimum can be scheduled any more."""
     return f"minCount ({least}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
+
+
+def no_placement_available(placements: int, first: str) -> str:
+    """Return kube-scheduler's reason for a group that none of so many placements holds; `first`: why not the first."""
+    return f"0/{placements} placements are available, first placement status: {first}"
+
+
+def domain_unknown(why: str) -> str:
+    """Return kube-scheduler's message about a group whose placed pods do not tell its domain."""
+    return f"cannot determine domain for already scheduled pods: {why}"
+
+
+def no_domain_of_pod(pod_key: str) -> str:
+    return f"no topology domain found for pod {pod_key}"
+
+
+def several_domains(names: Sequence[str]) -> str:
+    """Return what kube-scheduler says of placed pods in several domains, of which it names two."""
+    return f"more than 1 domain found for pod group: {names[0]}, {names[1]}"
 
 
 def preempting(victims: int) -> str:
