@@ -98,6 +98,7 @@ class Placements:
         if not places:
             undone = UndoLog(self._planner.cache)
             return Plan(undone, not_tried=members, is_trial=on_trial, reasons=(NO_PLACEMENTS,))
+        before, least = tracked.placed, tracked.min_members  # a member that is assumed counts as placed
         first: Plan | None = None
         available: list[Available] = []
         for place in places:
@@ -105,12 +106,12 @@ class Placements:
             plan = self._planner.plan(members, missing, on_trial=on_trial, within=within)
             if plan.fault is not None:
                 return plan
-            is_available = tracked.placed + len(plan.placed) >= tracked.min_members
+            is_available = before + len(plan.placed) >= least
             if len(places) == 1 and is_available:
                 return plan
             if first is None:
                 first = plan
-                first.reasons = _reasons_of_none(tracked, plan, len(places))
+                first.reasons = _reasons_of_none(plan, before, least, len(places))
                 first.had_node = {placed.queued.uid for placed in plan.placed}
             if is_available:
                 available.append(Available(place, plan, list(plan.placed)))
@@ -173,10 +174,12 @@ class Placements:
         return [node.row for node in self._index.table] if confinement is None else confinement.rows
 
 
-def _reasons_of_none(tracked: TrackedGang, plan: Plan, placements: int) -> tuple[str, ...]:
-    """Return why a group is unschedulable if no placement is available. `plan`: that of the first one, not undone."""
+def _reasons_of_none(plan: Plan, before: int, least: int, placements: int) -> tuple[str, ...]:
+    """Return why a group is unschedulable if no placement is available.
+
+    `plan`: that of the first one, not undone. `before`: how many pods had a node before. `least`: the minimum.
+    """
     status = GROUP_UNSCHEDULABLE  # where nothing was tried
     if len(plan.placed) or plan.failed:
-        scheduled = tracked.placed + len(plan.placed)
-        status = minimum_out_of_reach(tracked.min_members, scheduled, len(plan.not_tried))
+        status = minimum_out_of_reach(least, before + len(plan.placed), len(plan.not_tried))
     return GROUP_UNSCHEDULABLE, no_placement_available(placements, status)
