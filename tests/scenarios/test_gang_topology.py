@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
@@ -13,6 +15,8 @@ from tests.scenarios.test_gangs import notes
 from tests.support.world import World, in_virtual_time
 
 RACK = "example.com/rack"
+ZONE = "topology.kubernetes.io/zone"
+GUIDE = Path(__file__).parents[2] / "GANGS.md"
 HIGH = 1000
 
 
@@ -77,6 +81,20 @@ async def test_a_gang_that_no_rack_holds_waits_for_one_and_others_go_on() -> Non
             delete(world, name)
         await world.until(world.all_bound)
         assert racks_of(world, "train") == {"r2"}
+
+
+@in_virtual_time
+async def test_the_message_in_the_guide_is_what_a_gang_says() -> None:
+    async with World(config=BY_LABEL) as world:
+        for index in range(9):
+            node = make_node(f"node-{index}").capacity(cpu="16", memory="64Gi", pods=110)
+            world.add_node(node.label(ZONE, "abc"[index % 3]))
+        world.cluster.create_object(near("train-00", 8, required=ZONE))
+        for pod in members("train-00", 8, cpu=6):
+            world.add_pod(pod)
+        await world.sleep(5)
+        (note,) = notes(world, "Unschedulable")
+        assert f"\n    {note.partition(' preemption:')[0]}\n" in GUIDE.read_text(encoding="utf-8")
 
 
 @in_virtual_time
