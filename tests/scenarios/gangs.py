@@ -38,11 +38,13 @@ def gang(name: str, least: int, **spec: Any) -> CoschedulingPodGroup:
     )
 
 
-def near(name: str, least: int, *, required: str = "", preferred: str = "") -> CoschedulingPodGroup:
+def near(name: str, least: int, *, required: str = "", preferred: str = "", **spec: Any) -> CoschedulingPodGroup:
     """A gang whose pods are to be on nodes of one domain."""
     asked = {TOPOLOGY_REQUIRED: required, TOPOLOGY_PREFERRED: preferred}
     annotations = {key: value for key, value in asked.items() if value}
-    return replace(gang(name, least), metadata=ObjectMeta(name=name, namespace="default", annotations=annotations))
+    return replace(
+        gang(name, least, **spec), metadata=ObjectMeta(name=name, namespace="default", annotations=annotations)
+    )
 
 
 def members(name: str, count: int, cpu: int = 2) -> list[PodBuilder]:
