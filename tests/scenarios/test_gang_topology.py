@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from kscheduler.api.pod_groups import CoschedulingPodGroup
+from kscheduler.api.pod_groups import CoschedulingPodGroup, PodGroupConstraints, TopologyConstraint
+from kscheduler.config.load import default_config, in_release
+from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.testing.wrappers import make_node
 from tests.scenarios.evicted import bound, fill, left, low
-from tests.scenarios.gangs import BY_LABEL, gang, members, near
-from tests.scenarios.test_gangs import notes
+from tests.scenarios.gangs import BY_LABEL, GATES, gang, group, members, near
+from tests.scenarios.test_gangs import add_members, notes
 from tests.support.world import World, in_virtual_time
 
 RACK = "example.com/rack"
@@ -205,3 +207,39 @@ async def test_what_is_left_of_a_broken_gang_is_joined_in_its_domain() -> None:
         world.add_pod(members("train", 5)[4])
         await world.until(world.all_bound)
         assert racks_of(world, "train") == {"r1"}
+
+
+@in_virtual_time
+async def test_constraints_of_kubernetes_podgroups_are_heeded_with_their_gate() -> None:
+    release = RELEASE_1_37.with_gates({**GATES, "TopologyAwareWorkloadScheduling": True})
+    async with World(config=default_config(release)) as world:
+        add_racks(world, r1=1, r2=2, r3=3)
+        constraints = PodGroupConstraints([TopologyConstraint(RACK)])
+        world.cluster.create_object(group("train", 3, scheduling_constraints=constraints))
+        add_members(world, "train", 0, 1, 2)
+        await world.until(world.all_bound)
+        assert racks_of(world, "train") == {"r2"}, "of two that hold all the fuller one"
+        world.cluster.create_object(group("large", 7, scheduling_constraints=constraints))
+        add_members(world, "large", *range(7))
+        await world.sleep(5)
+        assert not bound(world, "large")
+        (note,) = notes(world, "Unschedulable")
+        assert note.startswith(
+            "pod group is unschedulable, 0/3 placements are available, first placement status: "
+            "minCount (7) cannot be satisfied: 2 scheduled, 4 remaining"
+        )
+        world.add_node(make_node("r3-3").capacity(cpu="4", memory="16Gi", pods=110).label(RACK, "r3"))
+        await world.until(world.all_bound)
+        assert racks_of(world, "large") == {"r3"}
+
+
+@in_virtual_time
+async def test_with_coscheduling_constraints_of_kubernetes_podgroups_are_heeded_as_required() -> None:
+    config = in_release(BY_LABEL, RELEASE_1_37.with_gates(GATES), "test")
+    async with World(config=config) as world:
+        add_racks(world, r1=3, r2=2)
+        constraints = PodGroupConstraints([TopologyConstraint(RACK)])
+        world.cluster.create_object(group("train", 4, scheduling_constraints=constraints))
+        add_members(world, "train", 0, 1, 2, 3)
+        await world.until(world.all_bound)
+        assert racks_of(world, "train") == {"r2"}
