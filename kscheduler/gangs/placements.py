@@ -9,6 +9,7 @@ NodeResourcesFit of that release. It tries placements in no order; here they are
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from kscheduler.framework.confinement import Confinement
 from kscheduler.framework.plugins.noderesources.fit import NAME as FIT
 from kscheduler.framework.plugins.noderesources.fit import Fit
 from kscheduler.framework.runtime import Framework
-from kscheduler.gangs.domains import Domain, DomainIndex
+from kscheduler.gangs.domains import NONE, Domain, DomainIndex
 from kscheduler.gangs.planner import Plan, Planner
 from kscheduler.gangs.registry import Stage, TrackedGang
 from kscheduler.gangs.texts import (
@@ -99,32 +100,48 @@ class Placements:
             undone = UndoLog(self._planner.cache)
             return Plan(undone, not_tried=members, is_trial=on_trial, reasons=(NO_PLACEMENTS,))
         before, least = tracked.placed, tracked.min_members  # a member that is assumed counts as placed
-        first: Plan | None = None
         available: list[Available] = []
-        for place in places:
-            within = None if place is None else place.confinement
-            plan = self._planner.plan(members, missing, on_trial=on_trial, within=within)
+        for place in self._promising(places, members, least - before):
+            plan = self._plan_in(place, members, missing, on_trial=on_trial)
             if plan.fault is not None:
                 return plan
-            is_available = before + len(plan.placed) >= least
-            if len(places) == 1 and is_available:
-                return plan
-            if first is None:
-                first = plan
-                first.reasons = _reasons_of_none(plan, before, least, len(places))
-                first.had_node = {placed.queued.uid for placed in plan.placed}
-            if is_available:
+            if before + len(plan.placed) >= least:
+                if len(places) == 1:
+                    return plan
                 available.append(Available(place, plan, list(plan.placed)))
             plan.placed.undo()
         if not available:
-            assert first is not None, "there is a placement"
+            first = self._plan_in(places[0], members, missing, on_trial=on_trial)
+            if first.fault is None:
+                first.reasons = _reasons_of_none(first, before, least, len(places))
+                first.had_node = {placed.queued.uid for placed in first.placed}
+                first.placed.undo()
             return first
         best = available[0] if len(available) == 1 else self._best(tracked, profile, available)
         best.plan.reasons = None
         self._planner.place_again(best.plan, members, best.placed)
         return best.plan
 
+    def _plan_in(self, place: Domain | None, members: Sequence[QueuedPodInfo], missing: int, *, on_trial: bool) -> Plan:
+        within = None if place is None else place.confinement
+        return self._planner.plan(members, missing, on_trial=on_trial, within=within)
+
     # --- which placements ---
+
+    def _promising(
+        self, places: Sequence[Domain | None], members: Sequence[QueuedPodInfo], needed: int
+    ) -> list[Domain | None]:
+        """Return the placements that may have room for as many members as are needed, as far as kernels know that."""
+        domains = [place for place in places if place is not None]
+        if len(places) < 2 or needed <= 0:
+            return list(places)
+        numbers = {place.number: i for i, place in enumerate(domains)}
+        by_row = array("i", [NONE]) * self._index.table.columns.rows
+        for place in domains:
+            for row in place.rows:
+                by_row[row] = numbers[place.number]
+        most = self._planner.most_by_domain(members, by_row, len(domains))
+        return [place for place, fits in zip(domains, most, strict=True) if fits >= needed]
 
     def _generate(self, tracked: TrackedGang, plugins: PlacementPlugins) -> Sequence[Domain | None]:
         topology = None if tracked.gang is None else tracked.gang.topology

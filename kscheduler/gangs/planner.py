@@ -185,13 +185,19 @@ class Planner:
 
     def most_that_fit(self, members: Sequence[QueuedPodInfo], within: Confinement) -> int:
         """Return how many members there is room for within some nodes, at most; all of a kind that is not known."""
-        domain_by_row, most = array("i", [mark - 1 for mark in within.inside]), 0
+        return self.most_by_domain(members, array("i", [mark - 1 for mark in within.inside]), 1)[0]
+
+    def most_by_domain(
+        self, members: Sequence[QueuedPodInfo], domain_by_row: array[int], domains: int
+    ) -> Sequence[int]:
+        """Return how many members each domain has room for, at most; all of a kind that is not known."""
+        most = [0] * domains
         for queued, equal in self.kinds(members):
-            room = array("q", [0])
-            if queued is not None and self.add_room(queued.pod_info, domain_by_row, room):
-                most += min(room[0], equal)
+            room = array("q", bytes(8 * domains))
+            if queued is None or not self.add_room(queued.pod_info, domain_by_row, room):
+                most = [before + equal for before in most]
             else:
-                most += equal
+                most = [before + min(fits, equal) for before, fits in zip(most, room, strict=True)]
         return most
 
     def nomination_of(self, queued: QueuedPodInfo) -> str:
