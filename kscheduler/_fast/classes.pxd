@@ -69,6 +69,10 @@ cdef struct ClassC:
     Py_ssize_t ruled_count
     resource_t* resources  # resource columns that filter or score a row, `resource_count` of them
     Py_ssize_t resource_count
+    # The rows that the placer was confined to when the results below were computed.
+    const unsigned char* inside  # [row] 1: inside; NULL: all rows are. Memory of the placer's
+    row_t inside_count  # rows past it are outside
+    uint64_t confinement  # its number; 0: none
 
     # Cached results of the rows.
     int32_t* totals  # [row]

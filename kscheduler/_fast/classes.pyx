@@ -303,6 +303,9 @@ cdef class PodClass:
         self.c.feasible_in = NULL
         self.c.shape = shape_for(0)
         self.c.bytes = 0
+        self.c.inside = NULL
+        self.c.inside_count = 0
+        self.c.confinement = 0
         self.c.must_rebuild = True
         return 0
 

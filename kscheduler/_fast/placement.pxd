@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, uint64_t
 from kscheduler._fast.classes cimport ClassC, PodClass
 from kscheduler._fast.columns cimport NodeColumns
 from kscheduler._fast.row_ranking cimport TableC
-from kscheduler._fast.typedefs cimport node_class_t, row_t
+from kscheduler._fast.typedefs cimport amount_t, node_class_t, row_t
 
 
 cdef class Placer:
@@ -26,6 +26,12 @@ cdef class Placer:
     cdef Py_ssize_t copied  # number of changes copied
     cdef Py_ssize_t large_until  # only changes before this one have an amount that is too large for doubles
     cdef Py_ssize_t moved_until  # only changes before this one added or freed rows, or changed a node class
+    # The rows that pods may be placed on, for now.
+    cdef object inside  # bytes that `inside_rows` points to
+    cdef const unsigned char* inside_rows  # [row] 1: inside; NULL: all rows are
+    cdef row_t inside_count  # rows past it are outside
+    cdef uint64_t confinement  # the number of the present confinement; 0: none
+    cdef uint64_t confinements  # how many there have been
 
     cdef PodClass _check_class(self, object candidate)
     cdef int _catch_up(self, PodClass pod_class) except -1
@@ -35,7 +41,9 @@ cdef class Placer:
     cdef int look(self) except -1
     cdef bint must_ask(self, const ClassC* c) except? -1 nogil
     cdef int fetch_changed(self, ClassC* c) except? -2 nogil
+    cdef amount_t room_of(self, const ClassC* c, row_t row) noexcept nogil
     cdef int catch_up(self, ClassC* c) except? -2 nogil
+    cdef void follow_confinement(self, ClassC* c) noexcept nogil
     cdef int rebuild(self, ClassC* c) except? -2 nogil
     cdef int replay(self, ClassC* c) except? -2 nogil
     cdef int replay_amounts(self, ClassC* c) except? -2 nogil

@@ -1,9 +1,11 @@
 from array import array
 from collections.abc import Iterable
-from typing import final
+from typing import Final, final
 
 from kscheduler._fast.classes import PodClass
 from kscheduler._fast.columns import NodeColumns
+
+MOST_ROOM: Final[int]
 
 @final
 class Placer:
@@ -22,4 +24,6 @@ class Placer:
     def place_many(
         self, classes: Iterable[PodClass], random_bits: array[int] | None, rows: array[int], feasible: array[int]
     ) -> tuple[int, int]: ...
+    def confine(self, inside: bytes | None) -> None: ...
+    def add_room(self, pod_class: PodClass, domain_by_row: array[int], room: array[int]) -> None: ...
     def drop(self, pod_class: PodClass) -> None: ...

@@ -52,7 +52,7 @@ from kscheduler._fast.row_ranking cimport (
     with_row_score,
 )
 from kscheduler._fast.scoring cimport balanced_of_row, fit_of_row
-from kscheduler._fast.typedefs cimport amount_t, node_class_t, row_t, score_t
+from kscheduler._fast.typedefs cimport amount_t, node_class_t, resource_t, row_t, score_t
 
 cdef extern from *:
     """
@@ -72,6 +72,7 @@ cdef enum:
     FEW = 6  # up to this many changes are read row by row
     FAR = 8  # scoring all rows costs an eighth a row: a class with more changes than that to read scores all rows
     AHEAD = 16  # how many changes ahead rows are fetched into the CPU's cache
+    MOST_ROOM = 1_000_000  # pods on a row, as far as room is counted: no sum of all rows may pass 64 bits
     WORTH_A_THREAD = 16_384  # rows; they take 60 us, or 45 us with a worker that has to be woken; 12,000 gain nothing
     MAX_THREADS = 64
 
@@ -200,6 +201,37 @@ cdef class Placer:
         finally:
             PyMem_Free(pointers)
         return done, used_bits
+
+    def confine(self, inside):
+        """Confine all placements to rows (nodes) whose byte in `inside` is 1, until the next call; None: to none.
+
+        Rows past its end are outside. Scores are normalised over the rows that are left. A class that is used under
+        another confinement than before judges all rows again.
+        """
+        if inside is None:
+            self.confinement, self.inside_rows, self.inside_count = 0, NULL, 0
+            return
+        self.inside = bytes(inside)
+        self.inside_rows, self.inside_count = self.inside, len(self.inside)
+        self.confinements += 1
+        self.confinement = self.confinements
+
+    def add_room(self, PodClass pod_class not None, const int[::1] domain_by_row not None, long long[::1] room not None):
+        """Add to room[domain] how many pods of the class fit on the rows of each domain, by resources and pods allowed.
+
+        `domain_by_row`: -1 for a row of no domain; rows past its end are of none. This is the most that fit: pods of
+        one class may exclude each other on a node, for example by a host port.
+        """
+        cdef Py_ssize_t domains = room.shape[0]
+        cdef row_t row, rows = min(<row_t>domain_by_row.shape[0], self.columns.rows)
+        for row in range(rows):
+            if domain_by_row[row] >= domains:
+                raise IndexError(f"row {row} is of domain {domain_by_row[row]}, there is room for {domains}")
+        self._catch_up(pod_class)
+        with nogil:
+            for row in range(rows):
+                if domain_by_row[row] >= 0 and pod_class.c.totals[row] >= 0:
+                    room[domain_by_row[row]] += self.room_of(&pod_class.c, row)
 
     def drop(self, PodClass pod_class not None):
         """Drop the results by row (node) that are cached for a class, since no pod of it is expected soon."""
@@ -382,11 +414,26 @@ cdef class Placer:
         c.fetched = self.columns.changes
         return 0
 
+    cdef amount_t room_of(self, const ClassC* c, row_t row) noexcept nogil:
+        """Return how many pods of the class a row that is feasible has room for."""
+        cdef amount_t most = min(self.columns.pods_allowed[row] - self.columns.pods[row], <amount_t>MOST_ROOM), free
+        cdef Py_ssize_t i
+        cdef resource_t resource
+        for i in range(c.demand.entry_count):
+            if c.demand.entries[i].amount <= 0:
+                continue
+            resource = c.demand.entries[i].resource
+            free = self.columns.allocated[resource, row] - self.columns.used[resource, row]
+            most = min(most, free // c.demand.entries[i].amount)
+        return most
+
     cdef int catch_up(self, ClassC* c) except? -2 nogil:
         """Update a class's cached results to the current state of the rows."""
         cdef Py_ssize_t behind = self.columns.changes - c.cursor, i
         cdef int outcome = DONE
         cdef uint64_t version = 0
+        if c.confinement != self.confinement:
+            self.follow_confinement(c)
         for i in range(c.asked_count):
             version += c.asked[i].answers.version
         for i in range(c.ruled_count):
@@ -405,6 +452,13 @@ cdef class Placer:
             renormalize(c, &self.table)
         c.cursor = self.columns.changes
         return outcome
+
+    cdef void follow_confinement(self, ClassC* c) noexcept nogil:
+        """Let a class know the present confinement, for which it must judge all rows."""
+        c.confinement = self.confinement
+        c.inside = self.inside_rows
+        c.inside_count = self.inside_count
+        c.must_rebuild = True
 
     cdef int replay(self, ClassC* c) except? -2 nogil:
         """Score the rows again that changed since the class was last used."""
@@ -432,7 +486,7 @@ cdef class Placer:
             chunk.numbers = self.recent + at
             score_chunk(&c.demand, &chunk, count, totals)
             add_node_classes(c, totals, self.recent_node_classes + at, count)
-            if c.row_list_count or c.asked_count or c.ruled_count:
+            if c.row_list_count or c.asked_count or c.ruled_count or c.inside is not NULL:
                 for i in range(count):
                     if totals[i] >= 0:
                         totals[i] = with_row_score(c, self.columns.changed_rows[at + i], totals[i])

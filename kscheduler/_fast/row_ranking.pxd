@@ -59,17 +59,19 @@ cdef row_t nth_best(const ClassC* c, int32_t best, Py_ssize_t skipped) noexcept 
 cdef inline row_t own_scores_end(const ClassC* c, row_t end) noexcept nogil:
     """Return the first row, at most `end`, from which on rows have no scores or marks of their own."""
     cdef Py_ssize_t i
-    cdef row_t most = end if c.asked_count or c.ruled_count else 0
+    cdef row_t most = end if c.asked_count or c.ruled_count or c.inside is not NULL else 0
     for i in range(c.row_list_count):
         most = max(most, c.row_lists[i].count)
     return min(most, end)
 
 
 cdef inline score_t row_score(const ClassC* c, row_t row) noexcept nogil:
-    """Return the weighted sum of the row's own scores; -1 if the row is marked as rejected."""
+    """Return the weighted sum of the row's own scores; -1 if the row is marked as rejected, or is outside."""
     cdef Py_ssize_t i
     cdef score_t total = 0
     cdef const AnswersC* answers
+    if c.inside is not NULL and (row >= c.inside_count or not c.inside[row]):
+        return -1
     for i in range(c.row_list_count):
         if row < c.row_lists[i].count:
             total += c.row_lists[i].weight * c.row_lists[i].scores[row]

@@ -118,6 +118,9 @@ class CompositePodGroup(NamespacedObject, frozen=True):
 
 COSCHEDULING_GROUP = "scheduling.x-k8s.io"
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"  # of a pod: the name of its group, in the same namespace
+# Annotations of a PodGroup, ours: keys of node labels. Separated by commas in the second, the innermost first.
+TOPOLOGY_REQUIRED = "kscheduler.io/topology-required"
+TOPOLOGY_PREFERRED = "kscheduler.io/topology-preferred"
 
 # Phases. Finished and Failed are final.
 PENDING, SCHEDULING, RUNNING, FINISHED, FAILED = "Pending", "Scheduling", "Running", "Finished", "Failed"

@@ -61,6 +61,9 @@ def apply_defaults(config: SchedulerConfig) -> SchedulerConfig:
     )
 
 
+PLACEMENTS = "TopologyAwareWorkloadScheduling"
+
+
 def without_defaults(config: SchedulerConfig) -> SchedulerConfig:
     """Return the configuration without those defaults that only some releases have.
 
@@ -81,11 +84,14 @@ def _without_shape(entry: PluginConfig) -> PluginConfig:
 
 
 def default_plugins(release: Release) -> tuple[Plugin, ...]:
-    """Return multiPoint of the default profile with the release's default feature gates.
+    """Return multiPoint of the default profile. Its order decides which plugin filters first.
 
-    Its order decides which plugin filters first.
+    Of the plugins that feature gates add it has those that profiles may weigh or disable with an effect.
     """
-    return tuple(Plugin(name=name, weight=weight) for name, weight in release.plugins)
+    by_default = tuple(Plugin(name=name, weight=weight) for name, weight in release.plugins)
+    if not (release.queues_pod_groups and release.has(PLACEMENTS)):
+        return by_default
+    return (*by_default, Plugin(name="TopologyPlacementGenerator"), Plugin(name="PodGroupPodsCount", weight=1))
 
 
 def _default_profile(profile: Profile, release: Release) -> Profile:

@@ -80,13 +80,14 @@ def _misnamed(profile: Profile, known: PointMap) -> str:
 def unimplemented_plugins(config: SchedulerConfig, known: PointMap) -> list[str]:
     """Return, sorted, the plugins of kube-scheduler that a profile enables but `known` does not have."""
     everything = {**config.release.points, **OWN_PLUGINS, **known}
+    of_groups = {ExtensionPoint.PLACEMENT_GENERATE, ExtensionPoint.PLACEMENT_SCORE}  # these are not built as plugins
     enabled = {
         name
         for profile in config.profiles
         for entries in effective_plugins(profile, everything, config.release).values()
         for name, _ in entries
     }
-    return sorted(enabled - known.keys())
+    return sorted(name for name in enabled - known.keys() if not everything[name] <= of_groups)
 
 
 def _check_fit_args(profile: Profile) -> None:

@@ -83,8 +83,8 @@ class Plugins(ConfigStruct, frozen=True):
     pre_bind: PluginSet = PluginSet()  # plugins at PreBind
     bind: PluginSet = PluginSet()  # plugins at Bind; the first that does not skip the pod binds it
     post_bind: PluginSet = PluginSet()  # plugins at PostBind
-    placement_generate: PluginSet = PluginSet()  # of kube-scheduler 1.37; accepted, and without effect
-    placement_score: PluginSet = PluginSet()  # of kube-scheduler 1.37; accepted, and without effect
+    placement_generate: PluginSet = PluginSet()  # of kube-scheduler 1.37: whether PodGroups are kept in one domain
+    placement_score: PluginSet = PluginSet()  # of kube-scheduler 1.37: how domains for PodGroups are weighed
     pod_group_post_filter: PluginSet = PluginSet()  # of kube-scheduler 1.37; accepted, and without effect
     # plugins at every point that they implement; enabled ones are added to the default ones
     multi_point: PluginSet = PluginSet()

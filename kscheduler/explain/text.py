@@ -69,6 +69,12 @@ def _gang(gang: Document) -> Iterator[str]:
     least = "no minimum known" if gang["minMembers"] is None else f"at least {gang['minMembers']} together"
     counts = ", ".join(f"{_number(members[field])} {word}" for field, word in _MEMBERS.items() if members[field])
     yield f"  {_number(members['known'])} pods, {least}" + (f": {counts}" if counts else "")
+    topology = gang["topology"]
+    if topology is not None:
+        asked = [f"in one {topology['required']}"] if topology["required"] else []
+        asked += [f"preferably in one {key}" for key in topology["preferred"][:1]]
+        asked += [f"else in one {key}" for key in topology["preferred"][1:]]
+        yield f"  topology: {', '.join(asked)}"
     if gang["pool"] is not None:
         yield f"  queue: {gang['pool']}, {_STATES.get(gang['pool'], 'on its way')}; attempts so far: {gang['attempts']}"
     latest = gang["latestAttempt"]

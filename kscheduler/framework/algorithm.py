@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import cast
 
 from kscheduler._fast import (
-    MAX_CODE,
     PodRequest,
     Scores,
     Verdicts,
@@ -47,16 +46,16 @@ from kscheduler.framework.node_values import ValuingPlugin
 from kscheduler.framework.nominated_pods import NominatedPods, filter_of_requests
 from kscheduler.framework.search_plugins import SearchPlugins
 from kscheduler.framework.status import SKIP, STATUS_LABELS, Code, Status, code_of, unresolvable
-from kscheduler.framework.verdict_statuses import SameStatus, VerdictStatuses
+from kscheduler.framework.verdict_statuses import OUTSIDE, SameStatus, VerdictStatuses
 from kscheduler.observability.measurements import Measurements
 from kscheduler.snapshot.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
 
 # Verdict codes besides those that are positions of Filter plugins, counted from 1.
-OUTSIDE_PRE_FILTER = MAX_CODE  # rows that are not among the nodes named by PreFilter plugins
-WITH_NOMINATED = MAX_CODE - 1  # rows that fit only without the pods nominated to them
-TURNED_DOWN = MAX_CODE - 2  # rows that fit, but that extenders rejected
+OUTSIDE_PRE_FILTER = OUTSIDE - 1  # rows that are not among the nodes named by PreFilter plugins
+WITH_NOMINATED = OUTSIDE - 2  # rows that fit only without the pods nominated to them
+TURNED_DOWN = OUTSIDE - 3  # rows that fit, but that extenders rejected
 
 SAMPLED_CYCLES = 10  # plugins are timed in one of so many cycles, as in kube-scheduler
 
@@ -207,10 +206,11 @@ class Algorithm:
         rows = max(self._handle.table.columns.rows, 1)
         self._next_start_row = (self._next_start_row + searches * len(self._handle.table)) % rows
 
-    def _begin_search(self) -> Diagnosis:
+    def _begin_search(self, state: CycleState) -> Diagnosis:
         self._cycles += 1
         self._is_sampled = self._cycles % SAMPLED_CYCLES == 0
-        return Diagnosis(len(self._handle.table))
+        confinement = state.confinement
+        return Diagnosis(len(self._handle.table) if confinement is None else len(confinement.rows))
 
     def _find(
         self,
@@ -273,7 +273,7 @@ class Algorithm:
 
     def fits_on(self, state: CycleState, pod: PodInfo, node_name: str) -> bool:
         """Return True if the pod fits on a node, even if PreFilters left it out; False also if a plugin fails."""
-        diagnosis = self._begin_search()
+        diagnosis = self._begin_search(state)
         if not diagnosis.total_nodes:
             return False
         try:
@@ -288,7 +288,7 @@ class Algorithm:
 
         `proposes`: victims that preemption chooses are first proposed to the extenders.
         """
-        diagnosis = self._begin_search()
+        diagnosis = self._begin_search(state)
         if not diagnosis.total_nodes:
             return _rejected(diagnosis)
         try:
@@ -308,7 +308,7 @@ class Algorithm:
         `verdict` None: run the whole search, without extenders. `proposes`: victims that preemption chooses are first
         proposed to the extenders.
         """
-        diagnosis = self._begin_search()
+        diagnosis = self._begin_search(state)
         if not diagnosis.total_nodes:
             return _rejected(diagnosis)
         try:
@@ -425,8 +425,14 @@ class Algorithm:
         table, verdicts = self._handle.table, self._verdicts
         verdicts.reset(table.columns)
         nodes = len(table)
+        confinement = state.confinement
+        if confinement is not None:
+            verdicts.keep_only(confinement.rows, OUTSIDE, 0)
+            nodes = len(confinement.rows)
         if node_names is not None:
             rows = [row for name in node_names if (row := table.row_of(name)) is not None]
+            if confinement is not None:
+                rows = [row for row in rows if confinement.has(row)]
             verdicts.keep_only(sorted(rows), OUTSIDE_PRE_FILTER, 0)
             nodes = len(rows) + len(self._judged_alone)  # with the nominated node, if PreFilter did not name it
         last = next((each for each, _ in reversed(self._filter) if each.name not in state.skip_filter), None)
@@ -488,6 +494,8 @@ class Algorithm:
         if node is None:
             log.info("the pod's nominated node is gone", extra={"pod": pod.key, "node": node_name})
             return False
+        if state.confinement is not None and not state.confinement.has(node.row):
+            return False
         status = self._node_filters.judge(state, pod, node)
         if status is None:
             self._verdicts.reset(self._handle.table.columns)
@@ -539,7 +547,7 @@ class Algorithm:
     def _yield_node_by_node(self, state: CycleState, pod: PodInfo) -> None:
         for node_name in self._nominations.nodes():
             node = self._handle.table.get(node_name)
-            if node is None or self._verdicts.code(node.row) == OUTSIDE_PRE_FILTER:
+            if node is None or self._verdicts.code(node.row) in (OUTSIDE_PRE_FILTER, OUTSIDE):
                 continue
             nominated = self._node_filters.yielding_to(pod, node_name)
             status = self._node_filters.judge_with(nominated, state, pod, node) if nominated else None

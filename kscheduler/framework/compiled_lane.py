@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from kscheduler._fast import Placer, PodClass, PodRequest
 from kscheduler.framework.class_compiler import Evaluations
 from kscheduler.framework.compiled_classes import CompiledClass, CompiledClasses
+from kscheduler.framework.confinement import Confinement
 from kscheduler.framework.interface import Handle, LimitingPlugin
 from kscheduler.framework.runtime import Framework
 from kscheduler.observability.measurements import Measurements
@@ -102,6 +103,31 @@ class CompiledLane:
         """Drop all that plugins stated about pods, so that they are asked again: one of the plugins was replaced."""
         self._classes.forget()
         self._limiting = self._find_limiting()
+
+    def confine(self, confinement: Confinement | None) -> None:
+        """Confine all placements to some nodes, until the next call; None: to none."""
+        self._placer.confine(None if confinement is None else confinement.inside)
+
+    def add_room(self, pod: PodInfo, domain_by_row: array[int], room: array[int]) -> bool:
+        """Add to room[domain] (array('q')) for how many pods like this one the nodes of each domain have room, at most.
+
+        `domain_by_row` (array('i')): the domain of each row (node), -1 for none. Returns False, and the room may be
+        wrong, if kernels do not know where the pod fits.
+        """
+        if self.is_broken:
+            return False
+        self._classes.refresh()
+        found = self._classes.find(pod)
+        if found is None:
+            return False
+        try:
+            self._placer.add_room(found.pod_class, domain_by_row, room)
+        except MemoryError:
+            raise
+        except Exception as error:  # of a plugin that is asked about nodes
+            self._log_fault(found, error)
+            return False
+        return True
 
     def place_unless_broken(self, pods: Sequence[PodInfo], recount: Callable[[], None]) -> Placements:
         """Place the leading pods as `place` does, but after a fault none, from then on.

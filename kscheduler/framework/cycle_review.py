@@ -10,11 +10,12 @@ import heapq
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from kscheduler._fast import FEASIBLE, MAX_CODE, NOT_EXAMINED, Scores, Verdicts
+from kscheduler._fast import FEASIBLE, NOT_EXAMINED, Scores, Verdicts
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import ScorePlugin, TableNormalizeScore, TableScorePlugin
 from kscheduler.framework.node_values import NodeValue, ValuingPlugin
 from kscheduler.framework.status import Status
+from kscheduler.framework.verdict_statuses import OUTSIDE
 from kscheduler.snapshot.node_table import NodeTable
 from kscheduler.snapshot.pod_info import PodInfo
 
@@ -78,14 +79,14 @@ class CycleReview:
         """Return each rejecting status with the rows of the nodes that got it; the most frequent status first."""
         found: dict[Status, list[int]] = {}
         for (code, detail), nodes in self._verdicts.histogram().items():
-            if nodes and FEASIBLE < code <= MAX_CODE:
+            if nodes and FEASIBLE < code < OUTSIDE:
                 rows = self._verdicts.rows_with(code, detail)
                 if self._alone:
                     rows = [row for row in rows if row not in self._alone]
                 if rows:
                     found.setdefault(self._explain(code, detail), []).extend(rows)
         for row, status in self._alone.items():
-            if FEASIBLE < self._verdicts.code(row) <= MAX_CODE:
+            if FEASIBLE < self._verdicts.code(row) < OUTSIDE:
                 found.setdefault(status, []).append(row)
         return sorted(found.items(), key=lambda entry: -len(entry[1]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from kscheduler.framework.confinement import Confinement
 from kscheduler.snapshot.pod_info import PodInfo
 
 T = TypeVar("T")
@@ -17,10 +18,12 @@ class CycleState:
     as soon as this pod is assumed or, if they are added later, bound. `decider` is the scheduler name of the profile
     whose plugins decide, which may differ from the pod's own profile; "" before PreFilter. `may_wait`: a plugin may end
     the search with `AnswersToCome`. `skips_post_filter`: no PostFilter plugin is called, so that nobody is preempted.
+    `confinement`: the only nodes that the search knows; None for all.
     """
 
     __slots__ = (
         "_data",
+        "confinement",
         "decider",
         "may_wait",
         "pods_to_activate",
@@ -36,6 +39,7 @@ class CycleState:
         self.decider = ""
         self.may_wait = False
         self.skips_post_filter = False
+        self.confinement: Confinement | None = None
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
         self.skip_pre_bind: frozenset[str] = frozenset()
@@ -60,6 +64,7 @@ class CycleState:
         other = CycleState()
         other._data = {key: _clone(value) for key, value in self._data.items()}
         other.decider = self.decider
+        other.confinement = self.confinement
         other.pods_to_activate = self.pods_to_activate
         other.skip_filter = set(self.skip_filter)
         other.skip_score = set(self.skip_score)

@@ -116,6 +116,7 @@ class Framework:
         self._may_only_bind = self.binds_by_default and all(plugin.name in selective for plugin in after)
         self._handing_over = [plugin for plugin in at("preFilter") if isinstance(plugin, HandingOverPlugin)]
         self.pre_filters = tuple(plugin.name for plugin in at("preFilter"))
+        self.filters = tuple(plugin.name for plugin in at("filter"))
         self.post_filters = tuple(plugin.name for plugin in at("postFilter"))
         self._all = {plugin.name: plugin for entries in plugins.values() for plugin, _ in entries}
         self._table = handle.table
@@ -139,6 +140,10 @@ class Framework:
         )
         self.first_on_tie = first_on_tie
         self.class_compiler = ClassCompiler(profile, handle.table, observer, searching)
+
+    def plugin(self, name: str) -> Plugin | None:
+        """Return the plugin with this name, if the profile has it at an extension point."""
+        return self._all.get(name)
 
     # --- called by the queue ---
 

@@ -13,6 +13,8 @@ from kscheduler.framework.status import Code, Status
 from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.node_table import NodeTable
 
+OUTSIDE = MAX_CODE  # the code of rows (nodes) that a search is not to know
+
 
 class NodeStatuses(Mapping[str, Status]):
     """A mapping of node name -> status, for the nodes that reject a pod, without an entry for each node."""
@@ -111,10 +113,10 @@ class VerdictStatuses(NodeStatuses):
         histogram = self._verdicts.histogram()
         for row in self._alone:
             histogram[self._verdicts.code(row), self._verdicts.detail(row)] -= 1
-        return {reason: nodes for reason, nodes in histogram.items() if nodes and FEASIBLE < reason[0] <= MAX_CODE}
+        return {reason: nodes for reason, nodes in histogram.items() if nodes and FEASIBLE < reason[0] < OUTSIDE}
 
     def _is_rejected(self, row: int) -> bool:
-        return row < self._verdicts.rows and FEASIBLE < self._verdicts.code(row) <= MAX_CODE
+        return row < self._verdicts.rows and FEASIBLE < self._verdicts.code(row) < OUTSIDE
 
     def _status(self, row: int) -> Status:
         alone = self._alone.get(row)

@@ -24,19 +24,21 @@ from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status, unresolvable
+from kscheduler.gangs.domains import DomainIndex
 from kscheduler.gangs.doors import KUBERNETES_DOOR, Doors, open_doors
 from kscheduler.gangs.explain import GangExplainer
 from kscheduler.gangs.finished_members import FinishedMembers
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.gang_cycle import NAME, GangBatch, GangCycle
 from kscheduler.gangs.gang_queue import GangQueue
-from kscheduler.gangs.group_events import GroupEvents
+from kscheduler.gangs.group_events import COSCHEDULING_RESOURCE, GroupEvents
 from kscheduler.gangs.kubernetes_cycle import KubernetesGangCycle
 from kscheduler.gangs.member_stages import MemberStages
 from kscheduler.gangs.memberwise_cycle import MemberwiseCycle
 from kscheduler.gangs.memberwise_planner import MemberwisePlanner
 from kscheduler.gangs.mending import Mending
 from kscheduler.gangs.parked_reports import ParkedReports
+from kscheduler.gangs.placements import Placements, placement_plugins
 from kscheduler.gangs.planner import Planner
 from kscheduler.gangs.preemption.executor import GangExecutor
 from kscheduler.gangs.preemption.kubernetes import KubernetesPreemption
@@ -74,6 +76,7 @@ class GangParts:
         wake: Callable[[], None],
     ) -> None:
         self._cache = cache
+        self._config = config
         self._clock = clock
         self._measure = measurements
         self._permission = permission
@@ -112,10 +115,17 @@ class GangParts:
         **settings: Any,
     ) -> GangQueue:
         """Build the queue, and let it follow the cache."""
+        own: list[ClusterEvent] = []
+        if self.registry.rules.heeds_topology:
+            # What may help a gang that is in no domain of nodes: labels, or that it asks for others.
+            groups = (EventResource.POD_GROUP, COSCHEDULING_RESOURCE)
+            own.append(ClusterEvent(EventResource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL))
+            own += [ClusterEvent(resource, Action.UPDATE) for resource in groups]
         if len(self._doors) > 1:
-            relabelled = (ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_LABEL),)
-            registered = {name: {**events, NAME: relabelled} for name, events in registered.items()}
+            own.append(ClusterEvent(EventResource.TARGET_POD, Action.UPDATE_POD_LABEL))
             pre_enqueue = self._with_one_gang(pre_enqueue)
+        if own:
+            registered = {name: {**events, NAME: own} for name, events in registered.items()}
         self.queue = GangQueue(less_key, pre_enqueue, gangs=self.registry, registered=registered, **settings)
         self._cache.follow(
             MemberStages(self.registry, will_return=self.queue.will_return, changed=self._member_changed)
@@ -167,12 +177,18 @@ class GangParts:
                 *parts,
                 release=self._release,
                 group_preemption=KubernetesPreemption(cache, self.registry, planner, handle, executor),
+                placements=self._placements(planner, profiles) if rules.heeds_topology else None,
                 **around,
             )
         else:
             preemption = WholePreemption(cache, self.registry, planner, profiles, handle, executor)
-            batch.gangs = GangCycle(*parts, preemption=preemption, **around)
+            domains = DomainIndex(cache.table)
+            batch.gangs = GangCycle(*parts, preemption=preemption, domains=domains, **around)
         return batch
+
+    def _placements(self, planner: Planner, profiles: Mapping[str, Framework]) -> Placements:
+        domains, rng = DomainIndex(self._cache.table), self.handle.rng
+        return Placements(planner, domains, profiles, placement_plugins(self._config), rng.choice)
 
     def demand_of(self, queued: QueuedPodInfo, demand: Demand) -> Demand:
         """Return what a gang asks of its queue with shares, or a pod. `demand`: of the pod, or of a member."""

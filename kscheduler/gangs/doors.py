@@ -6,7 +6,7 @@ that does not know them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from kscheduler.api.pod_groups import (
     DISRUPTION_POD_GROUP,
     KUBERNETES_GROUP,
     POD_GROUP_LABEL,
+    TOPOLOGY_PREFERRED,
+    TOPOLOGY_REQUIRED,
     CoschedulingPodGroup,
     DisruptionMode,
     Empty,
@@ -25,7 +27,8 @@ from kscheduler.api.pod_groups import (
 from kscheduler.api.quantity import parse_milli
 from kscheduler.config.releases import Release
 from kscheduler.errors import DecodeError
-from kscheduler.gangs.gang import Disruption, Gang, GangKey
+from kscheduler.gangs.gang import Disruption, Gang, GangKey, Topology
+from kscheduler.input.names import is_qualified_name
 
 MAX_INT32 = (1 << 31) - 1
 POLICY_PATH, DISRUPTION_PATH = "spec.schedulingPolicy", "spec.disruptionMode"
@@ -74,7 +77,7 @@ def gang_of_pod_group(group: PodGroup) -> Gang:
         preempts=None if spec.preemption_policy is None else spec.preemption_policy != "Never",
         created=group.metadata.creation_timestamp or "",
         generation=group.metadata.generation,
-        topology_key=topology[0].key if topology else "",
+        topology=Topology(topology[0].key) if topology else None,
         disruption=_disruption(spec.disruption_mode),
         parent=spec.parent_composite_pod_group_name or "",
     )
@@ -137,7 +140,25 @@ def gang_of_coscheduling(group: CoschedulingPodGroup) -> Gang:
         generation=group.metadata.generation,
         timeout_s=float(timeout) if timeout else None,  # 0 means the default, as in Coscheduling
         min_resources=resources,
+        topology=_topology(group.metadata.annotations or {}),
     )
+
+
+def _topology(annotations: Mapping[str, str]) -> Topology | None:
+    """Return the topology that annotations of a PodGroup of scheduling.x-k8s.io ask for; None if they ask for none."""
+    required = annotations.get(TOPOLOGY_REQUIRED)
+    preferred = annotations.get(TOPOLOGY_PREFERRED)
+    if required is None and preferred is None:
+        return None
+    keys = [] if required is None else [(TOPOLOGY_REQUIRED, required)]
+    wishes = [] if preferred is None else [key.strip() for key in preferred.split(",")]
+    for name, key in (*keys, *((TOPOLOGY_PREFERRED, key) for key in wishes)):
+        if not is_qualified_name(key):
+            raise DecodeError(f'metadata.annotations[{name}]: expected the key of a node label, got "{key}"')
+    for key in wishes:
+        if wishes.count(key) > 1:
+            raise DecodeError(f'metadata.annotations[{TOPOLOGY_PREFERRED}]: expected each key once, got "{key}" again')
+    return Topology(required or "", tuple(wishes))
 
 
 KUBERNETES_DOOR = Door(KUBERNETES_GROUP, PodGroup, _name_by_field, gang_of_pod_group)

@@ -54,6 +54,7 @@ class GangExplainer:
                 "bound": tracked.count(Stage.BOUND),
                 "succeeded": tracked.succeeded,
             },
+            "topology": self._topology(tracked),
             "pool": None if stand_in is None else stand_in.pool.value,
             "attempts": 0 if stand_in is None else stand_in.attempts,
             "latestAttempt": None
@@ -62,6 +63,13 @@ class GangExplainer:
             "brokenForSeconds": None if broken_since is None else round(now - broken_since, 3),
             "isStale": key in self._mending.stale,
         }
+
+    def _topology(self, tracked: TrackedGang) -> Document | None:
+        """Return the node labels by which the gang's pods are to be near to each other; None for no such wish."""
+        topology = None if tracked.gang is None else tracked.gang.topology
+        if topology is None:
+            return None
+        return {"required": topology.required, "preferred": list(topology.preferred)}
 
     def _summary(self, tracked: TrackedGang) -> str:
         key: GangKey = tracked.key

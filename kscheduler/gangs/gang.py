@@ -28,6 +28,30 @@ class Disruption(enum.StrEnum):
     ALL = "all"
 
 
+class Topology(msgspec.Struct, frozen=True, gc=False):
+    """How near to each other a gang's members are to be, by keys of node labels. At least one is named.
+
+    A domain of a label are the nodes with one value of it, and of each label named here that is further out: so are
+    racks of different zones different racks, whatever they are called. Nodes that lack one of these labels are in none.
+    """
+
+    required: str = ""  # all members in one domain of it; "" for no such requirement
+    preferred: tuple[str, ...] = ()  # all members in one domain of the first, else of the next; the innermost first
+
+    def domain_keys(self, key: str) -> tuple[str, ...]:
+        """Return the labels whose values identify a domain of one of the keys, the outermost first."""
+        inwards = [*reversed(self.preferred)]
+        if self.required and self.required not in inwards:
+            inwards.insert(0, self.required)
+        return tuple(inwards[: inwards.index(key) + 1])
+
+    def wishes(self) -> tuple[str, ...]:
+        """Return the preferred keys that are further in than the required one, in the order in which they are tried."""
+        if self.required in self.preferred:
+            return self.preferred[: self.preferred.index(self.required)]
+        return self.preferred
+
+
 class Gang(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     key: GangKey
     uid: str  # of its object: another object of the same name is another gang
@@ -39,6 +63,6 @@ class Gang(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     generation: int = 0  # of its object, for conditions
     timeout_s: float | None = None  # from the first placed member to the minimum; None: as configured
     min_resources: Mapping[str, int] = {}  # resource -> thousandths that must be free in the cluster before it is tried
-    topology_key: str = ""  # a node label: all members on nodes with one value of it; "" for none
+    topology: Topology | None = None  # None: its members may be on any nodes
     disruption: Disruption = Disruption.SINGLE
     parent: str = ""  # the composite group that it belongs to; "" for none

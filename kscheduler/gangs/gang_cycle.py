@@ -7,7 +7,7 @@ member returns to the queue with the reason, and the gang after them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
 
 from kscheduler.api.objects import Pod
@@ -18,13 +18,15 @@ from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.status import Status, error_status, unschedulable
+from kscheduler.gangs.domains import DomainIndex
 from kscheduler.gangs.gang_queue import GangQueue, Outcome
 from kscheduler.gangs.planner import Failed, Plan, Planner
 from kscheduler.gangs.preemption.whole import NOT_TRIED, Answer, WholePreemption
 from kscheduler.gangs.registry import Registry, Stage, TrackedGang
 from kscheduler.gangs.reports import GangReports
 from kscheduler.gangs.stand_in import StandIn
-from kscheduler.gangs.texts import not_permitted, not_placed, other_pod_failed, too_few
+from kscheduler.gangs.texts import not_in_one_domain, not_permitted, not_placed, other_pod_failed, too_few
+from kscheduler.gangs.topology_planner import TopologyPlanner
 from kscheduler.gangs.undo_log import Placed
 from kscheduler.queue.pod_info import NOBODY, QueuedPodInfo
 
@@ -56,9 +58,11 @@ class GangCycle:
         stopwatch: Callable[[], float],
         reports: GangReports | None = None,
         preemption: WholePreemption | None = None,
+        domains: DomainIndex | None = None,
     ) -> None:
-        """`preemption`: evicts pods for gangs that do not fit; None: nobody is evicted."""
+        """`preemption`: evicts pods for gangs that do not fit; None: nobody is evicted. `domains`: of node labels."""
         self.planner = planner
+        self._topology = None if domains is None else TopologyPlanner(planner, domains, planner.nomination_of)
         self._preemption = preemption
         self._queue = queue
         self._registry = registry
@@ -93,10 +97,25 @@ class GangCycle:
             return None
         # At least one pod is needed: else surplus without a node would count as a success for ever.
         missing = max(self._missing(tracked), 1)
-        plan = self.planner.plan(members, missing)
+        plan = self._plan(tracked, members, missing)
         if plan.reaches(missing):
             return self._commit(stand_in, plan, missing, started)
         return self._reject(stand_in, plan, missing, started)
+
+    def _plan(self, tracked: TrackedGang, members: Sequence[QueuedPodInfo], missing: int) -> Plan:
+        topology = None if tracked.gang is None else tracked.gang.topology
+        if topology is None or self._topology is None:
+            return self.planner.plan(members, missing)
+        return self._topology.plan(topology, members, missing, self._nodes_of(tracked))
+
+    def _nodes_of(self, tracked: TrackedGang) -> list[str]:
+        """Return the nodes of members that are placed and stay."""
+        states = (
+            self.planner.cache.get(uid)
+            for uid, member in tracked.members.items()
+            if member.stage in (Stage.ASSUMED, Stage.BOUND) and not self._is_leaving(member.pod)
+        )
+        return [state.node_name for state in states if state is not None]
 
     def _missing(self, tracked: TrackedGang) -> int:
         """Return how many members must be placed to reach the minimum. Those on nodes that are leaving do not count."""
@@ -181,18 +200,32 @@ class GangCycle:
         nominated = answer.nominations
         for each in [*plan.failed, *([] if plan.fault is None else [plan.fault])]:
             rejection = each.rejection
-            status_of_its_own = _with_text(rejection.status, answer.text)
+            # That it fits on no node of one domain says nothing about the others.
+            status_of_its_own = status if plan.refusal else _with_text(rejection.status, answer.text)
             nomination = nominated.get(each.queued.uid, "")
             self._settle(each.queued, Rejection(status_of_its_own, rejection.diagnosis, nomination), started)
         for queued in (*would_fit, *plan.not_tried):
             self._settle(queued, _rejection(status, nominated.get(queued.uid, "")), started)
-        self._return(stand_in, outcome, plan.failed)
+        self._return(stand_in, outcome, plan.failed, self._rejecting(stand_in, plan))
         return Ended(outcome, status.message, waits=bool(nominated))
+
+    def _rejecting(self, stand_in: StandIn, plan: Plan) -> Set[str]:
+        """Return the plugins that may have rejected members in domains that were not looked at; Gangs, for labels."""
+        if not plan.refusal:
+            return NOBODY
+        if (
+            not plan.domains
+        ):  # nodes with the labels help, or that its placed pods are elsewhere, which any event may mean
+            tracked = self._registry.get(stand_in.gang_key)
+            return {NAME} if tracked is not None and not tracked.placed else NOBODY
+        framework = self._one.decider_of(stand_in.pod_info)
+        return {*framework.pre_filters, *framework.filters, NAME}
 
     def _preempt(self, stand_in: StandIn, plan: Plan, missing: int) -> Answer:
         """Evict pods for the gang if that helps, and take back what was placed."""
         tracked = self._registry.get(stand_in.gang_key)
-        if self._preemption is None or tracked is None or plan.fault is not None or not plan.failed:
+        is_possible = plan.failed or plan.domains
+        if self._preemption is None or tracked is None or plan.fault is not None or not is_possible:
             plan.placed.undo()
             return NOT_TRIED
         members = [queued for queued in stand_in.flying.values() if self._queue.will_return(queued.uid)]
@@ -203,6 +236,14 @@ class GangCycle:
         if plan.fault is not None:
             fault = plan.fault.rejection.status
             return error_status(other_pod_failed(fault.message), fault.error), Outcome.FAULT
+        if plan.refusal:
+            name, why = "", ""
+            if plan.failed:
+                first = plan.failed[0]
+                name, why = first.queued.pod_info.pod.metadata.name, first.rejection.message
+            return unschedulable(not_in_one_domain(stand_in.gang_key, plan.refusal, name, why)).of(
+                NAME
+            ), Outcome.REJECTED
         if not plan.failed:
             text = too_few(stand_in.gang_key, missing, would_fit + len(plan.not_tried))
             return unschedulable(text).of(NAME), Outcome.REJECTED
@@ -219,12 +260,14 @@ class GangCycle:
         framework = self._one.decider_of(queued.pod_info)
         self._one.settle(queued, framework, CycleState(), rejection, started, looks_back=False)
 
-    def _return(self, stand_in: StandIn, outcome: Outcome, failed: Sequence[Failed]) -> None:
-        """Return the gang, to wait for what may help the member that failed first."""
-        plugins, pending, first = NOBODY, NOBODY, None
+    def _return(
+        self, stand_in: StandIn, outcome: Outcome, failed: Sequence[Failed], rejecting: Set[str] = NOBODY
+    ) -> None:
+        """Return the gang, to wait for what may help the member that failed first, and `rejecting` plugins."""
+        plugins, pending, first = frozenset(rejecting), NOBODY, None
         if failed:
             diagnosis = failed[0].rejection.diagnosis
-            plugins, pending = frozenset(diagnosis.unschedulable_plugins), frozenset(diagnosis.pending_plugins)
+            plugins, pending = plugins | diagnosis.unschedulable_plugins, frozenset(diagnosis.pending_plugins)
             first = failed[0].queued
         self._queue.return_gang(stand_in, outcome, self._clock.now(), plugins, pending, first)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kscheduler.api.objects import NamespacedObject
+from kscheduler.api.pod_groups import TOPOLOGY_PREFERRED, TOPOLOGY_REQUIRED
 from kscheduler.clock import Clock
 from kscheduler.errors import DecodeError
 from kscheduler.framework.events import Action, ClusterEvent, EventResource
@@ -24,6 +25,12 @@ log = logging.getLogger(__name__)
 
 PLURAL = "podgroups"
 COSCHEDULING_RESOURCE = "podgroups.v1alpha1.scheduling.x-k8s.io"  # as Coscheduling registers its objects' events
+
+
+def _asked(group: NamespacedObject) -> tuple[str | None, str | None]:
+    """Return the annotations of a group that are part of what it asks for."""
+    annotations = group.metadata.annotations or {}
+    return annotations.get(TOPOLOGY_REQUIRED), annotations.get(TOPOLOGY_PREFERRED)
 
 
 class GroupEvents:
@@ -63,7 +70,7 @@ class GroupEvents:
         if self._statuses is not None and old.metadata.uid != new.metadata.uid:
             self._statuses.gone(old)
         self._look_at_status(new)
-        if old.spec == new.spec and old.metadata.uid == new.metadata.uid:
+        if old.spec == new.spec and old.metadata.uid == new.metadata.uid and _asked(old) == _asked(new):
             return  # its status
         self._set(new)
         self._report(new, self._updated, old, new)

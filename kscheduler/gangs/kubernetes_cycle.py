@@ -7,6 +7,7 @@ pkg/scheduler/schedule_one_podgroup.go and the plugin GangScheduling of that rel
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
@@ -21,8 +22,9 @@ from kscheduler.framework.status import STATUS_LABELS, Code, Status, error_statu
 from kscheduler.gangs.gang_cycle import Ended, GangCycle
 from kscheduler.gangs.gang_queue import Outcome
 from kscheduler.gangs.mismatch import mismatch, preemption_policy
+from kscheduler.gangs.placements import DomainUnknown, Placements
 from kscheduler.gangs.planner import Failed, Plan
-from kscheduler.gangs.preemption.kubernetes import InVain, KubernetesPreemption
+from kscheduler.gangs.preemption.kubernetes import InVain, KubernetesPreemption, PlanOf
 from kscheduler.gangs.registry import TrackedGang
 from kscheduler.gangs.stand_in import StandIn
 from kscheduler.gangs.texts import (
@@ -49,11 +51,14 @@ class KubernetesGangCycle(GangCycle):
         *parts: Any,
         release: Release,
         group_preemption: KubernetesPreemption | None = None,
+        placements: Placements | None = None,
         **settings: Any,
     ) -> None:
+        """`placements`: plans groups with the gate TopologyAwareWorkloadScheduling; None: it is off."""
         super().__init__(*parts, **settings)
         self._policy_is_of_group = release.has(POLICY_GATE)
         self._group_preemption = group_preemption
+        self._placements = placements
 
     def _run(self, stand_in: StandIn) -> Ended | None:
         started = self._clock.now()
@@ -63,7 +68,15 @@ class KubernetesGangCycle(GangCycle):
             fault = mismatch(tracked, pods, is_policy_of_group=self._policy_is_of_group)
             if fault:
                 return self._fail(stand_in, members, fault, started)
-        return super()._run(stand_in)
+        try:
+            return super()._run(stand_in)
+        except DomainUnknown as error:
+            return self._fail(stand_in, self._in_flight(stand_in), str(error), started)
+
+    def _plan(self, tracked: TrackedGang, members: Sequence[QueuedPodInfo], missing: int) -> Plan:
+        if self._placements is None:
+            return super()._plan(tracked, members, missing)
+        return self._placements.plan(tracked, members, missing)
 
     def _missing(self, tracked: TrackedGang) -> int:
         return tracked.missing
@@ -80,7 +93,7 @@ class KubernetesGangCycle(GangCycle):
             self._settle(each.queued, _own_rejection(each, None), started)
 
     def _reject(self, stand_in: StandIn, plan: Plan, missing: int, started: float) -> Ended:
-        placed = {each.queued.uid for each in plan.placed}
+        placed = plan.had_node or {each.queued.uid for each in plan.placed}
         plan.placed.undo()
         tracked = self._registry.get(stand_in.gang_key)
         assert tracked is not None, "a gang in flight has members"
@@ -145,6 +158,8 @@ class KubernetesGangCycle(GangCycle):
         reasons = []
         for name in framework.post_filters:
             if name == DYNAMIC_RESOURCES:
+                if self._has_constraint(tracked):
+                    continue
                 if not placed and not _asked_about_claims(failed, framework):
                     return error_status(CLAIMS_UNKNOWN), {}
                 reasons.append(CLAIMS_RELEASED)
@@ -160,6 +175,10 @@ class KubernetesGangCycle(GangCycle):
                 reasons += status.reasons
         return unschedulable(*reasons), {}
 
+    def _has_constraint(self, tracked: TrackedGang) -> bool:
+        """Return whether a topology constraint is heeded: claims of such groups are not released."""
+        return self._placements is not None and tracked.gang is not None and tracked.gang.topology is not None
+
     def _count(self, code: Code) -> None:
         """Count an attempt to preempt, by the code of its status."""
         if self._group_preemption is not None:
@@ -172,7 +191,10 @@ class KubernetesGangCycle(GangCycle):
             return unresolvable(NO_VICTIMS), {}
         priority = 0 if tracked.gang is None else tracked.gang.priority or 0
         members = self._in_flight(stand_in)
-        found = self._group_preemption.preempt(stand_in.pod_info, priority, members, missing, placed)
+        plan: PlanOf = self.planner.plan
+        if self._placements is not None:
+            plan = functools.partial(self._placements.plan, tracked)
+        found = self._group_preemption.preempt(stand_in.pod_info, priority, members, missing, placed, plan=plan)
         if not isinstance(found, InVain):
             return found
         fault = found.plan.fault
@@ -185,6 +207,8 @@ class KubernetesGangCycle(GangCycle):
 
 def _reasons(tracked: TrackedGang, plan: Plan, placed: int) -> tuple[str, ...]:
     """Return why a group with a plan that places so many members is unschedulable, without preemption."""
+    if plan.reasons is not None:
+        return plan.reasons
     scheduled = tracked.placed + placed
     reasons: tuple[str, ...] = ()
     if scheduled < tracked.min_members:

@@ -8,7 +8,7 @@ WorkloadAwarePreemption and TopologyAwareWorkloadScheduling.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.diagnosis import Diagnosis
@@ -99,10 +99,12 @@ class MemberwiseCycle(GangCycle):
         self._return(stand_in, Outcome.REJECTED, () if nodes else plan.failed)
         return Ended(Outcome.REJECTED, group.message, waits=waits)
 
-    def _return(self, stand_in: StandIn, outcome: Outcome, failed: Sequence[Failed]) -> None:
+    def _return(
+        self, stand_in: StandIn, outcome: Outcome, failed: Sequence[Failed], rejecting: Set[str] = NOBODY
+    ) -> None:
         """Return the group, to wait for what may help any member that failed."""
         diagnoses = [each.rejection.diagnosis for each in failed]
-        plugins = NOBODY.union(*(each.unschedulable_plugins for each in diagnoses))
+        plugins = frozenset(rejecting).union(*(each.unschedulable_plugins for each in diagnoses))
         pending = NOBODY.union(*(each.pending_plugins for each in diagnoses))
         first = failed[0].queued if failed else None
         self._queue.return_gang(stand_in, outcome, self._clock.now(), plugins, pending, first)

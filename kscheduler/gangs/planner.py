@@ -7,21 +7,25 @@ has seen it. A member is decided exactly as a pod by itself would be, except tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from kscheduler.cache.cache import Cache
 from kscheduler.framework.algorithm import Rejection
 from kscheduler.framework.compiled_lane import CompiledLane
+from kscheduler.framework.confinement import Confinement
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.nominations import Nominations
 from kscheduler.framework.runtime import Framework
+from kscheduler.gangs.domains import Domain
 from kscheduler.gangs.undo_log import Placed, UndoLog
 from kscheduler.queue.pod_info import QueuedPodInfo
 from kscheduler.snapshot.pod_info import PodInfo
 
 MOST_PODS = 256  # that the kernels are asked for in one call
+MOST_KINDS = 8  # of members, whose room is counted; gangs have one or two
 TRIAL = "Gangs/trial"  # in the cycle state of members that are placed on trial: True
 
 
@@ -43,6 +47,13 @@ class Plan:
     not_tried: Sequence[QueuedPodInfo] = ()  # since those before them had failed
     fault: Failed | None = None  # a member whose search met a fault: none of the others was tried after it
     is_trial: bool = False  # it will be undone in any case
+    within: Confinement | None = None  # the only nodes that were looked at
+    # Of a gang that must be in one domain of nodes, and is in none.
+    refusal: str = ""  # why; "": that is not what keeps it from being placed
+    domains: Sequence[Domain] = ()  # where evictions may help
+    # Of a group that no placement of kube-scheduler's holds; it is undone.
+    reasons: tuple[str, ...] | None = None  # why; None: another plan
+    had_node: Set[str] = frozenset()  # uids of the members that were placed
 
     def reaches(self, missing: int) -> bool:
         """Return whether at least so many members are placed, and no search met a fault."""
@@ -68,14 +79,20 @@ class Planner:
         `asks_again`: a member like one that fits nowhere is asked about by itself once more has been placed, since it
         may fail for other reasons then; else those of the first are repeated.
         """
-        self._cache = cache
+        self.cache = cache
         self._profiles = profiles
         self._lane = lane
         self._asks_again = asks_again
         self._nominations = nominations
 
     def plan(
-        self, members: Sequence[QueuedPodInfo], missing: int, *, on_trial: bool = False, most: int | None = None
+        self,
+        members: Sequence[QueuedPodInfo],
+        missing: int,
+        *,
+        on_trial: bool = False,
+        most: int | None = None,
+        within: Confinement | None = None,
     ) -> Plan:
         """Place the members in order.
 
@@ -83,17 +100,43 @@ class Planner:
         undo it, before anything else happens. If this raises, nothing is placed.
 
         `on_trial`: the caller will undo it in any case, and the cycle states of members for which Reserve plugins run
-        say so (`TRIAL`). `most`: so many members are enough; None: all are tried.
+        say so (`TRIAL`). `most`: so many members are enough; None: all are tried. `within`: the only nodes that members
+        may be placed on.
         """
-        plan = Plan(UndoLog(self._cache, self._nominations), is_trial=on_trial)
+        plan = Plan(UndoLog(self.cache, self._nominations), is_trial=on_trial, within=within)
         if self._asks_again:
             plan.placed.lift(members)  # kube-scheduler counts no nominations of members of a group in flight
         try:
+            self._confine(within)
             self._place_all(plan, members, missing, len(members) if most is None else most)
         except BaseException:
             plan.placed.undo()
             raise
+        finally:
+            self._confine(None)
         return plan
+
+    def _confine(self, within: Confinement | None) -> None:
+        if self._lane is not None:
+            self._lane.confine(within)
+
+    def place_again(self, plan: Plan, members: Sequence[QueuedPodInfo], placed: Sequence[Placed]) -> None:
+        """Assume members again where a plan had placed them before it was undone; nothing may have changed since.
+
+        `members`: all that it was a plan of.
+        """
+        if self._asks_again:
+            plan.placed.lift(members)
+        for each in placed:
+            self.cache.assume(each.queued.pod_info, each.node_name)
+            plan.placed.add([each])
+            rejection = self._reserve(plan, each)
+            if rejection is not None:
+                self._fail(plan, Failed(each.queued, rejection, has_node=True))
+
+    def add_room(self, pod: PodInfo, domain_by_row: array[int], room: array[int]) -> bool:
+        """Add how many pods like this one each domain has room for; see `CompiledLane.add_room`."""
+        return self._lane is not None and self._lane.add_room(pod, domain_by_row, room)
 
     def _place_all(self, plan: Plan, members: Sequence[QueuedPodInfo], missing: int, most: int) -> None:
         # Signature and priority of members that fit nowhere -> why.
@@ -127,6 +170,41 @@ class Planner:
                 self._fail(plan, Failed(queued, rejection))
         plan.not_tried = members[at:]
 
+    def kinds(self, members: Sequence[QueuedPodInfo]) -> list[tuple[QueuedPodInfo | None, int]]:
+        """Return one of each kind of equal members, with their number; None in its place for those of further kinds."""
+        kinds: dict[object, list[QueuedPodInfo]] = {}
+        for queued in members:
+            pod = queued.pod_info
+            if pod.signature is None and self._lane is not None:
+                self._lane.sign(pod)
+            kinds.setdefault(pod.uid if pod.signature is None else pod.signature, []).append(queued)
+        largest = sorted(kinds.values(), key=len, reverse=True)
+        counted: list[tuple[QueuedPodInfo | None, int]] = [(equal[0], len(equal)) for equal in largest[:MOST_KINDS]]
+        others = sum(map(len, largest[MOST_KINDS:]))
+        return [*counted, (None, others)] if others else counted
+
+    def most_that_fit(self, members: Sequence[QueuedPodInfo], within: Confinement) -> int:
+        """Return how many members there is room for within some nodes, at most; all of a kind that is not known."""
+        return self.most_by_domain(members, array("i", [mark - 1 for mark in within.inside]), 1)[0]
+
+    def most_by_domain(
+        self, members: Sequence[QueuedPodInfo], domain_by_row: array[int], domains: int
+    ) -> Sequence[int]:
+        """Return how many members each domain has room for, at most; all of a kind that is not known."""
+        most = [0] * domains
+        for queued, equal in self.kinds(members):
+            room = array("q", bytes(8 * domains))
+            if queued is None or not self.add_room(queued.pod_info, domain_by_row, room):
+                most = [before + equal for before in most]
+            else:
+                most = [before + min(fits, equal) for before, fits in zip(most, room, strict=True)]
+        return most
+
+    def nomination_of(self, queued: QueuedPodInfo) -> str:
+        """Return the node that a waiting member is nominated to; "" for none."""
+        own = "" if self._nominations is None else self._nominations.node_of(queued.uid)
+        return own or queued.pod_info.pod.status.nominated_node_name
+
     def is_plain(self, pod: PodInfo) -> bool:
         """Return True if the pod is known to be without terms: only pods on a node decide whether it fits there."""
         return self._lane is not None and pod.signature is not None and self._lane.is_plain(pod)
@@ -136,16 +214,16 @@ class Planner:
         if self._lane is None:
             return 0
         pods = [queued.pod_info for queued in members]
-        placements = self._lane.place_unless_broken(pods, self._cache.recount)
+        placements = self._lane.place_unless_broken(pods, self.cache.recount)
         if not placements:
             return 0
         count = len(placements)
         try:
             found = zip(members[:count], placements.node_names, placements.feasible, strict=True)
             placed = [self._placed(plan, *each) for each in found]
-            self._cache.assume_counted(pods[:count], placements.rows, placements.node_names)
+            self.cache.assume_counted(pods[:count], placements.rows, placements.node_names)
         except Exception:
-            self._cache.recount()
+            self.cache.recount()
             raise
         plan.placed.add(placed)
         self._lane.report(placements)
@@ -185,6 +263,7 @@ class Planner:
         framework = self._profiles[pod.pod.spec.scheduler_name]
         state = CycleState()
         state.skips_post_filter = True
+        state.confinement = plan.within
         found = framework.schedule_pod(state, pod)
         if isinstance(found, Rejection):
             return found
@@ -197,7 +276,7 @@ class Planner:
         self, plan: Plan, queued: QueuedPodInfo, node_name: str, feasible: int, state: CycleState
     ) -> Rejection | None:
         """Assume a member and run Reserve. Returns why a plugin rejects it there; then it is taken back."""
-        self._cache.assume(queued.pod_info, node_name)
+        self.cache.assume(queued.pod_info, node_name)
         placed = self._placed(plan, queued, node_name, feasible, state)
         plan.placed.add([placed])
         return self._reserve(plan, placed)

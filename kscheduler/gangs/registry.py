@@ -112,7 +112,7 @@ class TrackedGang:
             return Lack.FAULT if self.fault else Lack.OBJECT
         if gang.parent:
             return Lack.PARENT
-        if gang.topology_key:
+        if gang.topology is not None and not self._rules.heeds_topology:
             return Lack.TOPOLOGY
         if not gang.is_basic and self.available < gang.min_members:
             return Lack.MEMBERS

@@ -5,9 +5,10 @@ Other code asks a field, never which way it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kscheduler.config.coscheduling import schedules_by_label
+from kscheduler.config.defaults import PLACEMENTS
 from kscheduler.config.types import SchedulerConfig
 
 
@@ -24,6 +25,8 @@ class GangRules:
     waits_for_events: bool  # a rejected gang waits for an event that may help it; else for its backoff only
     grows_backoff: bool  # the longest backoff is multiplied with the square root of the number of members
     retries_rest_at_once: bool  # after some members were placed, the others are tried again at once
+    # --- placing ---
+    heeds_topology: bool  # a gang's topology constraints are heeded; else it is not tried
     # --- preemption ---
     preempts_by_member: bool  # each member preempts by itself, and single pods evict members like other pods
     # --- messages and conditions ---
@@ -40,6 +43,7 @@ UPSTREAM_1_36 = GangRules(
     waits_for_events=True,
     grows_backoff=False,
     retries_rest_at_once=False,
+    heeds_topology=False,
     preempts_by_member=True,
     follows_kubernetes=True,
 )
@@ -53,6 +57,7 @@ UPSTREAM_1_37 = GangRules(
     waits_for_events=False,
     grows_backoff=True,
     retries_rest_at_once=True,
+    heeds_topology=False,  # unless its gate is on
     preempts_by_member=False,
     follows_kubernetes=True,
 )
@@ -66,6 +71,7 @@ WHOLE = GangRules(  # ours
     waits_for_events=True,
     grows_backoff=False,
     retries_rest_at_once=False,
+    heeds_topology=True,
     preempts_by_member=False,
     follows_kubernetes=False,
 )
@@ -76,4 +82,6 @@ def rules_of(config: SchedulerConfig) -> GangRules:
     release = config.release
     if schedules_by_label(config) or not release.schedules_pod_groups:
         return WHOLE
-    return UPSTREAM_1_37 if release.queues_pod_groups else UPSTREAM_1_36
+    if not release.queues_pod_groups:
+        return UPSTREAM_1_36
+    return replace(UPSTREAM_1_37, heeds_topology=release.has(PLACEMENTS))

@@ -21,6 +21,7 @@ PREEMPTION = "pod group preemption"
 NEVER_PREEMPTS = f"{PREEMPTION}: {PREEMPTS_NEVER}"
 NO_VICTIMS = f"{PREEMPTION}: No preemption victims found for incoming preemptor"
 ONGOING = f"{PREEMPTION}: ongoing preemption on nominated nodes"
+NO_PLACEMENTS = "no feasible placements found"
 
 # Ours, of gangs by label.
 POLICY_NEVER = f"preemption: {PREEMPTS_NEVER}"
@@ -33,6 +34,25 @@ STILL_EVICTING = "preemption: the gang waits until the pods that were evicted fo
 def minimum_out_of_reach(least: int, scheduled: int, remaining: int) -> str:
     """Return kube-scheduler's reason for a group of which fewer than the minimum can be scheduled any more."""
     return f"minCount ({least}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
+
+
+def no_placement_available(placements: int, first: str) -> str:
+    """Return kube-scheduler's reason for a group that none of so many placements holds; `first`: why not the first."""
+    return f"0/{placements} placements are available, first placement status: {first}"
+
+
+def domain_unknown(why: str) -> str:
+    """Return kube-scheduler's message about a group whose placed pods do not tell its domain."""
+    return f"cannot determine domain for already scheduled pods: {why}"
+
+
+def no_domain_of_pod(pod_key: str) -> str:
+    return f"no topology domain found for pod {pod_key}"
+
+
+def several_domains(names: Sequence[str]) -> str:
+    """Return what kube-scheduler says of placed pods in several domains, of which it names two."""
+    return f"more than 1 domain found for pod group: {names[0]}, {names[1]}"
 
 
 def preempting(victims: int) -> str:
@@ -63,8 +83,9 @@ def lack(tracked: TrackedGang) -> str:
         parent = "" if tracked.gang is None else tracked.gang.parent
         return f'gang {key} belongs to the composite group "{parent}", and groups of groups are not supported'
     if why is Lack.TOPOLOGY:
-        topology = "" if tracked.gang is None else tracked.gang.topology_key
-        return f'gang {key} asks for nodes of one "{topology}", and topology constraints are not supported'
+        topology = None if tracked.gang is None else tracked.gang.topology
+        label = "" if topology is None else topology.required
+        return f'gang {key} asks for nodes of one "{label}", and topology constraints are not supported'
     if why is Lack.GATES:
         return f"gang {key} waits for {tracked.gated} gated of its {len(tracked.members)} pods"
     there = tracked.available
@@ -80,6 +101,45 @@ def not_placed(key: GangKey, missing: int, placed: int, name: str, why: str) -> 
 def too_few(key: GangKey, missing: int, members: int) -> str:
     """Return why a gang is not tried of which too few pods are left to be decided, others being terminated."""
     return f"gang {key} needs nodes for {missing} pods at once, and {members} can be tried: others are terminating"
+
+
+def not_in_one_domain(key: GangKey, refusal: str, name: str, why: str) -> str:
+    """Return why a gang that must be in one domain is in none. `name`: of the pod that `why` is about, or ""."""
+    return f"gang {key}: {refusal}: pod {name}: {why}" if name else f"gang {key}: {refusal}"
+
+
+def no_domain_holds(label: str, domains: int, best: str, holds: int, missing: int) -> str:
+    """Return that no domain of a label has room for the missing pods, and how many the best of them has room for."""
+    pods = "1 pod" if missing == 1 else f"{missing} pods"
+    if domains == 1:
+        return f"the only {label}, {best}, does not hold {pods}, but {holds}"
+    if not holds:
+        return f"no {label} holds {pods}; none of {domains} holds any; in {best}"
+    return f"no {label} holds {pods}; the best of {domains}, {best}, holds {holds}"
+
+
+def pinned_domain_holds_fewer(label: str, name: str, placed: int, holds: int, missing: int) -> str:
+    """Return that the domain which a gang's placed pods are in has no room for the missing ones."""
+    are = "1 of its pods is" if placed == 1 else f"{placed} of its pods are"
+    return f"{label} {name}, where {are}, does not hold {missing} more, but {holds}"
+
+
+def no_domain(keys: Sequence[str]) -> str:
+    """Return that no node is in a domain of these labels."""
+    if len(keys) == 1:
+        return f'no node has the label "{keys[0]}", which its topology requires'
+    names = " and ".join(f'"{key}"' for key in keys)
+    return f"no node has all the labels {names}, which its topology names"
+
+
+def without_label(node: str, keys: Sequence[str]) -> str:
+    """Return that a placed pod of a gang is on a node without the labels that name domains."""
+    return f'one of its pods is on node {node}, which is in no domain of "{keys[-1]}"'
+
+
+def in_several_domains(label: str, names: Sequence[str]) -> str:
+    """Return that placed pods of a gang are in several domains of a label already."""
+    return f"its pods are in more than one {label} already: {', '.join(names)}"
 
 
 def not_permitted(key: GangKey, missing: int, permitted: int) -> str:

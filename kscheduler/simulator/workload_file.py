@@ -28,7 +28,8 @@
 What is left out has the same defaults as for plain numbers on the command line. `pods: 110` is added to a node's
 capacity. `usage` of pods is a share of their requests, and at most their limits; without it they use their requests.
 Devices are those of dynamic resource allocation: `workload_devices` says which objects they become. Each arrival of a
-shape with `gang` is a gang of `size` pods with a PodGroup of Coscheduling; its `minimum` is the size unless given.
+shape with `gang` is a gang of `size` pods with a PodGroup of Coscheduling; its `minimum` is the size unless given, and
+`required` and `preferred` name the node labels by which its pods are to be near to each other (GANGS.md).
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from kscheduler.config.decode import decode, describe
 from kscheduler.config.document import read_document
 from kscheduler.config.releases import DEFAULT_RELEASE
 from kscheduler.errors import ConfigError, DecodeError
+from kscheduler.input.names import is_qualified_name
 from kscheduler.simulator.metrics_plan import KINDS, MetricsPlan
 from kscheduler.simulator.processes import parse_arrival, parse_duration
 from kscheduler.simulator.usage import USAGE_CPU, USAGE_MEMORY
@@ -117,6 +119,8 @@ class _Gang(_Fields, frozen=True):
     size: int = 0
     minimum: int | None = None
     within: float = 0.0
+    required: str = ""
+    preferred: list[str] = []
 
 
 class _PodShape(_Shape, frozen=True):
@@ -254,7 +258,13 @@ def _gang(where: str, gang: _Gang) -> GangShape:
         raise ConfigError(f"{where}.minimum: expected 1 to {gang.size}, the gang's size, got {minimum}")
     if not 0 <= gang.within < math.inf:
         raise ConfigError(f"{where}.within: expected seconds, 0 or more, got {gang.within:g}")
-    return GangShape(gang.size, minimum, gang.within)
+    for field, keys in (("required", [gang.required] if gang.required else []), ("preferred", gang.preferred)):
+        for key in keys:
+            if not is_qualified_name(key):
+                raise ConfigError(f'{where}.{field}: expected the key of a node label, got "{key}"')
+    if len(set(gang.preferred)) < len(gang.preferred):
+        raise ConfigError(f"{where}.preferred: expected each key once, got {', '.join(gang.preferred)}")
+    return GangShape(gang.size, minimum, gang.within, gang.required, gang.preferred)
 
 
 def _pod_usage(where: str, usage: _Usage) -> UsageLaw:

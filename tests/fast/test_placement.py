@@ -249,3 +249,42 @@ def test_many_changes_at_once_are_read_like_one(fast: ModuleType) -> None:
     come_and_go()
     columns.free_row(2)
     assert (placer.place(pods, None), placer.count_feasible(pods)) == (0, 2)
+
+
+@pytest.mark.parametrize("inside", [b"\0\1\1", b"\0\1\1\0\0", b"\0\1\1\1"])
+def test_pods_are_placed_inside_the_rows_that_the_placer_is_confined_to(fast: ModuleType, inside: bytes) -> None:
+    columns = make_columns(fast, [NodeSpec(pods=(plain(load, 0),) if load else ()) for load in (0, 500, 1000, 3950)])
+    placer, pods = fast.Placer(columns, 1 << 20), new_class(fast, columns)
+    assert placer.place(pods, None) == 0
+    placer.confine(inside)
+    assert place_many(placer, [pods, pods])[:2] == ([1, 1], [2, 2])
+    columns.add_pod(1, fast.PodRequest(*plain(3000, 0)))
+    assert placer.place(pods, None) == 2
+    assert placer.count_feasible(pods) == 2
+    assert not placer.fits(pods, 0)
+    placer.confine(None)
+    assert placer.place(pods, None) == 0
+
+
+def test_scores_are_normalised_inside_the_rows_that_the_placer_is_confined_to(fast: ModuleType) -> None:
+    columns = make_columns(fast, [NodeSpec(node_class=each) for each in (0, 1, 2)])
+    placer, pods = fast.Placer(columns, 1 << 20), fast.PodClass(columns, fast.PodRequest(*plain(100, 0)), b"\0\0\0")
+    pods.score_node_classes(array("q", [1, 2, 100]), False, 1)
+    pods.score_rows(bytes([60, 0, 0]), 1)
+    placer.confine(b"\1\1\0")
+    assert placer.place(pods, None) == 0, "50 + 60 against 100"
+    placer.confine(b"\0\1\1")
+    assert placer.place(pods, None) == 2
+
+
+def test_room_is_counted_by_domain(fast: ModuleType) -> None:
+    columns = make_columns(fast, [NodeSpec((1000, 8 * GI, 0)), NodeSpec((350, 8 * GI, 0)), NodeSpec(allowed_pods=3)])
+    columns.set_node_class(columns.add_row(), 1)
+    placer, pods = fast.Placer(columns, 1 << 20), new_class(fast, columns, verdicts=b"\0\1")
+    room = array("q", [0, 1, 0])
+    placer.add_room(pods, array("i", [0, 1, 1, 2]), room)
+    assert room.tolist() == [10, 1 + 3 + 3, 0]
+    placer.add_room(pods, array("i", [-1, 2]), room)
+    assert room.tolist() == [10, 7, 3]
+    message = "row 1 is of domain 3, there is room for 3"
+    each_raises(IndexError, message, lambda: placer.add_room(pods, array("i", [0, 3]), room))

@@ -42,6 +42,8 @@ steps = st.one_of(
     st.tuples(st.just("many"), st.lists(which, max_size=12), st.none() | st.integers(0, 1 << 30)),
     st.tuples(st.just("again"), which, specs),
     st.tuples(st.just("forget"), which),
+    st.tuples(st.just("confine"), st.none() | st.lists(st.integers(0, 1), max_size=9).map(bytes)),
+    st.tuples(st.just("room"), which, st.lists(st.integers(-1, 3), max_size=9)),
     st.tuples(st.just("hammer"), row, st.integers(250, 300)),
 )
 
@@ -100,6 +102,13 @@ class Run:
 
     def forget(self, at: int) -> object:
         return self.placer.drop(self.classes[at])
+
+    def confine(self, inside: bytes | None) -> object:
+        return self.placer.confine(inside)
+
+    def room(self, at: int, domain_by_row: list[int]) -> object:
+        room = array("q", [0, 5, 0])
+        return self.placer.add_room(self.classes[at], array("i", domain_by_row), room), room
 
     def hammer(self, at: int, times: int) -> object:
         """More changes than the log holds."""

@@ -77,6 +77,7 @@ steps = st.one_of(
     st.tuples(st.just("join"), st.lists(parts, max_size=2), st.none() | st.integers(0, 1 << 40)),
     st.tuples(st.just("join"), st.lists(parts, max_size=2), st.none() | st.integers(0, 1 << 40)),
     st.tuples(st.just("say"), at),
+    st.tuples(st.just("confine"), st.none() | st.lists(st.integers(0, 1), max_size=MAX_ROWS).map(bytes)),
 )
 
 
@@ -114,6 +115,9 @@ class Run:
 
     def add(self, which: int, row: int, amount: int) -> object:
         return self.tallies[which].add(row, amount)
+
+    def confine(self, inside: bytes | None) -> object:
+        return self.placer.confine(inside)
 
     def add_pod(self, row: int) -> object:
         return self.columns.add_pod(row, self.pods.request)

@@ -29,7 +29,7 @@ from kscheduler.gangs.doors import (
     gang_of_pod_group,
     open_doors,
 )
-from kscheduler.gangs.gang import Disruption, Gang, GangKey
+from kscheduler.gangs.gang import Disruption, Gang, GangKey, Topology
 from kscheduler.testing.wrappers import make_pod
 
 META = ObjectMeta(name="train", namespace="ml", uid="u1", generation=3, creation_timestamp="2026-01-01T00:00:00Z")
@@ -100,7 +100,7 @@ def test_a_group_of_kubernetes_becomes_a_gang() -> None:
         preempts=False,
         created="2026-01-01T00:00:00Z",
         generation=3,
-        topology_key="rack",
+        topology=Topology("rack"),
         disruption=Disruption.ALL,
         parent="job",
     )
@@ -180,3 +180,30 @@ def test_without_a_minimum_a_group_of_coscheduling_is_one_by_name_only() -> None
 def test_a_group_of_coscheduling_that_makes_no_sense_is_refused(spec: dict[str, object], expected: str) -> None:
     with pytest.raises(DecodeError, match=expected):
         of_coscheduling(**spec)
+
+
+def test_annotations_of_a_group_of_coscheduling_ask_for_a_topology() -> None:
+    def topology(**annotations: str) -> Topology | None:
+        named = {f"kscheduler.io/topology-{name}": value for name, value in annotations.items()}
+        return gang_of_coscheduling(CoschedulingPodGroup(replace(META, annotations=named))).topology
+
+    assert topology() is None
+    assert topology(required="zone") == Topology("zone")
+    assert topology(preferred="example.com/rack, zone") == Topology("", ("example.com/rack", "zone"))
+
+
+@pytest.mark.parametrize(
+    ("topology", "wishes", "keys"),
+    [
+        (Topology("zone"), (), {"zone": ("zone",)}),
+        (Topology("", ("rack", "zone")), ("rack", "zone"), {"rack": ("zone", "rack"), "zone": ("zone",)}),
+        (Topology("zone", ("rack",)), ("rack",), {"rack": ("zone", "rack"), "zone": ("zone",)}),
+        (Topology("block", ("rack", "block", "zone")), ("rack",), {"block": ("zone", "block")}),
+        (Topology("rack", ("rack", "zone")), (), {"rack": ("zone", "rack")}),
+    ],
+)
+def test_labels_of_a_topology_are_a_tree(
+    topology: Topology, wishes: tuple[str, ...], keys: dict[str, tuple[str, ...]]
+) -> None:
+    assert topology.wishes() == wishes
+    assert {key: topology.domain_keys(key) for key in keys} == keys

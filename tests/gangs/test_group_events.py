@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kscheduler.api.objects import ObjectMeta
-from kscheduler.api.pod_groups import CoschedulingPodGroup, CoschedulingPodGroupSpec, CoschedulingPodGroupStatus
+from kscheduler.api.pod_groups import (
+    TOPOLOGY_REQUIRED,
+    CoschedulingPodGroup,
+    CoschedulingPodGroupSpec,
+    CoschedulingPodGroupStatus,
+)
 from kscheduler.gangs.doors import COSCHEDULING_DOOR
+from kscheduler.gangs.gang import Topology
 from kscheduler.gangs.group_events import GroupEvents
 from kscheduler.gangs.registry import Lack, TrackedGang
 from kscheduler.observability.measurements import Measurements
@@ -92,6 +99,17 @@ def test_a_change_of_the_status_is_no_event() -> None:
     after = watched.tracked().gang
     assert after is not None
     assert after.uid == "u2"
+
+
+def test_what_annotations_ask_for_is_part_of_a_gang() -> None:
+    watched = Watched()
+    watched.events.on_add(group(1))
+    asking = group(1)
+    asking = replace(asking, metadata=replace(asking.metadata, annotations={TOPOLOGY_REQUIRED: "rack", "other": "x"}))
+    watched.events.on_update(group(1), asking)
+    gang = watched.tracked().gang
+    assert gang is not None
+    assert gang.topology == Topology("rack")
 
 
 def test_an_object_that_makes_no_sense_parks_its_pods_until_it_is_mended(caplog: pytest.LogCaptureFixture) -> None:

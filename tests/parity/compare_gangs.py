@@ -6,16 +6,18 @@ import itertools
 from collections.abc import Iterator
 
 from kscheduler.testing.controlplane import ensure
-from tests.parity.generate_gangs import GATES, GangCase
+from tests.parity.generate_gangs import GATES, PLACEMENTS, GangCase
 from tests.parity.oracle import Answer, Ganged
 from tests.parity.oracle_process import OracleProcess
 from tests.parity.ours_gangs import decide_gang
 
 
-def gang_oracle(release: str) -> OracleProcess[GangCase, Answer]:
+def gang_oracle(release: str, *, has_placements: bool = False) -> OracleProcess[GangCase, Answer]:
     """The oracle of a release, with the gates on. It is built if it has not been."""
     binary = ensure(["oracle"], release).path("oracle")
-    gates = ",".join(f"{name}={str(is_on).lower()}" for name, is_on in GATES[release].items())
+    gates = ",".join(
+        f"{name}={str(is_on).lower()}" for name, is_on in (PLACEMENTS if has_placements else GATES)[release].items()
+    )
     return OracleProcess(binary, Answer, (f"--feature-gates={gates}",))
 
 
@@ -25,8 +27,22 @@ def gang_differences(case: GangCase, answer: Answer) -> list[tuple[int, str]]:
     assert theirs is not None, "the oracle decides about a group"
     # Of 1.36 the order of equal members is by chance; those that were not tried were reported in it.
     order = list(dict.fromkeys([*(theirs.order or ()), *(theirs.failed or ())]))
-    ours = decide_gang(case, theirs.taken or {}, theirs.again or {}, order)
+    taken, again = _nodes(theirs)
+    ours = decide_gang(case, taken, again, order, _chosen(theirs))
     return [(0, text) for text in _differences(case, theirs, ours)]
+
+
+def _nodes(theirs: Ganged) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """pod -> the nodes that it had in the attempt, and later; with placements one in each."""
+    if theirs.tried:
+        return theirs.tried[0], theirs.tried[1] if len(theirs.tried) > 1 else {}
+    taken, again = theirs.taken or {}, theirs.again or {}
+    return {name: [node] for name, node in taken.items()}, {name: [node] for name, node in again.items()}
+
+
+def _chosen(theirs: Ganged) -> dict[str, str]:
+    """pod -> the node that it has or is nominated to, which tells the placement that was chosen."""
+    return {name: found.host or found.nomination or "" for name, found in theirs.pods.items()}
 
 
 def _differences(case: GangCase, theirs: Ganged, ours: Ganged) -> Iterator[str]:

@@ -12,10 +12,10 @@ import sys
 import time
 from collections import Counter
 
-from kscheduler.gangs.texts import WAITS_FOR_MINIMUM, WAITS_FOR_ROOM
+from kscheduler.gangs.texts import NO_PLACEMENTS, WAITS_FOR_MINIMUM, WAITS_FOR_ROOM
 from tests.parity.compare_gangs import gang_differences, gang_oracle
-from tests.parity.generate_gangs import EVICTING, NEWEST, GangCase, generate_gang
-from tests.parity.oracle import Answer
+from tests.parity.generate_gangs import EVICTING, NEWEST, GangCase, generate_gang, generate_placed_gang
+from tests.parity.oracle import Answer, Ganged
 from tests.support.releases import CHOSEN
 from tests.support.seeds import first_seed
 
@@ -40,12 +40,21 @@ EXPECTED = {
         "a group is evicted whole",
     ),
 }
+WITH_PLACEMENTS = (
+    "scheduled whole",
+    "beside bound members",
+    "pods are evicted",
+    "several placements are available",
+    "no placement is available",
+    "no node has the label",
+    "the domain of placed pods is unknown",
+)
 REJECTED_BESIDE = ("pod group is unschedulable, minCount", "pod group is unschedulable, waiting for minCount")
 
 
 class GangCoverage:
-    def __init__(self, release: str = NEWEST) -> None:
-        self.release = release
+    def __init__(self, release: str = NEWEST, *, has_placements: bool = False) -> None:
+        self.expected = WITH_PLACEMENTS if has_placements else EXPECTED[release]
         self.met: Counter[str] = Counter()
 
     def add(self, case: GangCase, answer: Answer) -> None:
@@ -75,10 +84,21 @@ class GangCoverage:
             "pods are evicted beside budgets": bool(found.ended and case.cluster.get("podDisruptionBudgets")),
             "a group is evicted whole": _is_group_evicted(case, set(found.ended or ())),
         }
+        met |= {
+            "several placements are available": hosts and any(len(set(had)) > 1 for had in _first(found).values()),
+            "no placement is available": any("placements are available" in text for text in texts),
+            "no node has the label": any(NO_PLACEMENTS in text for text in texts),
+            "the domain of placed pods is unknown": any("cannot determine domain" in text for text in texts),
+        }
         self.met.update(name for name, is_met in met.items() if is_met)
 
     def missing(self) -> list[str]:
-        return [name for name in EXPECTED[self.release] if not self.met[name]]
+        return [name for name in self.expected if not self.met[name]]
+
+
+def _first(found: Ganged) -> dict[str, list[str]]:
+    """pod -> the nodes that it had in the placements of the attempt."""
+    return found.tried[0] if found.tried else {}
 
 
 def _is_group_evicted(case: GangCase, ended: set[str]) -> bool:
@@ -93,12 +113,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=first_seed())
     parser.add_argument("--evicting", type=float, default=EVICTING, help="in how many of all cases pods can be evicted")
     parser.add_argument("--release", choices=sorted(EXPECTED), default=os.environ.get(CHOSEN) or NEWEST)
+    parser.add_argument("--placements", action="store_true", help="groups ask for one domain of nodes, with 1.37")
     asked = parser.parse_args()
     logging.disable(logging.ERROR)  # of faults that kube-scheduler has, too
     seeds = range(asked.seed, asked.seed + asked.cases)
-    cases = (generate_gang(seed, asked.evicting, asked.release) for seed in seeds)
-    oracle = gang_oracle(asked.release)
-    coverage, different, began = GangCoverage(asked.release), 0, time.monotonic()
+    if asked.placements:
+        asked.release = NEWEST
+        cases = (generate_placed_gang(seed, asked.evicting) for seed in seeds)
+    else:
+        cases = (generate_gang(seed, asked.evicting, asked.release) for seed in seeds)
+    oracle = gang_oracle(asked.release, has_placements=asked.placements)
+    coverage = GangCoverage(asked.release, has_placements=asked.placements)
+    different, began = 0, time.monotonic()
     for case, answer in oracle.answers(cases):
         coverage.add(case, answer)
         for _, text in gang_differences(case, answer)[:1]:
@@ -107,7 +133,7 @@ def main() -> int:
     oracle.close()
     took = time.monotonic() - began
     print(f"Kubernetes {asked.release}: {asked.cases} groups in {took:.0f} s, {different} with a difference")
-    for name in EXPECTED[asked.release]:
+    for name in coverage.expected:
         print(f"{coverage.met[name]:7} {name}")
     return 1 if different or coverage.missing() else 0
 

@@ -17,11 +17,12 @@ from tests.parity.generate import PROFILES, generate_config
 from tests.parity.generate_gang_victims import PRIORITY, fill_nodes
 from tests.parity.generate_nodes import generate_node
 from tests.parity.generate_pods import PodGenerator
-from tests.parity.words import NAMESPACES, often, pick
+from tests.parity.words import HOSTNAME, NAMESPACES, REGION, ZONE, often, pick
 
 GANG = "gang"  # the mode
 NEWEST = "1.37"
 GATES = {"1.36": {"GenericWorkload": True, "GangScheduling": True}, "1.37": {"GenericWorkload": True}}
+PLACEMENTS = {NEWEST: {**GATES[NEWEST], "TopologyAwareWorkloadScheduling": True}}
 CONDITIONS = {"1.36": "PodGroupScheduled", "1.37": "PodGroupInitiallyScheduled"}
 NAME = "train"
 CONFIGURATIONS = 50  # that cases take turns with, since reading one takes longer than a decision
@@ -34,6 +35,11 @@ class GangCase(Case):
     """`pending` are the pods of the first group that wait, in the order in which they come."""
 
     pod_groups: list[Object] = field(default_factory=list)
+    has_placements: bool = False  # the gate is on that lets groups ask for one domain of nodes
+
+    @property
+    def gates(self) -> dict[str, bool]:
+        return (PLACEMENTS if self.has_placements else GATES)[self.release]
 
     def request(self) -> bytes:
         asked = {"mode": self.mode, "config": json.dumps(self.config), "cluster": self.cluster}
@@ -95,6 +101,38 @@ def generate_gang(seed: int, evicting: float = EVICTING, release: str = NEWEST) 
     if release == "1.36":
         _suit_1_36(case)
     return case
+
+
+def generate_placed_gang(seed: int, evicting: float = EVICTING) -> GangCase:
+    """The case of a seed with the gate of topology constraints: most groups have one."""
+    case, rng = generate_gang(seed, evicting), random.Random(f"{seed}/topology")
+    case.has_placements = True
+    if not case.pod_groups or often(rng, 0.15):
+        return case
+    key = pick(rng, (ZONE, ZONE, "rack", "rack", REGION, HOSTNAME, "nowhere"))
+    case.pod_groups[0]["spec"]["schedulingConstraints"] = {"topology": [{"key": key}]}
+    if often(rng, 0.6):  # more nodes in fewer domains
+        for node in case.cluster["nodes"]:
+            if key in (ZONE, "rack") and often(rng, 0.9):
+                node["metadata"]["labels"][key] = pick(rng, ("1", "2"))
+    _gather(rng, case, key)
+    return case
+
+
+def _gather(rng: random.Random, case: GangCase, key: str) -> None:
+    """Let bound members be in one domain, or one of them in none: of several kinds of faults any is reported."""
+    bound = [pod for pod in case.cluster["pods"] if pod["spec"].get("schedulingGroup", {}).get("podGroupName") == NAME]
+    own = case.pod_groups[0]["metadata"]["namespace"]
+    bound = [pod for pod in bound if pod["metadata"]["namespace"] == own]
+    if not bound:
+        return
+    labelled = [node["metadata"]["name"] for node in case.cluster["nodes"] if key in node["metadata"]["labels"]]
+    if labelled and often(rng, 0.9):
+        name = pick(rng, labelled)
+        for pod in bound:
+            pod["spec"]["nodeName"] = name
+    elif len(bound) > 1:
+        case.cluster["pods"] = [pod for pod in case.cluster["pods"] if pod not in bound[1:]]
 
 
 def _suit_1_36(case: GangCase) -> None:

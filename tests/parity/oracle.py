@@ -128,6 +128,8 @@ class Ganged(msgspec.Struct, rename="camel", kw_only=True):
     pods: dict[str, Member] = {}  # by name; one that is terminating is absent
     taken: dict[str, str] | None = None  # pod -> the node that it had meanwhile, or has
     again: dict[str, str] | None = None  # pod -> the node that it had once others had been given back
+    # The same by placements: pod -> nodes, for the attempt and, if there was one, for the trial without victims.
+    tried: list[dict[str, list[str]]] | None = None
     order: list[str] | None = None  # names in the order in which they were first tried, where that is by chance
     failed: list[str] | None = None  # names in the order in which they were reported
     ended: list[str] | None = None  # uids of the pods that are evicted for the group, in that order

@@ -10,7 +10,7 @@ import asyncio
 import functools
 import json
 import random
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from kscheduler.api.decode import convert_object
@@ -36,6 +36,7 @@ from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAUL
 from kscheduler.framework.plugins.registry import build
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status
+from kscheduler.gangs.domains import DomainIndex
 from kscheduler.gangs.doors import KUBERNETES_DOOR, Doors
 from kscheduler.gangs.gang_cycle import GangBatch
 from kscheduler.gangs.gang_queue import GangQueue
@@ -44,6 +45,7 @@ from kscheduler.gangs.kubernetes_cycle import KubernetesGangCycle
 from kscheduler.gangs.member_stages import MemberStages
 from kscheduler.gangs.memberwise_cycle import MemberwiseCycle
 from kscheduler.gangs.memberwise_planner import MemberwisePlanner
+from kscheduler.gangs.placements import Available, Placements, placement_plugins
 from kscheduler.gangs.planner import Planner
 from kscheduler.gangs.preemption.executor import GangExecutor
 from kscheduler.gangs.preemption.kubernetes import KubernetesPreemption, PreemptionAnswer
@@ -59,7 +61,7 @@ from kscheduler.snapshot.node_info import NodeInfo
 from kscheduler.snapshot.pod_info import PodInfo
 from tests.cycle.bench import Events
 from tests.parity.detours import read_node, read_pod
-from tests.parity.generate_gangs import GATES, GangCase
+from tests.parity.generate_gangs import GangCase
 from tests.parity.oracle import Ganged, GroupCondition, Member
 from tests.parity.ours import fill_around
 from tests.parity.ours_devices import NotedClaimWrites, Ticks
@@ -68,31 +70,32 @@ from tests.support.checks import check_cache
 from tests.support.clocks import ManualClock
 
 _MEASUREMENTS = Measurements()  # of all cases; nobody looks at them
+Nodes = Mapping[str, Collection[str]]  # pod -> nodes
 SCALE = 1000  # of all weights, so that the plugin that breaks ties has the last word only
 
 
 def decide_gang(
-    case: GangCase, taken: Mapping[str, str], again: Mapping[str, str], order: Sequence[str] = ()
+    case: GangCase, taken: Nodes, again: Nodes, order: Sequence[str] = (), chosen: Mapping[str, str] | None = None
 ) -> Ganged:
     """Decide about the group of a case.
 
     `taken`: the nodes that kube-scheduler took, by pod, until it gave any back; `again`: after that. `order`: the names
-    of pods in its order, where that is by chance.
+    of pods in its order, where that is by chance. `chosen`: the nodes in the placement that it chose, by pod.
     """
-    return _World(case, taken, again, order).decide()
+    return _World(case, taken, again, order, chosen or {}).decide()
 
 
 @functools.lru_cache(maxsize=256)
-def _read_config(text: str, release: str) -> SchedulerConfig:
-    return parse_config(text, release=release_of(release).with_gates(GATES[release]))
+def _read_config(text: str, release: str, *gates: str) -> SchedulerConfig:
+    return parse_config(text, release=release_of(release).with_gates(dict.fromkeys(gates, True)))
 
 
 class _World:
     def __init__(
-        self, case: GangCase, taken: Mapping[str, str], again: Mapping[str, str], order: Sequence[str]
+        self, case: GangCase, taken: Nodes, again: Nodes, order: Sequence[str], chosen: Mapping[str, str]
     ) -> None:
         self._case = case
-        config = _read_config(json.dumps(case.config), case.release)
+        config = _read_config(json.dumps(case.config), case.release, *case.gates)
         self._release = config.release
         self._found = Ganged(taken={}, failed=[])
         self._conditions: list[Condition] = []
@@ -197,6 +200,10 @@ class _World:
         executor = GangExecutor(handle, DEFAULT_PREEMPTION, tell=lambda *_: None, gang_uid=reports.uid_of_face)
         preemption = _Preemption(self._cache, self._registry, planner, handle, executor)
         preemption.turn = functools.partial(ties.turn_to, {**taken, **again})
+        placements = None
+        if case.has_placements:
+            plugins, index = placement_plugins(config), DomainIndex(self._cache.table)
+            placements = Placements(planner, index, frameworks, plugins, functools.partial(_choose, chosen))
         self._batch.gangs = KubernetesGangCycle(
             self._queue,
             self._registry,
@@ -204,6 +211,7 @@ class _World:
             one,
             release=self._release,
             group_preemption=preemption,
+            placements=placements,
             reports=reports,
             **settings,
         )
@@ -262,19 +270,29 @@ class _World:
         self._found.pods[cycle.pod.pod.metadata.name] = Member(cycle.node_name)
 
 
+def _choose(chosen: Mapping[str, str], best: Sequence[Available]) -> Available:
+    """Take the placement that kube-scheduler took, of those with the highest score."""
+
+    def agreeing(available: Available) -> int:
+        names = {placed.queued.pod_info.pod.metadata.name: placed.node_name for placed in available.placed}
+        return sum(chosen.get(name) == node for name, node in names.items())
+
+    return max(best, key=agreeing)
+
+
 class _TieBreaker:
-    """A Score plugin that prefers the node that kube-scheduler took."""
+    """A Score plugin that prefers the nodes that kube-scheduler took."""
 
     name = "TieBreaker"
 
-    def __init__(self, taken: Mapping[str, str]) -> None:
+    def __init__(self, taken: Nodes) -> None:
         self._taken = taken
 
-    def turn_to(self, taken: Mapping[str, str]) -> None:
+    def turn_to(self, taken: Nodes) -> None:
         self._taken = taken
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> tuple[int, Status | None]:
-        return 100 * (self._taken.get(pod.pod.metadata.name) == node.name), None
+        return 100 * (node.name in self._taken.get(pod.pod.metadata.name, ())), None
 
 
 class _LateEvictions(NotedEvictions):

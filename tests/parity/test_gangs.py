@@ -13,7 +13,7 @@ import pytest
 
 from tests.parity.compare_gangs import gang_differences, gang_oracle
 from tests.parity.coverage_gangs import GangCoverage
-from tests.parity.generate_gangs import GangCase, generate_gang
+from tests.parity.generate_gangs import NEWEST, GangCase, generate_gang, generate_placed_gang
 from tests.parity.oracle import Answer
 from tests.parity.oracle_process import OracleProcess
 from tests.parity.trial import try_all
@@ -40,6 +40,15 @@ def test_groups_on_fixed_seeds_are_decided_as_by_kube_scheduler(oracle: tuple[st
     release, running = oracle
     cases = (generate_gang(seed, release=release) for seed in FIXED_SEEDS)
     try_all(running, cases, gang_differences, GangCoverage(release))
+
+
+def test_groups_that_ask_for_one_domain_are_decided_as_by_kube_scheduler() -> None:
+    if NEWEST not in releases_to_test():
+        pytest.skip(f"placements of groups are compared with {NEWEST}")
+    running = gang_oracle(NEWEST, has_placements=True)
+    cases = (generate_placed_gang(seed) for seed in [*FIXED_SEEDS, *SEEDS])
+    try_all(running, cases, gang_differences, GangCoverage(NEWEST, has_placements=True))
+    running.close()
 
 
 @pytest.mark.search

@@ -15,11 +15,12 @@ from kscheduler.observability.metrics import Metrics
 from kscheduler.simulator.cluster_client import Latency
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.simulator.virtual_time import run_virtual
-from kscheduler.testing.wrappers import PodBuilder, make_pod
-from tests.scenarios.gangs import BY_LABEL, gang
+from kscheduler.testing.wrappers import PodBuilder, make_node, make_pod
+from tests.scenarios.gangs import BY_LABEL, near
 from tests.support.world import PlannedScheduler, World
 
 GANGS, STEPS = 5, 40
+RACK, RACKS = "example.com/rack", 2
 SETTLING_S = 180.0
 TIMEOUT_S = 30.0  # of each gang
 REPORTED_S = TIMEOUT_S + 3 * PAUSE_S  # by then a gang is reported, unless a binding of it is under way at each look
@@ -43,9 +44,12 @@ class GangWorld(World):
         self.killed = 0
         self.half_since: dict[str, float] = {}  # gang of which some pods are bound, too few, and others wait -> when
         self.stale_seen = 0
+        self.near: set[str] = set()  # gangs of which all pods are to be in one rack
         for index in range(GANGS):
             name, size = f"g{index}", rng.randint(2, 6)
             self.sizes[name] = rng.randint(2, size)
+            if rng.random() < 0.4:
+                self.near.add(name)
             self.objects_to_come.append(name)
             self.pods_to_come += [self.member(name, rng.randint(1, 3)) for _ in range(size)]
         self.pods_to_come += [make_pod(f"alone-{index}").req(cpu=1) for index in range(4)]
@@ -85,12 +89,18 @@ class GangWorld(World):
     def create_gang(self) -> None:
         if self.objects_to_come:
             name = self.objects_to_come.pop()
-            self.cluster.create_object(gang(name, self.sizes[name], schedule_timeout_seconds=int(TIMEOUT_S)))
+            rack = RACK if name in self.near else ""
+            made = near(name, self.sizes[name], required=rack, schedule_timeout_seconds=int(TIMEOUT_S))
+            self.cluster.create_object(made)
             self._look(name)
 
     def grow(self) -> None:
         self.number += 1
-        self.add_node(f"n{self.number}")
+        self.add_node_in_rack(self.number)
+
+    def add_node_in_rack(self, number: int) -> None:
+        node = make_node(f"n{number}").capacity(cpu="4", memory="16Gi", pods=110)
+        self.add_node(node.label(RACK, f"r{number % RACKS}"))
 
     def delete_pod(self) -> None:
         """A pod is deleted, and replaced."""
@@ -136,6 +146,14 @@ class GangWorld(World):
         name = (pod.metadata.labels or {}).get(POD_GROUP_LABEL)
         if name is not None:
             self._look(name)
+            self._check_rack(name)
+
+    def _check_rack(self, name: str) -> None:
+        """All pods of a gang that must be near to each other are on nodes of one rack."""
+        if name in self.near and name not in self.objects_to_come:
+            nodes = [self.cluster.nodes[pod.spec.node_name] for pod in self.members_of(name) if pod.spec.node_name]
+            racks = {(node.metadata.labels or {})[RACK] for node in nodes}
+            assert len(racks) <= 1, f"{name} is in {sorted(racks)}"
 
     def _look(self, name: str) -> None:
         """Take note of since when the cluster shows a gang half placed, with pods that wait."""
@@ -174,7 +192,7 @@ class GangWorld(World):
             self.create_gang()
         while self.pods_to_come:
             self.create_pod()
-        for _ in range(30):
+        for _ in range(25 * RACKS):  # so many that each rack has room for all gangs
             self.grow()
         await self.until(self.all_bound, within_s=SETTLING_S)
         await self.until(self._is_calm)
@@ -193,7 +211,8 @@ def play(seed: int, *, is_troubled: bool) -> int:
         rng = random.Random(seed)
         world = GangWorld(rng, is_troubled=is_troubled)
         async with world:
-            world.add_nodes(2)
+            for number in (-2, -1):
+                world.add_node_in_rack(number)
             if is_troubled:
                 world.faults.add(rng.choice(REFUSALS), Verb.BIND, probability=rng.choice([0.1, 0.4]))
                 world.faults.add(FaultKind.LOST_ANSWER, Verb.BIND, probability=0.1)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from kscheduler.api.objects import ObjectMeta
 from kscheduler.api.pod_groups import (
     POD_GROUP_LABEL,
+    TOPOLOGY_PREFERRED,
+    TOPOLOGY_REQUIRED,
     CoschedulingPodGroup,
     CoschedulingPodGroupSpec,
     GangPolicy,
@@ -31,6 +35,15 @@ def by_field(release: Release) -> SchedulerConfig:
 def gang(name: str, least: int, **spec: Any) -> CoschedulingPodGroup:
     return CoschedulingPodGroup(
         metadata=ObjectMeta(name=name, namespace="default"), spec=CoschedulingPodGroupSpec(min_member=least, **spec)
+    )
+
+
+def near(name: str, least: int, *, required: str = "", preferred: str = "", **spec: Any) -> CoschedulingPodGroup:
+    """A gang whose pods are to be on nodes of one domain."""
+    asked = {TOPOLOGY_REQUIRED: required, TOPOLOGY_PREFERRED: preferred}
+    annotations = {key: value for key, value in asked.items() if value}
+    return replace(
+        gang(name, least, **spec), metadata=ObjectMeta(name=name, namespace="default", annotations=annotations)
     )
 
 

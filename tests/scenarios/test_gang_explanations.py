@@ -10,7 +10,7 @@ from kscheduler.explain.options import DecisionLogOptions
 from kscheduler.explain.text import explanation_text, gangs_text
 from kscheduler.scheduler import Options
 from kscheduler.testing.wrappers import make_pod
-from tests.scenarios.gangs import BY_LABEL, gang, members
+from tests.scenarios.gangs import BY_LABEL, gang, members, near
 from tests.support.world import World, in_virtual_time
 
 EXPLAINED = Options(explain=DecisionLogOptions())
@@ -112,3 +112,19 @@ async def test_what_is_not_known_is_said_so() -> None:
         explainer = explainer_of(world)
         assert explainer.explain_gang("default/train") is None
         assert "gang default/train is not known" in explainer.gang_absence("default/train")
+
+
+@in_virtual_time
+async def test_a_gang_that_asks_for_one_domain_of_nodes_says_which() -> None:
+    async with World(config=BY_LABEL, options=EXPLAINED) as world:
+        explainer = explainer_of(world)
+        world.add_nodes(1)
+        world.cluster.create_object(near("train", 2, required="zone", preferred="rack,block"))
+        for pod in members("train", 2):
+            world.add_pod(pod)
+        await world.sleep(5)
+        document = explainer.explain_gang("default/train")
+        assert document is not None
+        first, _, topology, *_ = gangs_text(document).splitlines()
+        assert first.endswith('no node has the label "zone", which its topology requires')
+        assert topology == "  topology: in one zone, preferably in one rack, else in one block"

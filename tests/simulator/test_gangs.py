@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from kscheduler.config.load import parse_config
 from kscheduler.scheduler import Options
@@ -65,3 +68,35 @@ def test_a_simulation_ends_with_a_gang_that_lacks_pods(tmp_path: Path) -> None:
     )
     assert bound(outcome, "train") == 0
     assert outcome.violations == []
+
+
+GUIDE = (Path(__file__).parents[2] / "GANGS.md").read_text(encoding="utf-8")
+
+
+def of_guide(folder: Path, size: int) -> Outcome:
+    """The simulation of the guide's trainings, with gangs of this size."""
+    found = re.search(r"```yaml\n(# zones.yaml\n.*?)```", GUIDE, re.DOTALL)
+    assert found is not None
+    described = yaml.safe_load(found.group(1))
+    described["pods"]["shapes"][0]["gang"]["size"] = size
+    described["pods"]["count"] = 3 * size
+    path = folder / "zones.yaml"
+    path.write_text(json.dumps(described))
+    scenario = build_scenario(SimulateArguments(workload=str(path)))
+    return simulate_scenario(scenario, real_scheduler(CONFIG, Options()), RunSettings())
+
+
+def test_each_training_of_the_guide_gets_a_zone_of_its_own(tmp_path: Path) -> None:
+    outcome = of_guide(tmp_path, 6)
+    zones: dict[str, set[int]] = {}
+    for record in outcome.accounting.records.values():
+        assert record.bound_s is not None
+        zones.setdefault(record.key.rpartition("-")[0], set()).add(record.row % 3)
+    assert len(zones) == 3
+    assert sorted(zones.values(), key=min) == [{0}, {1}, {2}]
+
+
+def test_trainings_that_are_too_large_for_a_zone_are_not_placed(tmp_path: Path) -> None:
+    assert "of 3, a, holds 6: pod train-00-6:" in GUIDE
+    outcome = of_guide(tmp_path, 8)
+    assert {record.bound_s for record in outcome.accounting.records.values()} == {None}

@@ -211,8 +211,11 @@ class PodClass:
         self._scores.append((score, weight))
         self._kinds |= {kind} - {""}
 
-    def _judge(self, terms: Sequence[JoinTerms] = ()) -> tuple[Verdicts, Scores]:
-        """Filter and score all rows (nodes) for one pod of the class, also by `terms` (spreading, pod affinity)."""
+    def _judge(self, terms: Sequence[JoinTerms] = (), inside: bytes | None = None) -> tuple[Verdicts, Scores]:
+        """Filter and score all rows (nodes) for one pod of the class, also by `terms` (spreading, pod affinity).
+
+        `inside`: by row, 1 for those that are not rejected for being outside; None: none is.
+        """
         self._is_used = True
         for answers in self._answers:
             answers.refresh()
@@ -222,7 +225,8 @@ class PodClass:
         filter_node_classes(self._columns, verdicts, self._verdicts, 1)
         filter_fit(self._columns, verdicts, self._request, 2)
         for row in verdicts.feasible_rows():
-            if any(answers._is_out(row) for answers in self._answers):
+            is_outside = inside is not None and not (row < len(inside) and inside[row])
+            if is_outside or any(answers._is_out(row) for answers in self._answers):
                 verdicts.reject(row, 3, 0)
         for rules in self._filtering:
             rules.filter(verdicts, 3)

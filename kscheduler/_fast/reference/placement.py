@@ -6,14 +6,21 @@ Here every row (node) is judged again for each pod, and nothing is cached.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
-from typing import final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, final
 
 from kscheduler._fast.codes import FEASIBLE
 from kscheduler._fast.reference.checks import INT64_MAX, within
 from kscheduler._fast.reference.classes import PodClass
 from kscheduler._fast.reference.columns import NodeColumns
+from kscheduler._fast.reference.scoring import Scores
 from kscheduler._fast.reference.selection import select_host
+from kscheduler._fast.reference.verdicts import Verdicts
+
+if TYPE_CHECKING:
+    from kscheduler._fast.reference.spread_affinity import JoinTerms
+
+MOST_ROOM = 1_000_000  # pods on a row, as far as room is counted
 
 
 @final
@@ -30,6 +37,7 @@ class Placer:
         self._max_bytes = within("max_bytes", max_bytes, 0, INT64_MAX)
         within("threads", threads, 1, 64)
         within("kept", kept, 1, 4096)
+        self._inside: bytes | None = None
 
     @property
     def columns(self) -> NodeColumns:
@@ -51,19 +59,19 @@ class Placer:
 
     def count_feasible(self, pod_class: PodClass) -> int:
         """Return the number of rows (nodes) on which a pod of the class fits."""
-        return self._check(pod_class)._judge()[0].feasible_count()
+        return self._judge(pod_class)[0].feasible_count()
 
     def fits(self, pod_class: PodClass, row: int) -> bool:
         """Return whether a pod of the class fits on this row (node)."""
         at = within("row", row, 0, self._columns.rows - 1)
-        return self._check(pod_class)._judge()[0].code(at) == FEASIBLE
+        return self._judge(pod_class)[0].code(at) == FEASIBLE
 
     def place(self, pod_class: PodClass, random_bits: int | None) -> int:
         """Return the row of the best node for a pod of the class, chosen like `select_host`; -1 if none is feasible.
 
         The pod is not counted on that node.
         """
-        return select_host(*self._check(pod_class)._judge(), random_bits)
+        return select_host(*self._judge(pod_class), random_bits)
 
     def place_many(
         self,
@@ -90,7 +98,7 @@ class Placer:
             rows[i] = -1
         used_bits = 0
         for i, pod_class in enumerate(pods):
-            verdicts, scores = pod_class._judge()
+            verdicts, scores = self._judge(pod_class)
             count = verdicts.feasible_count()
             if count == 0:
                 return i, used_bits
@@ -101,10 +109,43 @@ class Placer:
             used_bits += bits is not None
         return len(pods), used_bits
 
+    def confine(self, inside: bytes | None) -> None:
+        """Confine all placements to rows (nodes) whose byte in `inside` is 1, until the next call; None: to none.
+
+        Rows past its end are outside. Scores are normalised over the rows that are left. A class that is used under
+        another confinement than before judges all rows again.
+        """
+        self._inside = None if inside is None else bytes(inside)
+
+    def add_room(self, pod_class: PodClass, domain_by_row: array[int], room: array[int]) -> None:
+        """Add to room[domain] how many pods of the class fit on the rows of each domain, by resources and pods allowed.
+
+        `domain_by_row`: -1 for a row of no domain; rows past its end are of none. This is the most that fit: pods of
+        one class may exclude each other on a node, for example by a host port.
+        """
+        columns = self._columns
+        rows = min(len(domain_by_row), columns.rows)
+        for row in range(rows):
+            if domain_by_row[row] >= len(room):
+                raise IndexError(f"row {row} is of domain {domain_by_row[row]}, there is room for {len(room)}")
+        verdicts, _ = self._judge(pod_class)
+        for row in range(rows):
+            if domain_by_row[row] < 0 or verdicts.code(row) != FEASIBLE:
+                continue
+            fits = min(columns.allowed_pods(row) - columns.pod_count(row), MOST_ROOM)
+            for resource, amount in pod_class.request.entries:
+                if amount > 0:
+                    free = columns.allocatable(row, resource) - columns.requested(row, resource)
+                    fits = min(fits, free // amount)
+            room[domain_by_row[row]] += fits
+
     def drop(self, pod_class: PodClass) -> None:
         """Drop the results by row (node) that are cached for a class, since no pod of it is expected soon."""
         if pod_class._owner is self:
             pod_class._owner = None
+
+    def _judge(self, pod_class: PodClass, terms: Sequence[JoinTerms] = ()) -> tuple[Verdicts, Scores]:
+        return self._check(pod_class)._judge(terms, self._inside)
 
     def _check(self, pod_class: PodClass) -> PodClass:
         if pod_class._columns is not self._columns:

@@ -214,7 +214,7 @@ class Joiner:
         weights = pod_class._weights + sum(part._weight for part in parts)
         if weights > MAX_CLASS_WEIGHT or not all(part._can_tell(self._placer.columns.rows) for part in parts):
             return None
-        self._judged = self._placer._check(pod_class)._judge(parts)
+        self._judged = self._placer._judge(pod_class, parts)
         return self._judged[0].feasible_count()
 
     def row(self, random_bits: int | None) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
@@ -44,6 +45,12 @@ class InVain:
 PreemptionAnswer = tuple[Status, Mapping[str, str]] | InVain
 
 
+class PlanOf(Protocol):
+    """Plans the members of a group, as `Planner.plan` does."""
+
+    def __call__(self, members: Sequence[QueuedPodInfo], missing: int, *, on_trial: bool = False) -> Plan: ...
+
+
 class KubernetesPreemption:
     def __init__(
         self, cache: Cache, registry: Registry, planner: Planner, handle: Handle, executor: GangExecutor
@@ -65,11 +72,13 @@ class KubernetesPreemption:
         members: Sequence[QueuedPodInfo],
         missing: int,
         placed: Iterable[str] = (),
+        *,
+        plan: PlanOf | None = None,
     ) -> PreemptionAnswer:
         """Evict pods below a priority if the group then fits.
 
         `face`: the group's pod in the queue. `members`: those without a node, in order. `placed`: the uids of those
-        that had a node in this attempt, although there were too few.
+        that had a node in this attempt, although there were too few. `plan`: plans them; None: the planner does.
         """
         # 1. Is there an earlier preemption to wait for?
         shown = {queued.uid: queued.pod_info.pod.status.nominated_node_name for queued in members}
@@ -92,15 +101,15 @@ class KubernetesPreemption:
         )
         with Away(self._cache) as away:
             away.take(pods_of(units))
-            plan = self._planner.plan(members, missing, on_trial=True)
+            found = (plan or self._planner.plan)(members, missing, on_trial=True)
             try:
-                if not plan.reaches(missing) or away.is_torn:
-                    return InVain(plan, len(plan.placed))
+                if not found.reaches(missing) or away.is_torn:
+                    return InVain(found, len(found.placed))
                 # 3. They come back one by one.
-                out = self._spare(units, order, away, plan)
-                nominations = {placed.queued.uid: placed.node_name for placed in plan.placed}
+                out = self._spare(units, order, away, found)
+                nominations = {placed.queued.uid: placed.node_name for placed in found.placed}
             finally:
-                plan.placed.undo()
+                found.placed.undo()
         victims = pods_of(out)
         if any(victim.pod.metadata.deletion_timestamp is None for victim in victims):
             self._handle.evictions.group_chosen(len(victims), sum(unit.gang is not None for unit in out))

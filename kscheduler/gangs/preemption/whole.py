@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from kscheduler.api.objects import Pod
 from kscheduler.cache.cache import Cache
 from kscheduler.framework.algorithm import Decision
+from kscheduler.framework.confinement import Confinement
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.interface import Handle
 from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
@@ -29,6 +30,7 @@ from kscheduler.framework.preemption.executor import is_ending_for_preemption
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Code
 from kscheduler.framework.verdict_statuses import NodeStatuses
+from kscheduler.gangs.domains import Domain
 from kscheduler.gangs.gang import Disruption, GangKey
 from kscheduler.gangs.planner import Plan, Planner
 from kscheduler.gangs.preemption.away import Away
@@ -52,6 +54,7 @@ from kscheduler.snapshot.pod_info import PodInfo
 log = logging.getLogger(__name__)
 
 MOST_UNITS = 16_384  # the cheapest ones, that may leave
+MOST_MOVES = 100_000  # of pods from and to nodes, after which no further domain of nodes is searched
 MOST_CHECKS = 5_000  # of a member on its node, while units come back
 FEW_STEPS = 4  # of bisection, each with a plan
 RETRY_S = 1.0  # until a gang is tried again that fits without evictions, since members were tried in another order
@@ -120,25 +123,56 @@ class WholePreemption:
                 self._handle.retry(face, self._pace.next_turn_s(face.uid, now))
                 text = IN_VAIN if face.uid in self._in_vain else NOT_YET
                 return Answer(text, self._nominations_of(members))
-            nodes, would_fit = self._promising(plan), len(plan.placed)
+            is_confined = bool(plan.domains)
+            nodes, would_fit = [] if is_confined else self._promising(plan), len(plan.placed)
         finally:
             plan.placed.undo()
         self._handle.evictions.attempted()
         for queued in members:
             self._handle.nominations.remove(queued.uid)
         residents = Residents(self._cache, self._registry, self.is_leaving, now)
-        units = residents.units(nodes, priority, tracked.key)
-        if not units:
-            return Answer(NOBODY_TO_EVICT)
         order = Order(self._handle.budgets, now, stops_at_overdrawn=self._handle.release.stops_at_overdrawn_budget)
-        with Away(self._cache) as away:
-            search = _Search(self._registry, self._planner, residents, order, away)
-            found = search.run(units, members, missing, max(missing - would_fit, 1))
-        if found is None:
-            self._note_in_vain(face, now, away.moves, search.plans, len(members))
-            return Answer(IN_VAIN)
-        self._in_vain.discard(face.uid)
-        return self._carry_out(found, face)
+        step = max(missing - would_fit, 1)
+        moves = plans = 0
+        places: Sequence[tuple[Iterable[NodeInfo], Domain | None]] = [(nodes, None)]
+        if is_confined:
+            places = [(self._nodes_of(domain), domain) for domain in plan.domains]
+        is_anybody = False
+        for in_place, domain in places:
+            units = residents.units(in_place, priority, tracked.key)
+            if not units:
+                continue
+            is_anybody = True
+            with Away(self._cache) as away:
+                within = None if domain is None else domain.confinement
+                search = _Search(self._registry, self._planner, residents, order, away, within)
+                if domain is None or self._may_hold(domain, units, members, missing, away):
+                    found = search.run(units, members, missing, step)
+                    plans += search.plans
+                else:
+                    found = None
+            moves += away.moves
+            if found is not None:
+                self._in_vain.discard(face.uid)
+                return self._carry_out(found, face)
+            if moves > MOST_MOVES:
+                break
+        if not is_anybody:
+            return Answer(NOBODY_TO_EVICT)
+        self._note_in_vain(face, now, moves, plans, len(members))
+        return Answer(IN_VAIN)
+
+    def _nodes_of(self, domain: Domain) -> list[NodeInfo]:
+        return [self._handle.table.at(row) for row in domain.rows]
+
+    def _may_hold(
+        self, domain: Domain, units: Sequence[Unit], members: Sequence[QueuedPodInfo], missing: int, away: Away
+    ) -> bool:
+        """Return False if a domain has too little room even without all units: then no plan need be made there."""
+        away.take(pods_of(units))
+        room = self._planner.most_that_fit(members, domain.confinement)
+        away.put_back(pods_of(units))
+        return not away.is_torn and room >= missing
 
     def _note_in_vain(self, face: PodInfo, now: float, moves: int, plans: int, members: int) -> None:
         self._pace.was_in_vain(now, moves * S_PER_MOVE + plans * (S_PER_PLAN + members * S_PER_MEMBER))
@@ -222,12 +256,22 @@ def _priority_of(tracked: TrackedGang, members: Sequence[QueuedPodInfo]) -> int:
 class _Search:
     """The search for one gang's victims. Valid while the pods that are away can be put back."""
 
-    def __init__(self, registry: Registry, planner: Planner, residents: Residents, order: Order, away: Away) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        planner: Planner,
+        residents: Residents,
+        order: Order,
+        away: Away,
+        within: Confinement | None,
+    ) -> None:
+        """`within`: the only nodes that members may be placed on."""
         self._registry = registry
         self._planner = planner
         self._residents = residents
         self._order = order
         self._away = away
+        self._within = within
         self.plans = 0  # how many were made
 
     def run(self, units: Sequence[Unit], members: Sequence[QueuedPodInfo], missing: int, step: int) -> _Found | None:
@@ -279,7 +323,7 @@ class _Search:
 
     def _plan(self, members: Sequence[QueuedPodInfo], missing: int) -> Plan | None:
         self.plans += 1
-        plan = self._planner.plan(members, missing, on_trial=True, most=missing)
+        plan = self._planner.plan(members, missing, on_trial=True, most=missing, within=self._within)
         if plan.reaches(missing) and not self._away.is_torn:
             return plan
         plan.placed.undo()

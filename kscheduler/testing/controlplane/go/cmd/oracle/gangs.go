@@ -13,14 +13,17 @@ const bindingPatience = 20 * time.Second // for the bindings of a group, which t
 
 // ganged is what became of the pods of one group in one attempt.
 type ganged struct {
-	IsTried   bool              `json:"isTried"` // false: the group is held back, and nothing else is said
-	Pods      map[string]member `json:"pods"`    // by name; one that is terminating is absent
-	Taken     map[string]string `json:"taken"`   // pod -> the node that it had meanwhile, or has
-	Again     map[string]string `json:"again"`   // pod -> the node that it had once others had been given back
-	Order     []string          `json:"order"`   // names in the order in which they were first tried, where that is by chance
-	Failed    []string          `json:"failed"`  // names in the order in which they were reported
-	Ended     []string          `json:"ended"`   // uids of the pods that are evicted for the group, in that order
-	Condition *groupCondition   `json:"condition,omitempty"`
+	IsTried bool              `json:"isTried"` // false: the group is held back, and nothing else is said
+	Pods    map[string]member `json:"pods"`    // by name; one that is terminating is absent
+	Taken   map[string]string `json:"taken"`   // pod -> the node that it had meanwhile, or has
+	Again   map[string]string `json:"again"`   // pod -> the node that it had once others had been given back
+	// The same by placements, of which each pod may have had a node in several: pod -> nodes, for each time that the
+	// placements were generated.
+	Tried     []map[string][]string `json:"tried"`
+	Order     []string              `json:"order"`  // names in the order in which they were first tried, where that is by chance
+	Failed    []string              `json:"failed"` // names in the order in which they were reported
+	Ended     []string              `json:"ended"`  // uids of the pods that are evicted for the group, in that order
+	Condition *groupCondition       `json:"condition,omitempty"`
 }
 
 // member is what became of one pod: it has a node, or the reason why it has none.

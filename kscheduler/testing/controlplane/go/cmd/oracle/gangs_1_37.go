@@ -95,6 +95,9 @@ func (w *world) gang(asked *request) (*ganged, error) {
 
 	// 4. What became of it. The bindings run beside.
 	found.Failed, found.Taken, found.Again = order, maps.Clone(w.witness.taken), maps.Clone(w.witness.again)
+	for _, tried := range w.witness.tried {
+		found.Tried = append(found.Tried, maps.Clone(tried))
+	}
 	isToBeBound := func(pod *v1.Pod) bool {
 		_, failed := found.Pods[pod.Name]
 		return !failed && pod.DeletionTimestamp == nil

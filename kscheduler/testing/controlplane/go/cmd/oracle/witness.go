@@ -20,6 +20,8 @@ type witness struct {
 	taken  map[string]string // pod -> the node that was reserved for it first
 	again  map[string]string // pod -> the node that was reserved for it first after any was given back
 	undone bool              // whether any was given back
+	// For each time that the placements of a group were generated: pod -> the nodes reserved for it since.
+	tried []map[string][]string
 }
 
 func newWitness() *witness { return &witness{taken: map[string]string{}, again: map[string]string{}} }
@@ -32,6 +34,9 @@ func (w *witness) PreScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, nodes
 }
 
 func (w *witness) Reserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	if last := len(w.tried) - 1; last >= 0 {
+		w.tried[last][pod.Name] = append(w.tried[last][pod.Name], node)
+	}
 	nodes := w.taken
 	if w.undone {
 		nodes = w.again
@@ -46,7 +51,9 @@ func (w *witness) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) { 
 
 func (w *witness) registry() frameworkruntime.Registry {
 	return frameworkruntime.Registry{
-		witnessName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return w, nil },
+		witnessName: func(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+			return withPlacements(ctx, w, handle)
+		},
 	}
 }
 
@@ -58,6 +65,7 @@ func watched(profiles []config.KubeSchedulerProfile) []config.KubeSchedulerProfi
 		plugins := profiles[i].Plugins
 		plugins.PreScore.Enabled = append(plugins.PreScore.Enabled, config.Plugin{Name: witnessName})
 		plugins.Reserve.Enabled = append(plugins.Reserve.Enabled, config.Plugin{Name: witnessName})
+		watchPlacements(plugins)
 	}
 	return profiles
 }
