@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from kscheduler.api.objects import NamespacedObject
 from kscheduler.clock import Clock
@@ -16,7 +16,6 @@ from kscheduler.framework.events import Action, ClusterEvent, EventResource
 from kscheduler.gangs.doors import KUBERNETES_DOOR, Door
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.registry import Registry
-from kscheduler.gangs.status_writer import GroupStatuses
 from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 
@@ -24,6 +23,16 @@ log = logging.getLogger(__name__)
 
 PLURAL = "podgroups"
 COSCHEDULING_RESOURCE = "podgroups.v1alpha1.scheduling.x-k8s.io"  # as Coscheduling registers its objects' events
+
+
+class Statuses(Protocol):
+    """Who writes the status of the objects of a door."""
+
+    def seen(self, group: Any) -> None:
+        """Take a new or changed object."""
+        ...
+
+    def gone(self, group: Any) -> None: ...
 
 
 class GroupEvents:
@@ -39,7 +48,7 @@ class GroupEvents:
         clock: Clock,
         measurements: Measurements,
         wake: Callable[[], None],
-        statuses: GroupStatuses | None = None,
+        statuses: Statuses | None = None,
     ) -> None:
         self._door = door
         self._registry = registry

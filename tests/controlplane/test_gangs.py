@@ -86,6 +86,13 @@ class Gangs:
             return each["type"], each["status"], each["reason"]
         return None
 
+    def status(self, name: str) -> Object:
+        found: Object = self.workspace.api.get(f"{self._path}/{name}").get("status", {})
+        return found
+
+    def has_status(self, name: str, expected: Object) -> bool:
+        return self.status(name) == expected
+
     def is_decided(self, name: str) -> bool:
         return self.condition(name) is not None
 
@@ -173,6 +180,25 @@ def test_a_gang_that_a_dead_predecessor_left_half_bound_comes_first_and_is_compl
     coscheduling.start(configuration=COSCHEDULING)
     eventually(lambda: coscheduling.bound("train") == 4, "the rest of the gang is bound")
     assert coscheduling.bound("later") == 0
+
+
+def test_the_status_of_a_podgroup_of_coscheduling_follows_its_pods(coscheduling: Gangs) -> None:
+    coscheduling.start(configuration=COSCHEDULING)
+    workspace = coscheduling.workspace
+    workspace.create_nodes(1)
+    coscheduling.create("train", 2)
+    eventually(lambda: coscheduling.status("train") == {"phase": "Pending"}, "it waits for its pods")
+    coscheduling.add("train", 0, 1)
+    eventually(lambda: coscheduling.status("train") == {"phase": "Scheduling"}, "its pods are placed")
+    eventually(lambda: coscheduling.bound("train") == 2, "both pods are bound")
+    for pod_phase, shown in (
+        ("Running", {"phase": "Running", "running": 2}),
+        ("Succeeded", {"phase": "Finished", "succeeded": 2}),
+    ):
+        for number in (0, 1):
+            path = f"/api/v1/namespaces/{workspace.namespace}/pods/train-{number}/status"
+            workspace.api.patch(path, {"status": {"phase": pod_phase}})
+        eventually(functools.partial(coscheduling.has_status, "train", shown), f"it says {shown}")
 
 
 @pytest.mark.parametrize("release", ["1.36", "1.37"])
