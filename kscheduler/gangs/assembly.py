@@ -165,6 +165,7 @@ class GangParts:
         if rules.preempts_by_member:
             batch.gangs = MemberwiseCycle(*parts, **around)
         elif follows:
+            self.queue.gate = executor.gate
             batch.gangs = KubernetesGangCycle(
                 *parts,
                 release=self._release,
@@ -172,6 +173,7 @@ class GangParts:
                 **around,
             )
         else:
+            self.queue.waits_for_others = executor.waits_for_others
             preemption = WholePreemption(cache, self.registry, planner, profiles, handle, executor)
             batch.gangs = GangCycle(*parts, preemption=preemption, **around)
         return batch

@@ -17,7 +17,7 @@ from typing import Any
 
 from kscheduler.api.objects import Pod
 from kscheduler.errors import InternalError
-from kscheduler.framework.events import SCHEDULE_ATTEMPT_FAILURE
+from kscheduler.framework.events import ASSIGNED_POD_DELETE, SCHEDULE_ATTEMPT_FAILURE
 from kscheduler.framework.status import Status
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.registry import Registry, Stage
@@ -53,6 +53,10 @@ class GangQueue(SchedulingQueue):
         All else as for SchedulingQueue. A gang is always in the plain lane.
         """
         self.on_parked: Callable[[GangKey], None] = lambda key: None  # called when a gang is found to lack something
+        # Both are asked about the face of a gang: for a status that gates it now, and whether it would be tried in vain
+        # after a pod has left a node, since room is being made for it that is not all there yet.
+        self.gate: Callable[[PodInfo], Status | None] = lambda face: None
+        self.waits_for_others: Callable[[PodInfo], bool] = lambda face: False
         self._registry = gangs
         self._gang_rules = gangs.rules
         self._holders: dict[str, StandIn] = {}  # pod uid of a member -> the gang that holds it
@@ -337,6 +341,8 @@ class GangQueue(SchedulingQueue):
 
     def _place(self, qpi: QueuedPodInfo, strategy: Strategy, label: str, now: float) -> Pool:
         if qpi.pod_info.uid not in self._registry.members:
+            if label == ASSIGNED_POD_DELETE.label and type(qpi) is StandIn and self.waits_for_others(qpi.pod_info):
+                strategy = Strategy.SKIP
             pool = super()._place(qpi, strategy, label, now)
             if type(qpi) is StandIn and pool in (Pool.BACKOFF, Pool.ERROR_BACKOFF):
                 self._count_incoming("backoff", label, qpi)
@@ -369,7 +375,15 @@ class GangQueue(SchedulingQueue):
         self._observer.incoming[queue, label].value += len(stand_in.members) - 1
 
     def _admit(self, qpi: QueuedPodInfo) -> bool:
-        return type(qpi) is StandIn or super()._admit(qpi)
+        if type(qpi) is not StandIn:
+            return super()._admit(qpi)
+        gate = self.gate(qpi.pod_info)
+        if gate is None:
+            qpi.gated_by = None
+            return True
+        # It is looked at again after an event that may help a member.
+        qpi.unschedulable_plugins = NOBODY.union(*(each.unschedulable_plugins for each in qpi.members.values()))
+        return self._is_open(gate, qpi)
 
     def _join(self, qpi: QueuedPodInfo, strategy: Strategy, label: str, now: float) -> None:
         """Let its gang hold a member that is in no pool."""
@@ -436,7 +450,7 @@ class GangQueue(SchedulingQueue):
             stand_in.is_first = not was_first
             is_urgent = stand_in.is_first or pool is Pool.ACTIVE
             self._place(stand_in, Strategy.IMMEDIATELY if is_urgent else Strategy.AFTER_BACKOFF, label, now)
-        elif pool is Pool.UNSCHEDULABLE and has_changed:
+        elif (pool is Pool.UNSCHEDULABLE or pool is Pool.GATED) and has_changed:
             self._move(stand_in, Strategy.AFTER_BACKOFF, label, now)
 
     def _withdraw(self, stand_in: StandIn) -> None:
@@ -445,7 +459,7 @@ class GangQueue(SchedulingQueue):
             del self._parked[stand_in.gang_key]
         elif stand_in.pool is not Pool.GONE:
             self._take(stand_in)
-        stand_in.pool = Pool.GONE
+        stand_in.pool, stand_in.gated_by = Pool.GONE, None
 
     def _dismiss(self, stand_in: StandIn) -> None:
         stand_in.pool = Pool.GONE
@@ -475,7 +489,7 @@ class GangQueue(SchedulingQueue):
     def _show(self, stand_in: StandIn, face: PodInfo) -> None:
         """Give a gang another face, wherever it is."""
         pool = stand_in.pool
-        if pool is Pool.UNSCHEDULABLE:
+        if pool is Pool.UNSCHEDULABLE or pool is Pool.GATED:
             self._unschedulable.update(stand_in, face)
         elif pool in (Pool.ACTIVE, Pool.BACKOFF, Pool.ERROR_BACKOFF):
             heap: ActiveQueue | BackoffQueue = self._active if pool is Pool.ACTIVE else self._backoff
@@ -518,6 +532,8 @@ class GangQueue(SchedulingQueue):
                 unschedulable += others
             elif stand_in.pool is Pool.PARKED:
                 gated += others + 1
+            elif stand_in.pool is Pool.GATED:
+                gated += others
             elif stand_in.pool is not Pool.IN_FLIGHT:
                 backoff += others
         return QueueCounts(active, backoff, unschedulable, gated)
