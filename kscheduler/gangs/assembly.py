@@ -119,6 +119,7 @@ class GangParts:
             registered = {name: {**events, NAME: relabelled} for name, events in registered.items()}
             pre_enqueue = self._with_one_gang(pre_enqueue)
         self.queue = GangQueue(less_key, pre_enqueue, gangs=self.registry, registered=registered, **settings)
+        self._measure.show_groups(self.queue.groups)
         self._cache.follow(
             MemberStages(self.registry, will_return=self.queue.will_return, changed=self._member_changed)
         )

@@ -17,9 +17,10 @@ from typing import Any
 
 from kscheduler.api.objects import Pod
 from kscheduler.errors import InternalError
-from kscheduler.framework.events import ASSIGNED_POD_DELETE, SCHEDULE_ATTEMPT_FAILURE
+from kscheduler.framework.events import ASSIGNED_POD_DELETE, POP_FROM_BACKOFF_QUEUE, SCHEDULE_ATTEMPT_FAILURE
 from kscheduler.framework.status import Status
 from kscheduler.gangs.gang import GangKey
+from kscheduler.gangs.queued_groups import Incoming, QueuedGroups
 from kscheduler.gangs.registry import Registry, Stage
 from kscheduler.gangs.stand_in import GangBackoff, StandIn, face_of, is_face
 from kscheduler.queue.active_queue import ActiveQueue, LessKey
@@ -28,6 +29,9 @@ from kscheduler.queue.pod_info import NO_BACKOFF, NOBODY, PLAIN, Lane, Pool, Que
 from kscheduler.queue.requeue import Strategy
 from kscheduler.queue.scheduling_queue import QueueCounts, SchedulingQueue
 from kscheduler.snapshot.pod_info import PodInfo
+
+NOTHING_CAME = Incoming(0, 0)
+_METRIC_POOLS = {Pool.PARKED: Pool.GATED, Pool.ERROR_BACKOFF: Pool.BACKOFF}
 
 
 class Outcome(enum.Enum):
@@ -62,6 +66,7 @@ class GangQueue(SchedulingQueue):
         self._holders: dict[str, StandIn] = {}  # pod uid of a member -> the gang that holds it
         self._gangs: dict[GangKey, StandIn] = {}  # of gangs that hold members, or are in flight
         self._parked: dict[GangKey, StandIn] = {}  # those of them that cannot be tried
+        self._incoming: dict[tuple[str, str], Incoming] = {}  # pool and event -> what was added since the start
         key = _with_gangs(less_key, keeps_age=gangs.rules.keeps_age)
         super().__init__(key, pre_enqueue, lane_of=lane_of and _plain_for_gangs(lane_of), **settings)
         if gangs.rules.grows_backoff:
@@ -141,6 +146,12 @@ class GangQueue(SchedulingQueue):
         popped = super().pop(now, lane)
         if type(popped) is StandIn:
             self._open(popped)
+        return popped
+
+    def _pop_early(self, now: float, lane: Lane) -> QueuedPodInfo | None:
+        popped = super()._pop_early(now, lane)
+        if type(popped) is StandIn:
+            self._count_incoming("active", POP_FROM_BACKOFF_QUEUE, popped)
         return popped
 
     def pop_many(self, now: float, most: int) -> list[QueuedPodInfo]:
@@ -368,11 +379,17 @@ class GangQueue(SchedulingQueue):
             return
         tracked = self._registry.set_gated(qpi.pod_info.uid, True)
         if tracked is not None:
+            self._note_incoming("unschedulable", label, groups=0, pods=1)
             self.reconsider(tracked.key, self._now)
 
     def _count_incoming(self, queue: str, label: str, stand_in: StandIn) -> None:
         """Count the members beside the first one, for which the gang itself was counted."""
         self._observer.incoming[queue, label].value += len(stand_in.members) - 1
+        self._note_incoming(queue, label, groups=1, pods=len(stand_in.members))
+
+    def _note_incoming(self, queue: str, label: str, *, groups: int, pods: int) -> None:
+        before = self._incoming.get((queue, label), NOTHING_CAME)
+        self._incoming[queue, label] = Incoming(before.groups + groups, before.pods + pods)
 
     def _admit(self, qpi: QueuedPodInfo) -> bool:
         if type(qpi) is not StandIn:
@@ -537,6 +554,42 @@ class GangQueue(SchedulingQueue):
             elif stand_in.pool is not Pool.IN_FLIGHT:
                 backoff += others
         return QueueCounts(active, backoff, unschedulable, gated)
+
+    def groups(self) -> QueuedGroups:
+        """Return how many gangs are queued, with how many of the pods that `counts` returns. O(gangs + gated pods)."""
+        groups, pods = Counter[Pool](), Counter[Pool]()
+        incomplete = pending = 0
+        gated_ones = set()  # gangs of which only gated members wait
+        for qpi in self._unschedulable.gated.values():
+            member = self._registry.members.get(qpi.uid)
+            if member is None:
+                continue
+            pods[Pool.GATED] += 1
+            if member.tracked.gang is None:
+                incomplete += 1
+            elif member.tracked.key not in self._gangs:
+                gated_ones.add(member.tracked.key)
+        groups[Pool.GATED] += len(gated_ones)
+        for key, stand_in in self._gangs.items():
+            pending += len(stand_in.arrivals)
+            if stand_in.pool is Pool.IN_FLIGHT:
+                continue
+            pool = _METRIC_POOLS.get(stand_in.pool, stand_in.pool)
+            pods[pool] += len(stand_in.members)
+            tracked = self._registry.get(key)
+            if tracked is None or tracked.gang is None:
+                incomplete += len(stand_in.members)
+            else:
+                groups[pool] += 1
+        pods[Pool.GATED] += pending
+        by_pool = (Pool.ACTIVE, Pool.BACKOFF, Pool.UNSCHEDULABLE, Pool.GATED)
+        return QueuedGroups(
+            QueueCounts(*(groups[pool] for pool in by_pool)),
+            QueueCounts(*(pods[pool] for pool in by_pool)),
+            incomplete,
+            pending,
+            self._incoming,
+        )
 
     def pending_pods(self) -> Iterator[QueuedPodInfo]:
         """Iterate over the pods that wait; members of gangs stand for their gang."""
