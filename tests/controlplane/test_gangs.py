@@ -201,6 +201,53 @@ def test_the_status_of_a_podgroup_of_coscheduling_follows_its_pods(coscheduling:
         eventually(functools.partial(coscheduling.has_status, "train", shown), f"it says {shown}")
 
 
+def test_pods_that_kueue_admits_are_bound_at_once_where_it_said_also_if_they_name_a_podgroup(
+    coscheduling: Gangs,
+) -> None:
+    """Pods of two plain pod groups of Kueue's with its two gates; those of one name a PodGroup of Coscheduling, too."""
+    workspace = coscheduling.workspace
+    coscheduling.start(configuration=COSCHEDULING)
+    hosts = workspace.create_nodes(4)
+    coscheduling.create("gang", 3)
+    admission, topology = ({"name": f"kueue.x-k8s.io/{gate}"} for gate in ("admission", "topology"))
+    for job in ("gang", "plain"):
+        for number in range(3):
+            labels = {
+                "kueue.x-k8s.io/managed": "true",
+                "kueue.x-k8s.io/queue-name": "team-a",
+                "kueue.x-k8s.io/pod-group-name": job,
+                **({LABEL: job} if job == "gang" else {}),
+            }
+            spec = {"schedulingGates": [admission, topology]}
+            pod = workload.pod(f"{job}-{number}", requests={"cpu": "1"}, labels=labels, spec=spec)
+            pod["metadata"]["annotations"] = {"kueue.x-k8s.io/pod-group-total-count": "3"}
+            pod["metadata"]["finalizers"] = ["kueue.x-k8s.io/managed"]
+            workspace.create(pod)
+
+    def patch(name: str, part: str, changes: Object) -> None:
+        path = f"/api/v1/namespaces/{workspace.namespace}/pods/{name}"
+        workspace.api.patch(path, {part: changes}, "application/merge-patch+json")
+
+    def send(name: str) -> None:
+        patch(name, "spec", {"schedulingGates": None, "nodeSelector": {"kubernetes.io/hostname": chosen[name]}})
+
+    names = [f"{job}-{number}" for job in ("gang", "plain") for number in range(3)]
+    chosen = {name: hosts[index % 2] for index, name in enumerate(names)}
+    for name in names:
+        patch(name, "spec", {"schedulingGates": [topology]})
+    for name in names[1:]:
+        send(name)
+    eventually(lambda: coscheduling.bound("plain") == 3, "pods without a PodGroup are bound")
+    coscheduling.fence()
+    assert coscheduling.bound("gang") == 0, "one of them is gated"
+    send(names[0])
+    eventually(lambda: coscheduling.bound("gang") == 3, "the gang is bound")
+    bindings = workspace.bindings()
+    assert {name: bindings[name] for name in names} == chosen
+    for name in names:
+        patch(name, "metadata", {"finalizers": None})
+
+
 @pytest.mark.parametrize("release", ["1.36", "1.37"])
 def test_gangs_of_kubernetes(release: str, tmp_path: Path) -> None:
     with kubernetes_groups(release, tmp_path) as gangs:
