@@ -27,7 +27,7 @@ run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt gang-faults parity parity-devices parity-gangs parity-queues test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean wheels chart docs image image-lock release
+.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt gang-faults gang-restarts parity parity-devices parity-gangs parity-queues test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean wheels chart docs image image-lock release
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -97,6 +97,9 @@ hunt: dev ## search for faults with fresh seeds for MINUTES=30, or again with SE
 
 gang-faults: dev ## 10,000 random runs of gangs under faults, in virtual time: none stays half placed
 	$(BIN)/python -m tests.scenarios.gang_faults
+
+gang-restarts: dev ## 50 runs of gangs on a real control plane whose apiserver is killed, with the scheduler in every other run (needs Go)
+	$(BIN)/python -m tests.controlplane.gang_restarts
 
 parity: dev ## compare with kube-scheduler, all that `make test` compares (needs Go); KUBERNETES=1.37: with that release wholly
 	KSCHEDULER_KUBERNETES=$(KUBERNETES) $(PYTEST) tests/parity tests/controlplane/parity

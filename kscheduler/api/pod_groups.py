@@ -144,3 +144,13 @@ class CoschedulingPodGroupStatus(APIStruct, frozen=True):
 class CoschedulingPodGroup(NamespacedObject, frozen=True):
     spec: CoschedulingPodGroupSpec = CoschedulingPodGroupSpec()
     status: CoschedulingPodGroupStatus = CoschedulingPodGroupStatus()
+
+
+class GroupPodStatus(APIStruct, frozen=True):
+    phase: str = "Pending"
+
+
+class GroupPod(NamespacedObject, frozen=True):
+    """Of a pod what the status of its PodGroup depends on."""
+
+    status: GroupPodStatus = GroupPodStatus()

@@ -69,7 +69,7 @@ from kscheduler.errors import APIError, Conflict, DecodeError
 from kscheduler.input.decoding import json_decoder
 
 if TYPE_CHECKING:
-    from kscheduler.api.pod_groups import GroupCondition
+    from kscheduler.api.pod_groups import CoschedulingPodGroup, GroupCondition
 
 T = TypeVar("T")
 
@@ -164,6 +164,7 @@ class KubeClient:
     ) -> Page[T]:
         query = {
             "fieldSelector": field_selector,
+            "labelSelector": resource.label,
             "limit": str(limit) if limit > 0 else "",
             "continue": continue_token,
         }
@@ -226,6 +227,7 @@ class KubeClient:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(max(1, round(timeout_s))),
             "fieldSelector": field_selector,
+            "labelSelector": resource.label,
             "resourceVersion": resource_version,
         }
         path = _with_query(resource.path, query)
@@ -366,6 +368,12 @@ class KubeClient:
         with _namesakes_conflict():
             await self._send_limited(Priority.EVENT, "PATCH", path, body, _STRATEGIC_PATCH)
 
+    async def patch_group_status(
+        self, resource: Resource[Any], group: CoschedulingPodGroup, status: Mapping[str, object]
+    ) -> None:
+        meta = group.metadata
+        await self._patch_status(resource, meta, status, resource_version=meta.resource_version)
+
     async def patch_policy_status(self, policy: MetricPolicyObject, status: Mapping[str, object]) -> None:
         await self._patch_status(METRIC_POLICIES, policy.metadata, status)
 
@@ -375,9 +383,13 @@ class KubeClient:
     async def patch_queue_status(self, queue: QueueObject, status: Mapping[str, object]) -> None:
         await self._patch_status(SHARE_QUEUES, queue.metadata, status)
 
-    async def _patch_status(self, resource: Resource[Any], meta: ObjectMeta, status: Mapping[str, object]) -> None:
+    async def _patch_status(
+        self, resource: Resource[Any], meta: ObjectMeta, status: Mapping[str, object], *, resource_version: str = ""
+    ) -> None:
+        """Merge into the status of the object with this uid; of this version, unless that is ""."""
         path = f"{resource.within(quote(meta.namespace)).path}/{quote(meta.name)}/status"
-        body = _encode({"metadata": {"uid": meta.uid}, "status": dict(status)})
+        patch: dict[str, object] = {"metadata": {"uid": meta.uid}, "status": dict(status)}
+        body = _encode(versioned(patch, resource_version) if resource_version else patch)
         with _namesakes_conflict():
             await self._send_limited(Priority.EVENT, "PATCH", path, body, _MERGE_PATCH)
 

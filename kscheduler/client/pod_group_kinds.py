@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from kscheduler.api.pod_groups import COSCHEDULING_GROUP, CoschedulingPodGroup, PodGroup
+from kscheduler.api.pod_groups import COSCHEDULING_GROUP, POD_GROUP_LABEL, CoschedulingPodGroup, GroupPod, PodGroup
 from kscheduler.client.protocol import Resource
 from kscheduler.config.releases import Release
 
 COSCHEDULING_POD_GROUPS: Resource[CoschedulingPodGroup] = Resource(
     f"{COSCHEDULING_GROUP}/v1alpha1", "podgroups", "PodGroup", CoschedulingPodGroup
 )
+# The pods that name such a group, finished ones as well.
+GROUP_PODS: Resource[GroupPod] = Resource("v1", "pods", "Pod", GroupPod, label=POD_GROUP_LABEL)
 
 
 def pod_groups(release: Release) -> Resource[PodGroup]:

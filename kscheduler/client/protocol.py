@@ -44,7 +44,7 @@ from kscheduler.api.storage import (
 from kscheduler.errors import APIError
 
 if TYPE_CHECKING:
-    from kscheduler.api.pod_groups import GroupCondition
+    from kscheduler.api.pod_groups import CoschedulingPodGroup, GroupCondition
 
 T = TypeVar("T")
 
@@ -59,6 +59,7 @@ class Resource(Generic[T]):
     type: type[T]
     namespaced: bool = True
     namespace: str = ""  # "" lists and watches all namespaces
+    label: str = ""  # lists and watches only objects with a label of this key; "" all
     # Reads a watch line faster than decoding does. Returns the event type and what the informer's `keep` would return.
     # It returns None for a line that must be decoded.
     read_line: Callable[[bytes], tuple[str, T] | None] | None = field(default=None, compare=False, repr=False)
@@ -454,6 +455,15 @@ class Client(Protocol):
         """Merge a condition, by its type, into the status of the PodGroup with this uid.
 
         Its transition time stays as it is if the condition has none. Raises NotFound, or Conflict for another uid.
+        """
+        ...
+
+    async def patch_group_status(
+        self, resource: Resource[Any], group: CoschedulingPodGroup, status: Mapping[str, object]
+    ) -> None:
+        """Merge into the status of this version of Coscheduling's PodGroup.
+
+        Raises NotFound, or Conflict if it has changed since.
         """
         ...
 

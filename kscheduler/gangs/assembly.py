@@ -25,7 +25,7 @@ from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAUL
 from kscheduler.framework.runtime import Framework
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.gangs.domains import DomainIndex
-from kscheduler.gangs.doors import KUBERNETES_DOOR, Doors, open_doors
+from kscheduler.gangs.doors import COSCHEDULING_DOOR, KUBERNETES_DOOR, Doors, open_doors
 from kscheduler.gangs.explain import GangExplainer
 from kscheduler.gangs.finished_members import FinishedMembers
 from kscheduler.gangs.gang import GangKey
@@ -38,6 +38,7 @@ from kscheduler.gangs.memberwise_cycle import MemberwiseCycle
 from kscheduler.gangs.memberwise_planner import MemberwisePlanner
 from kscheduler.gangs.mending import Mending
 from kscheduler.gangs.parked_reports import ParkedReports
+from kscheduler.gangs.phase_writer import GroupPhases
 from kscheduler.gangs.placements import Placements, placement_plugins
 from kscheduler.gangs.planner import Planner
 from kscheduler.gangs.preemption.executor import GangExecutor
@@ -89,6 +90,7 @@ class GangParts:
             self._statuses = GroupStatuses(
                 client, pod_groups(config.release), config.release.pod_group_condition, permission, clock
             )
+        self._phases = GroupPhases(client, permission, clock) if COSCHEDULING_DOOR in self._doors else None
         versions = {door.api: resource_of(door.kind, config.release).group_version for door in self._doors}
         self.reports = GangReports(self.registry, recorder, self._statuses, measurements, permission, clock, versions)
         self.mending = Mending(
@@ -127,6 +129,7 @@ class GangParts:
         if own:
             registered = {name: {**events, NAME: own} for name, events in registered.items()}
         self.queue = GangQueue(less_key, pre_enqueue, gangs=self.registry, registered=registered, **settings)
+        self._measure.show_groups(self.queue.groups)
         self._cache.follow(
             MemberStages(self.registry, will_return=self.queue.will_return, changed=self._member_changed)
         )
@@ -173,6 +176,7 @@ class GangParts:
         if rules.preempts_by_member:
             batch.gangs = MemberwiseCycle(*parts, **around)
         elif follows:
+            self.queue.gate = executor.gate
             batch.gangs = KubernetesGangCycle(
                 *parts,
                 release=self._release,
@@ -181,6 +185,7 @@ class GangParts:
                 **around,
             )
         else:
+            self.queue.waits_for_others = executor.waits_for_others
             preemption = WholePreemption(cache, self.registry, planner, profiles, handle, executor)
             domains = DomainIndex(cache.table)
             batch.gangs = GangCycle(*parts, preemption=preemption, domains=domains, **around)
@@ -210,7 +215,7 @@ class GangParts:
         return handler_of
 
     def _events(self, door: Any) -> GroupEvents:
-        statuses = self._statuses if door is KUBERNETES_DOOR else None
+        statuses = self._statuses if door is KUBERNETES_DOOR else self._phases
         return GroupEvents(
             door,
             self.registry,
@@ -225,8 +230,7 @@ class GangParts:
     async def run(self) -> None:
         """Do what gangs need beside decisions: write conditions, watch over broken gangs. Runs until cancelled."""
         lanes = [self.mending.run(), self._finished.run(), self._parked.run()]
-        if self._statuses is not None:
-            lanes.append(self._statuses.run())
+        lanes += [each.run() for each in (self._statuses, self._phases) if each is not None]
         await run_together(*lanes)
 
     def explainer(self) -> GangExplainer:

@@ -17,9 +17,10 @@ from typing import Any
 
 from kscheduler.api.objects import Pod
 from kscheduler.errors import InternalError
-from kscheduler.framework.events import SCHEDULE_ATTEMPT_FAILURE
+from kscheduler.framework.events import ASSIGNED_POD_DELETE, POP_FROM_BACKOFF_QUEUE, SCHEDULE_ATTEMPT_FAILURE
 from kscheduler.framework.status import Status
 from kscheduler.gangs.gang import GangKey
+from kscheduler.gangs.queued_groups import Incoming, QueuedGroups
 from kscheduler.gangs.registry import Registry, Stage
 from kscheduler.gangs.stand_in import GangBackoff, StandIn, face_of, is_face
 from kscheduler.queue.active_queue import ActiveQueue, LessKey
@@ -28,6 +29,9 @@ from kscheduler.queue.pod_info import NO_BACKOFF, NOBODY, PLAIN, Lane, Pool, Que
 from kscheduler.queue.requeue import Strategy
 from kscheduler.queue.scheduling_queue import QueueCounts, SchedulingQueue
 from kscheduler.snapshot.pod_info import PodInfo
+
+NOTHING_CAME = Incoming(0, 0)
+_METRIC_POOLS = {Pool.PARKED: Pool.GATED, Pool.ERROR_BACKOFF: Pool.BACKOFF}
 
 
 class Outcome(enum.Enum):
@@ -53,11 +57,16 @@ class GangQueue(SchedulingQueue):
         All else as for SchedulingQueue. A gang is always in the plain lane.
         """
         self.on_parked: Callable[[GangKey], None] = lambda key: None  # called when a gang is found to lack something
+        # Both are asked about the face of a gang: for a status that gates it now, and whether it would be tried in vain
+        # after a pod has left a node, since room is being made for it that is not all there yet.
+        self.gate: Callable[[PodInfo], Status | None] = lambda face: None
+        self.waits_for_others: Callable[[PodInfo], bool] = lambda face: False
         self._registry = gangs
         self._gang_rules = gangs.rules
         self._holders: dict[str, StandIn] = {}  # pod uid of a member -> the gang that holds it
         self._gangs: dict[GangKey, StandIn] = {}  # of gangs that hold members, or are in flight
         self._parked: dict[GangKey, StandIn] = {}  # those of them that cannot be tried
+        self._incoming: dict[tuple[str, str], Incoming] = {}  # pool and event -> what was added since the start
         key = _with_gangs(less_key, keeps_age=gangs.rules.keeps_age)
         super().__init__(key, pre_enqueue, lane_of=lane_of and _plain_for_gangs(lane_of), **settings)
         if gangs.rules.grows_backoff:
@@ -137,6 +146,12 @@ class GangQueue(SchedulingQueue):
         popped = super().pop(now, lane)
         if type(popped) is StandIn:
             self._open(popped)
+        return popped
+
+    def _pop_early(self, now: float, lane: Lane) -> QueuedPodInfo | None:
+        popped = super()._pop_early(now, lane)
+        if type(popped) is StandIn:
+            self._count_incoming("active", POP_FROM_BACKOFF_QUEUE, popped)
         return popped
 
     def pop_many(self, now: float, most: int) -> list[QueuedPodInfo]:
@@ -337,6 +352,8 @@ class GangQueue(SchedulingQueue):
 
     def _place(self, qpi: QueuedPodInfo, strategy: Strategy, label: str, now: float) -> Pool:
         if qpi.pod_info.uid not in self._registry.members:
+            if label == ASSIGNED_POD_DELETE.label and type(qpi) is StandIn and self.waits_for_others(qpi.pod_info):
+                strategy = Strategy.SKIP
             pool = super()._place(qpi, strategy, label, now)
             if type(qpi) is StandIn and pool in (Pool.BACKOFF, Pool.ERROR_BACKOFF):
                 self._count_incoming("backoff", label, qpi)
@@ -362,14 +379,28 @@ class GangQueue(SchedulingQueue):
             return
         tracked = self._registry.set_gated(qpi.pod_info.uid, True)
         if tracked is not None:
+            self._note_incoming("unschedulable", label, groups=0, pods=1)
             self.reconsider(tracked.key, self._now)
 
     def _count_incoming(self, queue: str, label: str, stand_in: StandIn) -> None:
         """Count the members beside the first one, for which the gang itself was counted."""
         self._observer.incoming[queue, label].value += len(stand_in.members) - 1
+        self._note_incoming(queue, label, groups=1, pods=len(stand_in.members))
+
+    def _note_incoming(self, queue: str, label: str, *, groups: int, pods: int) -> None:
+        before = self._incoming.get((queue, label), NOTHING_CAME)
+        self._incoming[queue, label] = Incoming(before.groups + groups, before.pods + pods)
 
     def _admit(self, qpi: QueuedPodInfo) -> bool:
-        return type(qpi) is StandIn or super()._admit(qpi)
+        if type(qpi) is not StandIn:
+            return super()._admit(qpi)
+        gate = self.gate(qpi.pod_info)
+        if gate is None:
+            qpi.gated_by = None
+            return True
+        # It is looked at again after an event that may help a member.
+        qpi.unschedulable_plugins = NOBODY.union(*(each.unschedulable_plugins for each in qpi.members.values()))
+        return self._is_open(gate, qpi)
 
     def _join(self, qpi: QueuedPodInfo, strategy: Strategy, label: str, now: float) -> None:
         """Let its gang hold a member that is in no pool."""
@@ -436,7 +467,7 @@ class GangQueue(SchedulingQueue):
             stand_in.is_first = not was_first
             is_urgent = stand_in.is_first or pool is Pool.ACTIVE
             self._place(stand_in, Strategy.IMMEDIATELY if is_urgent else Strategy.AFTER_BACKOFF, label, now)
-        elif pool is Pool.UNSCHEDULABLE and has_changed:
+        elif (pool is Pool.UNSCHEDULABLE or pool is Pool.GATED) and has_changed:
             self._move(stand_in, Strategy.AFTER_BACKOFF, label, now)
 
     def _withdraw(self, stand_in: StandIn) -> None:
@@ -445,7 +476,7 @@ class GangQueue(SchedulingQueue):
             del self._parked[stand_in.gang_key]
         elif stand_in.pool is not Pool.GONE:
             self._take(stand_in)
-        stand_in.pool = Pool.GONE
+        stand_in.pool, stand_in.gated_by = Pool.GONE, None
 
     def _dismiss(self, stand_in: StandIn) -> None:
         stand_in.pool = Pool.GONE
@@ -475,7 +506,7 @@ class GangQueue(SchedulingQueue):
     def _show(self, stand_in: StandIn, face: PodInfo) -> None:
         """Give a gang another face, wherever it is."""
         pool = stand_in.pool
-        if pool is Pool.UNSCHEDULABLE:
+        if pool is Pool.UNSCHEDULABLE or pool is Pool.GATED:
             self._unschedulable.update(stand_in, face)
         elif pool in (Pool.ACTIVE, Pool.BACKOFF, Pool.ERROR_BACKOFF):
             heap: ActiveQueue | BackoffQueue = self._active if pool is Pool.ACTIVE else self._backoff
@@ -518,9 +549,47 @@ class GangQueue(SchedulingQueue):
                 unschedulable += others
             elif stand_in.pool is Pool.PARKED:
                 gated += others + 1
+            elif stand_in.pool is Pool.GATED:
+                gated += others
             elif stand_in.pool is not Pool.IN_FLIGHT:
                 backoff += others
         return QueueCounts(active, backoff, unschedulable, gated)
+
+    def groups(self) -> QueuedGroups:
+        """Return how many gangs are queued, with how many of the pods that `counts` returns. O(gangs + gated pods)."""
+        groups, pods = Counter[Pool](), Counter[Pool]()
+        incomplete = pending = 0
+        gated_ones = set()  # gangs of which only gated members wait
+        for qpi in self._unschedulable.gated.values():
+            member = self._registry.members.get(qpi.uid)
+            if member is None:
+                continue
+            pods[Pool.GATED] += 1
+            if member.tracked.gang is None:
+                incomplete += 1
+            elif member.tracked.key not in self._gangs:
+                gated_ones.add(member.tracked.key)
+        groups[Pool.GATED] += len(gated_ones)
+        for key, stand_in in self._gangs.items():
+            pending += len(stand_in.arrivals)
+            if stand_in.pool is Pool.IN_FLIGHT:
+                continue
+            pool = _METRIC_POOLS.get(stand_in.pool, stand_in.pool)
+            pods[pool] += len(stand_in.members)
+            tracked = self._registry.get(key)
+            if tracked is None or tracked.gang is None:
+                incomplete += len(stand_in.members)
+            else:
+                groups[pool] += 1
+        pods[Pool.GATED] += pending
+        by_pool = (Pool.ACTIVE, Pool.BACKOFF, Pool.UNSCHEDULABLE, Pool.GATED)
+        return QueuedGroups(
+            QueueCounts(*(groups[pool] for pool in by_pool)),
+            QueueCounts(*(pods[pool] for pool in by_pool)),
+            incomplete,
+            pending,
+            self._incoming,
+        )
 
     def pending_pods(self) -> Iterator[QueuedPodInfo]:
         """Iterate over the pods that wait; members of gangs stand for their gang."""

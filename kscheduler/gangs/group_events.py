@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from kscheduler.api.objects import NamespacedObject
 from kscheduler.api.pod_groups import TOPOLOGY_PREFERRED, TOPOLOGY_REQUIRED
@@ -17,7 +17,6 @@ from kscheduler.framework.events import Action, ClusterEvent, EventResource
 from kscheduler.gangs.doors import KUBERNETES_DOOR, Door
 from kscheduler.gangs.gang import GangKey
 from kscheduler.gangs.registry import Registry
-from kscheduler.gangs.status_writer import GroupStatuses
 from kscheduler.observability.measurements import Measurements
 from kscheduler.queue.scheduling_queue import SchedulingQueue
 
@@ -33,6 +32,16 @@ def _asked(group: NamespacedObject) -> tuple[str | None, str | None]:
     return annotations.get(TOPOLOGY_REQUIRED), annotations.get(TOPOLOGY_PREFERRED)
 
 
+class Statuses(Protocol):
+    """Who writes the status of the objects of a door."""
+
+    def seen(self, group: Any) -> None:
+        """Take a new or changed object."""
+        ...
+
+    def gone(self, group: Any) -> None: ...
+
+
 class GroupEvents:
     """The handler of one door's objects. `reconsider` lets the queue look at a gang again, at a moment."""
 
@@ -46,7 +55,7 @@ class GroupEvents:
         clock: Clock,
         measurements: Measurements,
         wake: Callable[[], None],
-        statuses: GroupStatuses | None = None,
+        statuses: Statuses | None = None,
     ) -> None:
         self._door = door
         self._registry = registry

@@ -1,8 +1,8 @@
 """Writes the condition of a PodGroup of scheduling.k8s.io that says whether it is scheduled.
 
 Only the newest condition of a group is written, and in the background. As in kube-scheduler, a group that was scheduled
-once stays so: later pods that do not fit do not change that. The objects of Coscheduling have no conditions; their
-phases are left to scheduler-plugins' controller.
+once stays so: later pods that do not fit do not change that. The objects of Coscheduling have no conditions but phases:
+see `phase_writer.py`.
 """
 
 from __future__ import annotations

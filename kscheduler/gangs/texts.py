@@ -20,6 +20,7 @@ CLAIMS_UNKNOWN = 'error in "DynamicResources" PodGroupPostFilter plugins: not fo
 PREEMPTION = "pod group preemption"
 NEVER_PREEMPTS = f"{PREEMPTION}: {PREEMPTS_NEVER}"
 NO_VICTIMS = f"{PREEMPTION}: No preemption victims found for incoming preemptor"
+GROUP_PREEMPTS = "waiting for the preemption for this pod group to be finished"  # of PreEnqueue
 ONGOING = f"{PREEMPTION}: ongoing preemption on nominated nodes"
 NO_PLACEMENTS = "no feasible placements found"
 

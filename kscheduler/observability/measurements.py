@@ -23,6 +23,9 @@ from kscheduler.observability.metrics import (
 LabelsT = TypeVar("LabelsT", bound=tuple[str, ...])
 
 
+POOLS = ("active", "backoff", "unschedulable", "gated")  # of the scheduling queue
+
+
 class QueueCounts(Protocol):
     """The number of pods in each part of the scheduling queue."""
 
@@ -44,6 +47,35 @@ class ObservedQueue(Protocol):
 
     def in_flight_events(self) -> Mapping[str, int]:
         """Return cluster event -> how many events of this kind are kept because pods are in flight."""
+        ...
+
+
+class IncomingGroups(Protocol):
+    """What was added to a pool of the queue: groups, and pods that belong to any."""
+
+    @property
+    def groups(self) -> int: ...
+    @property
+    def pods(self) -> int: ...
+
+
+class ObservedGroups(Protocol):
+    """The groups of pods in the queue, and how many of the pods that are counted in its pools belong to them.
+
+    `incomplete` and `pending` are numbers of pods that count as gated.
+    """
+
+    @property
+    def groups(self) -> QueueCounts: ...
+    @property
+    def pods(self) -> QueueCounts: ...
+    @property
+    def incomplete(self) -> int: ...
+    @property
+    def pending(self) -> int: ...
+    @property
+    def incoming(self) -> Mapping[tuple[str, str], IncomingGroups]:
+        """Return (pool, event) -> what was added."""
         ...
 
 
@@ -121,6 +153,7 @@ class Measurements:
         # (queue, event) -> pods that entered a queue: active, backoff or unschedulable. `event`: the label of the cause
         self.incoming = Children(self.metrics.queue_incoming_pods_total)
         self._counts_entities = False
+        self._groups: Callable[[], ObservedGroups] | None = None
         self._has_informer_metrics = False
         self._scheduled: dict[str, tuple[Counter, Histogram]] = {}  # profile -> attempts, their duration
         self._since_first: dict[int, Histogram] = {}  # attempts -> time since the first
@@ -388,7 +421,7 @@ class Measurements:
 
         def refresh() -> None:
             pools = queue.counts()
-            for pool in ("active", "backoff", "unschedulable", "gated"):
+            for pool in POOLS:
                 self.metrics.pending_pods.labels(pool).set(getattr(pools, pool))
             if self._counts_entities:
                 self._show_entities(pools)
@@ -398,15 +431,29 @@ class Measurements:
 
         self.metrics.before_collect(refresh)
 
+    def show_groups(self, groups: Callable[[], ObservedGroups]) -> None:
+        """Have the groups of pods in the queue shown at each scrape of its gauges, if the release counts entities."""
+        self._groups = groups
+
     def _show_entities(self, pools: QueueCounts) -> None:
-        """Show what waits as entities. Each pod is one, since no pods are held back until their group is complete."""
+        """Show what waits as entities: groups of pods, and pods without one."""
         metrics = self.metrics
-        for pool in ("incomplete", "pending"):
-            metrics.pending_pods.labels(pool).set(0)
-        for pool in ("active", "backoff", "unschedulable", "gated"):
-            metrics.queued_entities.labels(pool, "pod").set(getattr(pools, pool))
+        found = None if self._groups is None else self._groups()
+        incomplete, pending = (0, 0) if found is None else (found.incomplete, found.pending)
+        metrics.pending_pods.labels("incomplete").set(incomplete)
+        metrics.pending_pods.labels("pending").set(pending)
+        metrics.pending_pods.labels("gated").set(pools.gated - incomplete - pending)
+        for pool in POOLS:
+            of_groups = 0 if found is None else getattr(found.pods, pool)
+            metrics.queued_entities.labels(pool, "pod").set(getattr(pools, pool) - of_groups)
+            if found is not None:
+                metrics.queued_entities.labels(pool, "podgroup").set(getattr(found.groups, pool))
         for (pool, event), pods in metrics.queue_incoming_pods_total.items():
-            metrics.queue_incoming_entities_total.labels(pool, event, "pod").value = pods.value
+            came = None if found is None else found.incoming.get((pool, event))
+            entities = metrics.queue_incoming_entities_total
+            entities.labels(pool, event, "pod").value = pods.value - (0 if came is None else came.pods)
+            if came is not None:
+                entities.labels(pool, event, "podgroup").value = came.groups
 
     def show_versions(self, versions: Callable[[], Mapping[tuple[str, str], str]]) -> None:
         """Have the informers' gauges set at each scrape, if the release has them.

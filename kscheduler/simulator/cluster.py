@@ -29,7 +29,7 @@ from kscheduler.api.objects import (
     PodStatus,
     QuantityMap,
 )
-from kscheduler.api.pod_groups import GroupCondition, PodGroup
+from kscheduler.api.pod_groups import CoschedulingPodGroup, GroupCondition, PodGroup
 from kscheduler.api.share_queues import QueueStatus
 from kscheduler.api.storage import StorageClass, StorageObject
 from kscheduler.client.merge_patch import merge, patched, versioned
@@ -395,6 +395,12 @@ class Cluster:
         if condition != before:
             conditions = list({**old, condition.type: condition}.values())
             self._put(store, replace(current, status=replace(current.status, conditions=conditions)))
+
+    def patch_group_status(self, group: CoschedulingPodGroup, status: Mapping[str, object]) -> None:
+        """Apply a merge patch to the status of this version of Coscheduling's PodGroup."""
+        self._with_uid(COSCHEDULING_POD_GROUPS, group.key, group.metadata.uid)
+        patch: dict[str, object] = {"status": dict(status)}
+        self.patch_object(COSCHEDULING_POD_GROUPS, group.key, group.metadata.resource_version, patch)
 
     def patch_policy_status(self, key: str, uid: str, status: Mapping[str, object]) -> None:
         """Apply a merge patch to a MetricPolicy's status; a patch that changes nothing makes no new version."""

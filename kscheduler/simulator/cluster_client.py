@@ -54,7 +54,7 @@ from kscheduler.simulator.pushed_watches import PushedWatch, Receive
 from kscheduler.simulator.store import Store, Watch
 
 if TYPE_CHECKING:
-    from kscheduler.api.pod_groups import GroupCondition
+    from kscheduler.api.pod_groups import CoschedulingPodGroup, GroupCondition
     from kscheduler.simulator.cluster import Cluster
 
 OVERDUE_S = 1.0  # a write without an answer for this long counts as overdue
@@ -394,6 +394,12 @@ class ClusterClient:
         key = f"{namespace}/{name}"
         act = lambda: self._cluster.patch_condition(resource, key, uid, condition)  # noqa: E731
         await self._ask(Verb.PATCH_CONDITION, resource.plural, key, act)
+
+    async def patch_group_status(
+        self, resource: Resource[Any], group: CoschedulingPodGroup, status: Mapping[str, object]
+    ) -> None:
+        act = lambda: self._cluster.patch_group_status(group, status)  # noqa: E731
+        await self._ask(Verb.PATCH_GROUP, resource.plural, group.key, act)
 
     async def patch_policy_status(self, policy: MetricPolicyObject, status: Mapping[str, object]) -> None:
         key, uid = policy.key, policy.metadata.uid

@@ -33,6 +33,7 @@ class Verb(enum.Enum):
     PATCH_QUOTA = "patch quota"
     PATCH_QUEUE = "patch queue"
     PATCH_CONDITION = "patch condition"
+    PATCH_GROUP = "patch group"
     GET_RESOURCE_CLAIM = "get resource claim"
     CREATE_RESOURCE_CLAIM = "create resource claim"
     PATCH_RESOURCE_CLAIM = "patch resource claim"

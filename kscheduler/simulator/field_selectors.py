@@ -32,13 +32,15 @@ _FIELDS: dict[str, dict[str, Callable[[Any], str]]] = {
 
 
 def parse_field_selector(resource: Resource[Any], text: str) -> Selector | None:
-    """Return a predicate over objects of this resource, and of its namespace if it has one; None if all are selected.
+    """Return a predicate over objects of this resource, of its namespace and with its label; None if all are selected.
 
     Raises APIError 400 for a field that the apiserver does not support for this resource.
     """
     terms = [_parse_term(resource, term) for term in text.split(",") if term]
     if resource.namespace:
         terms.append((_METADATA["metadata.namespace"], resource.namespace, True))
+    if resource.label:
+        terms.append((lambda item: "yes" if resource.label in (item.metadata.labels or ()) else "", "yes", True))
     if not terms:
         return None
     # Asked for each change, so without a loop where all terms exclude values of one field, as those of unfinished pods.

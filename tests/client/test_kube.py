@@ -33,12 +33,12 @@ from kscheduler.api.objects import (
     Pod,
     PodCondition,
 )
-from kscheduler.api.pod_groups import GroupCondition
+from kscheduler.api.pod_groups import POD_GROUP_LABEL, CoschedulingPodGroup, GroupCondition
 from kscheduler.client import protobuf
 from kscheduler.client.concurrency import cancel_and_wait
 from kscheduler.client.credentials import Credentials, Endpoint
 from kscheduler.client.kube import KubeClient, _claim_path, status_patch_body
-from kscheduler.client.pod_group_kinds import pod_groups
+from kscheduler.client.pod_group_kinds import COSCHEDULING_POD_GROUPS, GROUP_PODS, pod_groups
 from kscheduler.client.protocol import (
     PODS,
     RESOURCE_CLAIMS,
@@ -158,6 +158,15 @@ async def test_a_list_passes_its_selector(server: FakeAPIServer, client: KubeCli
     query = server.requests[-1].query
     assert (query["fieldSelector"], query["limit"]) == (UNFINISHED_PODS, "500")
     assert server.requests[-1].headers["Accept-Encoding"] == "identity"
+
+
+async def test_only_objects_with_a_label_are_listed_and_watched(server: FakeAPIServer, client: KubeClient) -> None:
+    server.watches = [WatchScript([])]
+    await client.list_page(GROUP_PODS)
+    async for _ in client.watch(GROUP_PODS, resource_version="0", timeout_s=1.0):
+        break
+    asked = [request.query.get("labelSelector") for request in server.requests if request.path == "/api/v1/pods"]
+    assert asked == [POD_GROUP_LABEL, POD_GROUP_LABEL]
 
 
 async def test_a_bad_pod_in_a_list_is_logged_with_its_key_and_left_out(
@@ -862,6 +871,23 @@ async def test_a_condition_of_a_podgroup_is_merged_by_its_type_under_its_uid(
     assert json.loads(request.body) == {
         "metadata": {"uid": "u1"},
         "status": {"conditions": [{**fields, "observedGeneration": 0}]},
+    }
+
+
+async def test_the_status_of_coscheduling_s_podgroup_is_merged_into_the_version_that_was_seen(
+    server: FakeAPIServer, client: KubeClient
+) -> None:
+    meta = ObjectMeta(name="train", namespace="shop", uid="u1", resource_version="7")
+    await client.patch_group_status(
+        COSCHEDULING_POD_GROUPS, CoschedulingPodGroup(metadata=meta), {"phase": "Running", "failed": None}
+    )
+    request = server.requests[-1]
+    path = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/shop/podgroups/train/status"
+    assert (request.verb, request.path) == ("PATCH", path)
+    assert request.headers["Content-Type"] == "application/merge-patch+json"
+    assert json.loads(request.body) == {
+        "metadata": {"uid": "u1", "resourceVersion": "7"},
+        "status": {"phase": "Running", "failed": None},
     }
 
 

@@ -86,6 +86,13 @@ class Gangs:
             return each["type"], each["status"], each["reason"]
         return None
 
+    def status(self, name: str) -> Object:
+        found: Object = self.workspace.api.get(f"{self._path}/{name}").get("status", {})
+        return found
+
+    def has_status(self, name: str, expected: Object) -> bool:
+        return self.status(name) == expected
+
     def is_decided(self, name: str) -> bool:
         return self.condition(name) is not None
 
@@ -173,6 +180,72 @@ def test_a_gang_that_a_dead_predecessor_left_half_bound_comes_first_and_is_compl
     coscheduling.start(configuration=COSCHEDULING)
     eventually(lambda: coscheduling.bound("train") == 4, "the rest of the gang is bound")
     assert coscheduling.bound("later") == 0
+
+
+def test_the_status_of_a_podgroup_of_coscheduling_follows_its_pods(coscheduling: Gangs) -> None:
+    coscheduling.start(configuration=COSCHEDULING)
+    workspace = coscheduling.workspace
+    workspace.create_nodes(1)
+    coscheduling.create("train", 2)
+    eventually(lambda: coscheduling.status("train") == {"phase": "Pending"}, "it waits for its pods")
+    coscheduling.add("train", 0, 1)
+    eventually(lambda: coscheduling.status("train") == {"phase": "Scheduling"}, "its pods are placed")
+    eventually(lambda: coscheduling.bound("train") == 2, "both pods are bound")
+    for pod_phase, shown in (
+        ("Running", {"phase": "Running", "running": 2}),
+        ("Succeeded", {"phase": "Finished", "succeeded": 2}),
+    ):
+        for number in (0, 1):
+            path = f"/api/v1/namespaces/{workspace.namespace}/pods/train-{number}/status"
+            workspace.api.patch(path, {"status": {"phase": pod_phase}})
+        eventually(functools.partial(coscheduling.has_status, "train", shown), f"it says {shown}")
+
+
+def test_pods_that_kueue_admits_are_bound_at_once_where_it_said_also_if_they_name_a_podgroup(
+    coscheduling: Gangs,
+) -> None:
+    """Pods of two plain pod groups of Kueue's with its two gates; those of one name a PodGroup of Coscheduling, too."""
+    workspace = coscheduling.workspace
+    coscheduling.start(configuration=COSCHEDULING)
+    hosts = workspace.create_nodes(4)
+    coscheduling.create("gang", 3)
+    admission, topology = ({"name": f"kueue.x-k8s.io/{gate}"} for gate in ("admission", "topology"))
+    for job in ("gang", "plain"):
+        for number in range(3):
+            labels = {
+                "kueue.x-k8s.io/managed": "true",
+                "kueue.x-k8s.io/queue-name": "team-a",
+                "kueue.x-k8s.io/pod-group-name": job,
+                **({LABEL: job} if job == "gang" else {}),
+            }
+            spec = {"schedulingGates": [admission, topology]}
+            pod = workload.pod(f"{job}-{number}", requests={"cpu": "1"}, labels=labels, spec=spec)
+            pod["metadata"]["annotations"] = {"kueue.x-k8s.io/pod-group-total-count": "3"}
+            pod["metadata"]["finalizers"] = ["kueue.x-k8s.io/managed"]
+            workspace.create(pod)
+
+    def patch(name: str, part: str, changes: Object) -> None:
+        path = f"/api/v1/namespaces/{workspace.namespace}/pods/{name}"
+        workspace.api.patch(path, {part: changes}, "application/merge-patch+json")
+
+    def send(name: str) -> None:
+        patch(name, "spec", {"schedulingGates": None, "nodeSelector": {"kubernetes.io/hostname": chosen[name]}})
+
+    names = [f"{job}-{number}" for job in ("gang", "plain") for number in range(3)]
+    chosen = {name: hosts[index % 2] for index, name in enumerate(names)}
+    for name in names:
+        patch(name, "spec", {"schedulingGates": [topology]})
+    for name in names[1:]:
+        send(name)
+    eventually(lambda: coscheduling.bound("plain") == 3, "pods without a PodGroup are bound")
+    coscheduling.fence()
+    assert coscheduling.bound("gang") == 0, "one of them is gated"
+    send(names[0])
+    eventually(lambda: coscheduling.bound("gang") == 3, "the gang is bound")
+    bindings = workspace.bindings()
+    assert {name: bindings[name] for name in names} == chosen
+    for name in names:
+        patch(name, "metadata", {"finalizers": None})
 
 
 @pytest.mark.parametrize("release", ["1.36", "1.37"])

@@ -11,12 +11,14 @@ import pytest
 import yaml
 
 from kscheduler import __version__
+from kscheduler.api.pod_groups import COSCHEDULING_GROUP, KUBERNETES_GROUP
 from kscheduler.command.flags import RECORD_PATH, RunOptions, parse
 from kscheduler.command.replica import EVENTS_DRAIN_S, SETTLE_S
 from kscheduler.config.load import load_config, parse_config
 from kscheduler.config.routing import load_routing
 from kscheduler.config.types import SchedulerConfig
 from kscheduler.explain.endpoint import PATH as EXPLAIN_PATH
+from kscheduler.gangs.phase_writer import LEASE_NAME
 from kscheduler.scheduler import DRAIN_S
 from kscheduler.serving.health import Health
 from kscheduler.serving.routing.webhook import PATH as WEBHOOK_PATH
@@ -439,6 +441,21 @@ def test_quotas_are_read_and_their_status_is_written() -> None:
         ("scheduling.x-k8s.io", "elasticquotas", "watch"),
         ("scheduling.x-k8s.io", "elasticquotas/status", "patch"),
     ]
+
+
+def test_podgroups_are_read_with_their_status_written_and_one_lease_is_read() -> None:
+    objects = own_objects("gangs")
+    granted = rights(bound_roles(objects))
+    assert sorted((right.group, right.resource, right.verb, right.namespace) for right in granted) == [
+        ("coordination.k8s.io", "leases", "get", "kube-system"),
+        *(
+            (group, resource, verb, "")
+            for group in (KUBERNETES_GROUP, COSCHEDULING_GROUP)
+            for resource, verb in (("podgroups", "list"), ("podgroups", "watch"), ("podgroups/status", "patch"))
+        ),
+    ]
+    [role] = [each for each in objects if each["kind"] == "Role"]
+    assert role["rules"][0]["resourceNames"] == [LEASE_NAME]
 
 
 def test_queues_are_read_and_the_status_of_ours_is_written() -> None:

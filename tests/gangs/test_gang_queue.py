@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, NODE_ADD
+from kscheduler.framework.status import unresolvable
 from kscheduler.gangs.gang_queue import Outcome
 from kscheduler.gangs.registry import Stage
 from kscheduler.gangs.rules import UPSTREAM_1_36, UPSTREAM_1_37, WHOLE, GangRules
 from kscheduler.queue.pod_info import Pool
+from kscheduler.snapshot.pod_info import PodInfo
 from tests.gangs.builders import key_of, pod
 from tests.gangs.world import World
 from tests.queue.harness import AFFINITY, FIT, Incoming
@@ -408,3 +410,69 @@ def test_members_count_where_their_gang_is() -> None:
     world.reject(world.pop_gang())
     assert observer.counts["unschedulable", "ScheduleAttemptFailure"] == 3
     assert world.queue.rejections() == {("NodeResourcesFit", "default-scheduler"): 3}
+
+
+# --- while room is made for it ----------------------------------------------------------------------------------
+
+
+def test_a_rejected_gang_that_is_gated_waits_with_all_its_members_for_an_event_that_may_help_one() -> None:
+    world = World(UPSTREAM_1_37)
+    world.ready("train", 2)
+    world.queue.gate = lambda face: unresolvable("busy").of("NodeResourcesFit")
+    stand_in = world.queue.stand_in(key_of("train"))
+    assert stand_in is not None
+    world.reject(world.pop_gang())
+    assert (stand_in.pool, stand_in.unschedulable_plugins, world.queue.counts().gated) == (Pool.GATED, FIT, 2)
+    world.add(pod("late", "train"))
+    assert world.queue.counts().gated == 3
+    world.now += 100.0
+    world.queue.flush(world.now)
+    assert world.pop() == []
+    world.queue.gate = lambda face: None
+    world.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod("victim").pod, None, world.now)
+    world.queue.check()
+    assert world.pop() == ["train: train-0 train-1 late"]
+
+
+def test_a_gated_gang_that_loses_a_member_is_parked_and_tried_when_the_member_is_replaced() -> None:
+    world = World(UPSTREAM_1_37)
+    world.ready("train", 2)
+    world.queue.gate = lambda face: unresolvable("busy").of("NodeResourcesFit")
+    world.reject(world.pop_gang())
+    world.delete("train-0")
+    assert world.queue.parked_gangs == 1
+    world.queue.gate = lambda face: None
+    world.add(pod("again", "train"))
+    world.now += 100.0
+    world.queue.flush(world.now)
+    assert world.pop() == ["train: train-1 again"]
+
+
+def test_a_gang_for_which_others_are_still_to_leave_is_not_tried_for_each_that_does() -> None:
+    world = World(WHOLE)
+    world.ready("train", 2)
+    world.reject(world.pop_gang())
+    world.queue.waits_for_others = lambda face: True
+    world.now += 100.0
+    world.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod("victim").pod, None, world.now)
+    world.queue.check()
+    assert world.pop() == []
+    world.queue.move_all_to_active_or_backoff(NODE_ADD, None, None, world.now)
+    assert world.pop() == ["train: train-0 train-1"], "other room is no matter of those that leave"
+
+
+def test_a_gang_is_tried_when_the_last_one_has_left() -> None:
+    world = World(WHOLE)
+    world.ready("train", 2)
+    world.reject(world.pop_gang())
+    leaving = [2]
+
+    def waits(face: PodInfo) -> bool:
+        leaving[0] -= 1
+        return leaving[0] > 0
+
+    world.queue.waits_for_others = waits
+    world.now += 100.0
+    for popped in ([], ["train: train-0 train-1"]):
+        world.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod("victim").pod, None, world.now)
+        assert world.pop() == popped

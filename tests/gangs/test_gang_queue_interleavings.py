@@ -16,6 +16,7 @@ from hypothesis import given, settings
 
 from kscheduler.config.releases import RELEASE_1_37
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, NODE_ADD
+from kscheduler.framework.status import unresolvable
 from kscheduler.gangs.gang_queue import GangQueue, Outcome
 from kscheduler.gangs.registry import Registry, Stage
 from kscheduler.gangs.rules import UPSTREAM_1_36, UPSTREAM_1_37, WHOLE, GangRules
@@ -27,6 +28,7 @@ from tests.gangs.builders import DOORS, gang, key_of, pod
 from tests.queue.harness import AFFINITY, FIT, REGISTERED, by_priority, scheduling_gates
 
 STEPS = 60
+BUSY = unresolvable("busy").of("NodeResourcesFit")
 GANGS = ["red", "blue"]
 MAYBE_A_GANG = ["", *GANGS, *GANGS]
 
@@ -47,6 +49,9 @@ class Interleaving:
         )
         self.now = 1000.0
         self.queue.flush(self.now)
+        self.is_gated = False  # room is being made for the gangs
+        self.queue.gate = lambda face: BUSY if self.is_gated else None
+        self.queue.waits_for_others = lambda face: self.is_gated
         self.made = 0
         self.waiting: dict[str, PodInfo] = {}  # pod uid -> pod that exists and has no node
         self.flying: set[str] = set()  # uids of those that are in flight
@@ -58,7 +63,7 @@ class Interleaving:
         ]  # fmt: skip
         self.steps: list[Callable[[], None]] = [
             *self.changes, self.attempt, self.attempt, self.attempt, self.finish_binding, self.finish_binding,
-            self.happen, self.activate, self.let_time_pass,
+            self.happen, self.activate, self.let_time_pass, self.gate_or_open,
         ]  # fmt: skip
 
     def is_so(self, probability: float) -> bool:
@@ -189,6 +194,9 @@ class Interleaving:
         if self.waiting:
             self.queue.activate([self.any_of(self.waiting)], self.now)
 
+    def gate_or_open(self) -> None:
+        self.is_gated = not self.is_gated
+
     def let_time_pass(self) -> None:
         self.now += self.rng.random() * 40
         self.queue.flush(self.now)
@@ -212,6 +220,7 @@ class Interleaving:
             if uid not in self.assumed and not each.pod.spec.scheduling_gates and not self.lacks(uid)
         }
         tried: set[str] = set()
+        self.is_gated = False
         for _ in range(40):
             self.queue.move_all_to_active_or_backoff(NODE_ADD, None, None, self.now)
             self.now += 40.0

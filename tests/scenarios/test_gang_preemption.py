@@ -12,6 +12,7 @@ from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.client.pod_group_kinds import COSCHEDULING_POD_GROUPS as GROUPS
 from kscheduler.client.protocol import PODS
 from kscheduler.config.load import parse_config
+from kscheduler.gangs.gang_queue import Outcome
 from kscheduler.simulator.faults import FaultKind, Verb
 from kscheduler.testing.wrappers import PodBuilder
 from tests.scenarios.evicted import bound, budget, fill, left, low
@@ -96,6 +97,41 @@ async def test_while_victims_end_their_room_is_kept_from_pods_of_lower_priority(
         assert bound(world, "train") == nominated
         assert not bound(world, "late")
         assert not bound(world, "equal")
+
+
+def attempts(world: World) -> float:
+    """How many attempts of gangs of Coscheduling there were."""
+    counted = world.metrics.gang_attempts_total
+    return float(sum(counted.labels("scheduling.x-k8s.io", each.value).value for each in Outcome))
+
+
+@in_virtual_time
+async def test_a_gang_is_tried_once_more_when_all_its_victims_are_gone_and_not_for_each_of_them() -> None:
+    async with World(config=BY_LABEL) as world:
+        world.run_kubelets()
+        world.add_nodes(4)
+        await fill(world, *(low(f"low-{i}").grace_period(10 + 10 * i) for i in range(8)))
+        add_gang(world, "train", 8)
+        await world.until(lambda: len(bound(world, "train")) == 8, within_s=120)
+        assert attempts(world) == 2
+
+
+@in_virtual_time
+async def test_a_victim_that_does_not_end_keeps_a_gang_neither_from_new_nodes_nor_for_ever_from_other_room() -> None:
+    for helps_by_node in (True, False):
+        async with World(config=BY_LABEL) as world:
+            world.add_nodes(1)
+            await fill(world, low("stuck", cpu=4).grace_period(20))
+            world.add_node("other")
+            await fill(world, low("works", cpu=4, priority=HIGH).grace_period(0))
+            add_gang(world, "train", 2)
+            await world.until(lambda: not left(world, "stuck"))
+            await world.sleep(5 if helps_by_node else 60)
+            if helps_by_node:
+                world.add_node("new")
+            else:
+                world.cluster.delete_pod("default/works")
+            await world.until(lambda: len(bound(world, "train")) == 2, within_s=15)
 
 
 @in_virtual_time

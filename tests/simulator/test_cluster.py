@@ -20,6 +20,7 @@ from kscheduler.api.objects import (
     PodSchedulingGate,
     PodStatus,
 )
+from kscheduler.api.pod_groups import POD_GROUP_LABEL
 from kscheduler.api.storage import (
     CSIStorageCapacity,
     PersistentVolume,
@@ -27,6 +28,7 @@ from kscheduler.api.storage import (
     PersistentVolumeSpec,
     StorageClass,
 )
+from kscheduler.client.pod_group_kinds import GROUP_PODS
 from kscheduler.client.protocol import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -299,6 +301,16 @@ async def test_what_enters_a_selection_is_added_and_what_leaves_it_is_deleted(cl
     assert await next_batch(unassigned) == [("ADDED", "a"), ("DELETED", "a")]
     assert await next_batch(assigned) == [("ADDED", "a"), ("MODIFIED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
     assert await next_batch(unfinished) == [("ADDED", "a"), ("MODIFIED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+
+
+async def test_only_pods_with_a_label_are_shown_where_it_is_asked_for(cluster: Cluster) -> None:
+    changes = cluster.client().watch(GROUP_PODS, resource_version="0")
+    cluster.create_pod(make_pod("alone"))
+    member = testing.make_pod("member").label(POD_GROUP_LABEL, "train").obj()
+    cluster.create_pod(member)
+    listed = await cluster.client().list_page(GROUP_PODS)
+    assert [pod.metadata.name for pod in listed.items] == ["member"]
+    assert await next_batch(changes) == [("ADDED", "member")]
 
 
 async def test_the_object_of_a_pod_that_left_the_selection_is_the_last_one_inside_with_the_new_version(

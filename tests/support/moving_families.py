@@ -26,8 +26,6 @@ OF_1_37 = frozenset(
         "dynamic_resource_allocation_resourceclaim_creates_total",
         "informer_queued_items",
         "informer_store_resource_version",
-        "scheduler_queue_incoming_entities_total",
-        "scheduler_queued_entities",
     }
 )
 # Of claims for devices, which the scenarios here do not have (tests/observability/test_measurements.py moves them).
@@ -38,14 +36,16 @@ OF_CLAIMS = frozenset(
         "scheduler_resourceclaim_creates_total",
     }
 )
-# Of pod groups by kube-scheduler's own rules, which the scenarios here do not have (test_pod_group_preemption.py and
-# test_memberwise_pod_groups.py beside them move these).
+# Of pod groups by kube-scheduler's own rules, which the scenarios here do not have (test_pod_group_preemption.py,
+# test_pod_group_metrics.py and test_memberwise_pod_groups.py beside them move these).
 OF_POD_GROUPS = frozenset(
     {
         "scheduler_podgroup_schedule_attempts_total",
         "scheduler_podgroup_scheduling_algorithm_duration_seconds",
         "scheduler_podgroup_scheduling_attempt_duration_seconds",
         "scheduler_preemption_workload_disruptions",
+        "scheduler_queue_incoming_entities_total",
+        "scheduler_queued_entities",
         "scheduler_workload_preemption_attempts_total",
         "scheduler_workload_preemption_victims",
     }

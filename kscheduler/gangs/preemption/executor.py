@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
 
 from kscheduler.api.objects import Pod
 from kscheduler.framework.interface import Handle
+from kscheduler.framework.plugins.defaultpreemption.plugin import NAME as DEFAULT_PREEMPTION
 from kscheduler.framework.preemption.candidates import Candidate
-from kscheduler.framework.preemption.executor import Executor
+from kscheduler.framework.preemption.executor import ACCEPTED_S, Executor
+from kscheduler.framework.status import Status, unresolvable
+from kscheduler.gangs.texts import GROUP_PREEMPTS
 from kscheduler.snapshot.pod_info import PodInfo
 
+DEFAULT_GRACE_S = 30  # Kubernetes' terminationGracePeriodSeconds
 PLACE = "cluster"  # stands for a node's name in Events, since the victims are on many
+
+
+GROUP_WAITS = unresolvable(GROUP_PREEMPTS).of(DEFAULT_PREEMPTION)
+MOST_S = 600.0  # a gang waits no longer for pods with a longer grace period
+
+
+class _Awaited(NamedTuple):
+    """Pods that are evicted for a gang, and the Unix time by which all of them should be gone."""
+
+    victims: list[Pod]  # those that are known to be gone are taken off its end
+    until: float
 
 
 class GangExecutor(Executor):
@@ -37,6 +53,7 @@ class GangExecutor(Executor):
         self._gang_uid = gang_uid
         self._counts_apart = counts_apart
         self._nodes: dict[str, Collection[str]] = {}  # uid of a gang's face -> the nodes that it will use
+        self._awaited: dict[str, _Awaited] = {}  # uid of a gang's face -> the victims of its latest preemption
 
     def is_leaving(self, pod: Pod) -> bool:
         """Return True if the pod is terminating, or is about to: a preemptor has chosen it as a victim."""
@@ -51,7 +68,35 @@ class GangExecutor(Executor):
         """
         self._nodes = {uid: names for uid, names in self._nodes.items() if self.is_running(uid)}
         self._nodes[gang.uid] = nodes
+        now = self._evictions.wall()
+        self._awaited = {uid: awaited for uid, awaited in self._awaited.items() if 0 <= awaited.until - now <= MOST_S}
+        grace_s = max((_grace_s(victim.pod) for victim in victims), default=0)
+        self._awaited[gang.uid] = _Awaited([victim.pod for victim in victims], now + min(grace_s + ACCEPTED_S, MOST_S))
         self.start(Candidate(PLACE, tuple(victims)), gang)
+
+    def gate(self, gang: PodInfo) -> Status | None:
+        """Return why a gang with this face is not to be tried now: a victim is yet to be evicted. None if it may be."""
+        return GROUP_WAITS if self.holds(gang.uid) else None
+
+    def waits_for_others(self, gang: PodInfo) -> bool:
+        """Return True if victims of the gang's latest preemption are still on nodes, though not longer than they may.
+
+        O(1) on average.
+        """
+        awaited = self._awaited.get(gang.uid)
+        if awaited is None:
+            return False
+        is_due = 0 <= awaited.until - self._evictions.wall() <= MOST_S
+        while is_due and awaited.victims and self._has_left(awaited.victims[-1]):
+            awaited.victims.pop()
+        if is_due and awaited.victims:
+            return True
+        del self._awaited[gang.uid]
+        return False
+
+    def _has_left(self, victim: Pod) -> bool:
+        current = self._evictions.current(victim.key)
+        return current is None or current.metadata.uid != victim.metadata.uid or not current.spec.node_name
 
     def _count(self, candidate: Candidate) -> None:
         if not self._counts_apart:
@@ -68,3 +113,8 @@ class GangExecutor(Executor):
         for name in sorted(self._nodes.get(preemptor.uid, ())):
             succeeded &= await super()._clear_nominations(name, preemptor)
         return succeeded
+
+
+def _grace_s(pod: Pod) -> float:
+    given = pod.spec.termination_grace_period_seconds
+    return DEFAULT_GRACE_S if given is None else given
