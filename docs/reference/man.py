@@ -1,6 +1,6 @@
 """The man page kscheduler(1), from the argument parsers.
 
-    python -m docs.reference.man     # writes docs/man/kscheduler.1, which wheels contain: `make man`
+python -m docs.reference.man     # writes docs/man/kscheduler.1, which wheels contain: `make man`
 """
 
 from __future__ import annotations
