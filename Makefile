@@ -27,7 +27,7 @@ run_tests = $(if $(CHANGED),@$(run_changed),$(PYTEST) $(1))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt gang-faults gang-restarts parity parity-devices parity-gangs parity-queues test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean wheels chart docs image image-lock release
+.PHONY: help build dev debug demo demo-metrics demo-gangs demo-wasm guests new-plugin wasmer test hunt gang-faults gang-restarts parity parity-devices parity-gangs parity-queues test-fast test-newest check lint types stubs stubs-write contracts format bench bench-counts campaign profile controlplane lock vendor clean wheels chart docs man image image-lock release
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -36,6 +36,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # What building and running need; what tests and checks need besides is installed when they are first run.
 $(VENV)/.runtime: requirements-runtime.lock
+	@$(PYTHON) deploy/build_tools.py
 	$(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) -r requirements-runtime.lock
 	@touch $@
@@ -179,6 +180,9 @@ chart: ## copy into the Helm chart what it shares with kustomize: rights, custom
 
 docs: dev ## build the documentation as a site, and the man page, into build/docs; a broken link fails
 	$(BIN)/python -m docs.build
+
+man: dev ## write the man page that wheels contain
+	$(BIN)/python -m docs.reference.man
 
 lock: $(VENV)/.runtime ## resolve all dependencies again
 	$(PIP_INSTALL) uv

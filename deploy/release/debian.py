@@ -49,6 +49,25 @@ PACKAGES = (
     "python3.13-minimal",
     "zlib1g",
 )
+# What the files in the image are under, by Debian's copyright files; each package brings its own.
+LICENCES = {
+    "ca-certificates": "MPL-2.0",
+    "gcc-14-base": "GPL-3.0-or-later WITH GCC-exception-3.1",
+    "libbz2-1.0": "bzip2-1.0.6",
+    "libc6": "LGPL-2.1-or-later",
+    "libexpat1": "MIT",
+    "libffi8": "MIT",
+    "libgcc-s1": "GPL-3.0-or-later WITH GCC-exception-3.1",
+    "liblzma5": "0BSD",
+    "libpython3.13-minimal": "PSF-2.0",
+    "libpython3.13-stdlib": "PSF-2.0",
+    "libssl3t64": "Apache-2.0",
+    "libstdc++6": "GPL-3.0-or-later WITH GCC-exception-3.1",
+    "libuuid1": "BSD-3-Clause",
+    "libzstd1": "BSD-3-Clause OR GPL-2.0-only",
+    "python3.13-minimal": "PSF-2.0",
+    "zlib1g": "Zlib",
+}
 WANTED = (
     "etc/ld.so.conf.d/*",
     "etc/ssl/openssl.cnf",
@@ -102,25 +121,26 @@ class Pin(NamedTuple):
     machine: str
     path: str  # such as debian/pool/main/g/glibc/libc6_2.41-12_amd64.deb
     digest: str  # sha256:…
+    version: str  # with its epoch, which the file's name lacks
 
     @property
     def name(self) -> str:
         return posixpath.basename(self.path).partition("_")[0]
 
     @property
-    def version(self) -> str:
-        """Return the version without its epoch, as the file's name has it."""
-        return posixpath.basename(self.path).split("_")[1]
+    def architecture(self) -> str:
+        """Debian's name of what the package is for: amd64, arm64 or all."""
+        return posixpath.basename(self.path).removesuffix(".deb").split("_")[2]
 
 
 def read_lock(path: Path = LOCK) -> list[Pin]:
-    """Return the pinned packages. Raises BuildError for a line that is not machine, path and digest."""
+    """Return the pinned packages. Raises BuildError for a line that is not machine, path, digest and version."""
     pins = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             words = line.split()
-            if len(words) != 3 or not re.fullmatch(r"sha256:[0-9a-f]{64}", words[2]):
-                raise BuildError(f"{path.name}: expected machine, path and sha256:…, got {line!r}")
+            if len(words) != 4 or not re.fullmatch(r"sha256:[0-9a-f]{64}", words[2]):
+                raise BuildError(f"{path.name}: expected machine, path, sha256:… and version, got {line!r}")
             pins.append(Pin(*words))
     return pins
 
@@ -131,6 +151,9 @@ def base(machine: str, pins: Sequence[Pin], kept: Path = KEPT) -> FileTree:
     for pin in pins:
         if pin.machine == machine:
             package = fetch(pin, kept)
+            there = _run(["dpkg-deb", "--field", str(package), "Version"]).decode().strip()
+            if there != pin.version:
+                raise BuildError(f"{LOCK.name}: expected {pin.name} {there}, as the package says, got {pin.version}")
             tree.add_tar(_run(["dpkg-deb", "--fsys-tarfile", str(package)]), _wanted(pin.name))
             tree.add(f"var/lib/dpkg/status.d/{pin.name}", File(_run(["dpkg-deb", "--field", str(package)])))
     for path, text in ACCOUNTS.items():
@@ -209,9 +232,12 @@ def choose() -> Iterator[Pin]:
             apt = ["apt-get", "--quiet=2", *_options(Path(work), mirrors, of_debian)]
             _run([*apt, "update"])
             printed = _run([*apt, "--print-uris", "download", *PACKAGES]).decode()
-        for address, digest in re.findall(r"^'([^']+)' \S+ \d+ SHA256:([0-9a-f]{64})$", printed, re.MULTILINE):
+        # apt names the file that it would write after package, version with its epoch, and architecture.
+        found = re.findall(r"^'([^']+)' [^_\s]+_([^_\s]+)_\S+ \d+ SHA256:([0-9a-f]{64})$", printed, re.MULTILINE)
+        for address, version, digest in found:
             archive = next(name for name, mirror in mirrors.items() if address.startswith(f"{mirror}/"))
-            yield Pin(machine, f"{archive}{unquote(address.removeprefix(mirrors[archive]))}", f"sha256:{digest}")
+            path = unquote(address.removeprefix(mirrors[archive]))
+            yield Pin(machine, f"{archive}{path}", f"sha256:{digest}", unquote(version))
 
 
 def _options(work: Path, mirrors: dict[str, str], of_debian: str) -> list[str]:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,6 +89,13 @@ class Source:
     def python_files(self) -> dict[str, bytes]:
         """Return the files of a wheel that are the same for all targets. Call `translate` first."""
         return files_below(self.folder / "build/python")
+
+    def data_files(self) -> dict[str, bytes]:
+        """Return the files that an installation puts outside the packages, by their paths below its prefix."""
+        settings = tomllib.loads((self.folder / "pyproject.toml").read_text(encoding="utf-8"))
+        listed: dict[str, list[str]] = settings["tool"]["setuptools"]["data-files"]
+        paths = ((into, self.folder / file) for into, files in listed.items() for file in files)
+        return {f"{into}/{path.name}": path.read_bytes() for into, path in paths}
 
     def metadata(self) -> tuple[str, dict[str, bytes]]:
         """Return the name of a wheel's .dist-info, and its files but for WHEEL and RECORD."""

@@ -12,6 +12,7 @@ from deploy.release.source import REPOSITORY
 PLACES = (
     ("kscheduler/__init__.py", r'__version__ = "'),
     ("CHANGELOG.md", r"## "),  # the first heading, which is "Unreleased" between releases
+    ("docs/man/kscheduler.1", r'\.TH KSCHEDULER 1 "" "kscheduler '),
     ("deploy/Dockerfile", r"ARG VERSION="),
     ("deploy/base/deployment.yaml", r" *image: kscheduler:"),
     ("deploy/chart/Chart.yaml", r"version: "),
@@ -24,7 +25,7 @@ def written(repository: Path = REPOSITORY) -> Iterator[tuple[str, str]]:
     """Yield each place, such as `deploy/Dockerfile: ARG VERSION=`, and the version there, or "nothing"."""
     for file, before in PLACES:
         found = re.search(rf"^{before}([\w.+-]+)", (repository / file).read_text(encoding="utf-8"), re.MULTILINE)
-        yield f"{file}: {before.replace(' *', '')}", found[1] if found else "nothing"
+        yield f"{file}: {before.replace(' *', '').replace(chr(92), '')}", found[1] if found else "nothing"
 
 
 def differences(version: str, repository: Path = REPOSITORY) -> list[str]:

@@ -62,7 +62,9 @@ def build(into: Path, versions: Sequence[str] | None, architectures: Sequence[st
         version = built[0].name.removeprefix("kscheduler-").removesuffix(".tar.gz")
         print(write_sbom(into, source.folder, version, source.epoch_s))
         modules = source.translate()
-        shared, metadata = source.python_files(), source.metadata()
+        metadata = source.metadata()
+        data = metadata[0].replace(".dist-info", ".data/data")
+        shared = source.python_files() | {f"{data}/{path}": file for path, file in source.data_files().items()}
         interpreters = [one for one in found.values() if one is not None]
         for target in targets(interpreters, architectures, Path(work) / "headers"):
             compiled = compile_all(modules, target, source)

@@ -1,10 +1,16 @@
-"""The man page kscheduler(1), from the argument parsers."""
+"""The man page kscheduler(1), from the argument parsers.
+
+python -m docs.reference.man     # writes docs/man/kscheduler.1, which wheels contain: `make man`
+"""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from docs.reference import cli
 from kscheduler import __version__
 
+FILE = Path(__file__).parents[1] / "man" / "kscheduler.1"
 DESCRIPTION = """\
 A Kubernetes scheduler that reads kube-scheduler's configuration and makes its decisions, and a simulator of one.
 Every command prints its flags with --help."""
@@ -47,3 +53,7 @@ def _text(text: str) -> str:
     """Return text in which roff finds no commands."""
     text = " ".join(text.split()).replace("\\", r"\e").replace("-", r"\-")
     return rf"\&{text}" if text.startswith((".", "'")) else text
+
+
+if __name__ == "__main__":
+    FILE.write_text(page(), encoding="utf-8")

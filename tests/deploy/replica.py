@@ -19,7 +19,7 @@ class Replica:
 
     def __init__(self, control_plane: ControlPlane, name: str, kubeconfig: Path, flags: Iterable[str]) -> None:
         port = free_port()
-        self._url = f"https://127.0.0.1:{port}"
+        self.url = f"https://127.0.0.1:{port}"
         own = [f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1", f"--secure-port={port}"]
         self.process: Process = control_plane.start_process(
             name, [sys.executable, "-m", "kscheduler", "run", *flags, *own]
@@ -31,7 +31,7 @@ class Replica:
         tls.check_hostname = False
         tls.verify_mode = ssl.CERT_NONE  # self-signed, and nothing secret is asked
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        request = urllib.request.Request(f"{self._url}{path}", headers=headers)
+        request = urllib.request.Request(f"{self.url}{path}", headers=headers)
         try:
             with urllib.request.urlopen(request, timeout=15, context=tls) as answer:
                 return answer.status, answer.read().decode()

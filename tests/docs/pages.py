@@ -8,6 +8,7 @@ from typing import NamedTuple
 from docs.assembly import GENERATED, PAGES, TAKEN, taken_page
 
 _BLOCK = re.compile(r"^```(\w*)[ ]*([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ON_CLUSTER = 'title="on a cluster"'  # run by tests/controlplane
 NOT_RUN = re.compile(r'^title="not run\b[^"]*: [^"]{8,}"$')
 
 

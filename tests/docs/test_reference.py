@@ -95,6 +95,10 @@ def test_the_man_page_is_formatted_without_complaint() -> None:
     assert "kscheduler - schedule the pods of a Kubernetes cluster" in done.stdout
 
 
+def test_the_man_page_of_wheels_is_that_of_the_parsers() -> None:
+    assert man.FILE.read_text() == man.page(), "run `make man`"
+
+
 def test_text_cannot_break_a_table() -> None:
     assert table(("a",), [("x | y\nz",)]) == "| a |\n| --- |\n| x \\| y z |\n"
     assert table(("a",), [("x | `y|z`",)]).splitlines()[2] == "| x \\| `y|z` |"

@@ -34,13 +34,15 @@ def package(folder: Path, name: str, files: dict[str, str]) -> Pin:
     subprocess.run(["dpkg-deb", "--build", "--root-owner-group", str(root), str(made)], check=True, capture_output=True)
     digest = digest_of(made.read_bytes())
     made.rename(folder / f"{digest[7:23]}-{made.name}")
-    return Pin("x86_64", f"debian/pool/{made.name}", digest)
+    return Pin("x86_64", f"debian/pool/{made.name}", digest, "1")
 
 
 def test_every_package_is_pinned_for_every_kind_of_machine() -> None:
     pins = debian.read_lock()
     assert {(pin.machine, pin.name) for pin in pins} == {(machine, name) for machine in MACHINES for name in PACKAGES}
-    assert all(re.match(r"\d", pin.version) for pin in pins)
+    # The name of a file has the version without its epoch.
+    assert all(f"_{re.sub(r'^[0-9]+:', '', pin.version)}_{pin.architecture}.deb" in pin.path for pin in pins)
+    assert {pin.version.partition(":")[0] for pin in pins if pin.name == "zlib1g"} == {"1"}
     assert all(pin.path.startswith(("debian/pool/", "debian-security/pool/")) for pin in pins)
 
 
@@ -57,8 +59,8 @@ def test_a_lock_without_a_package_is_not_written(tmp_path: Path) -> None:
 
 
 def test_a_line_without_a_digest_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "image.lock").write_text("x86_64 debian/pool/a.deb md5:1\n")
-    with pytest.raises(BuildError, match=r"image.lock: expected machine, path and sha256:…, got 'x86_64"):
+    (tmp_path / "image.lock").write_text("x86_64 debian/pool/a.deb md5:1 1\n")
+    with pytest.raises(BuildError, match=r"image.lock: expected machine, path, sha256:… and version, got 'x86_64"):
         debian.read_lock(tmp_path / "image.lock")
 
 
@@ -102,6 +104,25 @@ def test_the_base_has_libraries_licences_accounts_and_certificates_but_no_progra
     accounts = tree.entries["etc/passwd"]
     assert isinstance(accounts, File)
     assert b":65532:65532:" in accounts.content
+
+
+def test_a_version_that_is_not_the_packages_own_is_an_error(tmp_path: Path) -> None:
+    pin = package(tmp_path, "zlib1g", {"usr/lib/libz.so.1": "z"})
+    with pytest.raises(BuildError, match=r"image.lock: expected zlib1g 1, as the package says, got 1:1"):
+        debian.base("x86_64", [pin._replace(version="1:1")], tmp_path)
+
+
+def test_the_version_that_apt_chooses_has_its_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    mirror = "http://mirror/debian"
+    printed = f"'{mirror}/pool/z/zlib1g_1.3%2bx_amd64.deb' zlib1g_1%3a1.3+x_amd64.deb 9 SHA256:{'0' * 64}\n"
+    monkeypatch.setattr(debian, "_mirrors", lambda: {"debian": mirror, "debian-security": f"{mirror}-security"})
+    monkeypatch.setattr(debian, "_run", lambda command: printed.encode() if "--print-uris" in command else b"")
+    pin = next(debian.choose())
+    assert pin == Pin("x86_64", "debian/pool/z/zlib1g_1.3+x_amd64.deb", f"sha256:{'0' * 64}", "1:1.3+x")
+
+
+def test_licences_are_named_of_packages_that_are_in_the_image() -> None:
+    assert debian.LICENCES.keys() <= set(PACKAGES)
 
 
 def test_a_package_that_was_changed_is_downloaded_again_and_not_used(

@@ -36,7 +36,7 @@ def test_between_releases_only_the_changelog_is_behind() -> None:
 @pytest.mark.parametrize(("file", "before"), PLACES)
 def test_each_place_is_compared(file: str, before: str, repository: Path) -> None:
     path = repository / file
-    before = before.replace(" *", "")
+    before = before.replace(" *", "").replace("\\", "")
     path.write_text(path.read_text().replace(f"{before}{__version__}", f"{before}0.0.9", 1))
     assert differences(__version__, repository) == [f"{file}: {before}0.0.9"]
 

@@ -17,6 +17,7 @@ import pytest
 from deploy.release import wheels
 from deploy.release.source import BuildError, CModule, Source, copied, epoch_of
 from deploy.release.targets import Target, find_interpreter, targets
+from docs.reference.man import FILE as MAN_PAGE
 from tests.support.skips import package
 
 RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -54,6 +55,9 @@ def test_the_wheel_works_in_an_empty_environment_without_a_compiler(built: list[
 
     run("pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", f"{wheel}[wasm]")
     assert "compiled kernels" in run("kscheduler", "version")
+    assert (tmp_path / "venv/share/man/man1/kscheduler.1").read_text() == MAN_PAGE.read_text()
+    asked = 'COMP_WORDS=(kscheduler simulate --nod); COMP_CWORD=2; _kscheduler; echo "${COMPREPLY[*]}"'
+    assert _run(["bash", "-c", run("kscheduler", "completion", "bash") + asked], tmp_path) == "--nodes\n"
     assert "placed 1,000 of 1,000 pods" in run("kscheduler", "simulate")
     guest = _a_guest_that_filters_nothing(tmp_path)
     for name, text in {"cluster.yaml": CLUSTER, "pod.yaml": POD}.items():

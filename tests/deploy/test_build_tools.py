@@ -1,0 +1,48 @@
+"""A machine is told what it lacks before anything is set up."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy import build_tools
+
+
+@pytest.fixture
+def complete(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A machine that has everything; its Python's headers are in the folder."""
+    (tmp_path / "Python.h").touch()
+    monkeypatch.setattr(build_tools.sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setenv("CC", f"{sys.executable} -c")
+    return tmp_path
+
+
+@pytest.mark.usefixtures("complete")
+def test_nothing_is_said_where_everything_is_here(capsys: pytest.CaptureFixture[str]) -> None:
+    assert build_tools.main() == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_each_thing_that_is_missing_is_named_with_its_package(
+    complete: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (complete / "Python.h").unlink()
+    monkeypatch.setenv("CC", "no-such-cc -O2")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(build_tools, "OLDEST", (9, 9))
+    assert build_tools.main() == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 5
+    assert lines[0].startswith("missing: Python 3.11 or later: this is 3.")
+    assert lines[1].endswith("(Debian: python3-venv)")
+    assert lines[2] == f"missing: Python's headers, {complete}/Python.h (Debian: python3-dev)"
+    assert lines[3] == "missing: a C compiler, no-such-cc (Debian: gcc libc6-dev)"
+    assert "install a wheel" in lines[4]
+
+
+def test_it_is_asked_before_anything_is_installed() -> None:
+    rules = (Path(__file__).parents[2] / "Makefile").read_text()
+    assert rules.index("deploy/build_tools.py") < rules.index("-m venv")
