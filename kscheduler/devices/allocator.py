@@ -8,6 +8,7 @@ from kscheduler.api.devices import AllocationResult, DeviceClass, DeviceRequest,
 from kscheduler.api.objects import Node
 from kscheduler.config.releases import Release
 from kscheduler.devices.allocated import AllocatedState
+from kscheduler.devices.compatibility import AllocatedGroups
 from kscheduler.devices.constraints import Constraint, compile_constraint
 from kscheduler.devices.counters import AvailableCounters
 from kscheduler.devices.direct import DirectPlan
@@ -52,6 +53,7 @@ class Allocator:
         self._features = self._index.features
         self._requests = Requests(self._features, classes)
         self._available = AvailableCounters(state, by_pool_name=self._features.rules.counters_by_pool_name)
+        self._groups = AllocatedGroups.of_features(self._features, self._available)
         # What is the same for all nodes: (id of a claim, index of a request, of an alternative) -> (claim, variant).
         self._variants: dict[tuple[int, int, int], tuple[ResourceClaim, Variant]] = {}
 
@@ -80,6 +82,7 @@ class Allocator:
             pools=pools,
             state=self._state,
             available=self._available,
+            groups=self._groups,
             selectors=self._selectors,
             features=self._features,
             draw_share_id=self._draw_share_id,
@@ -171,7 +174,7 @@ class Allocator:
     def _constraints_of(self, claim: ResourceClaim) -> list[Constraint]:
         constraints: list[Constraint] = []
         for i, given in enumerate(claim.spec.devices.constraints or ()):
-            constraint = compile_constraint(given, self._features.rules)
+            constraint = compile_constraint(given, self._features)
             if constraint is None:
                 raise AllocationError(
                     f"claim {show_claim(claim)}, constraint #{i}: empty constraint (unsupported constraint type?)"
