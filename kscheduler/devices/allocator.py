@@ -51,9 +51,12 @@ class Allocator:
         self._selectors = selectors
         self._draw_share_id = draw_share_id
         self._features = self._index.features
-        self._requests = Requests(self._features, classes)
-        self._available = AvailableCounters(state, by_pool_name=self._features.rules.counters_by_pool_name)
-        self._groups = AllocatedGroups.of_features(self._features, self._available)
+        self._classes = classes
+        self._requests: Requests | None = (
+            None  # these three are made when they are needed first: few pods need a search
+        )
+        self._available: AvailableCounters | None = None
+        self._groups: AllocatedGroups | None = None
         # What is the same for all nodes: (id of a claim, index of a request, of an alternative) -> (claim, variant).
         self._variants: dict[tuple[int, int, int], tuple[ResourceClaim, Variant]] = {}
 
@@ -77,11 +80,12 @@ class Allocator:
             if allocations is not None:
                 self.steps += plan.steps
                 return allocations
+        available = self._available or self._count_available()
         search = Search(
             node=node,
             pools=pools,
             state=self._state,
-            available=self._available,
+            available=available,
             groups=self._groups,
             selectors=self._selectors,
             features=self._features,
@@ -98,6 +102,17 @@ class Allocator:
                 raise PoolError("invalid resource pools were encountered")
             return None
         return self._make_allocations(node, claims, wants, search)
+
+    def _count_available(self) -> AvailableCounters:
+        available = AvailableCounters(self._state, by_pool_name=self._features.rules.counters_by_pool_name)
+        if self._features.compatibility_groups:
+            self._groups = AllocatedGroups(available)
+        self._available = available
+        return available
+
+    def _make_requests(self) -> Requests:
+        self._requests = Requests(self._features, self._classes)
+        return self._requests
 
     def plan_for(
         self, claims: Sequence[ResourceClaim], requests: Sequence[Sequence[Sequence[Variant]]]
@@ -116,16 +131,18 @@ class Allocator:
         Raises AllocationError, if not for all reasons for which `allocate` does.
         """
         found: list[list[Variant]] = []
+        requests = self._requests or self._make_requests()
         for i, request in enumerate(claim.spec.devices.requests or ()):
-            self._requests.check(claim, request)
+            requests.check(claim, request)
             found.append([self._variant(claim, i, request, j) for j in range(len(request.first_available or (None,)))])
         return found
 
     def _want(self, claim: ResourceClaim, pools: NodePools, search: Search) -> ClaimWants:
         requests: list[list[Want]] = []
         least = 0  # number of devices that the claim needs at least
+        checks = self._requests or self._make_requests()
         for i, request in enumerate(claim.spec.devices.requests or ()):
-            self._requests.check(claim, request)
+            checks.check(claim, request)
             wants = [
                 self._want_variant(self._variant(claim, i, request, j), pools, search)
                 for j in range(len(request.first_available or (None,)))
@@ -151,7 +168,8 @@ class Allocator:
         known = self._variants.get(key)
         if known is None:
             chosen = request.first_available[alternative] if request.first_available else None
-            known = self._variants[key] = claim, self._requests.prepare(claim, request, chosen)
+            requests = self._requests or self._make_requests()
+            known = self._variants[key] = claim, requests.prepare(claim, request, chosen)
         return known[1]
 
     def _want_variant(self, variant: Variant, pools: NodePools, search: Search) -> Want:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 from kscheduler.api.devices import DeviceCounterConsumption
 from kscheduler.devices.counters import AvailableCounters
-from kscheduler.devices.features import Features
 from kscheduler.devices.pools import Pool
 from kscheduler.devices.slices import ParsedDevice, PoolID
 
@@ -28,11 +27,6 @@ class AllocatedGroups:
     def __init__(self, available: AvailableCounters) -> None:
         self._available = available
         self._of_pools: dict[PoolID, dict[str, Groups]] = {}
-
-    @staticmethod
-    def of_features(features: Features, available: AvailableCounters) -> AllocatedGroups | None:
-        """Return None where groups do not count."""
-        return AllocatedGroups(available) if features.compatibility_groups else None
 
     def of(self, pool: Pool) -> Mapping[str, Groups]:
         """Return for each counter set with an allocated device the groups that all its devices have."""

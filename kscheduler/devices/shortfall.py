@@ -72,7 +72,7 @@ class ShortfallFinder:
         self._features = slices.features
         self._requests = Requests(slices.features, classes)
         self._available = AvailableCounters(state, by_pool_name=slices.features.rules.counters_by_pool_name)
-        self._groups = AllocatedGroups.of_features(slices.features, self._available)
+        self._groups = AllocatedGroups(self._available) if slices.features.compatibility_groups else None
         self._allocator = Allocator(release, state, classes, slices, selectors, draw_share_id=_no_share_id)
         self._steps = 0  # on the current node
         self._variants: dict[tuple[int, int], tuple[ResourceClaim, list[Variant]]] = {}

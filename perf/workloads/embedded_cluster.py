@@ -35,7 +35,7 @@ from kscheduler.client.protocol import (
 )
 from kscheduler.config.gate_settings import with_settings
 from kscheduler.config.load import parse_config
-from kscheduler.config.releases import RELEASES, Release, release_of
+from kscheduler.config.releases import DEFAULT_RELEASE, RELEASES, Release, release_of
 from kscheduler.errors import APIError, KSchedulerError
 from kscheduler.gangs.resources import pod_groups
 from kscheduler.scheduler import Options
@@ -100,7 +100,7 @@ class _Where(msgspec.Struct, frozen=True):
 class RecordingCluster(Cluster):
     """A cluster that keeps all Scheduled Events, not only recent ones, and reports when pods are created and bound."""
 
-    def __init__(self, release: Release) -> None:
+    def __init__(self, release: Release = DEFAULT_RELEASE) -> None:
         super().__init__(RealTime(), release=release)
         self.scheduled: list[Event] = []
         self.news: list[tuple[str, float, bool]] = []  # of pods: key, when, has a node
@@ -176,7 +176,7 @@ class RecordingCluster(Cluster):
 class EmbeddedCluster:
     """The cluster and its scheduler, with the handlers of all requests."""
 
-    def __init__(self, release: Release) -> None:
+    def __init__(self, release: Release = DEFAULT_RELEASE) -> None:
         self._release = release
         self.cluster = RecordingCluster(release)
         self._scheduling: asyncio.Future[None] | None = None
